@@ -16,6 +16,7 @@ STUB = (
     "fit",
     "fit_answers",
     "never_worse",
+    "phases",
     "private_pools",
     "rules",
     "sekiyama",

@@ -92,13 +92,15 @@ def test_the_largest_batch_by_recomputation(tmp_path):
 @pytest.mark.slow
 def test_the_largest_batch_by_one_call(tmp_path):
     results = tmp_path / "results.json"
-    checkpointed, ours, offloaded = quick("fakecuda_card.py", results)["rows"]
+    checkpointed, ours, offloaded, asleep = quick("fakecuda_card.py", results)["rows"]
     assert checkpointed["least_that_fails"] == checkpointed["largest_batch"] + 1
     assert ours["trained_steps"] > 0
     assert ours["peak"] <= ours["left"]
     assert ours["measured"] <= ours["left"]
     assert offloaded["measured"] <= offloaded["left"]
     assert offloaded["host_bytes"] > 0
+    assert asleep["measured"] <= asleep["left"]
+    assert asleep["largest_batch"] >= offloaded["largest_batch"]
     assert f"| {ours['largest_batch']} (" in run("fakecuda_card.py", "--table", "-o", results)
 
 
@@ -222,6 +224,27 @@ def test_jobs_that_share_a_card(tmp_path):
     awake, asleep = rows["stages", "pgmo"], rows["stages", "pgmo_asleep"]
     assert asleep["peak"] <= awake["peak"]
     assert f"{awake['peak'] / 2**20:,.0f} MiB" in run("sharing.py", "--table", "-o", results)
+
+
+@pytest.mark.slow
+def test_phases_of_one_card(tmp_path):
+    results = tmp_path / "results.json"
+    found = quick("phases.py", results)
+    rows = {(row["program"], row["contender"]): row for row in found["rows"]}
+    assert len(rows) == 3 * 5
+    for row in rows.values():
+        assert "failed" not in row
+        assert not row["out_of_memory"]
+    for program in ("grpo", "pool"):
+        ours, plain = rows[program, "pgmo"], rows[program, "default"]
+        assert all(ours["peaks"][name] <= peak for name, peak in plain["peaks"].items())
+        assert ours["iterations"] == ours["rounds"] * 4  # rollout, scoring, two steps
+        assert ours["host"] > 0
+    for contender in ("expandable", "pages", "pgmo"):  # weights by CUDA IPC
+        row = rows["processes", contender]
+        assert (row["more_files"], row["more_idle"]) == (0, 0)
+    printed = run("phases.py", "--table", "-o", results)
+    assert f"| {rows['processes', 'pgmo']['smallest_cache'] / 2**20:,.0f} |" in printed
 
 
 @pytest.mark.slow

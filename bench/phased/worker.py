@@ -1,0 +1,59 @@
+"""Runs the jobs of `phases.py`, each in a process of its own. See `workloads/worker.py`."""
+
+import time
+from typing import Any
+
+import torch
+from support.stub_jobs import open_session
+from workloads.worker import serve
+
+from phased.job import OURS, PhasedJob
+
+
+def run(job: PhasedJob) -> dict[str, Any]:
+    """Return what the job's process reports; sizes in bytes."""
+    began = time.monotonic()
+    if job.contender in OURS:
+        import pgmo
+
+        torch.cuda.memory.change_current_allocator(pgmo.torch_allocator())
+    from phased import processes
+    from phased.ways import way_of
+
+    error, told, way = "", {}, way_of(job.contender)
+    try:
+        processed = job.program == "processes"
+        told = processes.run(job, way) if processed else run_grpo(job, way)
+    except torch.OutOfMemoryError as problem:
+        error = str(problem).partition("\n")[0][:300]
+    return {
+        "peaks": way.peaks,
+        "host": way.host,
+        "out_of_memory": bool(error),
+        "error": error,
+        "seconds": time.monotonic() - began,
+        "torch": str(torch.__version__),
+        **told,
+    }
+
+
+def run_grpo(job: PhasedJob, way: Any) -> dict[str, Any]:
+    """Rounds of GRPO in this process."""
+    from loops import Setting
+
+    from phased.grpo import Grpo
+
+    with open_session(job.contender == "pgmo") as session:
+        loop = Grpo(Setting(0, job.small), way, engine=job.program == "pool", session=session)
+        for at in range(job.rounds):
+            loop.step(at)
+    states = loop.optimizer.state.values()
+    return {
+        "state": sum(t.nbytes for one in states for t in one.values() if t.is_cuda),
+        "iterations": len(session.history) if session else 0,
+        "notes": list(session.summary().notes) if session else [],
+    }
+
+
+if __name__ == "__main__":
+    serve(lambda fields: PhasedJob(**fields), run)

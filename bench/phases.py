@@ -1,0 +1,126 @@
+"""Phases of reinforcement learning on one card: the card's peak in each phase.
+
+Needs no GPU: the real CUDA build of PyTorch runs on the stub CUDA runtime of pgmo/rehearsal.
+
+    python bench/phases.py --python .venv-fakecuda/bin/python
+    python bench/phases.py --python .venv-fakecuda/bin/python --program grpo --contender pgmo
+    python bench/phases.py --table
+
+`grpo` generates with the policy itself, `pool` with an engine in the process, whose weights and
+cache lie in a `MemPool` (`phased/grpo.py`). Peaks are those of a card of 141 GiB. In `processes`
+(`phased/processes.py`) an engine has a process of its own on a card of 16 GiB; it gets weights by
+CUDA IPC and takes nine tenths of the free memory for its cache in each of 100 rounds. The figures
+are the bytes of that cache, file descriptors of both processes, and the memory that they hold
+after training.
+
+`backup` sleeps as torch_memory_saver does (emulated, `phased/ways.py`). PyTorch's own allocators
+and pages alone empty their caches between phases, and nothing sleeps.
+"""
+
+import argparse
+import json
+import sys
+import tempfile
+from dataclasses import replace
+
+from phased import PROGRAMS
+from phased.job import CONTENDERS, PhasedJob
+from support.machine import result_path, write_result
+from support.stub_jobs import LARGE_CARD, Row, row_of, stub_parser
+from workloads.launch import ROOT, Stub
+
+MODULE = "phased.worker"
+MIB = 1 << 20
+ENGINE_CARD = 16 << 30
+"""Bytes of the card that trainer and engine share. The engine takes what the trainer leaves."""
+ROUNDS = {"grpo": 4, "pool": 4, "processes": 100}
+QUICK_ROUNDS = {"grpo": 3, "pool": 3, "processes": 12}
+
+
+def measure(stub: Stub, program: str, contender: str, *, quick: bool) -> Row:
+    """Return the row of a program under a contender."""
+    job = PhasedJob(
+        program=program,
+        rounds=(QUICK_ROUNDS if quick else ROUNDS)[program],
+        contender=contender,
+        card=ENGINE_CARD if program == "processes" else LARGE_CARD,
+        small=quick,
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        job = replace(job, card_file=f"{folder}/card" if program == "processes" else "")
+        row = row_of(job, lambda: stub.ask(job, MODULE), "program", "rounds")
+    if row.get("caches"):
+        middle = len(row["files"]) // 2
+        row["smallest_cache"] = min(row["caches"])
+        row["more_files"] = row["files"][-1] - row["files"][middle]
+        row["more_idle"] = row["idle"][-1] - row["idle"][middle]
+        row["files"], row["idle"], row["caches"] = row["files"][-1], row["idle"][-1], None
+    print(progress(row), file=sys.stderr, flush=True)
+    return row
+
+
+def progress(row: Row) -> str:
+    """Return a line for whoever watches."""
+    begin = f"{row['program']:9} {row['contender']:10}"
+    if "failed" in row:
+        return f"{begin} FAILED: {row['failed']}"
+    peaks = "  ".join(f"{name} {peak / MIB:,.0f}" for name, peak in row["peaks"].items())
+    cache = f"  cache {row['smallest_cache'] / MIB:,.0f}" if "smallest_cache" in row else ""
+    return f"{begin} {peaks}{cache}  host {row['host'] / MIB:,.0f} MiB  {row['error']}"
+
+
+def table(rows: list[Row]) -> str:
+    """Return both tables as Markdown."""
+    lines = [
+        "| program | contender | rollout | scoring | training | on the host |",
+        "| --- | --- | ---: | ---: | ---: | ---: |",
+    ]
+    for row in (one for one in rows if one["program"] != "processes"):
+        peaks = [_mib(row["peaks"].get(name)) for name in ("rollout", "scoring", "training")]
+        cells = [row["program"], row["contender"], *peaks, _mib(row["host"])]
+        lines.append(f"| {' | '.join(cells)} |")
+    lines += [
+        "",
+        "| contender | smallest cache | training | on the host | held after training | "
+        "descriptors | more in the second half |",
+        "| --- | ---: | ---: | ---: | ---: | ---: | ---: |",
+    ]
+    for row in (one for one in rows if one["program"] == "processes"):
+        if row["out_of_memory"]:
+            lines.append(f"| {row['contender']} | out of memory | | | | | |")
+            continue
+        sizes = [row["smallest_cache"], row["peaks"]["training"], row["host"], row["idle"]]
+        grown = f"{row['more_files']}, {_mib(row['more_idle'])} MiB"
+        cells = [row["contender"], *map(_mib, sizes), str(row["files"]), grown]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _mib(size: int | None) -> str:
+    return "" if size is None else f"{size / MIB:,.0f}"
+
+
+def parse() -> argparse.Namespace:
+    parser = stub_parser(__doc__)
+    parser.add_argument("--program", choices=PROGRAMS, action="append", help="repeatable")
+    parser.add_argument("--contender", choices=CONTENDERS, action="append", help="repeatable")
+    return parser.parse_args()
+
+
+def main() -> None:
+    arguments = parse()
+    if arguments.table:
+        found = json.loads(result_path("phases", arguments.output).read_text("utf-8"))
+        print(table(found["rows"]))
+        return
+    stub = Stub.build(arguments.python, ROOT / arguments.stub)
+    rows = []
+    for program in arguments.program or PROGRAMS:
+        for contender in arguments.contender or CONTENDERS:
+            rows.append(measure(stub, program, contender, quick=arguments.quick))
+            write_result("phases", {"rows": rows}, arguments.output, quick=arguments.quick)
+    print(table(rows))
+
+
+if __name__ == "__main__":
+    main()
