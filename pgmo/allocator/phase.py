@@ -56,7 +56,8 @@ def phase(
         device: as for `pgmo.optimize`.
 
     Yields:
-        Bytes given back to the card, bytes kept on the host, and bytes that could not sleep.
+        Bytes that the beginning gave back to the card, kept on the host, or could not put to sleep.
+        Objects that slept before are not counted again.
 
     Raises:
         OptionError: if `asleep` or `drop` names something else, or `device` names no device.

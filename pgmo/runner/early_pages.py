@@ -39,11 +39,10 @@ def baselines() -> "dict[str, Baseline]":
     """Return the figures of each device that was used; empty without pages."""
     if not _begun:
         return {}
-    from pgmo.allocator.adapters.baseline import baseline_of
-    from pgmo.allocator.adapters.torch_cuda import adapter_library
+    from pgmo.allocator.adapters.torch_cuda import device_baseline
 
     count = sys.modules["torch.cuda"].device_count()
-    found = {f"cuda:{one}": baseline_of(adapter_library(), one) for one in range(count)}
+    found = {f"cuda:{one}": device_baseline(one) for one in range(count)}
     return {device: one for device, one in found.items() if one is not None and one.requests}
 
 

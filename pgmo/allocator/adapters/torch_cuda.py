@@ -195,8 +195,7 @@ class TorchCuda(Adapter):
 
     def baseline(self) -> Baseline | None:
         """Return the modelled memory of plain PyTorch and that of pgmo; None without a model."""
-        figures = baseline_of(self.library, self.index)
-        return figures and replace(figures, slept=self.index in _SLEPT)
+        return device_baseline(self.index)
 
     def note_sleep(self) -> None:
         """Note that pages of live blocks were unmapped, so live bytes may exceed taken bytes."""
@@ -243,6 +242,12 @@ def torch_cuda(index: int | None = None, session_index: int = 0) -> TorchCuda:
     if (index, session_index) not in _adapters:
         _adapters[index, session_index] = TorchCuda(index, session_index)
     return _adapters[index, session_index]
+
+
+def device_baseline(index: int) -> Baseline | None:
+    """Return the modelled memory of plain PyTorch on a device and that of pgmo; None without it."""
+    figures = baseline_of(adapter_library(), index)
+    return figures and replace(figures, slept=index in _SLEPT)
 
 
 def expect_lasting(on: bool) -> None:

@@ -1,7 +1,10 @@
 """Phases of a program that shares a card: each has what the others leave, and what sleeps."""
 
+import os
+
 import pytest
 
+from tests import forked
 from tests.fakecuda.pages.block_program import BEGIN, MIB, ROOT
 from tests.fakecuda.programs import run_program
 
@@ -316,3 +319,30 @@ tell(alone.card // MIB, released.awake // MIB, texts)
     assert any("nothing sleeps in pgmo.phase()" in one for one in texts) == (not installed)
     stayed = "MiB that were to sleep in the phase 'training' stay on the card"
     assert any(stayed in one for one in texts) == (not installed)
+
+
+UNCHANGED = """
+import torch, pgmo
+policy, reference = (torch.nn.Linear(2048, 2048, device="cuda") for _ in "12")
+optimizer = torch.optim.AdamW(policy.parameters(), foreach=False)
+for number in range(6):
+    with pgmo.phase("rollout", asleep=[optimizer, reference]) as released, torch.no_grad():
+        answers = policy(torch.zeros(256, 2048, device="cuda"))
+    with pgmo.phase("training", asleep=[reference]):
+        for _ in range(2):
+            policy(answers).square().mean().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+print(released.host >> 20)
+"""
+
+
+def test_under_pgmo_run_phases_need_no_session_of_their_own(tmp_path):
+    script = tmp_path / "loop.py"
+    script.write_text(UNCHANGED)
+    command = ("-m", "pgmo", "run", "--no-tags", str(script))
+    ended = forked.run_command(tmp_path, *command, environment=os.environ)
+    assert ended.exit_code == 0, ended.errors
+    assert 32 <= int(ended.output.split()[0]) <= 36  # the reference sleeps already
+    assert " 17 iterations" in ended.errors  # the session opens in the first step
+    assert "contradict" not in ended.errors
