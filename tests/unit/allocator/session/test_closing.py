@@ -260,23 +260,23 @@ def test_what_cannot_wake_keeps_nobody_from_closing(adapter, error):
     small, large, late = [
         SimpleNamespace(number=number, ends_with_stage=False) for number in (1, 2, 3)
     ]
-    sleeping._sleeps = [small, large, late]
+    sleeping.sleeps = [small, large, late]
 
     def wake(sleep):
         """The card has room for two of them, or is broken."""
         if sleep is large:
             raise error
-        sleeping._sleeps.remove(sleep)
+        sleeping.sleeps.remove(sleep)
 
     sleeping.wake = wake
     with pytest.warns(UserWarning, match=f"while state slept: {error}"):
         session.close()
-    assert sleeping._sleeps == [large]
+    assert sleeping.sleeps == [large]
     assert session.phase == "closed"
     assert not adapter.installed
-    sleeping.wake = sleeping._sleeps.remove
+    sleeping.wake = sleeping.sleeps.remove
     session.resume()
-    assert sleeping._sleeps == []
+    assert sleeping.sleeps == []
     assert works(adapter)
 
 
