@@ -1,4 +1,4 @@
-"""`pgmo.recompute`: from a model and a budget to a model that keeps to it."""
+"""`pgmo.recompute`: from a model and a budget to a model that recomputes within the budget."""
 
 import functools
 from collections.abc import Mapping
@@ -30,7 +30,7 @@ Call = tuple[tuple[Any, ...], dict[str, Any]]
 """Positional and keyword arguments."""
 
 _NONE = object()
-"""Stands for example inputs that are not given; None is an argument like others."""
+"""Default of example inputs: None is a possible argument of a model."""
 
 
 def recompute(
@@ -50,53 +50,51 @@ def recompute(
     """Make a model drop activations and compute them again, so that a step fits in a budget.
 
     `torch.compile`'s front end captures the forward and the backward pass of the example call. The
-    planner chooses what to drop for the budget. The returned model runs the planned schedule: the
-    same operators on the same numbers, so that losses, gradients and buffers are the same bits.
-    Random and effectful operators never run twice.
+    planner chooses what to drop. The returned model runs the planned schedule with the same
+    operators on the same numbers, so losses, gradients and buffers are bit-identical. Random and
+    effectful operators never run twice.
 
-    The budget counts what a step allocates between the beginning of the model's forward and the
-    end of its backward pass, at the moment when that is most: activations, results, gradients
-    (those of the parameters, too) and the workspaces of operators. What is there before it is not
-    counted: parameters, buffers and inputs. The optimizer's state, and what the program computes
-    from the model's results outside of it, such as a loss, come on top; put the loss into the
-    model's forward to have it planned, too.
+    The budget limits the peak of what a step allocates from the beginning of the model's forward
+    to the end of its backward pass: activations, results, gradients (also of parameters), and
+    workspaces of operators. Parameters, buffers and inputs are excluded. The optimizer's state, and
+    what the program computes from the model's results, such as a loss, come on top; put the loss
+    into the model's forward to have it planned.
 
     Args:
-        model: a module. It goes on working as it is; the returned one shares its parameters,
-            buffers, submodules and all other attributes, so what is done to one of them, such as
-            `eval()`, is done to both, and either may be given to an optimizer.
-        example_inputs: the arguments of a call of the model: a tuple of positional arguments, a
-            dictionary of keyword arguments, or one argument. Other shapes, types and modes are
-            captured and planned when they first come. Without them, so is the first call.
+        model: a module, which stays usable. The returned model shares its parameters, buffers,
+            submodules and all other attributes: `eval()` on either affects both, and either may
+            be given to an optimizer.
+        example_inputs: arguments of a call: a tuple of positional arguments, a dictionary of
+            keyword arguments, or one argument. Without them the first call is captured. Other
+            shapes, types and modes are captured and planned when they first occur.
         budget: bytes, such as `"8 GiB"`; a share of the peak without recomputation, such as
-            `"60%"` or 0.6; `"min"` for the least peak that is found; None to recompute nothing.
-        planner: a function of a graph and a budget in the place of the search.
-        measure: run the operators that may need workspace, by themselves, to learn how much;
-            measure the first real step, warn when its peak is more than 2 % off, and plan again
-            with what its operators took. Without it predictions have no workspace.
-        card: in the place of a budget: what a card has left beside parameters, buffers, inputs,
-            the optimizer's state, CUDA's context, and a hundredth for packing; a name such as
-            "RTX 4090", or a size such as "16GiB".
-        optimizer: with `card`: what will update the parameters; its state need not exist yet.
+            `"60%"` or 0.6; `"min"` for the smallest peak found; None to recompute nothing.
+        planner: a function of a graph and a budget, used instead of the search.
+        measure: whether to run operators that may need workspace, to learn how much, and to
+            measure the first real step: pgmo warns when its peak is more than 2 % off, and plans
+            again with the measured workspaces. If False, predictions exclude workspaces.
+        card: instead of a budget, a card's name such as "RTX 4090", or its size such as "16GiB".
+            The budget is what remains after parameters, buffers, inputs, the optimizer's state,
+            CUDA's context, and a hundredth for packing.
+        optimizer: with `card`: the optimizer of the parameters; its state need not exist yet.
         beside: with `card`: bytes to keep free for other things, such as a second model.
         offload: lets values wait on the host where that costs less than to compute them again:
-            the link to the device, "pcie3", "pcie4" or "pcie5", or its bytes a second, such as
-            20e9 or "20 GB/s". Transfers run on a stream of their own, and memory of the host is
-            pinned.
-        state: with `card`, `optimizer` and `offload`: the optimizer's state may wait on the host
-            while the step runs, if that costs less time than to keep it. It is copied back before
-            each step of the optimizer, and to the host after it. Needs example inputs.
-        whole: refuse a model whose forward pass is no single graph. Otherwise its graphs are
-            planned under one budget, and the code between them runs as it is.
+            the link to the device, "pcie3", "pcie4" or "pcie5", or its bytes per second, such as
+            20e9 or "20 GB/s". Transfers use a stream of their own and pinned host memory.
+        state: with `card`, `optimizer` and `offload`: whether the optimizer's state may wait on the
+            host while the step runs, if that costs less time than to keep it. It is copied back
+            before each step of the optimizer, and to the host after it. Needs example inputs.
+        whole: whether to refuse a model with graph breaks. Otherwise its graphs are planned under
+            one budget, and the code between them runs as it is.
 
     Returns:
         The model that recomputes, and the plan.
 
     Raises:
-        BudgetError: the budget cannot be met; the message has the least peak that can.
-        GraphError: the model cannot be captured, or nothing in it needs gradients.
-        OptionError: an option has a value that cannot be used, `model` is no module, or PyTorch is
-            older than 2.11.
+        BudgetError: when the budget is impossible; the message has the smallest possible one.
+        GraphError: when the model cannot be captured, or nothing in it needs gradients.
+        OptionError: when an option has an invalid value, `model` is no module, or PyTorch is older
+            than 2.11.
 
     Example:
         >>> model, plan = pgmo.recompute(model, batch, budget="8 GiB")  # doctest: +SKIP
@@ -157,17 +155,7 @@ def planned(
 
     Without a `call`, the first call is planned. No search runs if a plan of `shapes` fits.
 
-    Args:
-        model: the model.
-        call: arguments of a call.
-        options: the options.
-        shapes: plans that were found for other shapes.
-        try_awake: with `state`, whether to plan with the state on the card as well.
-
-    Raises:
-        BudgetError: the budget cannot be met.
-        GraphError: the model cannot be captured as a graph.
-        OptionError: an option has a value that cannot be used, or `model` is no module.
+    With `options.state`, `try_awake` is whether to plan with the state on the card as well.
     """
     refuse_old_versions()
     if not isinstance(model, nn.Module):
@@ -217,7 +205,7 @@ def _within(
         shapes=shapes,
         whole=options.whole,
     )
-    model = original(model)  # planned anew
+    model = original(model)  # A model that already recomputes is planned again.
     refuse_wrappers(model)
     recomputing = CompiledModel(model, settings)
     if call is not None:
@@ -244,7 +232,7 @@ def _whole_card(model: nn.Module, resident: int, options: RecomputeOptions) -> C
         find(options.card),
         context_of(one.device for one in model.parameters()),
         resident,
-        sum(one.nbytes for one in trained),  # weights of cuDNN's LSTM share a storage
+        sum(one.nbytes for one in trained),  # Weights of cuDNN's LSTM share a storage.
         None if optimizer is None else optimizer_needs(optimizer),
         parse_bytes(options.beside),
     )
@@ -255,7 +243,7 @@ def _twin(recomputing: CompiledModel, settings: Settings, model: M) -> M:
 
 
 def _again(settings: Settings, model: M) -> M:
-    """Return a twin of a copied or unpickled model, whose parameters differ: it captures anew."""
+    """Return a twin of a copied or unpickled model, which is captured again for its parameters."""
     settings = _without_plans(settings)
     return _twin(CompiledModel(model, settings), settings, model)
 

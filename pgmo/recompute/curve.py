@@ -1,4 +1,4 @@
-"""The trade-off of a step, peak against overhead, as rows, as text and as a picture."""
+"""The trade-off of a step between peak and overhead, as rows, text and picture."""
 
 import io
 import os
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Point:
-    """One choice, and what its overhead consists of.
+    """Point of a curve: a choice, and the parts of its overhead.
 
     Args:
-        choice: the forgotten and the offloaded operations.
-        rerun: time of what runs again, as a share of the forward pass.
+        choice: the dropped and the offloaded operations.
+        rerun: time of reruns, as a share of the forward pass.
         waited: time that operators wait for transfers, as a share of the forward pass.
         host_bytes: bytes of the host's memory that a step takes.
     """
@@ -42,7 +42,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Curve:
-    """Choices of which none is worse than another in both respects.
+    """Choices of which none is worse than another in both peak and overhead.
 
     Args:
         points: points of ascending peak; the last one recomputes nothing.
@@ -89,8 +89,8 @@ class Curve:
             path: file for the picture; its suffix is the format.
 
         Raises:
-            OptionError: matplotlib is not installed, or has no such format.
-            FileError: the file cannot be written.
+            OptionError: when matplotlib is not installed, or has no such format.
+            FileError: when the file cannot be written.
         """
         Figure = _figure()  # noqa: N806
         kind = None if path is None else picture_format(path)
@@ -116,11 +116,7 @@ class Curve:
 
 
 def picture_format(path: str | os.PathLike[str]) -> str:
-    """Return the format of a picture, which is the suffix of its name.
-
-    Raises:
-        OptionError: matplotlib is not installed, or has no such format.
-    """
+    """Return the suffix of a picture's name, or raise OptionError if matplotlib cannot write it."""
     formats = _figure()().canvas.get_supported_filetypes()
     ending = Path(path).suffix.removeprefix(".").lower()
     if ending not in formats:

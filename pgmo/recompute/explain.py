@@ -1,4 +1,4 @@
-"""A plan for recomputation in words: what is computed again, where, why, and what it saves."""
+"""Description of a recompute plan: what is computed again, where, why, and what it saves."""
 
 from collections import Counter, defaultdict
 
@@ -7,13 +7,13 @@ from pgmo.recompute.planners.graph import NOT_CAPTURED, Graph
 from pgmo.recompute.runtime.decide import PlannedStep
 from pgmo.units import format_bytes
 
-_MODULES = 12  # that are listed
+_MODULES = 12  # Maximum number of modules that are listed.
 
 
 def explain(
     planned: PlannedStep, budget: int | str | None, measured: int | None, resident: int
 ) -> str:
-    """Describe a plan in lines: peaks, cost, modules that forget most, place of the peak."""
+    """Describe a plan in lines: peaks, cost, modules that drop most, place of the peak."""
     schedule, graph = planned.schedule, planned.captured.graph
     lines = [
         f"Peak of a step: {format_bytes(schedule.peak)}, instead of "

@@ -1,7 +1,7 @@
 """The largest batch of a card: its planned step fits, and no plan is found for the next one.
 
-least peaks at two small batches   ->   a line   ->   a first guess
-the step of a batch is planned for the card: upwards while it fits, downwards until it does
+smallest peaks of two small batches  ->  a line  ->  a first guess
+from there upwards while a batch's planned step fits, or downwards until it does
 """
 
 from collections.abc import Callable
@@ -29,7 +29,7 @@ _WITHOUT_CARD: dict[str, Any] = {
 }
 
 _MOST = 1 << 20
-"""No larger batch is tried, as what takes no memory fits at any."""
+"""Maximum batch that is tried, for steps that take no memory."""
 
 
 def largest(
@@ -37,23 +37,22 @@ def largest(
 ) -> tuple[int, M, RecomputePlan]:
     """Find the largest batch whose step can be planned for a card, and plan that step.
 
-    No step runs while it is looked for, except what `pgmo.recompute` runs of one: operators by
-    themselves, and the forward pass where it reads values. A batch for which the search finds no
-    plan counts as one that does not fit.
+    No step runs during the search, except for operators that are measured one by one, and for the
+    forward pass if it reads values. A batch without a plan counts as one that does not fit.
 
     Args:
         model: a module.
-        inputs: makes example inputs of so many samples, as `pgmo.recompute` takes them.
-        start: the smallest batch that is tried, from 1.
-        options: `card`, and what else `pgmo.recompute` takes, such as `optimizer` and `beside`.
+        inputs: called with a number of samples; returns example inputs for `pgmo.recompute`.
+        start: smallest batch that is tried, in samples, from 1.
+        options: `card`, and other options of `pgmo.recompute`, such as `optimizer` and `beside`.
 
     Returns:
         The batch, the model that recomputes, and the plan of its step.
 
     Raises:
-        BudgetError: the step of the smallest batch does not fit.
-        GraphError: the model cannot be captured as a graph.
-        OptionError: `start` is no batch, or an option has a value that cannot be used.
+        BudgetError: when the step of the smallest batch does not fit.
+        GraphError: when the model cannot be captured.
+        OptionError: when `start` is below 1, or an option has an invalid value.
 
     Example:
         >>> batch, model, plan = pgmo.recompute.largest(
@@ -77,7 +76,7 @@ class _Search:
         self, model: M, inputs: Callable[[int], object], options: RecomputeOptions
     ) -> None:
         self._model, self._inputs, self.options = model, inputs, options
-        self._shapes = Shapes()  # what was found for one batch is tried on the next
+        self._shapes = Shapes()  # Choices for one batch are tried for the next.
         self._found: dict[int, tuple[Any, RecomputePlan]] = {}
         self._asleep_from = _MOST + 1  # batch from which the optimizer's state sleeps
 
@@ -103,7 +102,7 @@ class _Search:
         return works
 
     def best(self, batch: int) -> tuple[Any, RecomputePlan]:
-        """Return the cheaper of two plans: another batch's choice, and one of its own search."""
+        """Return the cheaper of two plans: the known one, and one from a new search."""
         known = self._found[batch]
         if known[1].overhead == 0:
             return known
@@ -126,12 +125,12 @@ class _Search:
     def _fits(self, batch: int) -> bool:
         try:
             self._found[batch] = self._plan(batch, self.options)
-        except (BudgetError, torch.OutOfMemoryError):  # the latter of the inputs themselves
+        except (BudgetError, torch.OutOfMemoryError):  # The inputs alone may not fit.
             return False
         return True
 
     def _guess(self, start: int) -> int:
-        """Return the batch at which the line through two least peaks reaches the card's limit."""
+        """Return the batch at which the line through two peaks reaches the card's limit."""
         card = self._found[start][1].card
         assert card is not None
         least = replace(self.options, **_WITHOUT_CARD)

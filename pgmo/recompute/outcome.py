@@ -1,4 +1,4 @@
-"""Result of `pgmo.recompute`, in numbers and in words."""
+"""Result of `pgmo.recompute`, in figures and in words."""
 
 from collections import Counter
 from typing import TYPE_CHECKING, Any
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 
 class RecomputePlan:
-    """Plan of a step: what is recomputed, and the peak that follows.
+    """Plan of a step: what is recomputed, and the resulting peak.
 
-    All sizes count what the step allocates: activations, gradients (those of parameters, too),
-    results and workspaces. Parameters, buffers and inputs are there before it: `resident`. `card`
-    says what else lives on a card, where one was given.
+    Sizes in bytes count what the step allocates: activations, gradients (also of parameters),
+    results and workspaces. Parameters, buffers and inputs are excluded: `resident` counts them.
+    `card`, if one was given, describes the rest of the card's memory.
 
-    It describes the first kind of call that was planned. Where `pgmo.recompute` got no example
-    inputs, that is the first call, and before it all but `resident` raise a `GraphError`.
+    The plan describes the first kind of call that was planned. Without example inputs, that is the
+    model's first call; before it, all attributes but `resident` raise a `GraphError`.
 
     Example:
         >>> model, plan = pgmo.recompute(model, batch, budget="8 GiB")  # doctest: +SKIP
@@ -55,31 +55,31 @@ class RecomputePlan:
 
     @property
     def _planned(self) -> PlannedStep:
-        return self._call.planned  # another one when the step was planned again
+        return self._call.planned  # The step may have been planned again.
 
     @property
     def captured(self) -> "Captured":
-        """The graph, and the nodes of AOTAutograd's that it was made of."""
+        """The graph, with the nodes of AOTAutograd from which it was made."""
         return self._planned.captured
 
     @property
     def graph(self) -> "Graph":
-        """The step as it runs, in operations and values."""
+        """The planned step as operations and values."""
         return self._planned.captured.graph
 
     @property
     def schedule(self) -> "Schedule":
-        """The step as it runs."""
+        """The planned step in the order in which it runs."""
         return self._planned.schedule
 
     @property
     def peak(self) -> int:
-        """Bytes that the step takes at once, predicted."""
+        """Predicted peak of the step in bytes."""
         return self.schedule.peak
 
     @property
     def default_peak(self) -> int:
-        """Bytes that it would take at once if nothing were recomputed."""
+        """Predicted peak without recomputation in bytes."""
         return self._planned.default.peak
 
     @property
@@ -116,7 +116,7 @@ class RecomputePlan:
 
     @property
     def host_bytes(self) -> int:
-        """Bytes of the host's memory that a step takes for them, pinned where there is a GPU."""
+        """Bytes of host memory that a step takes for them, pinned if there is a GPU."""
         return self.schedule.host_bytes
 
     @property
@@ -126,19 +126,19 @@ class RecomputePlan:
 
     @property
     def budget(self) -> int | str | None:
-        """Bytes that the peak was not to exceed, "min", or None."""
+        """Bytes that the peak must not exceed, "min", or None."""
         return self._planned.budget
 
     @property
     def graphs(self) -> int:
-        """Number of graphs that a step runs; more than one where Dynamo breaks the graph."""
+        """Number of graphs that a step runs; more than one if there are graph breaks."""
         return self._planned.graphs
 
     @property
     def measured_peak(self) -> int | None:
-        """Bytes that the first real step took at once; None before it, or if nothing measured.
+        """Measured peak of the first real step in bytes, or None before a measurement.
 
-        Of a step of several graphs it is the second one: the first one measures each graph.
+        A step of several graphs is measured as a whole the second time.
         """
         return self._call.measured
 
@@ -157,9 +157,9 @@ class RecomputePlan:
         return f"{head}\n{text}"
 
     def curve(self, points: int = 9, time_limit: float = 10.0) -> Curve:
-        """Return the trade-off of peak against overhead, from the least peak to the default one.
+        """Return the trade-off of peak against overhead, from the smallest peak to the default one.
 
-        With `offload`, values may wait on the host at its points, too.
+        With `offload`, values may also wait on the host.
 
         Args:
             points: number of budgets to plan for, from 2.
@@ -180,7 +180,7 @@ class RecomputePlan:
         )
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the numbers, for JSON."""
+        """Return the figures as a dictionary, for JSON."""
         operations = self.graph.operations
         times = Counter(index for _, index in self.schedule.reruns)
         return {

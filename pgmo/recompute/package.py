@@ -1,4 +1,4 @@
-"""Makes the package callable: `pgmo.recompute(model, ...)` beside `pgmo.recompute.largest(...)`."""
+"""The callable package: `pgmo.recompute(model, ...)`, with `pgmo.recompute.largest(...)`."""
 
 import sys
 from typing import TYPE_CHECKING, ClassVar, cast

@@ -1,4 +1,4 @@
-"""A planned step as a profile, so that it can be packed and looked at like a recorded one.
+"""A planned step as a profile, which can be packed and reported like a recorded one.
 
 schedule   step 0: conv writes a     step 1: relu writes b, 4 KiB of workspace    ...
 profile    tick 0: a                 tick 1: b    tick 2: workspace               ...
@@ -16,18 +16,16 @@ from pgmo.version import __version__
 def step_profile(
     schedule: Schedule, *, model: str = "", device: str = "cpu", framework_version: str = ""
 ) -> Profile:
-    """Return the blocks of a schedule, one row a block, tagged with module, operator and phase.
+    """Return the blocks of a schedule as a profile whose max load is the schedule's peak.
 
-    What runs again has the phase "recompute". Parameters, buffers and inputs are not in it.
+    Tags name module, operator and phase; reruns have the phase "recompute". Parameters, buffers and
+    inputs are excluded.
 
     Args:
         schedule: the schedule of a step.
         model: name of the model's class, with which paths of modules begin.
         device: name of the device, such as "cuda:0".
         framework_version: version of PyTorch.
-
-    Returns:
-        A profile whose max load is the schedule's peak.
 
     Example:
         >>> from pgmo.recompute.planners.graph import EXAMPLE

@@ -1,14 +1,14 @@
-"""From a card to a budget for a step: what else lives there is taken off.
+"""From a card to a budget for a step: all other memory on the card is subtracted.
 
-    usable        what CUDA reports in total
+    usable        total memory, as CUDA reports it
     - context     of CUDA, its libraries and other programs
     - resident    parameters, buffers, inputs
-    - optimizer   its state, also before it exists
-    - packing     what an allocator holds and cannot use
+    - optimizer   its state, even if it does not exist yet
+    - packing     memory that an allocator reserves and cannot use
     = budget      activations, gradients, workspaces
 
-Gradients are part of the step. While the optimizer runs the activations are gone, and what it takes
-for a moment has to fit beside its state and the gradients: that is looked at, too.
+Gradients are part of the step. While the optimizer runs there are no activations, but its temporary
+memory must fit in addition to its state and the gradients, which is checked, too.
 """
 
 import weakref
@@ -30,12 +30,12 @@ from pgmo.recompute.capture.compat import fakes, storage_key
 from pgmo.units import format_bytes
 
 CONTEXT = 512 << 20
-"""Bytes of a CUDA context with cuBLAS and cuDNN, where it cannot be asked: a generous guess."""
+"""Assumed bytes of a CUDA context with cuBLAS and cuDNN, generous, if CUDA cannot report them."""
 
 PACKING = 0.01
-"""Share of the card that an allocator holds and cannot use: pages of `pgmo run` leave less."""
+"""Share of the card that an allocator reserves and cannot use: pages of `pgmo run` leave less."""
 
-_GRAIN = 512  # bytes of which PyTorch's allocator on CUDA makes blocks
+_GRAIN = 512  # Granularity of PyTorch's allocator on CUDA, in bytes.
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class OptimizerNeeds:
 
     Args:
         state: bytes from its first step on.
-        moment: most bytes that a step takes beside that, and returns.
+        moment: largest number of bytes that a step allocates and frees in addition.
     """
 
     state: int
@@ -52,13 +52,13 @@ class OptimizerNeeds:
 
 
 def optimizer_needs(optimizer: Optimizer) -> OptimizerNeeds:
-    """Measure an optimizer's memory: run a step of it on tensors without contents.
+    """Measure an optimizer's memory in a step on fake tensors.
 
     Args:
-        optimizer: an optimizer whose step needs no closure; it stays as it is.
+        optimizer: an optimizer whose step needs no closure; it stays unchanged.
 
     Raises:
-        OptionError: its step cannot be run so.
+        OptionError: when such a step fails.
 
     Example:
         >>> weight = torch.nn.Parameter(torch.zeros(1024))
@@ -69,7 +69,7 @@ def optimizer_needs(optimizer: Optimizer) -> OptimizerNeeds:
     own = {name: one for name, one in vars(optimizer).items() if name not in ("step", "state")}
     vars(twin).update(own)
     twin.state = defaultdict(dict)
-    # What the user has hooked onto steps is for real ones.
+    # The user's step hooks are for real steps.
     twin._optimizer_step_pre_hooks = OrderedDict()
     twin._optimizer_step_post_hooks = OrderedDict()
     try:
@@ -91,9 +91,9 @@ def optimizer_needs(optimizer: Optimizer) -> OptimizerNeeds:
 
 
 def _settled(group: dict[str, Any]) -> dict[str, Any]:
-    """Set `foreach` as optimizers choose it for parameters that are all on a CUDA device.
+    """Set `foreach` as optimizers do for parameters that are all on a CUDA device.
 
-    They look at the types of the parameters, which here are others.
+    Fake parameters have another type, so an optimizer would choose differently.
     """
     cuda = all(one.device.type == "cuda" for one in group["params"])
     if cuda and group.get("foreach", False) is None and not group.get("fused"):
@@ -113,7 +113,7 @@ def _fake(parameter: Tensor) -> Tensor:
 
 @clears_dispatch
 class _Counting(TorchDispatchMode):
-    """Counts bytes of storages as they come and go."""
+    """Counter of the bytes of storages that operators allocate and free."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -121,9 +121,9 @@ class _Counting(TorchDispatchMode):
         self._seen: set[int] = set()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Run an operator, and note the storages that it has made."""
+        """Run an operator, and count the storages that it allocates."""
         if func is torch.ops.aten._local_scalar_dense.default:
-            # Sizes depend on it no more than this: some optimizers do more in late steps.
+            # A large step count: some optimizers allocate more in late steps.
             return 1000.5 if args[0].dtype.is_floating_point else 1000
         known = {storage_key(one) for one in fakes((args, kwargs or {}))}
         result = func(*args, **(kwargs or {}))
@@ -155,8 +155,8 @@ class CardBudget:
         card: the card.
         context: bytes of CUDA's context.
         resident: bytes of parameters, buffers and inputs.
-        gradients: bytes of the parameters' gradients, which a step's peak has in it.
-        optimizer: memory of the optimizer; None where none was given.
+        gradients: bytes of the parameters' gradients, which a step's peak includes.
+        optimizer: memory of the optimizer; None if there is none.
         beside: bytes that the user keeps free for other things.
         state_sleeps: whether the optimizer's state is on the host while the step runs.
     """
@@ -171,7 +171,7 @@ class CardBudget:
 
     @property
     def packing(self) -> int:
-        """Bytes that an allocator holds and cannot use."""
+        """Bytes that an allocator reserves and cannot use."""
         return int(PACKING * self.card.usable)
 
     @property
@@ -179,7 +179,7 @@ class CardBudget:
         """Bytes that a step may allocate.
 
         Raises:
-            BudgetError: there are none, or the optimizer's step does not fit.
+            BudgetError: when there are none, or the optimizer's step does not fit.
         """
         state = self.optimizer.state if self.optimizer else 0
         taken = self.context + self.resident + self.beside + self.packing
@@ -207,7 +207,7 @@ class CardBudget:
 def context_of(devices: Iterable[torch.device]) -> int:
     """Return the bytes of the contexts on a model's device, as far as CUDA reports them.
 
-    Other programs on the same card count, too: what they hold is not there for this one.
+    Memory of other programs on the same card counts, too.
     """
     cuda = sorted({one.index or 0 for one in devices if one.type == "cuda"})
     if not cuda or not torch.cuda.is_initialized():  # type: ignore[no-untyped-call]

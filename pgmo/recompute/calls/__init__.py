@@ -1,8 +1,8 @@
-"""Calls of a model: their signature, what is refused, and what a capture puts back.
+"""Calls of a model: their signature, what is refused, and what a capture restores.
 
 signature   the key that distinguishes planned calls; `modes` are PyTorch's settings in it
-refusals    models and hooks that are not planned
-undone      a forward pass of which nothing stays; `contents` are those of attributes
+refusals    models and hooks that cannot be planned
+undone      a forward pass whose changes are undone; `contents` are those of attributes
 objects     objects with tensors inside
-lines       lines of the user's code, as messages name them
+lines       lines of the user's code, for messages
 """

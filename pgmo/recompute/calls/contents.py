@@ -1,7 +1,7 @@
-"""Contents of a model's attributes, so that what a forward pass does to them can be undone.
+"""Contents of a model's attributes, so that changes by a forward pass can be undone.
 
 numbers, words      the attribute is set again
-lists, objects      are the same ones, and get their contents back
+lists, objects      stay the same objects, and get their contents back
 random generators   get their state back
 global variables    numbers, tensors and random generators that the model's code names
 """
@@ -21,18 +21,18 @@ from pgmo.recompute.calls.objects import is_flattenable
 from pgmo.recompute.calls.signature import methods
 
 MOST = 4096
-"""Entries of a container that are looked at; larger ones stay as the forward pass leaves them."""
+"""Maximum number of entries of a container that is restored; larger ones keep their changes."""
 
 _MISSING = object()
 
-_DEPTH = 4  # of containers and objects in each other
+_DEPTH = 4  # Maximum nesting of containers and objects.
 
 _OF_MODULES = frozenset(vars(nn.Module()))
 _HOOKS = tuple(name for name in _OF_MODULES if "_hooks" in name)
 
 
 class Contents:
-    """Record of the attributes of a model's modules, and of what they hold.
+    """Record of the attributes of a model's modules, and of their contents.
 
     Attributes:
         tensors: the tensors that attributes hold in addition to parameters and buffers.
@@ -53,7 +53,7 @@ class Contents:
             self._undo += self._of_global(space, name, space[name])
 
     def put_back(self) -> None:
-        """Make attributes, what they hold, and hooks what they were."""
+        """Restore attributes, their contents, and hooks."""
         for hooks, before in self._hooks:
             if hooks.keys() != before.keys():
                 hooks.clear()
@@ -61,7 +61,7 @@ class Contents:
         self._put_back(lambda _name, _before: False)
 
     def put_back_values(self) -> None:
-        """Put back the values that were there; new flags and new hooks stay.
+        """Restore the values of the record; new flags and new hooks stay.
 
         A library may install hooks at the first call, and note that in an attribute.
         """
@@ -89,7 +89,7 @@ class Contents:
             undo()
 
     def _undoing(self, value: Any, depth: int) -> Iterator[Callable[[], object]]:
-        """Yield what gives a value its contents back, and what it holds theirs."""
+        """Yield functions that restore a value's contents, and recursively those of its entries."""
         if id(value) in self._seen:
             return
         self._seen.add(id(value))
@@ -115,9 +115,9 @@ class Contents:
     def _of_global(
         self, space: dict[str, Any], name: str, value: Any
     ) -> Iterator[Callable[[], object]]:
-        """Yield what restores a global variable; what libraries set up at their first call stays.
+        """Yield functions that restore a global variable.
 
-        That is why flags and containers are left out.
+        Flags and containers are left out: libraries set them up at their first call.
         """
         if type(value) in (int, float):
             yield lambda: space.update({name: value})
@@ -148,7 +148,7 @@ def _entries(container: Any) -> list[Any]:
 
 
 def _global_names(model: nn.Module) -> Iterator[tuple[dict[str, Any], str]]:
-    """Yield namespaces and names of the global variables that a model's code may use."""
+    """Yield namespace and name of each global variable that a model's code may use."""
     functions = [one for one in methods(model) if isinstance(one, FunctionType)]
     stack: list[tuple[CodeType, dict[str, Any]]]
     stack = [(one.__code__, one.__globals__) for one in functions]

@@ -1,4 +1,4 @@
-"""Lines of the user's code, as messages name them."""
+"""Lines of the user's code, for messages."""
 
 import functools
 import inspect
@@ -15,23 +15,18 @@ _OWN = os.path.dirname(os.path.dirname(os.path.dirname(__file__))) + os.sep
 
 
 def is_foreign(filename: str) -> bool:
-    """Return whether a file is neither PyTorch's nor of this package."""
+    """Return whether a file belongs neither to PyTorch nor to this package."""
     return not filename.startswith((_TORCH, _OWN, "<frozen"))
 
 
 def line(filename: str, number: int) -> str:
-    """Return a line and what is written there, such as `model.py:12: return self.weight * x`."""
+    """Return the place and text of a line, such as `model.py:12: return self.weight * x`."""
     text = linecache.getline(filename, number).strip()
     return f"{filename}:{number}: {text}" if text else f"{filename}:{number}"
 
 
 def of_function(function: Callable[..., Any]) -> str:
-    """Return the name of a function and where it is defined.
-
-    Example:
-        >>> of_function(len)
-        '`len`'
-    """
+    """Return the name of a function and the place of its definition."""
     inner = function
     while isinstance(inner, functools.partial):
         inner = inner.func
@@ -46,7 +41,7 @@ def of_function(function: Callable[..., Any]) -> str:
 
 
 def of_error(error: BaseException) -> str | None:
-    """Return the innermost line of code that is not PyTorch's in an error's traceback."""
+    """Return the innermost line in an error's traceback that is not PyTorch's or pgmo's."""
     found = None
     trace = error.__traceback__
     while trace is not None:

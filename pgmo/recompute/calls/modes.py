@@ -1,4 +1,4 @@
-"""Settings of PyTorch that decide what a forward pass does: each is captured by itself."""
+"""Settings of PyTorch that affect a forward pass; each combination is captured separately."""
 
 from collections.abc import Callable
 
@@ -26,7 +26,8 @@ _INNER = (
 def modes() -> tuple[object, ...]:
     """Return the settings that change only if the program enters a context or sets an option.
 
-    Kernels of attention, cuDNN, oneDNN, determinism, the default type and device, and autocast.
+    They concern attention kernels, cuDNN, oneDNN, determinism, default type and device, and
+    autocast.
     """
     return (
         torch.get_default_dtype(),
@@ -39,12 +40,12 @@ def modes() -> tuple[object, ...]:
 
 
 def kernels() -> tuple[str, ...]:
-    """Return the settings by which PyTorch chooses kernels: Dynamo guards not all of them."""
+    """Return the settings by which PyTorch chooses kernels; Dynamo guards only some of them."""
     return tuple(str(read()) for read in _readers)
 
 
 def _existing() -> list[Callable[[], object]]:
-    """Return those that this version of PyTorch has."""
+    """Return the functions that read settings and exist in this version of PyTorch."""
     found = [getattr(torch.backends.cuda, name, None) for name in _ATTENTION]
     found += [getattr(torch._C, name, None) for name in _INNER]
     return [torch.get_default_device, *(read for read in found if read is not None)]

@@ -1,7 +1,7 @@
 """Objects that a forward pass returns with tensors inside, such as a cache of keys and values.
 
-DynamicCache(layers=[Layer(keys, values), ...])    taken apart when captured: its attributes
-                                                   made anew at each call, of the new tensors
+DynamicCache(layers=[Layer(keys, values), ...])    when captured: flattened to its attributes
+at each call: built again of new tensors
 """
 
 from typing import Any
@@ -11,11 +11,11 @@ from torch.utils._pytree import register_pytree_node
 
 from pgmo.recompute.capture.compat import flatten, unflatten
 
-_DEPTH = 8  # objects in objects; more than that is a chain, or a circle
+_DEPTH = 8  # Levels of nested objects; more than that is a chain, or a circle.
 
 
 class FlattenedObject:
-    """Object taken apart into its class and attributes."""
+    """Object flattened to its class and attributes."""
 
     def __init__(self, kind: type, attributes: dict[str, Any]) -> None:
         self.kind, self.attributes = kind, attributes
@@ -40,12 +40,12 @@ register_pytree_node(FlattenedObject, _flatten, _unflatten)
 
 
 def flatten_objects(tree: object, plain: tuple[type, ...], depth: int = _DEPTH) -> Any:
-    """Replace the objects written in Python in a tree by `FlattenedObject`s.
+    """Replace objects of Python classes in a tree by `FlattenedObject`s.
 
     Args:
         tree: the value that a forward pass returns.
-        plain: types of leaves that stay as they are.
-        depth: number of levels of nested objects; deeper ones stay.
+        plain: types of leaves that are not replaced.
+        depth: number of levels of nested objects; deeper ones are not replaced.
     """
     leaves, spec = flatten(tree)
     if all(isinstance(leaf, plain) for leaf in leaves):
@@ -61,7 +61,7 @@ def _flatten_object(leaf: Any, plain: tuple[type, ...], depth: int) -> Any:
 
 
 def is_flattenable(leaf: Any) -> bool:
-    """Return whether an object consists of its attributes alone."""
+    """Return whether an object consists only of its attributes."""
     kind = type(leaf)
     if isinstance(leaf, nn.Module) or not hasattr(leaf, "__dict__"):
         return False
@@ -70,7 +70,7 @@ def is_flattenable(leaf: Any) -> bool:
 
 
 _WRITTEN_IN_PYTHON = 1 << 9
-"""The bit of a type's flags that CPython calls Py_TPFLAGS_HEAPTYPE."""
+"""The flag of a type that CPython calls Py_TPFLAGS_HEAPTYPE."""
 
 
 def _slots(kind: type) -> bool:

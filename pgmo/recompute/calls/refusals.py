@@ -1,8 +1,7 @@
-"""Models, arguments and hooks that are not planned.
+"""Models, arguments and hooks that cannot be planned.
 
-DistributedDataParallel prepares its reducer in forward, between graphs that are planned around it:
-it goes around the model that recomputes. Dynamo leaves out backward hooks of submodules, and hooks
-of all modules.
+DistributedDataParallel prepares its reducer in forward, so it must wrap the model that recomputes.
+Dynamo leaves out backward hooks of submodules, and hooks of all modules.
 """
 
 from collections.abc import Callable, Mapping
@@ -34,7 +33,7 @@ _KINDS = {
     **_BACKWARD,
 }
 
-_HARMLESS = "pgmo."  # our own watch what runs
+_HARMLESS = "pgmo."  # Module of pgmo's own hooks, which only observe.
 
 _ADVICE = (
     "Dynamo leaves it out of the graphs that it captures. Remove it (its handle has remove()), "
@@ -44,11 +43,7 @@ _ADVICE = (
 
 
 def refuse_lazy(model: nn.Module) -> None:
-    """Refuse models with parameters whose shapes are not known yet.
-
-    Raises:
-        GraphError: there is one.
-    """
+    """Raise GraphError if a parameter or buffer has no shape yet."""
     for name, one in (*model.named_parameters(), *model.named_buffers()):
         if is_lazy(one):
             raise GraphError(
@@ -58,12 +53,9 @@ def refuse_lazy(model: nn.Module) -> None:
 
 
 def refuse_static_graph() -> None:
-    """Refuse a first capture inside of a DistributedDataParallel with a static graph.
+    """Raise GraphError for a first capture inside a DistributedDataParallel with a static graph.
 
-    Its first step counts which hooks of gradients run, and a capture runs them, too.
-
-    Raises:
-        GraphError: the thread is inside of one.
+    Its first step counts the gradient hooks that run, and a capture runs them, too.
     """
     active = getattr(DistributedDataParallel, "_active_ddp_module", None)
     if active is not None and active.static_graph:
@@ -75,11 +67,7 @@ def refuse_static_graph() -> None:
 
 
 def refuse_wrappers(model: nn.Module) -> None:
-    """Refuse models that are wrapped, or compiled, or have such a part.
-
-    Raises:
-        GraphError: with what to do instead.
-    """
+    """Raise GraphError, with the remedy, for models with wrapped or compiled parts."""
     for path, one in model.named_modules():
         name = f"{path} is" if path else "the model is"
         inner = ".".join(("model", *filter(None, [path]), "module"))
@@ -98,12 +86,9 @@ def refuse_wrappers(model: nn.Module) -> None:
 
 
 def refuse_hooks(model: nn.Module) -> None:
-    """Refuse hooks that Dynamo leaves out.
+    """Raise GraphError for backward hooks of submodules, or hooks of all modules.
 
-    Those of the model itself run around the step, at each call.
-
-    Raises:
-        GraphError: a submodule has one, or there is one for all modules.
+    Dynamo leaves these out. Hooks of the model itself run around the step, at each call.
     """
     for kind, words in _KINDS.items():
         for one in _others(getattr(torch_module, "_global" + kind)):

@@ -20,7 +20,7 @@ PLAIN = (
     *(Tensor, torch.dtype, torch.device, torch.layout, torch.memory_format),
     *(FunctionType, BuiltinFunctionType),
 )
-"""What a call may have beside its tensors: two of them with one `repr` mean the same."""
+"""Types of arguments other than tensors that a call may have: values of one `repr` are equal."""
 
 _METHODS = (FunctionType, property, staticmethod, classmethod)
 
@@ -29,12 +29,12 @@ _OPTIONS = (bool, int, float, str)
 
 
 def distinct(leaves: list[Any]) -> list[Tensor]:
-    """Return the tensors of a call, each once: attention looks whether its query is its key."""
+    """Return the distinct tensors of a call: attention checks whether its query is its key."""
     return list({id(leaf): leaf for leaf in leaves if isinstance(leaf, Tensor)}.values())
 
 
 def places(leaves: list[Any]) -> dict[int, int]:
-    """Return the place of each tensor in a call, with its number among the distinct tensors."""
+    """Return by place of each tensor in a call its number among the distinct tensors."""
     numbers: dict[int, int] = {}
     return {
         place: numbers.setdefault(id(leaf), len(numbers))
@@ -46,10 +46,10 @@ def places(leaves: list[Any]) -> dict[int, int]:
 def signature(module: nn.Module, tree: object) -> tuple[object, ...]:
     """Return the key of a call: calls with equal signatures can share a plan.
 
-    It has the shapes, strides, types and devices of all tensors, parameters and buffers too, and
-    whether they want gradients; all other arguments; each submodule's mode, hooks and forward
-    method of its own; the options of PyTorch's own modules, as a dropout's rate may follow a
-    schedule; and the settings of PyTorch.
+    It consists of shape, strides, type, device and `requires_grad` of all tensors, also parameters
+    and buffers; all other arguments; mode, hooks and replaced forward method of each submodule;
+    options of PyTorch's own modules, as a dropout's rate may follow a schedule; and the settings
+    of PyTorch.
     """
     return (
         argument_signature(tree),
@@ -80,23 +80,20 @@ def argument_signature(tree: object) -> tuple[object, ...]:
 
 
 def methods(module: nn.Module) -> tuple[object, ...]:
-    """Return the functions of the classes of a module and its submodules.
-
-    Dynamo guards no classes.
-    """
+    """Return the methods of a module's and its submodules' classes, which Dynamo does not guard."""
     classes = dict.fromkeys(type(one) for one in module.modules())
     found: list[object] = [module.forward]
     for kind in dict.fromkeys(kind for one in classes for kind in one.__mro__):
         own = vars(kind)
         values: Iterable[object] = own.values()
         if _is_of_torch(kind):
-            values = (inspect.unwrap(own["forward"]),) if "forward" in own else ()  # beneath ours
+            values = (inspect.unwrap(own["forward"]),) if "forward" in own else ()  # Not pgmo's.
         found += [one for one in values if isinstance(one, _METHODS)]
     return tuple(found)
 
 
 def _leaf_signature(leaf: object) -> object:
-    if not isinstance(leaf, Tensor):  # what may be anything is looked at by Dynamo's guards
+    if not isinstance(leaf, Tensor):  # Dynamo's guards check other types.
         return (type(leaf), repr(leaf) if isinstance(leaf, PLAIN) else "")
     return (leaf.stride(), leaf.requires_grad, *_kind(leaf))
 
@@ -106,7 +103,7 @@ def _kind(tensor: Tensor) -> tuple[object, ...]:
 
 
 def _options(module: nn.Module) -> tuple[object, ...]:
-    """Return numbers and words of a module of PyTorch's; those of others may be counters."""
+    """Return numbers and words of PyTorch's own modules; in other modules they may be counters."""
     if not _is_of_torch(type(module)):
         return ()
     return tuple(one for one in vars(module).values() if isinstance(one, _OPTIONS))

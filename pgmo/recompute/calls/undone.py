@@ -1,8 +1,8 @@
 """Runs of a forward pass whose changes are undone.
 
-buffers               copies, in their places for as long as it runs
-attributes, hooks     put back
-random numbers        generators are put back
+buffers               replaced by copies during the run
+attributes, hooks     restored
+random numbers        generators are restored
 """
 
 import random
@@ -23,11 +23,8 @@ def restoring_all_but_flags(
 ) -> Iterator[Contents]:
     """Run a block, then undo its changes of the module, but not hooks and new flags.
 
-    A library may set them at the first call. The random generators of the CPU and of `devices` are
-    put back, too.
-
-    Yields:
-        The attributes of the modules as they were before the block.
+    A library may set these at the first call. The random generators of the CPU and of `devices` are
+    restored, too. Yields the attributes of the modules as they were before the block.
     """
     contents = Contents(module)
     with ExitStack() as stack:
@@ -46,7 +43,7 @@ def restoring_state(module: nn.Module, devices: Collection[torch.device]) -> Ite
 
 
 def copied(tensor: Tensor) -> Tensor:
-    """Return a copy of the same strides; the tensor itself where elements share a place."""
+    """Return a copy with the same strides; the tensor itself if its elements share memory."""
     copy = tensor.detach().clone()
     if copy.stride() != tensor.stride():
         return tensor

@@ -1,13 +1,13 @@
-"""A backward pass for outputs of which some are not differentiated.
+"""Backward pass if some outputs are not differentiated.
 
     gradients of   loss   logits          of the loss alone
     nll_backward   x                      x
-    add            x      x               the one that is there: nothing is made for the other
-    head's weight         x               None, as autograd has it, and not zeros
+    add            x      x               the gradient that exists, without a sum
+    head's weight         x               None, as in autograd, instead of zeros
 
-Backward passes are linear: what depends on absent gradients alone is absent, too. Code of somebody
-else's (`torch.autograd.Function`) need not be, and PyTorch calls it with zeros for what is absent:
-so its nodes stay or go together.
+Backward passes are linear: a node that depends only on absent gradients is absent, too. The code of
+a `torch.autograd.Function` need not be linear, and PyTorch calls it with zeros for absent
+gradients, so its nodes stay or go together.
 """
 
 from collections.abc import Collection, Iterable
@@ -31,8 +31,8 @@ from pgmo.recompute.capture.memory_use.costs import example_arguments
 from pgmo.recompute.capture.memory_use.facts import forget_facts
 
 CUSTOM = "pgmo_custom"
-"""Key of a node's `meta`: number of the custom function's call that made it in the backward pass,
-and the names of the nodes that are the gradients which it was given."""
+"""Key of a node's `meta`: number of the custom function's call whose backward pass made the node,
+and the names of the nodes that are the gradients passed to it."""
 
 
 def tangents(module: fx.GraphModule) -> list[fx.Node]:
@@ -41,16 +41,16 @@ def tangents(module: fx.GraphModule) -> list[fx.Node]:
 
 
 def unlikely(joint: fx.GraphModule) -> frozenset[str]:
-    """Return the gradients that will hardly come: those of other results than a scalar loss."""
+    """Return the gradients that rarely exist: those of outputs other than a scalar loss."""
     found = tangents(joint)
     losses = {node.name for node in found if node.meta["val"].numel() == 1}
     return frozenset(node.name for node in found if losses and node.name not in losses)
 
 
 def without(module: fx.GraphModule, absent: Collection[str]) -> fx.GraphModule:
-    """Return a joint or backward graph in which some gradients of outputs do not come.
+    """Return a joint or backward graph in which some gradients of outputs are absent.
 
-    What the forward pass computes stays, and so do the names of nodes.
+    The forward pass and the names of nodes stay.
     """
     return _Narrowing(module, absent).made
 
@@ -72,8 +72,7 @@ def narrowed(
 def hold(narrow: fx.GraphModule, nodes: Iterable[fx.Node]) -> fx.GraphModule:
     """Make a narrowed joint graph keep what the whole one saves, until its backward pass begins.
 
-    The same forward pass has to serve both: what is saved for gradients that do not come dies when
-    the others do.
+    Both have the same forward pass, so what it saves for absent gradients is freed with the rest.
     """
     graph = narrow.graph
     copies = {node.name: node for node in graph.nodes}
@@ -91,14 +90,14 @@ def hold(narrow: fx.GraphModule, nodes: Iterable[fx.Node]) -> fx.GraphModule:
 
 
 def _held(_value: object) -> None:
-    """Mark the moment at which a saved value dies; it never runs."""
+    """Mark the place at which a saved value is freed; it never runs."""
 
 
 fx.node.has_side_effect(_held)
 
 
 def release(backward: fx.GraphModule) -> None:
-    """Remove the nodes that `hold` added from a backward graph, and what only they read."""
+    """Remove the nodes that `hold` added from a backward graph, and nodes that only they read."""
     freed: set[fx.Node] = set()
     for node in reversed(backward.graph.nodes):
         if node.target is _held or (
@@ -107,19 +106,19 @@ def release(backward: fx.GraphModule) -> None:
             freed.update(node.all_input_nodes)
             backward.graph.erase_node(node)
         elif node in freed and not node.users:
-            backward.graph.erase_node(node)  # an unread input would live to the end
+            backward.graph.erase_node(node)  # An unread input would live to the end.
 
 
 class _Narrowing:
     def __init__(self, module: fx.GraphModule, absent: Collection[str]) -> None:
         self._graph = fx.Graph()
-        self._copies: dict[fx.Node, fx.Node | None] = {}  # None for what is absent
+        self._copies: dict[fx.Node, fx.Node | None] = {}  # None for absent nodes.
         self._zeros: dict[fx.Node, fx.Node] = {}
-        self._moved: set[int] = set()  # storages of sums that are a summand now
-        self._borrowed: set[int] = set()  # storages of such summands: others may read them
-        self._laid_out: set[fx.Node] = set()  # elsewhere than in the whole graph
-        self._after: set[fx.Node] = set()  # depends on the gradient of an output
-        self._customs: dict[int, bool] = {}  # whether any gradient comes
+        self._moved: set[int] = set()  # Storages of sums that have been replaced by a summand.
+        self._borrowed: set[int] = set()  # Storages of these summands, which others may read.
+        self._laid_out: set[fx.Node] = set()  # Nodes with another layout than in the whole graph.
+        self._after: set[fx.Node] = set()  # Nodes that depend on the gradient of an output.
+        self._customs: dict[int, bool] = {}  # Whether a custom function gets any gradient.
         names = {node.name: node for node in module.graph.nodes}
         gone: dict[fx.Node, None] = {}
         kept: dict[fx.Node, None] = {}
@@ -151,12 +150,12 @@ class _Narrowing:
         self.made = graph_module(module, self._graph)
 
     def _is_sum_of_one(self, node: fx.Node) -> bool:
-        """Use the one summand that is present as the sum; return whether that was possible."""
+        """Use the only present summand as the sum; return whether that was possible."""
         if node.target not in (ADD, ADD_IN_PLACE) or node.kwargs or len(node.all_input_nodes) != 2:
             return False
         there = [one for one in node.all_input_nodes if self._copies[one] is not None]
         if len(there) != 1 or there[0].meta["val"].shape != node.meta["val"].shape:
-            return False  # the other one is broadcast
+            return False  # The other one is broadcast.
         self._copies[node] = self._copies[there[0]]
         if there[0] in self._laid_out or _metadata(there[0]) != _metadata(node):
             self._laid_out.add(node)
@@ -190,26 +189,24 @@ class _Narrowing:
         except (RuntimeError, ValueError):
             if copy.target is not torch.ops.aten.view.default:
                 raise
-            copy.target = (
-                torch.ops.aten.reshape.default
-            )  # as autograd does where no view is possible
+            copy.target = torch.ops.aten.reshape.default  # As autograd does.
             copy.meta["val"] = copy.target(*arguments, **keywords)
         given = {storage_key(one) for one in fakes((arguments, keywords))}
         before = node.meta["val"]
         own = given.isdisjoint(storage_key(one) for one in fakes(copy.meta["val"]))
         own &= self._moved.isdisjoint(storage_key(one) for one in fakes(before))
         if own and _metadata(copy) == _metadata(node):
-            copy.meta["val"] = before  # so what reads it needs no other look
+            copy.meta["val"] = before  # So its readers stay as they are.
             return
-        self._laid_out.add(node)  # what reads it is looked at again, views for their storage
+        self._laid_out.add(node)  # Its readers are updated, too.
 
     def _is_borrowed(self, node: object) -> bool:
-        """Return whether another node may read the same gradient, or it is an expanded one."""
+        """Return whether another node may read the same gradient, or it is expanded."""
         assert isinstance(node, fx.Node)
         return storage_key(node.meta["val"]) in self._borrowed
 
     def _is_another(self, node: fx.Node) -> bool:
-        """Return whether the node in this one's place has another example value."""
+        """Return whether the node that replaces this one has another example value."""
         found = self._copies[node] or self._zeros[node]
         return found.meta.get("val") is not node.meta.get("val")
 
@@ -237,8 +234,7 @@ def _metadata(node: fx.Node) -> tuple[object, ...]:
 def note_autograd_functions(results: Iterable[Tensor]) -> None:
     """Mark the nodes that backward passes of custom functions add to a graph being traced.
 
-    Args:
-        results: results of the forward pass that is being traced.
+    `results` are those of the forward pass that is being traced.
     """
     stack: list[Any] = [one.grad_fn for one in results if one.grad_fn is not None]
     seen = set(stack)
@@ -253,7 +249,7 @@ def note_autograd_functions(results: Iterable[Tensor]) -> None:
 
 
 def _stands_in(function: Any) -> bool:
-    """Return whether it differentiates an operator of pgmo, which is written out later."""
+    """Return whether the node belongs to a stand-in operator of pgmo, which is expanded later."""
     return getattr(function._forward_cls, "stands_in", False) is True
 
 
@@ -270,7 +266,7 @@ def _note(function: Any, number: int) -> None:
         if not begun:
             return None
         first, names = begun.pop()
-        # A node for each, also for what was saved and is handed out as it is.
+        # A saved value that is returned unchanged needs a node, too.
         own = tuple(None if one is None else torch.ops.aten.alias.default(one) for one in results)
         mark_nodes(first, CUSTOM, (number, names))
         return own

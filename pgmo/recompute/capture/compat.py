@@ -1,4 +1,4 @@
-"""Everything of PyTorch that recomputation needs and that has no public name; for torch 2.11 on.
+"""All private functions of PyTorch that recomputation needs, for torch 2.11 and later.
 
     here                of PyTorch
     inductor            CustomPartitionerFn, compile_fx
@@ -8,10 +8,10 @@
     without_tracing     _disable_current_modes
     memory_changes      kineto_results.events(), _profiler_enabled
 
-Trees are flattened by `torch.utils._pytree`, as libraries register their classes there. `graphs.py`
-beside this file has what modules are made of, `compiled/measure.py` what calls the engine, and
-`compiled/dynamo` what belongs to Dynamo.
-Partition functions are handed more keywords from version to version: ours takes any.
+Trees are flattened by `torch.utils._pytree`, because libraries register their classes there.
+`graphs.py` has those for graph modules, `compiled/measure.py` for engine calls, and
+`compiled/dynamo` for Dynamo. Partition functions get more keywords in each version, so they accept
+any.
 """
 
 from collections.abc import Callable, Sequence
@@ -30,7 +30,7 @@ from pgmo.error_frames import clears_frames
 from pgmo.errors import OptionError
 
 Runner = Callable[[list[Any]], Any]
-"""A compiled graph: takes its inputs as a list, which it empties, so that they can die early."""
+"""A compiled graph: takes its inputs as a list, which it empties, to free them early."""
 
 Compiler = Callable[[fx.GraphModule, Sequence[Any]], Runner]
 Partitioner = Callable[..., tuple[fx.GraphModule, fx.GraphModule]]
@@ -48,7 +48,7 @@ def unflatten(leaves: Sequence[Any], spec: Spec) -> Any:
 
 
 def backend(partitioner: Partitioner, forward: Compiler, backward: Compiler) -> Callable[..., Any]:
-    """Return a backend for `torch.compile` that splits and compiles the graphs that it finds."""
+    """Return a backend for `torch.compile` that partitions and compiles the graphs that it gets."""
     from torch._dynamo.backends.common import aot_autograd
 
     made: Callable[..., Any] = aot_autograd(
@@ -71,8 +71,8 @@ def inductor(partitioner: Partitioner, identity: str) -> Callable[..., Any]:
         def uuid(self) -> str:
             return identity
 
-        # Inductor copies and pickles its settings, to compare them. A partitioner that holds what
-        # cannot be copied, such as a fake tensor, fails there: it looks like a failed compilation.
+        # Inductor copies and pickles its settings to compare them. That fails for a partitioner
+        # with fake tensors, and looks like a failed compilation.
 
         def __deepcopy__(self, _memo: object) -> "Partitioning":
             return self
@@ -109,14 +109,14 @@ class _BoxedCodeGen(CodeGen):
 
 
 def boxed(module: fx.GraphModule) -> Runner:
-    """Return a runner of a graph's operators; values die with their last use, inputs too."""
+    """Return a runner of a graph's operators; values and inputs are freed at their last use."""
     module.graph.set_codegen(_BoxedCodeGen())
     module.recompile()
     return mark_boxed(module.forward)
 
 
 def mark_boxed(run: Runner) -> Runner:
-    """Mark a function as one that takes its inputs as a list, for AOTAutograd."""
+    """Mark a function for AOTAutograd as one that takes its inputs as a list."""
 
     @clears_frames
     def boxed_run(arguments: list[Any]) -> Any:
@@ -127,7 +127,7 @@ def mark_boxed(run: Runner) -> Runner:
 
 
 def traced_graph() -> fx.Graph | None:
-    """Return the graph that is being traced, if any."""
+    """Return the graph that is being traced, or None."""
     mode = get_proxy_mode()
     tracer = getattr(mode, "tracer", None)
     graph = getattr(tracer, "graph", None)
@@ -135,7 +135,7 @@ def traced_graph() -> fx.Graph | None:
 
 
 library: Any = torch.library.Library("pgmo", "FRAGMENT")  # type: ignore[no-untyped-call]
-"""Operators that are traced in the place of something else, and run nowhere."""
+"""Operators that exist only in traced graphs and are replaced before they run."""
 
 library.define("mark(Tensor marked) -> ()")
 library.impl("mark", lambda _marked: None, "CompositeExplicitAutograd")
@@ -143,7 +143,7 @@ torch.library.register_fake("pgmo::mark", lambda _marked: None, lib=library)
 
 
 def node_of(tensor: Tensor) -> fx.Node | None:
-    """Return the node of the traced graph that stands for a tensor, if there is one."""
+    """Return the node of the traced graph that stands for a tensor, or None."""
     graph = traced_graph()
     if graph is None:
         return None
@@ -151,23 +151,23 @@ def node_of(tensor: Tensor) -> fx.Node | None:
     mark = next(iter(reversed(graph.nodes)))
     (node,) = mark.all_input_nodes
     graph.erase_node(mark)
-    return None if node.op == "get_attr" else node  # a constant has no node yet
+    return None if node.op == "get_attr" else node  # A constant has no node yet.
 
 
 def is_capturing() -> bool:
-    """Return whether AOTAutograd runs a forward pass now, to trace it or to look what it does."""
+    """Return whether AOTAutograd runs a forward pass now, to trace or to analyse it."""
     key = torch._C._TorchDispatchModeKey.FUNCTIONAL
     return traced_graph() is not None or torch._C._get_dispatch_mode(key) is not None
 
 
 def is_watched() -> bool:
-    """Return whether a mode sees operators beside which Dynamo compiles nothing."""
+    """Return whether a dispatch mode is active under which Dynamo compiles nothing."""
     return bool(_python_dispatch.is_in_any_mode_without_ignore_compile_internals())
 
 
 def storage_key(tensor: Tensor) -> int:
-    """Return a key that two tensors share while they live in the same storage."""
-    return id(tensor.untyped_storage())  # the object lives as long as the memory
+    """Return a key that is equal for tensors in the same storage, while the storage exists."""
+    return id(tensor.untyped_storage())  # The object lives as long as the memory.
 
 
 def hook_numbers(module: nn.Module) -> tuple[int, ...]:
@@ -181,7 +181,7 @@ def hook_numbers(module: nn.Module) -> tuple[int, ...]:
 
 
 def without_tracing() -> AbstractContextManager[Any]:
-    """Switch tracing off for a block: its tensors are real, even during a capture."""
+    """Return a context without tracing: its tensors are real, even during a capture."""
     return _disable_current_modes()
 
 
@@ -191,18 +191,18 @@ def is_tangent(node: fx.Node) -> bool:
 
 
 def is_backward(node: fx.Node) -> bool | None:
-    """Return whether a node was traced in the backward pass; None when it is not marked."""
+    """Return whether a node was traced in the backward pass; None if it is not marked."""
     mark = node.meta.get("partitioner_tag")
     return None if mark is None else mark in ("is_backward", "must_be_in_backward")
 
 
 def is_profiling() -> bool:
-    """Return whether a profile is being taken: there can be only one."""
+    """Return whether a profile is being taken; there can be only one."""
     return bool(torch._C._autograd._profiler_enabled())
 
 
 def writes_memory_events(device: torch.device) -> bool:
-    """Return whether a profile sees what is allocated on a device."""
+    """Return whether a profile records the allocations of a device."""
     if device.type == "cuda":
         return bool(torch.cuda.get_allocator_backend() == "native")
     return device.type == "cpu"
@@ -212,8 +212,8 @@ def memory_changes(finished: profile, device: torch.device) -> list[tuple[str, i
     """Return the memory events of a device in a profile, in order of time.
 
     Returns:
-        Name, start and duration in nanoseconds, and bytes; the last is 0 for all events that are
-        not called "[memory]" or are of another device, and negative where memory was freed.
+        Name, start and duration in nanoseconds, and bytes. Bytes are negative for a free, and 0 for
+        events that are not called "[memory]" or belong to another device.
     """
     number = {"cpu": -1}.get(device.type, device.index)
     if number is None:
@@ -247,7 +247,7 @@ def fakes(example: object) -> list[Tensor]:
         return [example]
     if example is None or isinstance(example, (bool, int, float)):
         return []
-    if type(example) in (tuple, list):  # asked for ten thousand times, which `flatten` is slow for
+    if type(example) in (tuple, list):  # Ten thousand calls; `flatten` is slow.
         return [leaf for one in cast("Sequence[Any]", example) for leaf in fakes(one)]
     return [leaf for leaf in flatten(example)[0] if isinstance(leaf, Tensor)]
 
@@ -260,7 +260,7 @@ def renewed(example: Any) -> Any:
 
 
 _OLDEST = (2, 11)
-"""The first version of PyTorch whose Dynamo was tried."""
+"""Oldest version of PyTorch whose Dynamo was tested."""
 
 
 def version() -> tuple[int, int]:
@@ -270,7 +270,7 @@ def version() -> tuple[int, int]:
 
 
 def refuse_old_versions() -> None:
-    """Raise an OptionError where PyTorch is older than what was tried."""
+    """Raise OptionError if PyTorch is older than the oldest tested version."""
     if version() < _OLDEST:
         raise OptionError(
             f"pgmo.recompute needs PyTorch {_OLDEST[0]}.{_OLDEST[1]} or later, this is "

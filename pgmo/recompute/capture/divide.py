@@ -1,16 +1,15 @@
-"""A convolution's backward pass as two operations, where both at once take too much.
+"""A convolution's backward pass as two operations, if both at once take too much memory.
 
     convolution_backward   gradient of the input and of the weights, and workspace for both
     becomes
-    convolution_backward   of the weights alone: nothing of the other gradient is there yet
-    convolution_backward   of the input alone: the other workspace is gone
+    convolution_backward   of the weights alone: the other gradient is not allocated yet
+    convolution_backward   of the input alone: the other workspace is free again
 
-PyTorch computes the two one after the other in any case, by the same kernels, so that the bits are
-the same. The second half needs no more of the convolution's input than its shape: where no operator
-reads it later, it is gone by then, and a single number stands in its place, as PyTorch itself does
-in `torch.nn.grad.conv2d_input`. Each half prepares the gradient that it is given, which on a CPU is
-copied for it, and may take more than the whole: so only what takes less in two pieces, and does not
-fit in one, is divided.
+PyTorch computes the two one after the other in any case, with the same kernels, so the bits are the
+same. The second half needs only the shape of the convolution's input. If no operator reads the
+input later, it is freed, and an expanded number replaces it, as in `torch.nn.grad.conv2d_input`.
+Each half prepares its gradient, which on a CPU is copied, and may take more than the whole. So a
+node is divided only if two pieces take less and one does not fit.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -27,17 +26,17 @@ from pgmo.recompute.capture.joint_graph import Captured
 from pgmo.recompute.capture.memory_use.facts import forget_facts
 from pgmo.recompute.planners.schedule import Schedule
 
-_HALF = "pgmo_half_of"  # key of a node's `meta`: name of the node that it was divided from
+_HALF = "pgmo_half_of"  # Key of a node's `meta`: name of the node that it was divided from.
 CONVOLUTION_BACKWARD = torch.ops.aten.convolution_backward.default
-_MASK = 10  # argument: whether to compute the gradients of input, weights and bias
-_COPYING = {"cpu"}  # devices whose kernels lay the input out anew even where they do not read it
+_MASK = 10  # Position of the argument that chooses the gradients of input, weights and bias.
+_COPYING = {"cpu"}  # Devices whose kernels copy the input even if they do not read it.
 
 
 def dividable(captured: Captured) -> frozenset[str]:
     """Return the names of the nodes that compute both gradients.
 
-    Nodes of a forward pass that differentiates something itself are left out: choices of what is
-    forgotten number its operations, which therefore have to be the same in all divided graphs.
+    Nodes of a forward pass that differentiates something itself are left out: choices number the
+    forward operations, which must therefore be the same in all divided graphs.
     """
     nodes = captured.joint.graph.find_nodes(op="call_function", target=CONVOLUTION_BACKWARD)
     return frozenset(
@@ -96,11 +95,11 @@ def _last_readers(graph: fx.Graph) -> dict[int, fx.Node]:
 
 
 def _is_last(node: fx.Node, last: dict[int, fx.Node]) -> bool:
-    """Return whether a convolution's input dies with its backward pass, which needs only its shape.
+    """Return whether a convolution's input is freed after this node, which needs only its shape.
 
-    A single number has no memory format: all have to be in the usual one. Their strides say so:
-    with one channel, or one pixel, a tensor in `channels_last` is contiguous, too, and PyTorch
-    takes another kernel for it, with other bits.
+    An expanded number has no memory format, so the tensors must have the usual one. Their strides
+    decide: with one channel or pixel, a tensor in `channels_last` is contiguous, too, but PyTorch
+    runs another kernel for it, with other bits.
     """
     _, x, weight = (cast("fx.Node", one).meta["val"] for one in node.args[:3])
     if x.device.type in _COPYING or not (_is_usual(x) and _is_usual(weight)):
@@ -109,13 +108,13 @@ def _is_last(node: fx.Node, last: dict[int, fx.Node]) -> bool:
 
 
 def _is_usual(tensor: torch.Tensor) -> bool:
-    """Return whether a tensor has elements, and the strides that a new one of its shape has."""
+    """Return whether a tensor has elements, and the strides of a new tensor of its shape."""
     usual = torch.empty(tensor.shape, device="meta").stride()
     return tensor.numel() > 0 and tensor.stride() == usual
 
 
 def _stand_in(graph: fx.Graph, gradient: fx.Node, x: fx.Node) -> fx.Node:
-    """Add nodes that make a tensor of the shape of x out of a single number."""
+    """Add nodes that expand a single number to the shape of x."""
     shape = list(x.meta["val"].shape)
     one = graph.call_function(torch.ops.aten.new_empty.default, (gradient, [1]))
     made = graph.call_function(torch.ops.aten.expand.default, (one, shape))
@@ -133,7 +132,7 @@ def divided(captured: Captured) -> int:
 
 
 def helpful(captured: Captured, workspace: Mapping[str, int]) -> frozenset[str]:
-    """Return the divided nodes that take more bytes in one piece, which needs `workspace`."""
+    """Return the divided nodes that take more bytes in one piece with `workspace` bytes."""
     operations, values = captured.graph.operations, captured.graph.values
     found = set()
     for name, index in _pairs(captured):
@@ -150,7 +149,7 @@ def helpful(captured: Captured, workspace: Mapping[str, int]) -> frozenset[str]:
 def needed(
     captured: Captured, schedule: Schedule, limit: int, workspace: Mapping[str, int]
 ) -> frozenset[str]:
-    """Return the divided nodes that would exceed `limit` in one piece, which needs `workspace`."""
+    """Return the divided nodes that would exceed `limit` bytes in one piece with `workspace`."""
     found = set()
     steps = {int(one): step for step, one in enumerate(schedule.operations)}
     for name, index in _pairs(captured):
@@ -163,7 +162,7 @@ def needed(
 
 
 def _pairs(captured: Captured) -> Iterator[tuple[str, int]]:
-    """Yield each divided node's name, and the operation that is the first half of it."""
+    """Yield each divided node's name, and the operation that is its first half."""
     for index, (nodes, following) in enumerate(pairwise(captured.nodes)):
         name = nodes[0].meta.get(_HALF) if nodes else None
         if name is not None and following and following[0].meta.get(_HALF) == name:
@@ -171,7 +170,7 @@ def _pairs(captured: Captured) -> Iterator[tuple[str, int]]:
 
 
 def _written(captured: Captured, *operations: int) -> int:
-    """Return the bytes of all that operations write."""
+    """Return the bytes of all values that operations write."""
     values = captured.graph.values
     writes = (captured.graph.operations[index].writes for index in operations)
     return sum(values[one].size for one in chain.from_iterable(writes))

@@ -1,9 +1,9 @@
-"""Dropout as two operations: a mask is drawn, which never happens twice, and it is applied.
+"""Dropout as two operations: a mask is drawn, which never happens twice, and then applied.
 
-    native_dropout(x, p)  ->  result, mask           mask: one byte an element
-    x * mask * (1 / (1 - p))  =  result              the same bits, as the kernel computes it
+    native_dropout(x, p)  ->  result, mask           mask: one byte per element
+    x * mask * (1 / (1 - p))  =  result              the same bits as the kernel
 
-So the result can be forgotten where the mask, a quarter of it or less, is saved in any case.
+So the result can be dropped if the mask, at most a quarter of its bytes, is saved.
 """
 
 from dataclasses import replace
@@ -36,13 +36,13 @@ def items(node: fx.Node) -> tuple[fx.Node, fx.Node]:
 
 
 def parts(result: fx.Node) -> tuple[fx.Node, fx.Node, fx.Node]:
-    """Return the dropout that a result is of, its input, and its mask."""
+    """Return the dropout of a result, the dropout's input, and its mask."""
     node = result.all_input_nodes[0]
     return node, node.all_input_nodes[0], items(node)[1]
 
 
 def drawn(operation: Operation, size: int) -> Operation:
-    """Return the operation that draws; its result counts as its workspace."""
+    """Return the operation that draws the mask; the result counts as its workspace."""
     return replace(operation, workspace=operation.workspace + size)
 
 

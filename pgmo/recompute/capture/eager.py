@@ -1,16 +1,16 @@
-"""Has operators captured as eager mode runs them: what differs there differs in the last bits.
+"""Capture of operators as eager mode runs them, so that results are bit-identical.
 
     eager mode      upsample_bilinear2d       its kernel, and that of its derivative
-    while captured  index, mul, sub, add      written in Python, unless it is put aside as here
+    while captured  index, mul, sub, add      decomposed in Python, unless prevented here
 
-PyTorch has some operators written out in Python for compilers that want few kinds of operators. A
-gather and a sum are not the kernel: other layouts follow from it, and other sums. What has no
-derivative otherwise, or reads values, stays written out.
+PyTorch decomposes some operators for compilers that want few kinds of operators. A gather and a sum
+differ from the kernel in layouts and in the order of sums. Operators stay decomposed if they have
+no derivative otherwise, or read values.
 
-And functions run once, also such that a program has put in the place of PyTorch's:
+Functions must run once, also if a program has replaced a function of PyTorch:
 
     functional.dropout      a wrapper that calls the original
-    the original            asks the mode that notes functions, by the name `functional.dropout`
+    the original            asks the metadata mode, by the name `functional.dropout`
     the mode                would call the wrapper once more
 """
 
@@ -61,7 +61,7 @@ def as_in_eager_mode() -> Iterator[None]:
 
 @contextmanager
 def with_grouped_products() -> Iterator[None]:
-    """Capture grouped products in all types that they run in."""
+    """Capture grouped matrix products in all types that their kernels support."""
     aside = _replaced("_grouped_mm", (DispatchKey.Meta,), _of_any_type)
     try:
         yield
@@ -73,7 +73,7 @@ def with_grouped_products() -> Iterator[None]:
 def _replaced(
     name: str, keys: tuple[DispatchKey, ...], replace: Callable[..., Any]
 ) -> list[tuple[Any, Any, Any]]:
-    """Replace the kernels of an operator; return the operator, the key and the kernel of each."""
+    """Replace the kernels of an operator; return operator, key and original kernel of each."""
     aside = []
     for operator in _overloads((name,)):
         for key in keys:
@@ -85,7 +85,7 @@ def _replaced(
 
 
 def _noting_nothing(_tracer: object) -> nullcontext[None]:
-    """Replace the mode that writes the calling function of PyTorch into each node."""
+    """Return an empty context, not the mode that records the calling function in each node."""
     return nullcontext()
 
 
@@ -105,10 +105,10 @@ def _put(operator: Any, key: DispatchKey, kernel: Callable[..., Any] | None) -> 
 
 
 def _of_any_type(shape_function: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """Return a shape function of grouped products for all types; PyTorch's takes bfloat16 alone.
+    """Return a shape function of grouped products for all types; PyTorch's supports only bfloat16.
 
-    Its kernels take other types, too. Rows are padded to 16 bytes: where that makes a difference
-    between the types it is left to PyTorch to refuse them.
+    The kernels support other types, too. Rows are padded to 16 bytes; if that makes a difference
+    between types, PyTorch decides.
     """
 
     def grouped(a: Tensor, b: Tensor, *more: Any, **options: Any) -> Tensor:
@@ -122,10 +122,11 @@ def _of_any_type(shape_function: Callable[..., Tensor]) -> Callable[..., Tensor]
 
 
 def _as_on_the_device(drop: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """Dropout that drops nothing is its input, where it is written out a copy.
+    """Return a dropout that computes the same bits as eager mode.
 
-    On a CPU eager mode has no kernel of its own: what is kept is multiplied by 1 / (1 - p) in the
-    type of the input, which the kernel does not round in its derivative, nor for some p.
+    If it drops nothing, the result is its input, not a copy. On a CPU, eager mode multiplies by
+    1 / (1 - p) in the type of the input; the kernel does not round it in its derivative, nor for
+    some p.
     """
 
     def dropout(x: Tensor, p: float, train: bool) -> Tensor:
@@ -143,7 +144,7 @@ def _as_on_the_device(drop: Callable[..., Tensor]) -> Callable[..., Tensor]:
 
 @functools.cache
 def _scale(p: float, kind: torch.dtype) -> float:
-    """1 / (1 - p) as eager mode computes it, in numbers of the type."""
+    """Return 1 / (1 - p) as eager mode computes it, in numbers of the type."""
     if p == 1:
         return 0.0
     with _disable_current_modes():
@@ -151,10 +152,10 @@ def _scale(p: float, kind: torch.dtype) -> float:
 
 
 def _with_declared_statistics(written_out: Callable[..., Any]) -> Callable[..., Any]:
-    """Batch normalisation that stays with cuDNN where the eager model has it.
+    """Return a batch normalization that uses cuDNN wherever the eager model does.
 
-    `cudnn_batch_norm` does not say that it writes running statistics, so it is written out as
-    `native_batch_norm`, another kernel. `_batch_norm_with_update` says it, and takes cuDNN as well.
+    `cudnn_batch_norm` does not declare that it writes running statistics, so a capture replaces it
+    by `native_batch_norm`, another kernel. `_batch_norm_with_update` declares it and can use cuDNN.
     """
 
     def cudnn_batch_norm(

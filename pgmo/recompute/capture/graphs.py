@@ -1,10 +1,10 @@
-"""Modules of graphs, whose Python code is written when they are first called.
+"""Graph modules whose Python code is generated when they are first called.
 
     here                of PyTorch
     graph_module        fx._lazy_graph_module
     quick_copies        fx.graph.pytree
 
-A capture makes a dozen modules and calls two of them. To write and compile the code of all takes
+A capture makes a dozen modules and calls two of them. To generate and compile the code of all takes
 longer than to plan.
 """
 
@@ -20,7 +20,7 @@ from pgmo.recompute.capture.compat import traced_graph
 
 
 class _Unlooked:
-    """Flattening of nested structures as fx does it, without a look at each argument."""
+    """Replacement of fx's pytree module that shows no leaves to one thread."""
 
     def __init__(self, original: Any) -> None:
         self._original = original
@@ -30,13 +30,13 @@ class _Unlooked:
         return getattr(self._original, name)
 
     def tree_iter(self, tree: object, *given: Any, **named: Any) -> Any:
-        """Return no leaves to this thread; other threads that trace meanwhile see all of them."""
+        """Return no leaves to the thread that made this object; other threads get all of them."""
         if threading.get_ident() == self._thread:
             return ()
         return self._original.tree_iter(tree, *given, **named)
 
     def end(self) -> Any:
-        """Stop hiding leaves; return the module that belongs in this one's place."""
+        """Stop hiding leaves, and return the module that this object replaced."""
         self._thread = None
         below = self._original
         return below._original if isinstance(below, _Unlooked) and not below._thread else below
@@ -46,8 +46,8 @@ class _Unlooked:
 def quick_copies() -> Iterator[None]:
     """Copy graphs without a search of the nodes' arguments.
 
-    fx looks through the arguments of each node that is made for numbers that are symbols, to warn
-    of them: a captured step has none, and tens of thousands of copies are made of its nodes.
+    fx searches the arguments of each new node for symbolic numbers. A captured step has none, and
+    tens of thousands of copies are made of its nodes.
     """
     graphs: Any = fx.graph
     quick = _Unlooked(graphs.pytree)
@@ -56,19 +56,19 @@ def quick_copies() -> Iterator[None]:
         yield
     finally:
         below = quick.end()
-        if graphs.pytree is quick:  # else another thread's lies above, and has nothing to do
+        if graphs.pytree is quick:  # Otherwise another thread has replaced it.
             graphs.pytree = below
 
 
 def graph_module(root: nn.Module, graph: fx.Graph) -> fx.GraphModule:
-    """Return a module of a graph, with the tensors that it reads of another module."""
+    """Return a module of a graph, with the tensors that it reads from another module."""
     with _use_lazy_graph_module(True):
         made: fx.GraphModule = _make_graph_module(root, graph)
         return made
 
 
 def mark_nodes(first: int, key: str, value: object) -> None:
-    """Write into the `meta` of the nodes added since there were `first`."""
+    """Set a key in the `meta` of the traced graph's nodes from the one numbered `first` on."""
     graph = traced_graph()
     if graph is None:
         return

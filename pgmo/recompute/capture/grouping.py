@@ -1,7 +1,7 @@
-"""Goes through a joint graph and finds its operations, its values, and what is only a view.
+"""Grouping of a joint graph's nodes into operations, values and views.
 
-Storages distinguish values: the nodes were traced with fake tensors, which share storages as
-the real ones will.
+Storages distinguish values: the nodes were traced with fake tensors, which share storages exactly
+if the real ones will.
 """
 
 import operator
@@ -15,33 +15,33 @@ from pgmo.recompute.capture import dropout
 from pgmo.recompute.capture.compat import fakes, flatten, is_backward, is_tangent, storage_key
 
 SMALL = 64 * 1024
-"""Bytes up to which a second result, such as the statistics of a normalisation, is always saved."""
+"""Bytes up to which a second result, such as a normalization's statistics, is always saved."""
 
 TANGENT = -2
-"""Stands for the producer of the gradients of the outputs."""
+"""Number that stands for the producer of the outputs' gradients."""
 
 
 @dataclass(slots=True)
 class Draft:
-    """An operation in the making."""
+    """Operation under construction."""
 
     node: fx.Node
     writes: list[int]
     backward: bool
-    applies: bool = False  # the mask of a dropout
+    applies: bool = False  # The operation applies the mask of a dropout.
     reads: set[int] = field(default_factory=set)
     items: list[fx.Node] = field(default_factory=list)
 
 
 class Grouping:
-    """Goes through the nodes of a joint graph in order."""
+    """Operations, values and views of a joint graph, found by visiting its nodes in order."""
 
     def __init__(self, joint: fx.GraphModule, outputs: int, alignment: int) -> None:
         self.joint, self.outputs, self.alignment = joint, outputs, alignment
         self.sizes: list[int] = []
         self.producers: list[int] = []
         self.pinned: list[bool] = []
-        self.values: dict[int, int] = {}  # of storages
+        self.values: dict[int, int] = {}  # By storage key.
         self.value_of: dict[fx.Node, int] = {}
         self.root_of: dict[int, fx.Node] = {}
         self.drafts: list[Draft] = []
@@ -120,7 +120,7 @@ class Grouping:
             self.views.add(node)
             return
         if not made and not fakes(node.meta.get("val")) and not has_effect(node):
-            self.views.add(node)  # a number
+            self.views.add(node)  # A number.
             return
         self.draft_of[node] = len(self.drafts)
         draft = Draft(node, made, node in self.backward)
@@ -144,6 +144,6 @@ def _tensors(example: object) -> list[Tensor | None]:
 
 
 def has_effect(node: fx.Node) -> bool:
-    """Return whether an operator writes into its inputs, or may have any other effect."""
+    """Return whether an operator writes into its inputs, or may have another effect."""
     schema = getattr(node.target, "_schema", None)
     return schema is None or bool(schema.is_mutable)

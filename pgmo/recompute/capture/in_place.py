@@ -1,14 +1,14 @@
 """Operations that eager mode does in place, and a capture does not.
 
-A sum of gradients goes into one of the summands, as autograd has it outside of a capture:
+Autograd adds a gradient into one of the summands:
 
     captured   s = a + b     three gradients at once
-    autograd   a += b        two: no other node reads a, and the sum lies where it lay
+    autograd   a += b        two: no other node reads a, and the sum has a's storage
 
-The bits are the same, and so is the layout of the sum. A backward pass runs in one order, and
-nothing of it runs twice: what is read for the last time may be overwritten.
+The bits and the layout of the sum are the same. A backward pass runs in one order, and no part of
+it runs twice, so a gradient may be overwritten at its last use.
 
-A slice that is written (`base[0] = x`) is `select_scatter(base, copy(base[0], x))` in a capture.
+A capture turns a write into a slice (`base[0] = x`) into `select_scatter(base, copy(base[0], x))`.
 The copy has the strides of the slice, and takes as much memory as the whole base. The scatter can
 read x itself.
 """
@@ -33,11 +33,7 @@ SCATTERS = frozenset(
 
 
 def scatter_sources(joint: fx.GraphModule) -> int:
-    """Let scatters read what is written into a slice, instead of a copy of it.
-
-    Returns:
-        The number of copies that are gone.
-    """
+    """Let scatters read what is written into a slice, and return the number of removed copies."""
     count = 0
     for node in joint.graph.find_nodes(op="call_function", target=COPY):
         if node.kwargs or any(
@@ -53,19 +49,15 @@ def scatter_sources(joint: fx.GraphModule) -> int:
 
 
 def sum_in_place(joint: fx.GraphModule) -> int:
-    """Replace additions of the backward pass by additions that overwrite a summand.
-
-    Returns:
-        The number of replaced additions.
-    """
+    """Make additions of the backward pass overwrite a summand, and return their number."""
     place = {node: index for index, node in enumerate(joint.graph.nodes)}
-    owners: dict[int, list[fx.Node]] = {}  # of each storage, the nodes that lie in it
+    owners: dict[int, list[fx.Node]] = {}  # Nodes in each storage, by its key.
     for node in joint.graph.nodes:
         for key in {storage_key(one) for one in fakes(node.meta.get("val"))}:
             owners.setdefault(key, []).append(node)
     count = 0
     moved: set[int] = set()
-    before: list[object] = []  # alive, so that no new storage has the key of one of theirs
+    before: list[object] = []  # Kept alive, so that no new storage gets their keys.
     for node in joint.graph.nodes:
         if node.op != "call_function":
             continue
@@ -132,7 +124,7 @@ def _may_overwrite(
 
 
 def _is_view(one: fx.Node, node: fx.Node, place: dict[fx.Node, int]) -> bool:
-    """Return whether what lies in the storage of a sum was made of it, and is one tensor."""
+    """Return whether a tensor in the storage of the sum is a single view that was made of it."""
     return place[one] > place[node] and isinstance(one.meta.get("val"), Tensor)
 
 
@@ -141,7 +133,7 @@ def _metadata(tensor: Tensor) -> tuple[object, ...]:
 
 
 def _is_whole(tensor: Tensor) -> bool:
-    """Return whether a tensor fills its storage, each place once."""
+    """Return whether a tensor fills its storage without overlaps."""
     step = 1
     for stride, size in sorted(zip(tensor.stride(), tensor.shape, strict=True)):
         if size != 1 and stride != step:

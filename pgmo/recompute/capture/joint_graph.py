@@ -1,4 +1,4 @@
-"""Converts AOTAutograd's joint graph to the operations and values that planners use.
+"""Conversion of a joint graph of AOTAutograd to the operations and values that planners use.
 
     nodes       convolution   batch_norm   getitem 0, 1, ...   relu   view   t(weight)
     operations  convolution   batch_norm                       relu
@@ -24,14 +24,14 @@ from pgmo.recompute.capture.memory_use.costs import is_random, modelled, operato
 from pgmo.recompute.planners.graph import Graph, Operation, Value
 
 _CHECKPOINTS = (CheckpointPolicy.MUST_RECOMPUTE, CheckpointPolicy.PREFER_RECOMPUTE)
-"""Marks that Dynamo writes into nodes inside of `torch.utils.checkpoint`."""
+"""Marks of Dynamo in nodes inside of `torch.utils.checkpoint`."""
 
 _NORMALISATIONS = {
     "aten._native_batch_norm_legit_functional",
     "aten._batch_norm_with_update_functional",
 }
-"""Arguments 3 and 4 are the running statistics, the last two results the updated ones. In training
-nothing else depends on the old ones."""
+"""Operators whose arguments 3 and 4 are the running statistics, and whose last two results are the
+updated ones. In training, no other result depends on the old ones."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,8 +48,8 @@ class Captured:
         root_of: for each value, its node that is no view; a placeholder for inputs.
         views: nodes that compute nothing.
         backward: nodes of the backward pass.
-        checkpoints: operations that each call of `torch.utils.checkpoint` runs again; known only if
-            Dynamo captured the model.
+        checkpoints: operations that each call of `torch.utils.checkpoint` runs again, as far as
+            Dynamo marks them.
     """
 
     graph: Graph
@@ -96,11 +96,7 @@ _NO_LSTM = (
 
 
 def refuse_unplannable(joint: fx.GraphModule) -> None:
-    """Refuse operators that do not run as captured, before any operator is measured.
-
-    Raises:
-        GraphError: there is such an operator.
-    """
+    """Raise GraphError for an operator that does not run as captured, before any is measured."""
     for node in joint.graph.nodes:
         if operator_name(node) == "aten.mkldnn_rnn_layer_backward":
             raise GraphError(_NO_LSTM)
@@ -121,11 +117,11 @@ def capture(
     Args:
         joint: the graph of forward and backward pass, without mutations.
         outputs: number of outputs of the forward pass.
-        workspaces: returns the bytes of its temporary buffers; 0 by default.
-        held: returns the bytes of its results' storages beyond their elements; 0 by default.
+        workspaces: returns the bytes of an operator's temporary buffers; 0 by default.
+        held: returns the bytes of an operator's results beyond their elements; 0 by default.
 
     Raises:
-        GraphError: sizes are not fixed.
+        GraphError: when sizes are not fixed.
     """
     joint.graph.eliminate_dead_code()
     _unite_items(joint.graph)
@@ -213,7 +209,7 @@ def _unite_items(graph: fx.Graph) -> None:
 def _checkpoints(graph: Graph, nodes: dict[int, fx.Node]) -> tuple[frozenset[int], ...]:
     """Return the operations that each call of `torch.utils.checkpoint` runs again.
 
-    PyTorch saves values that operations outside of the call read.
+    PyTorch saves the values that operations outside of the call read.
     """
     regions = {
         index: node.meta.get("ac_graph_id")

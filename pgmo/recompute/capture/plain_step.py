@@ -1,10 +1,10 @@
 """Model of the plain step, whose peak is the base of a budget that is given as a share.
 
-captured             one operator after the other; what is read for the last time goes
-plain step           a checkpointed region runs again before the first derivative of it
-plain step           a derivative is several operators: all that they read goes after the last
-plain step           a function of the model's own is Python code: its results go one by one
-dropout on a CPU     factors in the type of x are drawn and saved, and not a mask of bytes
+captured             operators run one by one; a value is freed at its last use
+plain step           a checkpointed region runs again before its first derivative
+plain step           a derivative is several operators: all their inputs are freed at the end
+plain step           a custom function is Python code: its values are freed one by one
+dropout on a CPU     factors in the type of x are drawn and saved, instead of a mask of bytes
 """
 
 from dataclasses import replace
@@ -20,7 +20,7 @@ from pgmo.recompute.planners.schedule import Reruns
 
 
 def plain_step(captured: Captured) -> Graph:
-    """Return the graph of a captured step as autograd runs it; no plan is made for this graph."""
+    """Return the graph of a captured step as autograd runs it, for evaluation only."""
     operations, values = list(captured.graph.operations), list(captured.graph.values)
     _draw_factors(operations, values, captured)
     _hold_inputs(operations, captured)
@@ -31,7 +31,7 @@ def plain_step(captured: Captured) -> Graph:
 def checkpointed(captured: Captured, graph: Graph) -> Reruns:
     """Return the reruns that the model's own checkpoints cause."""
     allowed = frozenset(graph.candidates())
-    first: dict[int, int] = {}  # of each value, the operation of the backward pass that reads it
+    first: dict[int, int] = {}  # First backward operation that reads each value.
     for index in range(graph.forward, len(graph.operations)):
         for value in graph.operations[index].reads:
             first.setdefault(value, index)
@@ -51,7 +51,7 @@ def checkpointed(captured: Captured, graph: Graph) -> Reruns:
 
 
 def _redraw(operations: list[Operation], values: list[Value], captured: Captured) -> None:
-    """Let all operators inside of checkpoints run again; the generators are put back for it."""
+    """Let all operators inside of checkpoints run again, as they do with restored generators."""
     for region in captured.checkpoints:
         for index in region:
             operations[index] = replace(operations[index], pinned=False)
@@ -72,7 +72,7 @@ def _draw_factors(operations: list[Operation], values: list[Value], captured: Ca
 
 
 def _hold_inputs(operations: list[Operation], captured: Captured) -> None:
-    """Make the last operator of each derivative read all that the derivative reads and makes."""
+    """Make the last operator of each derivative read all values of the derivative."""
     first = captured.graph.forward
     later = range(first, len(operations))
     for number, group in groupby(later, lambda index: _derivative(captured.nodes[index])):
@@ -83,20 +83,20 @@ def _hold_inputs(operations: list[Operation], captured: Captured) -> None:
         held = {value for index in ours for value in operations[index].reads}
         written = {value for index in ours[:-1] for value in operations[index].writes}
         if _is_custom(captured.nodes[ours[-1]]):
-            held -= written  # Python code lets go of what it has computed
+            held -= written  # Python code frees what it has computed.
         else:
             held |= written
         operations[ours[-1]] = replace(last, reads=tuple(sorted(held)))
 
 
 def _is_custom(nodes: tuple[fx.Node, ...]) -> bool:
-    """Return whether an operator is one of an `autograd.Function` that the model defines."""
+    """Return whether an operator belongs to an `autograd.Function` that the model defines."""
     sources = nodes[0].meta.get("source_fn_stack") or [("", "")]
     return bool(sources[0][1] == "autograd.Function")
 
 
 def _derivative(nodes: tuple[fx.Node, ...]) -> object:
-    """Return autograd's number of the forward operator; None if it has none."""
+    """Return the number that autograd gave to the forward operator, or None."""
     return nodes[0].meta.get("seq_nr") if nodes else None
 
 

@@ -1,4 +1,4 @@
-"""Keeps PyTorch from logging what is raised anyway, and Python from looking for garbage."""
+"""Contexts of a capture: fewer logs and warnings, no garbage collection."""
 
 import gc
 import logging
@@ -12,7 +12,7 @@ import torch
 from pgmo.locks import new_reentrant_lock
 
 CAPTURING = new_reentrant_lock()
-"""PyTorch captures in one thread at a time."""
+"""Lock of captures: PyTorch captures in one thread at a time."""
 
 _LOGGERS = ("torch._subclasses.fake_tensor", "torch._dynamo.variables.tensor")
 
@@ -23,7 +23,7 @@ _hide: Any = vars(torch._logging)["hide_warnings"]
 def hide_warnings(is_hidden: Any) -> Iterator[None]:
     """Hide some warnings while a block runs, and do not raise warnings as errors.
 
-    PyTorch reads `grad` of results, and hides the resulting warning only where it would be shown.
+    PyTorch reads `grad` of results, and hides the warning only where it would be shown.
     """
     with _hide(is_hidden), warnings.catch_warnings():
         warnings.simplefilter("always")
@@ -32,7 +32,7 @@ def hide_warnings(is_hidden: Any) -> Iterator[None]:
 
 @contextmanager
 def without_logs() -> Iterator[None]:
-    """Silence PyTorch's loggers for a block: sizes that do not fit raise an error anyway."""
+    """Silence PyTorch's loggers for a block: sizes that do not match raise an error anyway."""
     loggers = [logging.getLogger(name) for name in _LOGGERS]
     before = [one.level for one in loggers]
     for one in loggers:
@@ -48,8 +48,8 @@ def without_logs() -> Iterator[None]:
 def without_collector() -> Iterator[None]:
     """Disable the garbage collector while a block runs.
 
-    While a step is measured, garbage of other code that is freed would make the step look smaller.
-    While one is captured, each collection would visit millions of objects and free none of them.
+    During a measurement, freed garbage of other code would make the step look smaller. During a
+    capture, each collection would visit millions of objects and free none of them.
     """
     before = gc.isenabled()
     gc.disable()

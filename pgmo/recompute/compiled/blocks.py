@@ -1,11 +1,11 @@
-"""Repeated blocks of a graph of Dynamo's: one is traced by AOTAutograd, operators stand for others.
+"""Repeated blocks of a captured graph: one is traced, stand-in operators replace the others.
 
-    layers[0]    a function of its inputs      an operator stands for it
-    layers[1]    the same function             an operator stands for it
-    layers[2]    the same function             is traced, as its derivative comes first
+    layers[0]    a function of its inputs      replaced by a stand-in
+    layers[1]    the same function             replaced by a stand-in
+    layers[2]    the same function             traced, because its derivative comes first
 
 Blocks are submodules whose nodes are the same operators with the same constants and shapes. Most of
-a capture is tracing, and a model of many layers traces one of each kind.
+a capture is tracing, and a model of many layers needs one trace for each kind of layer.
 """
 
 import operator
@@ -20,22 +20,22 @@ from pgmo.recompute.capture.repeated.expand import expand
 from pgmo.recompute.capture.repeated.template import NotAlikeError, Template, TensorMetadata
 
 LEAST = 3
-"""Least number of alike blocks of which one is traced for all."""
+"""Minimum number of equal blocks for which only one is traced."""
 
 _CALLS = ("call_function", "call_method")
 
-_LEAST_NODES = 4  # of a block: fewer are traced sooner
+_LEAST_NODES = 4  # Blocks of fewer nodes are faster to trace.
 
 
 @dataclass(eq=False)
 class Segment:
-    """The nodes of one submodule's call.
+    """Nodes of one submodule's call.
 
     Args:
         path: path of the submodule.
         nodes: its nodes, in order.
-        given: nodes of others that these read, in the order of their first use.
-        results: numbers of the nodes that others read.
+        given: outside nodes that these read, in the order of their first use.
+        results: indices of the nodes that outside nodes read.
         form: equal for segments that compute the same function.
     """
 
@@ -64,12 +64,11 @@ class _Kind:
 
 
 class RepeatedSegments:
-    """Repeated blocks of one graph, for the time of its capture.
+    """Repeated blocks of one graph during its capture.
 
     Attributes:
-        module: the graph with a call in the place of each repeated block; the one given if there
-            are none.
-        differ: whether the traced graph showed that blocks are not alike.
+        module: the graph, in which each repeated block is one call.
+        differ: whether tracing showed that the blocks differ.
     """
 
     def __init__(self, module: fx.GraphModule) -> None:
@@ -84,10 +83,10 @@ class RepeatedSegments:
         return bool(self._kinds) and not self.differ
 
     def expand(self, joint: fx.GraphModule) -> None:
-        """Write the traced block's nodes in the place of the operators that stand for others.
+        """Replace the stand-in operators by copies of the traced block's nodes.
 
         Raises:
-            NotAlikeError: the blocks are not alike.
+            NotAlikeError: when the blocks differ.
         """
         try:
             with without_tracing():
@@ -125,7 +124,7 @@ class RepeatedSegments:
         return shortened
 
     def _call(self, number: int, place: int, *given: Tensor) -> tuple[Tensor, ...]:
-        """Run the call of a block: the block itself, or an operator that stands for it."""
+        """Run the call of a block: the block itself, or a stand-in operator."""
         kind = self._kinds[number]
         try:
             if traced_graph() is None:
@@ -144,7 +143,7 @@ class RepeatedSegments:
 
 
 def _traced(kind: _Kind, path: str, given: Sequence[Tensor]) -> tuple[Tensor, ...]:
-    """Run a block and note its nodes."""
+    """Run a block and record its nodes."""
     results: tuple[Tensor, ...] = ()
 
     def run() -> Sequence[Tensor]:
@@ -157,13 +156,13 @@ def _traced(kind: _Kind, path: str, given: Sequence[Tensor]) -> tuple[Tensor, ..
 
 
 def _run(module: fx.GraphModule, given: Sequence[Tensor]) -> tuple[Tensor, ...]:
-    """Run a function node by node, so that each node that is traced gets the node's own meta."""
+    """Run a function node by node, so that each traced node gets the meta of its source."""
     results: tuple[Tensor, ...] = fx.Interpreter(module).run(*given)
     return results
 
 
 def _groups(nodes: list[fx.Node]) -> Iterator[list[Segment]]:
-    """Yield groups of segments that are alike; no segment lies within another."""
+    """Yield groups of equal segments; no segment lies within another."""
     stack = [nodes]
     depth = {id(nodes): 0}
     while stack:
@@ -193,14 +192,14 @@ def _groups(nodes: list[fx.Node]) -> Iterator[list[Segment]]:
 
 
 def _segment(nodes: list[fx.Node], level: int) -> Segment | None:
-    """Return the segment that nodes make; None where it is no function of tensors."""
+    """Return the segment of these nodes, or None if it is no function of tensors."""
     if len(nodes) < _LEAST_NODES:
         return None
     numbers = {node: number for number, node in enumerate(nodes)}
     after = nodes[0]
     for node in nodes[1:]:
         if after.next is not node:
-            return None  # nodes of others lie between
+            return None  # Other nodes lie between.
         after = node
     given: dict[fx.Node, int] = {}
     rows: list[object] = []
@@ -236,7 +235,7 @@ def _metadata(node: fx.Node) -> object:
 
 
 def _function(module: fx.GraphModule, segment: Segment) -> fx.GraphModule:
-    """Return a segment as a function of what it is given."""
+    """Return a segment as a function of its inputs."""
     graph = fx.Graph()
     copies = {
         node: graph.placeholder(f"given_{number}") for number, node in enumerate(segment.given)

@@ -1,9 +1,9 @@
-"""One graph that Dynamo has captured, with forward and backward passes that can be exchanged.
+"""A graph captured by Dynamo, with forward and backward passes that can be exchanged.
 
-AOTAutograd compiles a graph once. Its autograd function saves all that the forward runner returns
-beyond the outputs and hands that to the backward runner. So another plan needs no other capture:
-both runners are exchanged. A marker, an empty tensor whose shape holds the
-number of the plan, is saved with the rest: it connects a backward pass to its forward pass.
+AOTAutograd compiles a graph once. Its autograd function saves what the forward runner returns
+beyond the outputs, and passes it to the backward runner. So another plan needs no new capture: both
+runners are exchanged. With the saved values goes a marker, an empty tensor whose shape holds the
+number of the plan; it connects a backward pass to its forward pass.
 """
 
 import threading
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from pgmo.recompute.compiled.dry_run.discovery import Discovery
 
 Flags = tuple[bool, ...]
-"""For each output with a derivative, whether a gradient comes."""
+"""For each output with a derivative, whether it gets a gradient."""
 
 
 @dataclass
@@ -43,9 +43,9 @@ class PlanRunners:
     """Plan of a graph, and the runners of its two passes.
 
     Args:
-        step: the plan and what was measured of it.
-        forward: runs the forward pass; returns outputs and what is saved.
-        backward: runs the backward pass on what was saved and the gradients of the outputs.
+        step: the plan and its measurements.
+        forward: runs the forward pass; returns outputs and saved values.
+        backward: runs the backward pass on the saved values and the outputs' gradients.
     """
 
     step: StepCompiler
@@ -54,13 +54,13 @@ class PlanRunners:
 
 
 class ThreadStep(threading.local):
-    """State of the step of a model that the current thread runs.
+    """State of a model's step on the current thread.
 
-    Dynamo keeps captured graphs in modules of its own, so they must not refer to the model.
+    Dynamo stores captured graphs in modules of its own, so they must not refer to the model.
 
     Attributes:
-        observer: takes the place of plans; None to run plans.
-        choose: returns which of a graph's plans its next call runs; None to run it as it is.
+        observer: replaces plans in a dry run; None to run plans.
+        choose: returns the number of the plan for a graph's next call; None to run it unplanned.
         number: number of the plan that runs next.
     """
 
@@ -71,12 +71,12 @@ class ThreadStep(threading.local):
 
 
 class CompiledGraph:
-    """A graph of Dynamo's.
+    """Graph captured by Dynamo.
 
     Attributes:
         module: the graph.
         tangents: number of outputs with a derivative.
-        plans: plans of the graph with their runners; empty before it was planned.
+        plans: plans of the graph with their runners; empty before it is planned.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class CompiledGraph:
         self._joint: fx.GraphModule | None = None
         self._outputs = self.tangents = 0
         self._bare: fx.GraphModule | None = None
-        # The engine runs backward passes in other threads.
+        # The engine runs backward passes in other threads, whose `_thread_step` has no observer.
         self._observer: Discovery | None = None
         self._planned: dict[Flags, StepCompiler] = {}
         self.plans: list[PlanRunners] = []
@@ -116,7 +116,7 @@ class CompiledGraph:
 
     @property
     def unplanned(self) -> int:
-        """Number of the plan for steps that were not planned with the graph: it forgets all."""
+        """Number of the plan for steps planned without this graph, which then drops everything."""
         if self._unplanned is None:
             self._unplanned = self.add(
                 replace(
@@ -145,7 +145,7 @@ class CompiledGraph:
     def _partition(
         self, joint: fx.GraphModule, _inputs: object, *, num_fwd_outputs: int, **_more: object
     ) -> tuple[fx.GraphModule, fx.GraphModule]:
-        """Keep the joint graph; return graphs without plans; their runners are exchanged later."""
+        """Keep the joint graph; return graphs without plans, whose runners are exchanged later."""
         if self._blocks:
             self._blocks.expand(joint)
         self._joint, self._outputs = joint, num_fwd_outputs
@@ -182,13 +182,13 @@ class CompiledGraph:
         return gradients
 
     def bare(self, arguments: list[Any]) -> list[Any]:
-        """Run the forward pass and save nothing."""
+        """Run the forward pass without saving anything."""
         assert self._bare is not None
         results: list[Any] = list(Interpreter(self._bare).boxed_run(arguments))
-        return results  # it runs twice: no code is written for it
+        return results  # It runs only twice, so no code is generated for it.
 
     def gradients(self) -> list[Tensor | None]:
-        """Return examples of the inputs' gradients; None where there is none."""
+        """Return example values of the inputs' gradients, or None."""
         found = self._gradients()
         return [one.meta["val"] if isinstance(one, fx.Node) else None for one in found]
 
@@ -202,7 +202,7 @@ class CompiledGraph:
         return flatten(last.args)[0][self._outputs :]
 
     def planned(self, settings: Settings) -> PlannedStep:
-        """Return the graph with nothing forgotten, for outputs with the settings' gradients."""
+        """Return the graph with nothing dropped, for outputs with the settings' gradients."""
         flags = settings.differentiated
         assert isinstance(flags, tuple)
         if settings.anew or flags not in self._planned:
@@ -214,7 +214,7 @@ class CompiledGraph:
         return planned
 
     def add_choice(self, choice: Choice, settings: Settings) -> int:
-        """Add a plan for a choice on the finest operations of what `planned` returned."""
+        """Add a plan for a choice among the finest operations of `planned`; return its number."""
         flags = settings.differentiated
         assert isinstance(flags, tuple)
         step = self._planned[flags].chosen(choice, settings)
@@ -224,8 +224,8 @@ class CompiledGraph:
         """Plan the graph; return the number of the plan.
 
         Raises:
-            BudgetError: the budget cannot be met.
-            GraphError: the graph cannot be planned for.
+            BudgetError: when the budget is impossible.
+            GraphError: when the graph cannot be planned.
         """
         assert self._joint is not None
         step = StepCompiler(settings)
@@ -248,12 +248,12 @@ def marker(number: int, is_observed: bool = False) -> Tensor:
 
 
 def read_marker(made: Tensor) -> tuple[bool, int]:
-    """Return what `marker` was called with: whether the pass is observed, and the number."""
+    """Return the arguments of `marker`: whether the pass is observed, and the number."""
     return bool(made.shape[0]), int(made.shape[1])
 
 
 def _backward_interface(joint: fx.GraphModule, outputs: int) -> fx.GraphModule:
-    """Return a backward pass that computes nothing, with the inputs and results of a joint graph's.
+    """Return a graph with the inputs and results of a backward pass, and without operators.
 
     AOTAutograd detaches inputs for which a backward pass returns None.
     """

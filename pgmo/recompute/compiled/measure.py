@@ -1,12 +1,12 @@
-"""Measure of the peak of a real step of several graphs, code between them included.
+"""Measurement of the peak of a real step of several graphs, with the code between them.
 
     forward    metered as a whole
     (the program's own loss)
     backward   metered by the thread that calls the engine; counted from the model's results on
 
-The engine evaluates nodes with the profiler of the thread that calls it, so a meter has to be there
-before: the function through which `backward()` and `autograd.grad()` call it is wrapped until the
-step's backward pass has come.
+The engine runs nodes with the profiler of the calling thread, so a meter must start before it.
+Until the step's backward pass, the function through which `backward()` and `autograd.grad()` call
+the engine is wrapped.
 """
 
 import functools
@@ -26,21 +26,21 @@ from pgmo.recompute.capture.quiet import CAPTURING, without_collector
 
 _BEGINS = "begins"
 _TRIES = 4
-"""Steps that are measured at most, of which some have no backward pass."""
+"""Maximum number of measured steps, including those without a backward pass."""
 
 _OTHERS = 8
-"""Backward passes of others that are let pass while that of a step is waited for."""
+"""Maximum number of other backward passes before that of the measured step."""
 
 
 class StepMeasure:
-    """Measures one step.
+    """Measurement of one step.
 
     Args:
         device: the device of the model.
 
     Attributes:
-        peak: bytes above those before the step; None as long as nothing was measured.
-        tries: steps that may still be measured; one that came to nothing counts, too.
+        peak: bytes above the level before the step; None before a measurement succeeds.
+        tries: number of steps that may still be measured, successfully or not.
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -49,9 +49,9 @@ class StepMeasure:
         self._device = device
         self._forward: Section | None = None
         self._meter: Meter | None = None
-        self._given = -1  # bytes of the gradients of the model's results
-        self._number = 0  # of the last forward pass
-        self._mixed = False  # the backward pass is that of an earlier forward pass, too
+        self._given = -1  # Bytes of the gradients of the model's results.
+        self._number = 0  # Number of the last forward pass.
+        self._mixed = False  # The backward pass also belongs to an earlier forward pass.
         self._leaves: frozenset[int] = frozenset()
         self._undo: Callable[[], None] = lambda: None
 
@@ -60,11 +60,11 @@ class StepMeasure:
 
         Args:
             run: the forward pass.
-            leaves: the model's parameters and what it is given, which alone get gradients.
+            leaves: the model's parameters and inputs, the only tensors that may get gradients.
         """
         self.tries -= 1
         self._forward = None
-        # An input without a gradient may be gone, and its identity another tensor's.
+        # Keep ids of inputs with gradients only: others may die, and their ids be reused.
         self._leaves = frozenset(id(one) for one in leaves if one.requires_grad)
         with _metered(self._device) as measuring:
             returned = run()
@@ -83,7 +83,7 @@ class StepMeasure:
             node.register_prehook(begins)
 
     def cancel(self) -> None:
-        """Stop waiting for a backward pass, such as that of a step that had none."""
+        """Stop waiting for a backward pass, such as that of a step without one."""
         self._undo()
 
     def _watch(self, others: int) -> None:
@@ -105,7 +105,7 @@ class StepMeasure:
             return run()
         inputs = more[3] if len(more) > 3 else ()
         if inputs or not self._leaves.issuperset(found):
-            return run()  # some of the gradients, or others beside them
+            return run()  # Only some of the gradients, or others, too.
         self._given, self._mixed = -1, False
         with _metered(self._device) as self._meter:
             measuring = self._meter
@@ -147,8 +147,8 @@ class StepMeasure:
 def _metered(device: torch.device) -> Iterator[Meter | None]:
     """Measure memory in a block; yield None if that is impossible, or another thread measures.
 
-    This never waits. A capture measures, too, and a program may capture while it is measured: two
-    threads that have one and want the other would wait for ever.
+    This never waits. A capture measures, too, and a program may capture while it is measured, so
+    two threads could wait for each other forever.
     """
     with ExitStack() as stack:
         measuring = None
@@ -173,7 +173,7 @@ def _begins(
 
 
 def _leaves(outputs: Any) -> set[int]:
-    """Return the tensors that get a gradient in a backward pass, by identity."""
+    """Return the ids of the tensors that get a gradient in a backward pass."""
     roots = (getattr(one, "node", None) or getattr(one, "grad_fn", None) for one in outputs)
     stack = [one for one in roots if one is not None]
     seen, found = {*stack}, set[int]()
@@ -190,14 +190,10 @@ def _leaves(outputs: Any) -> set[int]:
 
 
 def _around_engine(around: Callable[..., Any]) -> Callable[[], None]:
-    """Run all backward passes inside of a function, in the thread that calls for them.
+    """Run all backward passes through `around`, on the calling thread; return the undo.
 
-    Args:
-        around: called with what runs a backward pass, whose result it returns, the tensors that
-            are differentiated, and the other positional arguments.
-
-    Returns:
-        A function that ends that.
+    `around` is called with the function that runs a backward pass, whose result it returns, the
+    tensors to differentiate, and the other positional arguments.
     """
     modules: tuple[Any, ...] = (torch.autograd.graph, torch.autograd)
     before = modules[0]._engine_run_backward
@@ -212,7 +208,7 @@ def _around_engine(around: Callable[..., Any]) -> Callable[[], None]:
         nonlocal over
         over = True
         for module in modules:
-            if module._engine_run_backward is run_around:  # somebody else may have wrapped it
+            if module._engine_run_backward is run_around:  # Otherwise other code has wrapped it.
                 module._engine_run_backward = before
 
     for module in modules:

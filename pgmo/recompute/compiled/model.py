@@ -1,9 +1,9 @@
-"""Stands in the place of a model's forward method: compiled by Dynamo, planned step by step.
+"""Replacement of a model's forward method: compiled by Dynamo, planned step by step.
 
-kind of call      shapes and types of what it is given, modes, options of modules
-a new kind        a step of which nothing stays is run, and planned
-another graph     Dynamo's guards ask for one in the middle of a step: it forgets all that it can,
-                  and the next call of that kind is planned anew
+kind of call      shapes and types of arguments, modes, options of modules
+a new kind        a dry run, then a plan
+another graph     if Dynamo's guards require one in the middle of a step, it drops all that it
+can, and the next call of that kind is planned again
 """
 
 import inspect
@@ -59,12 +59,12 @@ if TYPE_CHECKING:
 
 
 class CompiledModel:
-    """Stands in the place of a model's forward method.
+    """Replacement of a model's forward method.
 
     Attributes:
-        first: the step that was planned first; None before.
+        first: the step that was planned first, or None.
         settings: how steps are planned.
-        steps: kinds of calls, by their signatures; None where there is nothing to plan.
+        steps: kinds of calls by signature; None where there is nothing to plan.
     """
 
     def __init__(self, module: nn.Module, settings: Settings) -> None:
@@ -74,14 +74,14 @@ class CompiledModel:
         self._thread_step = ThreadStep()
         self._breaks = Breaks()
         self._messages: set[str] = set()
-        self._written: list[Tensor] = []  # parameters into which the forward pass writes
-        self._graphs = 0  # captured so far
+        self._written: list[Tensor] = []  # Parameters that the forward pass writes.
+        self._graphs = 0  # Number of captured graphs.
         self._pending = Pending()
         with suppress(TypeError, ValueError):
             self.__signature__ = inspect.signature(module.forward)
         self._methods = methods(module)
-        self._compiled: dict[object, Callable[..., Any]] = {}  # for settings of kernels
-        self._codes: set[CodeType] = set()  # that Dynamo has captured
+        self._compiled: dict[object, Callable[..., Any]] = {}  # By settings of kernels.
+        self._codes: set[CodeType] = set()  # Code that Dynamo has captured.
 
     @property
     def plain(self) -> Callable[..., Any]:
@@ -89,7 +89,7 @@ class CompiledModel:
         return self._module.forward
 
     def capture_graph(self, module: fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
-        """Capture a graph of the model, as a backend of Dynamo's; return what runs it."""
+        """Capture a graph of the model, as a backend of Dynamo; return a function that runs it."""
         self._graphs += 1
         name_modules(module, self._module)
         with as_in_eager_mode(), functorch_config.patch(**_AOT), quick_copies():
@@ -99,11 +99,11 @@ class CompiledModel:
 
     @clears_frames
     def capture(self, *arguments: Any, **keywords: Any) -> CompiledStep:
-        """Capture and plan a call, unless one like it was before.
+        """Capture and plan a call, unless its kind is known.
 
         Raises:
-            BudgetError: the budget cannot be met.
-            GraphError: there is nothing to plan, or it cannot be captured.
+            BudgetError: when the budget is impossible.
+            GraphError: when there is nothing to plan, or it cannot be captured.
         """
         step = self._step((arguments, keywords))
         if step is None:
@@ -127,7 +127,8 @@ class CompiledModel:
                 step = self._captured(arguments, step)
             except NothingToPlanError:
                 step = None
-        # PyTorch settles things when they are first used, such as the order of kernels.
+        # The signature is computed again: PyTorch settles, for example, the order of kernels at
+        # first use.
         self.steps[signature(self._module, arguments)] = step
         self.first = self.first or step
         return step
@@ -136,9 +137,9 @@ class CompiledModel:
         """Capture and plan a call; with `step`, plan that step again.
 
         Raises:
-            BudgetError: the budget cannot be met.
-            GraphError: the call cannot be captured.
-            NothingToPlanError: nothing in it can be differentiated.
+            BudgetError: when the budget is impossible.
+            GraphError: when the call cannot be captured.
+            NothingToPlanError: when nothing in it can be differentiated.
         """
         refuse_wrappers(self._module)
         refuse_arguments(self.plain, type(self._module).__name__, arguments)
@@ -160,9 +161,9 @@ class CompiledModel:
         return made
 
     def _discover(self, arguments: Arguments, wanted: frozenset[int] | None) -> Discovery:
-        """Run steps and undo them, until one captures nothing.
+        """Repeat dry runs until one captures no graph.
 
-        What a capture allocates would be taken for what the step does.
+        Memory that a capture allocates would count as that of the step.
         """
         thread_step = self._thread_step
         plain: frozenset[Place] = frozenset()
@@ -180,7 +181,7 @@ class CompiledModel:
         return found
 
     def _note_breaks(self, found: Discovery) -> None:
-        """Warn that the forward pass is several graphs, or raise where that is not wanted."""
+        """Warn that the forward pass is several graphs, or raise with `whole`."""
         reason, graphs = self._breaks.reason, len(found.calls)
         if reason is None:
             if found.is_single:
@@ -213,7 +214,7 @@ class CompiledModel:
                 raise
 
     def _begin_anew(self, error: BaseException | None = None) -> None:
-        """Have the model captured again."""
+        """Let the model be captured again."""
         capture_anew(self._codes, error)
         self._methods = methods(self._module)
         self._compiled.clear()
@@ -275,7 +276,7 @@ def _backend(model: CompiledModel) -> Callable[..., Any]:
 _AOT: dict[str, Any] = {"backward_pass_autocast": "off"}
 
 KINDS = 64
-"""Steps of one kind amid which graphs may be captured once more; then calls are refused."""
+"""Maximum number of steps of one kind that capture graphs again; then calls are refused."""
 
 _TRIES = 8
-"""Steps of which nothing stays that are run at most to plan a kind of call."""
+"""Maximum number of dry runs to plan a kind of call."""

@@ -1,4 +1,4 @@
-"""Calls of a model whose backward pass has not begun: each holds what it has saved."""
+"""Calls of a model whose backward pass has not begun, and the bytes that they hold."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -13,7 +13,7 @@ class Call:
 
 
 class Pending:
-    """The calls of one model, of any kind.
+    """Waiting calls of one model, of any kind.
 
     Attributes:
         warned: whether the user was warned that several calls wait at once.
@@ -28,14 +28,13 @@ class Pending:
 
     @property
     def held(self) -> int:
-        """Bytes that all of them hold."""
+        """Bytes that all waiting calls hold."""
         return sum(one.held for one in self._calls)
 
     def add(self, nodes: Iterable[Any], held: int, begin: Callable[[], None]) -> Call:
         """Add a call until its results are freed or its backward pass begins, which calls `begin`.
 
-        Returns:
-            The call, which lives as long as its results.
+        The returned call lives as long as its results.
         """
         call = Call(held)
         self._calls.add(call)

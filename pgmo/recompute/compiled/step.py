@@ -1,7 +1,7 @@
-"""A kind of call, planned: one of its steps is measured, and it is planned again if that helps.
+"""A planned kind of call: one of its steps is measured, and planned again if that helps.
 
 first step       each graph is measured operator by operator
-second step      measured as a whole, where there are several graphs
+second step      measured as a whole, if there are several graphs
 step after that  compared with the prediction
 """
 
@@ -36,27 +36,27 @@ TOLERANCE = 0.02
 """Share by which the measured peak may differ from the predicted one."""
 
 PLANS = 8
-"""How often a kind of call is planned for other graphs than before."""
+"""Maximum number of times that a kind of call is planned again for other graphs."""
 
 
 Choose = Callable[[CompiledGraph], int | None]
-"""Returns which of a graph's plans its next call runs; None to run it as it is."""
+"""Function that returns the number of the plan for a graph's next call; None to run unplanned."""
 
 
 class CompiledStep:
-    """A kind of call, planned.
+    """A planned kind of call.
 
     Raises:
-        BudgetError: the budget cannot be met.
-        GraphError: a graph cannot be planned for.
+        BudgetError: when the budget is impossible.
+        GraphError: when a graph cannot be planned.
     """
 
     def __init__(
         self, module: nn.Module, settings: Settings, pending: Pending, found: Discovery
     ) -> None:
         self._module, self._settings, self._pending = module, settings, pending
-        self._came: set[int] = set()  # places of results whose gradients have come
-        self._followed: frozenset[int] = frozenset()  # those that were looked at
+        self._came: set[int] = set()  # Places of results that got gradients.
+        self._followed: frozenset[int] = frozenset()  # The same when `is_stale` last checked.
         self._is_compared = self._is_left = False
         self.captures = 0
         self._plans = 0
@@ -66,18 +66,18 @@ class CompiledStep:
         self.planned, self._numbers = plan(found, settings)
         self._found = found
         self._compilers = [graph.plans[number].step for (graph, _), number in self._numbers.items()]
-        self._beside = 0  # bytes that other calls held during the first step
-        self._first: Callable[[], Call | None] = lambda: None  # the call that is measured
-        self._has_begun = False  # its backward pass
+        self._beside = 0  # Bytes that other calls held during the first step.
+        self._first: Callable[[], Call | None] = lambda: None  # The measured call.
+        self._has_begun = False  # Whether its backward pass has begun.
         self._measure: StepMeasure | None = None
         if not found.is_single and settings.check:
             self._measure = StepMeasure(self._device)
 
     planned: PlannedStep
-    """What was decided for the step."""
+    """Captured step with its schedule."""
 
     captures: int
-    """Steps amid which graphs were captured once more."""
+    """Number of steps that captured graphs again."""
 
     @property
     def model(self) -> str:
@@ -96,13 +96,13 @@ class CompiledStep:
 
     @property
     def measured(self) -> int | None:
-        """Bytes that a step took, with what other calls held meanwhile; None before one did."""
+        """Measured peak of a step in bytes, including what other calls held; or None."""
         alone = self._compilers[0].measured if self._measure is None else self._measure.peak
         return None if alone is None else alone + self._beside
 
     @property
     def wanted(self) -> frozenset[int] | None:
-        """Places of the results whose gradients come; None before any has come."""
+        """Places of the results that get gradients; None before the first backward pass."""
         return frozenset(self._came) or None
 
     def is_stale(self) -> bool:
@@ -116,10 +116,9 @@ class CompiledStep:
         return is_other or (self._is_left and self._plans < PLANS)
 
     def plan_again(self, discovered: Callable[[], Discovery]) -> None:
-        """Plan for what steps do now; the plan stays where that cannot be.
+        """Plan for the current behaviour of steps, or keep the plan if that is impossible.
 
-        Args:
-            discovered: runs a step of which nothing stays.
+        `discovered` performs a dry run.
         """
         self._plans += 1
         self._is_left = False
@@ -132,16 +131,16 @@ class CompiledStep:
     def run(
         self, forward: Callable[[Callable[[CompiledGraph], int | None]], Any], given: Any
     ) -> Any:
-        """Run a forward pass, and measure it if that is to be done."""
+        """Run a forward pass, and measure it if it is not measured yet."""
         self._compare()
         self._note_others()
         if self._first() is None:
             for one in self._compilers:
                 if one.backward is None:
-                    one.forward = None  # its results are gone without a backward pass
+                    one.forward = None  # Its results were freed without a backward pass.
         is_first = any(one.forward is None for one in self._compilers)
         if is_first and self._settings.check:
-            gc.collect()  # a program may do so amid the step, which is measured
+            gc.collect()  # Garbage must not be collected during the measurement.
         way: list[Place] = []
         choose = self._chooser(way)
         measure = self._measure
@@ -153,7 +152,7 @@ class CompiledStep:
             leaves = (*self._module.parameters(), *given)
             result = measure.forward(partial(forward, choose), leaves)
             if way != list(self._numbers):
-                measure.cancel()  # the plan is of another one
+                measure.cancel()  # The plan is for another sequence of graphs.
         else:
             result = forward(choose)
             measure.note(result)
@@ -161,7 +160,7 @@ class CompiledStep:
         return result
 
     def _chooser(self, way: list[Place]) -> Choose:
-        """Return the function that chooses a graph's plan for its next call."""
+        """Return the function that chooses the plan of a graph's next call."""
         ordinals: Counter[CompiledGraph] = Counter()
 
         def choose(graph: CompiledGraph) -> int | None:
@@ -173,13 +172,13 @@ class CompiledStep:
             number = self._numbers.get(place)
             if number is None:
                 self._is_left = True
-                return None if self._found.plain else graph.unplanned  # it may be one of those
+                return None if self._found.plain else graph.unplanned
             return number
 
         return choose
 
     def _can_be_measured(self, given: Iterable[Tensor]) -> bool:
-        """Return whether the step takes what one alone does: gradients are new."""
+        """Return whether the step takes as much as a single one: gradients are new."""
         assert self._measure is not None
         return (
             self._has_begun
@@ -190,7 +189,7 @@ class CompiledStep:
         )
 
     def _watch(self, returned: Any, is_first: bool) -> None:
-        """Note when the backward pass begins, and which results it begins at."""
+        """Watch for the beginning of the backward pass, and for the results that it starts from."""
         results = results_of(returned)
         held = sum(one.forward.net for one in self._compilers if one.forward is not None)
         call = self._pending.add(nodes_of(results), held, partial(self._begin, is_first))
@@ -201,10 +200,10 @@ class CompiledStep:
     def _begin(self, is_first: bool) -> None:
         self._has_begun |= is_first
         for one in self._compilers:
-            one.is_measured = is_first  # the backward pass of another frees what is not seen
+            one.is_measured = is_first  # Other backward passes free unseen memory.
 
     def _note_others(self) -> None:
-        """Warn that other calls wait for their backward pass, and hold what they have saved."""
+        """Warn that other calls wait for their backward pass, and hold their saved values."""
         if not self._pending or self._has_begun or self._first() is None:
             return
         self._beside = max(self._beside, self._pending.held)
@@ -219,7 +218,7 @@ class CompiledStep:
         )
 
     def _compare(self) -> None:
-        """Compare what was measured with the prediction, once; plan again with what is known."""
+        """Compare the measurement with the prediction, once; plan again if workspaces were new."""
         measured = self.measured
         if measured is None or self._is_compared:
             return
@@ -230,7 +229,7 @@ class CompiledStep:
 
 
 def is_other(measured: int, predicted: int, again: bool = False) -> bool:
-    """Return whether a step took more or less than was predicted; warn if it did."""
+    """Return whether a step took more or less than predicted, with a warning if it did."""
     if abs(measured - predicted) <= TOLERANCE * max(predicted, 1):
         return False
     if again:

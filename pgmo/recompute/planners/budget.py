@@ -1,4 +1,4 @@
-"""Budgets of a step: bytes, a share of its peak without recomputation, or the least peak."""
+"""Budgets of a step: bytes, a share of its peak without recomputation, or the smallest peak."""
 
 import operator
 from dataclasses import dataclass
@@ -12,32 +12,32 @@ from pgmo.units import parse_bytes
 
 @dataclass(frozen=True)
 class Share:
-    """A part of the peak without recomputation, which is known once a step is captured.
+    """Share of the peak without recomputation, which is known once a step is captured.
 
     Args:
-        part: above 0, at most 1.
+        part: the share, above 0, at most 1.
     """
 
     part: float
 
     def of(self, peak: int) -> int:
-        """Return the bytes that a step with the peak `peak` without recomputation may allocate."""
+        """Return the budget in bytes of a step whose peak without recomputation is `peak`."""
         return int(self.part * peak)
 
 
 Budget = int | Share | Literal["min"] | None
-"""Bytes that a step allocates, a share, the least peak, or None to recompute nothing."""
+"""Bytes that a step may allocate, a share, the smallest peak, or None to recompute nothing."""
 
 
 def parse_budget(budget: object) -> Budget:
-    """Read a budget as users write it.
+    """Parse a budget as users write it.
 
     Args:
         budget: bytes, as a whole number or as in `"8 GiB"`; a share, as in `"60%"`, 0.6 or
-            `"0.6"`; `"min"`; None. Numbers may be NumPy's, or tensors of one.
+            `"0.6"`; `"min"`; None. Numbers may be NumPy's, or tensors with one element.
 
     Raises:
-        OptionError: it is none of these.
+        OptionError: when it is none of these.
 
     Example:
         >>> parse_budget("8 KiB"), parse_budget("60%"), parse_budget(0.5), parse_budget("min")
@@ -55,7 +55,7 @@ def parse_budget(budget: object) -> Budget:
 
 
 def _number(budget: object) -> object:
-    """Convert what stands for a number: `"0.5"`, a scalar tensor, NumPy's numbers."""
+    """Convert values that stand for a number: `"0.5"`, a scalar tensor, NumPy's numbers."""
     if isinstance(budget, str):
         try:
             return float(budget) if any(mark in budget for mark in ".eE") else budget
@@ -66,7 +66,7 @@ def _number(budget: object) -> object:
         try:
             budget = budget.item()  # type: ignore[attr-defined]  # of a tensor, or of NumPy
         except RuntimeError:
-            return budget  # it has no contents
+            return budget  # A fake tensor has no contents.
     if isinstance(budget, (bool, float)):
         return budget
     if isinstance(budget, Decimal) or (

@@ -1,8 +1,8 @@
 """Chen et al. 2016, "Training Deep Nets with Sublinear Memory Cost" (arXiv 1604.06174).
 
-The forward pass is cut into segments at articulation points, operations through which everything
-later depends on everything before; only what is there is kept. With segments of about the square
-root of the whole, so are the kept values and one segment.
+The forward pass is cut into segments at articulation points: operations through which everything
+later depends on everything before. Only their values are kept. If a segment has about the square
+root of the bytes of the whole, so have the kept values.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,13 +16,13 @@ from pgmo.recompute.planners.lower_sets import Dag
 
 @dataclass(frozen=True)
 class Segments:
-    """The operations at which the forward pass is cut, ascending, and the bytes between them.
+    """Operations at which the forward pass is cut, ascending, and the bytes between them.
 
     Args:
         cuts: operations whose values are kept.
-        kept: bytes of these.
+        kept: bytes of these values.
         largest: bytes of the largest segment, its cut included.
-        operations: number of all.
+        operations: number of all operations.
         last: first operation after the last cut.
     """
 
@@ -53,7 +53,7 @@ def articulation_points(dag: Dag) -> tuple[int, ...]:
 def cut(dag: Dag, limit: float, points: Sequence[int] | None = None) -> Segments:
     """Cut at the first articulation point at which a segment has more than `limit` bytes.
 
-    Algorithm 3 of the paper. `points` are the articulation points, where they are known already.
+    Algorithm 3 of the paper. `points` are the articulation points, if they are known already.
     """
     ancestors = dag.ancestors
     cuts: list[int] = []
@@ -61,7 +61,7 @@ def cut(dag: Dag, limit: float, points: Sequence[int] | None = None) -> Segments
     kept = largest = 0
     for point in articulation_points(dag) if points is None else points:
         if cuts and not ancestors[point, cuts[-1]]:
-            continue  # of another branch, which is of no use to the later ones
+            continue  # On another branch, which later points do not depend on.
         size = int(dag.size[ancestors[point] & ~done].sum())
         if size > limit:
             cuts.append(point)

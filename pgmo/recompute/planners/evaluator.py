@@ -1,4 +1,4 @@
-"""Peak and overhead of many choices, quickly: the native twin of `schedule.simulate`."""
+"""Peak and overhead of many choices, in native code; equivalent to `schedule.simulate`."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -16,19 +16,19 @@ from pgmo.recompute.planners.schedule import Reruns, Schedule, check_choice, sim
 
 @dataclass(frozen=True)
 class Choice:
-    """Choice of what to forget, with its peak and overhead.
+    """Choice of operations to drop, with its peak and overhead.
 
     Args:
-        recomputed: forward operations whose results are forgotten and computed again.
-        peak: bytes, of the schedule (`schedule.simulate`).
-        overhead: cost of what runs again, as a share of the forward pass.
-        planner: name of its planner: `default` (nothing is forgotten), `min-cut`, `chen`,
-            `kusumoto-time`, `kusumoto-memory`, or `search`, which improved on one of them,
-            `reruns`, which did so in the larger space, or `beam`, which searched that one anew.
-        reruns: what runs again, and where; None where each runs again once, right before it is
-            needed, and stays.
+        recomputed: forward operations whose results are dropped and computed again.
+        peak: bytes, as the schedule has them (`schedule.simulate`).
+        overhead: cost of reruns, as a share of the forward pass.
+        planner: name of its planner: `default` (nothing is dropped), `min-cut`, `chen`,
+            `kusumoto-time`, `kusumoto-memory`, or `search`, `reruns` or `beam`, which improved on
+            one of them.
+        reruns: which operations run again, and where. If None, each runs once, right before it is
+            needed, and its results stay.
         offloaded: operations whose values are fetched from the host where they "run again".
-        transfers: how they get there and back; None where nothing may be offloaded.
+        transfers: their transfers; None if nothing may be offloaded.
     """
 
     recomputed: frozenset[int]
@@ -43,7 +43,7 @@ class Choice:
         """Return the schedule of a graph under this choice, which was made for that graph.
 
         Raises:
-            GraphError: the choice names an operation that may not run again there.
+            GraphError: when the choice names an operation that may not run again.
         """
         return simulate(graph, self.recomputed, self.reruns, self.offloaded, self.transfers)
 
@@ -69,13 +69,13 @@ class Evaluator:
         """Return the peak in bytes and the overhead as a share of the forward pass.
 
         Raises:
-            GraphError: the choice names an operation that is no candidate.
+            GraphError: when the choice names an operation that is no candidate.
         """
         peak, cost = self._step.evaluate(self._mask(choice))
         return peak, cost / self._whole
 
     def candidate(self, choice: Collection[int], planner: str) -> Choice:
-        """Evaluate the operations of a choice that are candidates, and leave out the others."""
+        """Evaluate a choice, without its operations that are no candidates."""
         within = self._allowed.intersection(choice)
         return Choice(within, *self.evaluate(within), planner)
 
@@ -92,9 +92,9 @@ class Evaluator:
 
         Args:
             start: the first choice; the result is never worse.
-            budget: bytes that the peak shall not exceed; None: the least peak.
-            evaluations: after which it ends.
-            time_limit: seconds after which it ends; the answer then depends on the machine.
+            budget: bytes that the peak must not exceed; None seeks the smallest peak.
+            evaluations: number of evaluations after which it ends.
+            time_limit: seconds after which it ends; the result then depends on the machine.
             seed: seed of its random numbers.
         """
         mask, peak, cost, _, trace = self._step.search(
@@ -106,7 +106,7 @@ class Evaluator:
             seed,
             self.period,
         )
-        if len(trace) < 2:  # nothing better was found
+        if len(trace) < 2:  # Nothing better was found.
             return start
         chosen = frozenset(np.flatnonzero(mask).tolist())
         return Choice(chosen, peak, cost / self._whole, "search")

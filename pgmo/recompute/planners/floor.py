@@ -1,4 +1,4 @@
-"""Composition of the least peak of a step: the reason why a budget cannot be met."""
+"""Composition of the peak of a step, which explains why a budget is impossible."""
 
 from collections import Counter
 
@@ -7,14 +7,14 @@ from pgmo.recompute.planners.schedule import Schedule
 from pgmo.units import format_bytes
 
 _LEAST = 0.01
-"""Share of the peak from which on a part is named."""
+"""Share of the peak above which a part is named."""
 
 
 def parts(graph: Graph, schedule: Schedule) -> list[tuple[str, int]]:
-    """Return the bytes alive at the peak of a schedule by kind, in words, the most first.
+    """Return the bytes live at the peak of a schedule by kind, in words, the most first.
 
-    A block counts once, as the first of: what the operator at the peak works on, gradients that the
-    step returns, other results, what may not run again, and what waits for the backward pass.
+    A block counts once, as the first of: values of the operator at the peak, gradients that the
+    step returns, other results, values that must not be computed again, and kept activations.
     """
     found: Counter[str] = Counter()
     operation = graph.operations[schedule.peak_operation] if len(schedule.operations) else None
@@ -44,7 +44,7 @@ def _kind(graph: Graph, value: int, operation: object) -> str:
 
 
 def floor(schedule: Schedule) -> str:
-    """Describe the peak of a schedule in a sentence or two."""
+    """Describe the composition of a schedule's peak."""
     graph = schedule.graph
     whole = max(1, schedule.peak)
     named = [(words, size) for words, size in parts(graph, schedule) if size >= _LEAST * whole]

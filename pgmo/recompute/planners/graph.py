@@ -1,7 +1,7 @@
-"""One training step as operations on values: what every planner works on.
+"""One training step as operations on values, which every planner works on.
 
-The forward and the backward pass of one step, in the order in which they run, without any framework
-in them: a graph can be captured on one machine and planned for on another.
+A graph has the forward and the backward pass of one step, in the order in which they run. It needs
+no framework, so it can be captured on one machine and planned on another.
 """
 
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from math import inf
 from pgmo.errors import GraphError
 
 NOT_CAPTURED = "what is not captured"
-"""Name of operations that stand for code between the parts of a graph."""
+"""Name of operations that stand for code between graphs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,13 +21,12 @@ class Value:
 
     Args:
         size: bytes, from 0.
-        producer: the operation that writes it; -1 for what the step is given (parameters, inputs),
-            which lives the whole time and is not counted.
-        result: outlives the step or the pass: gradients of parameters, the loss, new statistics.
-            It lives from its producer to the end.
-        pinned: when a later pass needs it, it is saved rather than computed again, whatever its
-            producer does. For the small second results of an operation, such as the statistics of
-            a normalisation: keeping them costs next to nothing.
+        producer: the operation that writes it; -1 for parameters and inputs of the step, which live
+            all the time and are not counted.
+        result: whether it outlives the step or the pass: gradients of parameters, the loss, new
+            statistics. It lives from its producer to the end.
+        pinned: whether it is saved if a later pass needs it, and never computed again. This suits
+            small second results, such as the statistics of a normalization.
     """
 
     size: int
@@ -38,18 +37,18 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One kernel, or several that make one storage.
+    """One kernel, or several that write one storage.
 
     Args:
         name: the operator, such as `aten.convolution`.
         reads: the values that it reads, ascending and each once.
         writes: the values that it writes, ascending.
         cost: seconds, or any unit that is the same for the whole graph; from 0.
-        workspace: bytes that it takes and returns while it runs, beyond what it writes.
-        pinned: never run twice: random numbers, effects, communication.
-        module: dotted path of the module that it belongs to; empty when unknown.
-        home: the part of the step that it belongs to, where there are several: it runs again, or
-            its value is fetched, right before an operation of the same part.
+        workspace: bytes that it allocates and frees while it runs, beyond what it writes.
+        pinned: whether it must not run twice: random numbers, effects, communication.
+        module: dotted path of its module; empty if unknown.
+        home: number of its graph, if the step has several. It runs again, or its value is fetched,
+            right before an operation of the same graph.
     """
 
     name: str
@@ -72,17 +71,9 @@ class Graph:
         forward: number of operations of the forward pass, n.
 
     Raises:
-        GraphError: a value is read before it is written, is written twice, or is not there; reads
-            are not ascending; bytes or a cost are below 0, or a cost is not finite.
-
-    Example:
-        >>> graph = Graph(
-        ...     operations=(Operation("mul", (0,), (1,)), Operation("mul_backward", (0, 1), (2,))),
-        ...     values=(Value(8, -1), Value(8, 0), Value(8, 1, result=True)),
-        ...     forward=1,
-        ... )
-        >>> graph
-        Graph(1 forward and 1 backward operations, 3 values)
+        GraphError: when a value is read before it is written, is written twice, or does not exist;
+            when reads are not ascending; when bytes or a cost are negative, or a cost is not
+            finite.
     """
 
     operations: tuple[Operation, ...]
@@ -105,14 +96,14 @@ class Graph:
 
     @property
     def forward_cost(self) -> float:
-        """Cost of the forward pass: what overheads are a share of."""
+        """Cost of the forward pass, to which overheads are relative."""
         return sum(operation.cost for operation in self.operations[: self.forward])
 
     def candidates(self) -> Iterator[int]:
-        """Yield the forward operations whose results may be forgotten and computed again.
+        """Yield the forward operations whose results may be dropped and computed again.
 
-        They are not pinned, and the backward pass reads a value of theirs, or of an operation that
-        may be computed again from theirs, that is not pinned itself.
+        They are not pinned. The backward pass, or an operation that may be computed again for it,
+        reads one of their values that is neither pinned nor a result.
         """
         needed = {
             value for operation in self.operations[self.forward :] for value in operation.reads
@@ -180,4 +171,4 @@ EXAMPLE = Graph(
     values=(Value(64, -1), Value(64, 0), Value(4, 1), Value(64, 2, result=True)),
     forward=2,
 )
-"""The sum of exponentials and its derivative, for examples."""
+"""Sum of exponentials and its derivative, for examples."""

@@ -1,14 +1,14 @@
 """Kusumoto et al. 2019, "A Graph Theoretic Framework of Recomputation Algorithms".
 
 arXiv 1905.11722. A choice is an increasing sequence of lower sets L1 < ... < Lk = V, whose blocks
-Vi = Li - Li-1 are forgotten except for what later blocks read, Ui = boundaries of L1 ... Li:
+Vi = Li - Li-1 are dropped except for what later blocks read, Ui = boundaries of L1 ... Li:
 
     overhead  T = sum of T(Vi - boundary(Li))
     peak      M = max of M(Ui-1) + 2 M(Vi) + M(next(Li)) + M(read by next(Li), outside Li)
 
-The dynamic program finds the least cached bytes m for each lower set L and time t. Its peak is that
-of the formula, in which every value has a gradient of its size that is needed whole; the peak of
-the schedule (`schedule.simulate`) is another, and lower as a rule, for it knows what the backward
+The dynamic program finds the smallest number of cached bytes m for each lower set L and time t. Its
+peak is that of the formula, in which every value has a gradient of its size that is needed whole.
+The peak of the schedule (`schedule.simulate`) is usually lower, because it knows what the backward
 pass reads.
 """
 
@@ -25,12 +25,12 @@ from pgmo.recompute.planners.lower_sets import Dag
 from pgmo.units import format_bytes
 
 TIME_UNITS = 4000
-"""The most steps of the time axis; costs that are whole numbers below it are not rounded."""
+"""Maximum steps of the time axis. Integer costs with a sum up to it are not rounded."""
 
 
 @dataclass(frozen=True)
 class Sequence:
-    """An increasing sequence of lower sets, as the blocks between them.
+    """Increasing sequence of lower sets, as the blocks between them.
 
     Args:
         blocks: operations of each block, ascending.
@@ -52,23 +52,23 @@ class Sequence:
 
 @dataclass(frozen=True, eq=False)
 class _Row:
-    """The lower sets that a lower set may follow, and what following them takes, shape (p,)."""
+    """The lower sets that may precede a lower set, and the costs of each such step, shape (p,)."""
 
     before: NDArray[np.int64]
-    need: NDArray[np.int64]  # bytes beyond what is cached before
-    cached: NDArray[np.int64]  # bytes cached in addition
+    need: NDArray[np.int64]  # Bytes in addition to those cached before.
+    cached: NDArray[np.int64]  # Bytes that this step caches.
     cost: NDArray[np.float64]
-    units: NDArray[np.int64]  # the same on the time axis
+    units: NDArray[np.int64]  # The cost in units of the time axis.
 
 
 class DynamicProgram:
-    """The dynamic program over one family of lower sets.
+    """Dynamic program over one family of lower sets.
 
     Args:
         dag: the forward pass.
         members: the family, shape (k, n), from the empty set to the whole, by number of members
             (`lower_sets.ancestor_sets`).
-        time_units: the most steps of the time axis.
+        time_units: maximum number of steps of the time axis.
 
     Example:
         >>> from pgmo.recompute.planners.lower_sets import ancestor_sets
@@ -88,7 +88,7 @@ class DynamicProgram:
         self._rows = list(self._make_rows())
 
     def least_budget(self, tolerance: float = 1e-4) -> int:
-        """Return the least peak of a sequence by the formula, at most `tolerance` too high."""
+        """Return the smallest peak of a sequence by the formula, at most `tolerance` too high."""
         low, high = -1, 2 * int(self._dag.size.sum())
         while high - low > max(1, tolerance * high):
             middle = (low + high) // 2
@@ -101,11 +101,11 @@ class DynamicProgram:
     def solve(self, budget: int) -> tuple[Sequence, Sequence]:
         """Return the time-centric and the memory-centric sequence within a budget by the formula.
 
-        The first has the least overhead; the second the greatest, in coarse blocks, from which the
-        lifetimes of the real schedule gain most (section 4.4).
+        The first has the smallest overhead. The second has the largest, in coarse blocks, for which
+        the peak of the real schedule is most below the formula's (section 4.4).
 
         Raises:
-            BudgetError: no sequence of the family is within the budget.
+            BudgetError: when no sequence of the family is within the budget.
         """
         table = self._fill(budget)
         reached = np.flatnonzero(np.isfinite(table[-1]))
@@ -149,7 +149,7 @@ class DynamicProgram:
         return bool(np.isfinite(least[-1]))
 
     def _fill(self, budget: int) -> NDArray[np.float64]:
-        """Return the least cached bytes for each lower set and time, shape (k, units + 1)."""
+        """Return the fewest cached bytes for each lower set and time, shape (k, units + 1)."""
         width = int(self._units.sum()) + 1
         # Room on the left, so that a shift to the right reads infinity.
         flat = np.full(len(self._rows) * 2 * width, np.inf)

@@ -1,7 +1,7 @@
-"""Lower sets of the forward pass: sets of operations that may have run before all others.
+"""Lower sets of the forward pass: sets of operations that may run before all others.
 
     o--o--o | o--o      L, on the left: no edge leads into it from outside
-        ----+-o         its boundary: the two members that something outside reads
+        ----+-o         its boundary: the two members that outside operations read
 
 Kusumoto et al. 2019, sections 3 and 4 (arXiv 1905.11722). The nodes V are the operations of the
 forward pass; an edge leads from the operation that writes a value to one that reads it.
@@ -22,12 +22,8 @@ class Dag:
 
     Args:
         reads: for each node, the nodes whose values it reads, ascending.
-        size: bytes of each node's values, shape (n,); results are not counted, which live anyway.
+        size: bytes of each node's values, shape (n,), without results, which live in any case.
         cost: cost of each node, shape (n,).
-
-    Example:
-        >>> Dag(((), (0,), (1,)), np.array([8, 8, 8]), np.ones(3)).ancestors[2].tolist()
-        [True, True, True]
     """
 
     reads: tuple[tuple[int, ...], ...]
@@ -36,7 +32,7 @@ class Dag:
 
     @classmethod
     def of(cls, graph: Graph) -> "Dag":
-        """Read the forward pass of a graph."""
+        """Return the forward pass of a graph."""
         values, forward = graph.values, graph.operations[: graph.forward]
         producers = (
             {values[value].producer for value in operation.reads} - {-1} for operation in forward
@@ -64,7 +60,7 @@ class Dag:
         return table
 
     def boundary(self, members: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Return the members of each set that something outside reads, shape (k, n) in and out."""
+        """Return the members of each set that outside nodes read, shape (k, n) in and out."""
         return self.read_by(~members) & members
 
     def next_up(self, members: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -87,8 +83,8 @@ class Dag:
 def ancestor_sets(dag: Dag, most: int = 1500) -> NDArray[np.bool_]:
     """Return the approximate family: each node's ancestors, the empty set and all, shape (k, n).
 
-    Sets are in ascending order of their number of members, each once. If there are more than `most`
-    nodes, so many evenly spaced ones are used: the dynamic program is quadratic in their number.
+    Sets are distinct and in ascending order of their size. Of more than `most` nodes, evenly spaced
+    ones are used, because the dynamic program is quadratic in their number.
     """
     nodes = np.unique(np.linspace(0, len(dag) - 1, min(most, len(dag))).astype(np.int64))
     ends = np.zeros((2, len(dag)), np.bool_)
@@ -103,7 +99,7 @@ def _by_node(members: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], NDArray[np.
 
 
 def _in_order(members: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    # By their bytes: `np.unique` compares rows element by element, which takes seconds.
+    # Compare bytes: `np.unique` compares rows element by element, which takes seconds.
     rows = {row.tobytes(): index for index, row in enumerate(np.packbits(members, axis=1))}
     unique = members[[rows[key] for key in sorted(rows)]]
     return unique[np.argsort(unique.sum(axis=1), kind="stable")]

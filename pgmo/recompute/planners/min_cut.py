@@ -1,16 +1,16 @@
-"""Saved bytes against recomputed cost, without regard to when: a minimum cut.
+"""Minimum cut between saved bytes and recomputed cost, without regard to time.
 
-AOTAutograd chooses what to save by a minimum cut between the inputs and the backward pass, with
+AOTAutograd chooses the saved values by a minimum cut between the inputs and the backward pass, with
 some operations banned from recomputation and a knapsack over the banned ones
-(`min_cut_rematerialization_partition`). Here both are one cut: the cost of an operation has a
-price in bytes, and the cut is the least sum of bytes saved and of costs recomputed at that price.
-A sweep over prices gives every choice on the lower convex hull of the two.
+(`min_cut_rematerialization_partition`). Here both are one cut: the cost of an operation has a price
+in bytes, and the cut minimizes saved bytes plus price times recomputed cost. A sweep over prices
+gives every choice on the lower convex hull of the two.
 
     source --price * cost--> operation --size--> value --> sink      if the backward pass reads it
     value  ------------ uncuttable ------------> operation           if the operation reads it
 
-What is on the sink's side is needed in the backward pass: an operation there is run again, a
-value there whose producer is not is saved.
+The sink's side is needed in the backward pass: an operation there runs again, and a value there is
+saved unless its producer runs again.
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,20 +21,19 @@ from pgmo import _core
 from pgmo.recompute.planners.graph import Graph
 
 PRICES = tuple(float(price) for price in np.geomspace(1e-3, 1e3, 25))
-"""Bytes that the whole forward pass may cost, in multiples of the bytes of all its values."""
+"""Prices of the whole forward pass, in multiples of the bytes of all its values."""
 
 
 def min_cut(graph: Graph, price: float) -> tuple[frozenset[int], float]:
-    """Return the choice with the least sum of saved bytes and price times recomputed cost.
+    """Return the choice with the smallest sum of saved bytes and price times recomputed cost.
 
     Args:
         graph: the step.
         price: bytes for one unit of cost, from 0.
 
     Returns:
-        The choice and that sum, in bytes, each cost rounded to a whole number of bytes. Values
-        that the backward pass cannot do without (pinned ones, results of pinned operations) are
-        in it.
+        The choice, and that sum in bytes, with each cost rounded to a whole number of bytes. The
+        sum includes values that must be saved (pinned ones, results of pinned operations).
 
     Example:
         >>> from pgmo.recompute.planners.graph import Operation, Value
@@ -53,7 +52,7 @@ def min_cut(graph: Graph, price: float) -> tuple[frozenset[int], float]:
 
 
 class _Network:
-    """The network of a step, of which a price changes some capacities alone."""
+    """Network of a step, in which only the capacities of costs depend on the price."""
 
     def __init__(self, graph: Graph) -> None:
         forward = graph.operations[: graph.forward]
@@ -63,7 +62,7 @@ class _Network:
         node = {value: self._sink + 1 + number for number, value in enumerate(values)}
         self._nodes = self._sink + 1 + len(node)
         edges: list[tuple[int, int, int]] = []
-        self._priced: list[int] = []  # edges whose capacity is the price of a cost
+        self._priced: list[int] = []  # Edges whose capacity is the price of a cost.
         costs: list[float] = []
         for index, operation in enumerate(forward):
             if index in self._candidates:
@@ -98,9 +97,9 @@ class _Network:
 
 
 def sweep(graph: Graph, prices: Sequence[float] = PRICES) -> Iterator[frozenset[int]]:
-    """Yield choices from recomputing all candidates to none, each once.
+    """Yield distinct choices, from recomputing all candidates to none.
 
-    Prices of the whole forward pass are given in multiples of the bytes of all forward values.
+    Prices of the whole forward pass are multiples of the bytes of all forward values.
     """
     everything = sum(
         graph.values[value].size

@@ -10,17 +10,17 @@ import numpy as np
 from pgmo.recompute.planners.graph import Graph
 
 _ALIKE = 0.75
-"""Share of the operations that come again after a period; the ends of a network do not."""
+"""Minimum share of operations that recur after a period; the ends of a network do not recur."""
 
 _TIMES = 4
-"""Periods that there are at least."""
+"""Minimum number of periods."""
 
 _LEAST = 1000
-"""Operations of a step from which on it is worth it: smaller ones are soon searched as they are."""
+"""Minimum number of operations of a step; smaller steps are searched quickly without a period."""
 
 
 def period(graph: Graph, operations: Sequence[int]) -> int:
-    """Return the number of operations after which the same ones come again; 0 if they do not."""
+    """Return the number of operations after which the same ones recur; 0 if they do not."""
     if len(graph.operations) < _LEAST:
         return 0
     numbers: dict[object, int] = {}

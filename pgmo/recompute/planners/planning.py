@@ -1,4 +1,4 @@
-"""From a budget of bytes to a choice: what to forget so that the step fits, at the least cost."""
+"""From a budget of bytes to a choice: which results to drop so that the step fits, at low cost."""
 
 import math
 import operator
@@ -20,31 +20,31 @@ from pgmo.recompute.planners.schedule import simulate
 from pgmo.units import format_bytes
 
 EVALUATIONS = 200_000
-"""Choices that a search tries; a second or two for a thousand operations."""
+"""Default number of choices that a search tries: one or two seconds for a thousand operations."""
 
-_LARGE = 4000  # operations of a step from which on it tries fewer: each takes as many looks
-_LEAST = 20_000
+_LARGE = 4000  # From this number of operations on, a search tries fewer choices.
+_LEAST = 20_000  # But at least so many.
 
-# Smaller ones need more until nothing cheaper is found, and each takes less.
+# Below this number of operations, a search tries more choices, each of which takes less time.
 _SMALL, _MORE = 1000, 4
 
-_FEWER = 4  # of steps that repeat themselves, of which it moves several periods at once
+_FEWER = 4  # Divisor of evaluations for steps that repeat: several periods change at once.
 
-_FEWER_SETS = 2  # sets of needed values that a beam search looks at: each takes longer
+_FEWER_SETS = 2  # Divisor for the sets of a beam search, each of which takes longer.
 
-_LARGE_RERUNS = 250  # the same of the larger space, where a look is at the whole step
+_LARGE_RERUNS = 250  # As `_LARGE`, in the larger space: an evaluation visits the whole step.
 _LEAST_RERUNS = 5_000
-_MOST_FOR_LEAST = 1.0  # forward passes that "min" runs again at most
+_MOST_FOR_LEAST = 1.0  # Maximum overhead of "min", in forward passes.
 
-_MOST = 2**62  # bytes, which is any number of them
-_FACTORS = (1.0, 1.1, 1.25, 1.5, 2.0, 3.0)  # of the least budget of the dynamic program
-_TIME_UNITS = 1500  # of its time axis: what it proposes is evaluated anyway
-# Of steps that repeat themselves: the search moves whole periods, and needs no fine beginning.
+_MOST = 2**62  # Maximum budget in bytes; it stands for any larger number.
+_FACTORS = (1.0, 1.1, 1.25, 1.5, 2.0, 3.0)  # Budgets, relative to the dynamic program's smallest.
+_TIME_UNITS = 1500  # Of its time axis; coarse, because proposals are evaluated anyway.
+# For steps that repeat: the search moves whole periods, and needs no precise start.
 _UNITS_OF_PERIODS, _SETS_OF_PERIODS, _FACTORS_OF_PERIODS = 750, 500, (1.0, 1.25, 2.0)
 
 
 class SearchFields(TypedDict, total=False):
-    """The keywords of a search; `plan_choice` says what they mean."""
+    """Keywords of a search; `plan_choice` documents them."""
 
     evaluations: int | None
     time_limit: float
@@ -70,32 +70,29 @@ def plan_choice(
 ) -> Choice:
     """Return the cheapest choice found whose peak is within a budget.
 
-    All planners propose choices; the cheapest that fits, or the lowest peak when none does, is
-    where a local search begins. A second one goes on from there in a larger space, in which
-    operations run again anywhere and as often as it pays (`reruns`). For a small step a beam
-    search proposes one, too, from which the second one begins if nothing else fits. The results
-    are good and not always the best, so that of two budgets the larger one may get the dearer
-    choice; `plan_choices` rules that out.
+    All planners propose choices. A local search starts from the cheapest one that fits, or from
+    the lowest peak if none does. A second search continues in a larger space, in which operations
+    run again anywhere and as often as it pays (`reruns`). For a small step, a beam search also
+    proposes a choice. Results are good but not always optimal, so a larger budget may get a more
+    expensive choice; `plan_choices` prevents that.
 
     Args:
         graph: the step.
-        budget: bytes that the peak shall not exceed, or "min" for the least peak that is found
-            without running more than the forward pass again, once. A number of bytes may be lower,
-            and then costs what it costs.
-        evaluations: choices that each search tries, and again where the least peak has to be
-            found first; the same answer for the same number and seed. By default `EVALUATIONS`,
-            four times as many in steps of fewer than 1,000 operations, fewer in those of more than
-            4,000 or that repeat themselves, and in the larger space of more than 250.
-        time_limit: seconds after which all searching ends all the same, with the best so far: the
-            answer then depends on the machine. By default there is none.
+        budget: bytes that the peak must not exceed. "min" seeks the smallest peak whose overhead is
+            at most one forward pass. A number of bytes may be smaller, at any overhead.
+        evaluations: number of choices that each search tries, and again if the smallest peak must
+            be found first; results are reproducible by this number and the seed. By default
+            `EVALUATIONS`, more for small steps, fewer for large or repeated ones.
+        time_limit: seconds after which all searching ends with the best choice so far, which then
+            depends on the machine. By default there is no limit.
         seed: seed of the search, from 0.
         candidates: results of an earlier `propose` on the same graph, to save time.
-        rate: bytes a second of a link to the host, if values may be offloaded over it; costs of the
-            graph are then seconds.
+        rate: bytes per second of a link to the host, if values may be offloaded over it; costs of
+            the graph are then seconds.
 
     Raises:
-        BudgetError: nothing found fits; says the least peak that was.
-        OptionError: an option has a value that cannot be used.
+        BudgetError: when no choice fits; the message has the smallest peak found.
+        OptionError: when an option has an invalid value.
 
     Example:
         >>> from pgmo.recompute.planners.graph import Operation, Value
@@ -118,7 +115,7 @@ def plan_choice(
     transfers = None if rate is None else Transfers.of(graph, rate)
     evaluator, wider = Evaluator(graph), RerunSearch(graph, transfers)
     default = evaluator.candidate((), "default")
-    # Evaluated again, which costs next to nothing, so that nothing depends on who made them.
+    # Proposals are evaluated again, at little cost, so that their origin does not matter.
     given = propose(graph, evaluator) if candidates is None else candidates
     known = [default, *(_again(one, evaluator, wider) for one in given)]
     best = min(known, key=lambda one: rank(one, limit))
@@ -174,8 +171,7 @@ def plan_choices(
 ) -> tuple[Choice, ...]:
     """Return a choice for each of several budgets: a larger budget never costs more overhead.
 
-    Each budget is planned for by itself and then gets the cheapest of all choices that fits, which
-    is never worse than the choice of `plan_choice`.
+    Each budget is planned alone and then gets the cheapest of all choices that fits.
 
     Args:
         graph: the step.
@@ -184,8 +180,8 @@ def plan_choices(
         search: `evaluations`, `time_limit`, `seed` and `rate` of `plan_choice`, for each of them.
 
     Raises:
-        BudgetError: nothing found fits one of them; says the least peak that was.
-        OptionError: an option has a value that cannot be used.
+        BudgetError: when no choice fits one of them; the message has the smallest peak found.
+        OptionError: when an option has an invalid value.
     """
     limits = [_check(budget, **search) for budget in budgets]
     known = propose(graph) if candidates is None else candidates
@@ -206,24 +202,24 @@ def plan_choices(
 
 
 def curve(graph: Graph, *, points: int = 16, **search: Unpack[SearchFields]) -> tuple[Choice, ...]:
-    """Return choices from the least peak to no recomputation: the overhead of each peak.
+    """Return choices from the smallest peak to no recomputation: the overhead of each peak.
 
     Args:
         graph: the step.
-        points: budgets that are planned for, evenly spaced, from 2.
+        points: number of evenly spaced budgets to plan for, from 2.
         search: `evaluations`, `time_limit`, `seed` and `rate` of `plan_choice`, for each of them.
 
     Returns:
-        Choices of ascending peak and descending overhead, none of which another one beats in both.
+        Choices of ascending peak and descending overhead; none is beaten in both by another.
 
     Raises:
-        OptionError: an option has a value that cannot be used.
+        OptionError: when an option has an invalid value.
     """
     if points < 2:
         raise OptionError(f"a curve of {points} points has no ends; give 2 or more")
     known = propose(graph)
     (low,) = plan_choices(graph, ["min"], candidates=known, **search)
-    # So that every budget can be met, even where time is short.
+    # With this choice every budget is possible, even if time is short.
     known.append(low)
     most = known[0].peak
     budgets = [low.peak + (most - low.peak) * i // (points - 1) for i in range(1, points - 1)]
@@ -232,7 +228,7 @@ def curve(graph: Graph, *, points: int = 16, **search: Unpack[SearchFields]) -> 
 
 
 def propose(graph: Graph, evaluator: Evaluator | None = None) -> list[Choice]:
-    """Return the choices of all planners over their budgets; the first forgets nothing."""
+    """Return the choices of all planners over their budgets; the first drops nothing."""
     judge = evaluator or Evaluator(graph)
     dag = Dag.of(graph)
     choices: list[tuple[frozenset[int], str]] = [(frozenset(), "default")]
@@ -247,7 +243,7 @@ def propose(graph: Graph, evaluator: Evaluator | None = None) -> list[Choice]:
 
 
 def _dynamic_programs(dag: Dag, repeats: bool) -> Iterator[tuple[frozenset[int], str]]:
-    """Yield what the approximate program proposes at budgets from the least upwards."""
+    """Yield proposals of the approximate program at budgets from its smallest one upwards."""
     sets = ancestor_sets(dag, _SETS_OF_PERIODS) if repeats else ancestor_sets(dag)
     units = _UNITS_OF_PERIODS if repeats else _TIME_UNITS
     program = kusumoto.DynamicProgram(dag, sets, time_units=units)
@@ -265,7 +261,7 @@ def _effort(graph: Graph, large: int, least: int) -> int:
 
 
 def _offloading(base: Choice, wider: RerunSearch) -> Iterator[Choice]:
-    """Yield a choice with more and more of what it keeps offloaded."""
+    """Yield choices in which an increasing part of the kept values is offloaded."""
     assert wider.transfers is not None
     for reruns, away in starts(wider.graph, wider.transfers, base):
         again = frozenset(one for _, one in reruns) - away
@@ -281,7 +277,7 @@ def _again(one: Choice, evaluator: Evaluator, wider: RerunSearch) -> Choice:
 
 
 def _needed(graph: Graph, choice: Choice) -> Choice:
-    # Without what is chosen and never needed, such as what only a pinned value was needed of.
+    # Without operations that are dropped and never needed, such as producers of pinned values.
     if choice.reruns is not None:
         return choice
     return replace(choice, recomputed=simulate(graph, choice.recomputed).recomputed)
@@ -297,14 +293,14 @@ def _front(choices: Sequence[Choice]) -> list[Choice]:
 
 
 def rank(one: Choice, budget: int | None) -> tuple[float, float, float]:
-    """Return a sort key, the less the better: within the budget by overhead, above it by peak."""
+    """Return a sort key, best first: within the budget by overhead, above it by peak."""
     if budget is not None and one.peak <= budget:
         return (0, one.overhead, one.peak)
     return (1, one.peak, one.overhead)
 
 
 class UnreachableBudgetError(BudgetError):
-    """No plan was found whose peak is within the budget."""
+    """Error for a budget for which no plan was found."""
 
     def __init__(self, graph: Graph, budget: int, least: Choice, default: int) -> None:
         self._given = graph, budget, least
@@ -316,10 +312,10 @@ class UnreachableBudgetError(BudgetError):
         )
 
     def __reduce__(self) -> tuple[type[BudgetError], tuple[object, ...]]:
-        return BudgetError, self.args  # for other processes, without the graph
+        return BudgetError, self.args  # For other processes, without the graph.
 
     def of_model(self, default: int) -> "UnreachableBudgetError":
-        """Return the error for a model that takes other bytes by itself than its graph does."""
+        """Return the error for a model whose own peak differs from that of its graph."""
         return UnreachableBudgetError(*self._given, default)
 
 
@@ -328,9 +324,9 @@ def _check(
     evaluations: int | None = None,
     time_limit: float = math.inf,
     seed: int = 0,
-    rate: float | None = None,  # which is checked where it is read
+    rate: float | None = None,  # Checked where it is parsed.
 ) -> int | None:
-    """Check the options; return the budget in bytes, None for the least peak."""
+    """Check the options; return the budget in bytes, or None for the smallest peak."""
     if evaluations is not None and evaluations < 1:
         raise OptionError(f"evaluations is {evaluations}; give 1 or more")
     if not time_limit > 0:
@@ -341,7 +337,7 @@ def _check(
         if budget == "min":
             return None
     elif not isinstance(budget, bool) and hasattr(budget, "__index__"):
-        limit = operator.index(budget)  # numpy's integers, too
+        limit = operator.index(budget)  # Also NumPy's integers.
         if limit >= 0:
             return min(limit, _MOST)
     raise OptionError(f'the budget is {budget!r}; give a number of bytes, or "min"')

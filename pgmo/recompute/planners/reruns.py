@@ -1,8 +1,8 @@
 """Search over reruns: an operation may run again several times, anywhere in the step.
 
-    choice of forgotten operations   each runs again once at most, and its values stay until their
-                                     last use
-    reruns                           (moment, operation), any number of times, in both passes
+choice of dropped operations   each runs again at most once, and its values stay until their
+                               last use
+reruns                         (moment, operation), any number of times, in both passes
 
 Every set of reruns can be executed, because a read returns the latest write. The search starts from
 the best choice of the smaller space, so its result is never worse. For small steps, a beam search
@@ -26,11 +26,10 @@ from pgmo.recompute.planners.offload.transfers import Transfers
 from pgmo.recompute.planners.schedule import Reruns, check_reruns, simulate
 
 _NARROWEST = 16
-"""Minimum width of a beam, in sets of needed values. A narrower one finds next to nothing."""
+"""Minimum width of a beam, in sets of needed values. A narrower one finds almost nothing."""
 
 _WIDEST = 1 << 17
-"""Maximum width of a beam, in sets of some hundred bytes each. It limits the memory of a search
-whatever work a caller allows."""
+"""Maximum width of a beam, in sets of some hundred bytes each. It limits the memory of a search."""
 
 
 class RerunSearch:
@@ -65,7 +64,7 @@ class RerunSearch:
         Reruns whose values are not read do not run.
 
         Raises:
-            GraphError: an operation may not run again, or not at that moment.
+            GraphError: when an operation may not run again, or not at that moment.
         """
         check_reruns(self.graph, reruns, offloaded, self.transfers)
         peak, cost = self._replay.evaluate(list(reruns), _column(offloaded))
@@ -75,13 +74,13 @@ class RerunSearch:
         """Search reruns within a budget with a beam, from the end of the step to its beginning.
 
         Args:
-            budget: bytes that the peak shall not exceed.
+            budget: bytes that the peak must not exceed.
             work: maximum number of sets of needed values to examine. It determines the width.
             time_limit: seconds after which the search gives up.
 
         Returns:
-            The cheapest choice found. None if none was found in time, if `work` is too little for
-            a step of this size, or if the step has several parts.
+            The cheapest choice found. None if none was found in time, if `work` is too little for a
+            step of this size, or if the step has several graphs.
         """
         forward, count = self.graph.forward, len(self.graph.operations)
         looks = sum(min(moment, forward) for moment in range(count))
@@ -109,7 +108,7 @@ class RerunSearch:
         """Improve a choice by simulated annealing over reruns (csrc/recompute/reruns.hpp).
 
         The arguments are as in `Evaluator.search`. Also, the overhead, a share of the forward pass,
-        never exceeds `most`, and a search for the least peak ends at a peak of `enough` bytes.
+        never exceeds `most`, and a search for the smallest peak ends at a peak of `enough` bytes.
         """
         begin = start.reruns
         if begin is None:
@@ -125,7 +124,7 @@ class RerunSearch:
             time_limit,
             seed,
         )
-        if len(trace) < 2:  # nothing better was found
+        if len(trace) < 2:  # Nothing better was found.
             return start
         again, away = tuple(reruns), frozenset(offloaded)
         chosen = frozenset(operation for _, operation in again) - away

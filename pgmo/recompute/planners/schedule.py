@@ -2,16 +2,16 @@
 
     forward                     backward
     0  1  2  3  4     |    5   (1) (2)  6   ...     (1): operation 1, run again
-          values that the backward pass reads are kept, or *forgotten*: freed and recomputed
+          values that the backward pass reads are kept, or dropped and recomputed
 
 This is the reference implementation. Tests compare the native evaluator (csrc/recompute) with it,
-and reports show it. A forgotten value is recomputed right before the first backward operation that
-needs it. The forgotten values that it depends on are recomputed, too, in the order of the forward
-pass. The value then lives until its last use. AOTAutograd orders a backward graph in the same way
+and reports show it. A dropped value is recomputed right before the first backward operation that
+needs it, and before it the dropped values that it depends on, in the order of the forward pass. It
+then lives until its last use. AOTAutograd orders a backward graph in the same way
 (`reordering_to_mimic_autograd_engine` in torch/_functorch/partitioners.py).
 
 *Reruns* are more general. Any operation of the forward pass may run again right before any later
-operation of either pass, any number of times. A read returns the latest write. What is written
+operation of either pass, any number of times. A read returns the latest write. A written value
 lives until its last read before the next write. An offloaded operation computes nothing when it
 "runs again": its value is fetched from the host (`offload`).
 """
@@ -40,12 +40,12 @@ class Schedule:
         graph: the graph that is scheduled.
         operations: the operation of each run, shape (k,).
         again: whether the run is a rerun, shape (k,).
-        value: the value that each block holds, shape (m,); -1 for a workspace. A forgotten value
-            has a block for each of its lifetimes.
+        value: the value that each block holds, shape (m,); -1 for a workspace. A dropped value has
+            a block for each of its lifetimes.
         start: the run that allocates the block, shape (m,).
         end: the first run after the block is freed, shape (m,).
         size: bytes of the block, shape (m,).
-        live: bytes alive during each run, shape (k,).
+        live: bytes live during each run, shape (k,).
         offloaded: operations whose value is fetched from the host where they "run again".
         transfers: transfers to the host and back; None if nothing is offloaded.
 
@@ -70,7 +70,7 @@ class Schedule:
 
     @property
     def peak(self) -> int:
-        """Most bytes alive during any run."""
+        """Largest number of bytes live during any run."""
         return int(self.live.max(initial=0))
 
     @property
@@ -144,7 +144,7 @@ class Schedule:
         return self.cost / whole if whole else 0.0
 
     def alive(self, step: int) -> NDArray[np.int64]:
-        """Return the indices of the blocks that are alive during a run, largest first."""
+        """Return the indices of the blocks that are live during a run, largest first."""
         blocks = np.flatnonzero((self.start <= step) & (step < self.end))
         return blocks[np.argsort(-self.size[blocks], kind="stable")]
 
@@ -162,18 +162,17 @@ def simulate(
     offloaded: frozenset[int] = frozenset(),
     transfers: Transfers | None = None,
 ) -> Schedule:
-    """Return the schedule of a step that forgets the operations of `choice`, or makes `reruns`.
+    """Return the schedule of a step that drops the operations of `choice`, or makes `reruns`.
 
     Args:
         graph: the step.
         choice: forward operations, candidates of the graph.
         reruns: replaces `choice` if given.
         offloaded: operations that reruns fetch from the host instead.
-        transfers: transfers of the graph; required if something is offloaded.
+        transfers: transfers of the graph; required if an operation is offloaded.
 
     Raises:
-        GraphError: the choice has an operation that is no candidate, or the reruns have one that
-            may not run again there or not be offloaded.
+        GraphError: when an operation is no candidate, or a rerun or an offload is impossible.
 
     Example:
         >>> from pgmo.recompute.planners.graph import EXAMPLE
@@ -190,8 +189,8 @@ def simulate(
     offloaded = offloaded.intersection(index for _, index in reruns or ())
     sending = _sending(graph, offloaded, transfers)
     steps = len(operations)
-    blocks: list[list[int]] = []  # value, start, end
-    current: dict[int, int] = {}  # the block in which a value is found
+    blocks: list[list[int]] = []  # Value, start, end.
+    current: dict[int, int] = {}  # The block that holds each value.
     for step, index in enumerate(operations):
         operation = graph.operations[index]
         fetched = again[step] and index in offloaded
@@ -199,7 +198,7 @@ def simulate(
         for value in reads if again[step] else (*reads, *sending[index]):
             if value in current:
                 block = blocks[current[value]]
-                block[2] = max(block[2], step + 1)  # a result's end is that of the step
+                block[2] = max(block[2], step + 1)  # A result ends with the step.
         for value in operation.writes:
             if fetched and not is_made_again(graph, value):
                 continue
@@ -235,7 +234,7 @@ def simulate(
 
 
 def is_forgotten(graph: Graph, choice: Collection[int], value: int) -> bool:
-    """Return whether a value is freed in the forward pass if `choice` is forgotten."""
+    """Return whether a value is freed in the forward pass if `choice` is dropped."""
     one = graph.values[value]
     return one.producer in choice and not one.pinned and not one.result
 
@@ -280,7 +279,7 @@ def check_reruns(
 
 
 def is_at_home(graph: Graph, moment: int, index: int) -> bool:
-    """Return whether both operations belong to one part, so that one may run again there."""
+    """Return whether both operations belong to one graph, so that one may run again there."""
     return graph.operations[moment].home == graph.operations[index].home
 
 
@@ -318,7 +317,7 @@ def check_choice(graph: Graph, choice: Collection[int]) -> None:
 def _order(graph: Graph, choice: frozenset[int]) -> tuple[list[int], list[bool]]:
     operations = list(range(graph.forward))
     again = [False] * graph.forward
-    done: set[int] = set()  # operations that have run again
+    done: set[int] = set()  # Operations that have run again.
     for index in range(graph.forward, len(graph.operations)):
         missing: set[int] = set()
         stack = [index]

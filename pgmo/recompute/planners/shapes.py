@@ -1,11 +1,11 @@
-"""One choice for all shapes of a graph, and one budget for all of them.
+"""One choice and one budget for all shapes of a graph.
 
     length 512, first   budget 60 %: 6 GiB of 10      a choice is searched for
-    length 384          6 GiB still                   the same choice, or none where all fits
+    length 384          still 6 GiB                   the same choice, or none if all fits
     length 640          60 % of 13 GiB: 8 GiB         the same choice if it fits, else a search
 
-Graphs of the same forward operations differ in sizes only. What was forgotten in one of them is
-evaluated on the next, which takes microseconds, and is taken where it fits.
+Graphs of the same forward operations differ only in sizes. The choice for one shape is evaluated on
+the next, which takes microseconds, and used if it fits.
 """
 
 from dataclasses import dataclass, field
@@ -17,13 +17,13 @@ from pgmo.recompute.planners.graph import Graph
 from pgmo.recompute.planners.offload.transfers import Transfers
 from pgmo.recompute.planners.schedule import Reruns, is_at_home, simulate
 
-_MOST = 16  # choices that are remembered of one kind of graph
+_MOST = 16  # Number of choices that are kept for one kind of graph.
 
 
 @dataclass
 class _Kind:
-    longest: int = 0  # largest peak without recomputation
-    least: int = 0  # what "min" came to there
+    longest: int = 0  # Largest peak without recomputation.
+    least: int = 0  # Peak that "min" resulted in for it.
     choices: list[Choice] = field(default_factory=list)
 
 
@@ -45,9 +45,9 @@ class Shapes:
 
         Args:
             graph: the step.
-            budget: a share is one of the largest peak so far, of whatever graph: a step that takes
-                less, as where parameters were frozen, is not refused for it; "min" is what that has
-                come to for graphs of its kind.
+            budget: a share refers to the largest peak of any graph so far, so that a step which
+                takes less, for example because parameters are frozen, is not refused. "min" is the
+                peak that it resulted in for graphs of this kind.
             peak: bytes that the step takes without recomputation.
         """
         kind = self._kind(graph)
@@ -59,7 +59,7 @@ class Shapes:
         return budget
 
     def known(self, graph: Graph, limit: int | Literal["min"]) -> Choice | None:
-        """Return the cheapest choice of another shape that fits, if there is one."""
+        """Return the cheapest choice of another shape that fits, or None."""
         choices = self._kind(graph).choices
         if not choices or limit == "min":
             return None
@@ -75,7 +75,7 @@ class Shapes:
         return min(fitting, key=lambda one: (one.overhead, one.peak), default=None)
 
     def note(self, graph: Graph, choice: Choice, budget: Budget) -> None:
-        """Remember a choice, for other shapes."""
+        """Store a choice for other shapes."""
         kind = self._kind(graph)
         if budget == "min":
             kind.least = max(kind.least, choice.peak)
@@ -97,7 +97,7 @@ def _same(one: Choice, other: Choice) -> bool:
 def _moved(graph: Graph, choice: Choice, reruns: Reruns) -> Choice:
     """Apply the reruns of another shape; the backward pass may have fewer operations here.
 
-    A value that would be fetched before it has been sent stays.
+    A value that would be fetched before it has been sent is kept.
     """
     last = len(graph.operations)
     fitting = tuple(

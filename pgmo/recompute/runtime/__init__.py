@@ -1,1 +1,1 @@
-"""Makes a planned step run in the place of the model's own."""
+"""Execution of a planned step instead of the model's own."""

@@ -1,4 +1,4 @@
-"""Runs a written half so that a recorder learns the module and phase of each operator."""
+"""Run of a graph in which a recorder learns the module and phase of each operator."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ ORIGIN = "pgmo_origin"
 
 
 def announced(module: fx.GraphModule) -> Runner:
-    """Return a runner of a half's operators; values die with their last use, inputs too."""
+    """Return a runner of a graph's operators; values and inputs are freed at their last use."""
     run = boxed(module)
 
     def announced_run(arguments: list[Any]) -> Any:
@@ -27,7 +27,7 @@ def announced(module: fx.GraphModule) -> Runner:
 class _Announcing(Interpreter):
     def __init__(self, module: fx.GraphModule) -> None:
         super().__init__(module)
-        self.extra_traceback = False  # errors say the same whether somebody records or not
+        self.extra_traceback = False  # Errors read the same with and without a recorder.
 
     def run_node(self, n: fx.Node) -> Any:
         place = n.meta.get(ORIGIN)

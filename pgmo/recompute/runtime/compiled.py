@@ -1,4 +1,4 @@
-"""The same plans under `torch.compile`, which captures models that AOTAutograd alone cannot."""
+"""Backend of `torch.compile` with plans for recomputation."""
 
 from collections.abc import Callable
 from typing import Any, Literal
@@ -24,12 +24,12 @@ def backend(
 ) -> Callable[..., Any]:
     """Return a backend for `torch.compile` that recomputes within a budget.
 
-    Each graph that is found gets the whole budget: a model with graph breaks has several. Sizes
-    must be fixed: `torch.compile(model, backend=..., dynamic=False)`.
+    Each captured graph gets the whole budget; a model with graph breaks has several. Sizes must be
+    fixed: `torch.compile(model, backend=..., dynamic=False)`.
 
-    Inductor fuses operators, so that results between them never exist. The plan counts all of
-    them, and steps usually take less than was planned; nothing is measured, and nothing planned
-    again. Its numbers are close to the plain model's and not the same bits.
+    Inductor fuses operators, so intermediate results never exist. The plan counts all of them, so
+    steps usually take less than planned. Nothing is measured or planned again. Results are close to
+    the plain model's, but not bit-identical.
 
     Args:
         budget: bytes, text such as "8 GiB", or "min": as for `pgmo.recompute`.
@@ -40,7 +40,7 @@ def backend(
             `torch.compile`.
 
     Raises:
-        OptionError: an option has a value that cannot be used, or PyTorch is too old.
+        OptionError: when an option has an invalid value, or PyTorch is too old.
 
     Example:
         >>> backend = pgmo.recompute.backend("2 GiB")  # doctest: +SKIP
@@ -70,6 +70,6 @@ def backend(
 
 
 def _identity(settings: Settings, planner: Planner | None) -> str:
-    """Return a key that is equal where a graph is split in the same way, for inductor's cache."""
-    name = uuid4().hex if planner else "search"  # what a function does is not known
+    """Return a key for inductor's cache that is equal if a graph is split in the same way."""
+    name = uuid4().hex if planner else "search"  # Two functions may differ in behaviour.
     return f"pgmo {__version__} {settings.budget!r} {settings.measure} {name}"

@@ -10,7 +10,7 @@ from pgmo.profiler.tagging import backward_errors
 
 
 def compiled_context(results: Sequence[Tensor]) -> Any:
-    """Return the autograd node of a compiled forward pass's results, which may be views of them."""
+    """Return the autograd node of a compiled forward pass, whose results may be views."""
     stack = [one.grad_fn for one in results if one.grad_fn is not None]
     seen: set[Any] = set()
     while stack:
@@ -27,10 +27,9 @@ def compiled_context(results: Sequence[Tensor]) -> Any:
 
 
 def _let_run_twice(context: Any) -> None:
-    """Allow `retain_graph` for a backward pass: nothing here writes into what it reads.
+    """Allow `retain_graph` for a backward pass: nothing here writes into its inputs.
 
-    AOTAutograd refuses it where a compiler may have reused its inputs, and assumes that all of
-    them do.
+    AOTAutograd refuses it because a compiler may have reused the memory of inputs.
     """
     metadata: Any = getattr(getattr(context, "_forward_cls", None), "metadata", None)
     if metadata is not None:

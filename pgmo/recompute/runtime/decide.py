@@ -1,7 +1,7 @@
-"""Decides what a captured step forgets: from a joint graph and a budget to a schedule.
+"""Planning of a captured step: from a joint graph and a budget to a schedule.
 
 joint graph -> capture -> Graph -> planner -> Choice -> Schedule
-divided where both gradients of a convolution take too much
+divided if both gradients of a convolution take too much
 """
 
 import functools
@@ -30,10 +30,10 @@ Planner = Callable[[Graph, int | Literal["min"]], Choice]
 
 
 def find_planner(planner: Planner | None, rate: float | None = None) -> Planner:
-    """Return a planner; the search, which may offload over a link, where none is given.
+    """Return the given planner, or the search, which may offload over a link.
 
     Raises:
-        OptionError: it is no function, or does not offload.
+        OptionError: when it is no function, or cannot offload.
     """
     if planner is None:
         return plan_choice if rate is None else functools.partial(plan_choice, rate=rate)
@@ -45,7 +45,7 @@ def find_planner(planner: Planner | None, rate: float | None = None) -> Planner:
 
 
 def rate_of(planner: Planner) -> float | None:
-    """Return the bytes a second of the link over which a planner offloads values."""
+    """Return the bytes per second of the link over which a planner offloads values."""
     if isinstance(planner, functools.partial) and planner.func is plan_choice:
         return float(planner.keywords["rate"])
     return None
@@ -53,19 +53,19 @@ def rate_of(planner: Planner) -> float | None:
 
 @dataclass(frozen=True)
 class Settings:
-    """Settings of how steps are planned.
+    """Settings of planning.
 
     Args:
         budget: the budget of the peak.
-        planner: finds what to forget in a graph for a budget.
-        measure: run operators on the device to learn their workspaces.
-        check: measure the first step.
-        in_place: sum gradients in place; not for compilers, which want graphs without mutations.
+        planner: called with a graph and a budget; returns a choice.
+        measure: whether to run operators on the device to learn their workspaces.
+        check: whether to measure the first step.
+        in_place: whether to sum gradients in place; compilers need graphs without mutations.
         shapes: the plans of other calls of the model.
-        anew: search again, whatever was planned for other shapes.
+        anew: whether to search again, regardless of plans for other shapes.
         differentiated: which outputs get a gradient, in order, or all; None to guess.
-        whole: refuse what is no single graph.
-        joins: convolutions' backward passes are one operation again where that fits.
+        whole: whether to refuse graph breaks.
+        joins: whether a convolution's backward pass becomes one operation again if that fits.
     """
 
     budget: Budget = None
@@ -82,15 +82,15 @@ class Settings:
 
 @dataclass(frozen=True, eq=False)
 class PlannedStep:
-    """One captured step and what was decided for it.
+    """A captured step with its schedule.
 
     Args:
         captured: the graph and its nodes.
         schedule: the schedule of the chosen operations.
-        default: schedule of the model by itself, with its own checkpoints.
-        planner: name of what found the choice.
-        finest: gives the step in the smallest operations (`divide`), as planners see it.
-        budget: bytes that the peak was not to exceed, "min", or None.
+        default: schedule of the plain model, with its own checkpoints.
+        planner: name of the planner that found the choice.
+        finest: returns the step in the smallest operations (`divide`), as planners get it.
+        budget: bytes that the peak must not exceed, "min", or None.
         graphs: number of calls of graphs in the step.
     """
 
@@ -104,11 +104,11 @@ class PlannedStep:
 
 
 def plan_step(joint: fx.GraphModule, outputs: int, settings: Settings) -> PlannedStep:
-    """Group a joint graph, measure its operators, and decide what to forget.
+    """Group a joint graph, measure its operators, and plan what to drop.
 
     Raises:
-        BudgetError: the budget cannot be met.
-        GraphError: the graph cannot be planned for.
+        BudgetError: when the budget is impossible.
+        GraphError: when the graph cannot be planned.
     """
     if settings.in_place:
         scatter_sources(joint)
@@ -137,10 +137,10 @@ def plan_step(joint: fx.GraphModule, outputs: int, settings: Settings) -> Planne
 
 
 def choice_on(choice: Choice | Schedule, captured: Captured, other: Captured) -> Schedule:
-    """Return the schedule of the same step in other operations, such as one that is less divided.
+    """Return the schedule of the same step in other operations, such as less divided ones.
 
-    Where the operation before which something runs again is not there, the rerun happens before the
-    next one that is: wherever it runs, the results are the same.
+    If the operation before which a rerun happens does not exist there, the rerun happens before the
+    next one that does, with the same results.
     """
     if _is_simple(choice, captured.graph):
         return simulate(other.graph, other.numbers(captured.names(choice.recomputed)))
@@ -166,7 +166,7 @@ def choice_on(choice: Choice | Schedule, captured: Captured, other: Captured) ->
 
 
 def _is_simple(choice: Choice | Schedule, graph: Graph) -> bool:
-    """Return whether each operation runs again once at most, right before it is needed."""
+    """Return whether each operation runs again at most once, right before it is needed."""
     if isinstance(choice, Choice):
         return choice.reruns is None
     simple = choice.recomputed.issubset(graph.candidates())
@@ -176,10 +176,10 @@ def _is_simple(choice: Choice | Schedule, graph: Graph) -> bool:
 def choose(
     graph: Graph, budget: int | Literal["min"], settings: Settings, default: int
 ) -> tuple[Choice, int | Literal["min"]]:
-    """Return what to forget, as for another shape if that fits, and the budget it was made for.
+    """Return a choice, known from another shape if that fits, and the budget it was made for.
 
     Raises:
-        BudgetError: the budget cannot be met.
+        BudgetError: when the budget is impossible.
     """
     shapes = settings.shapes
     known = None if settings.anew else shapes.known(graph, budget)
@@ -196,7 +196,7 @@ def choose(
 
 
 def _finest(whole: Captured, settings: Settings) -> Captured:
-    """Divide all that takes less in two pieces; return the step itself if there is none."""
+    """Divide all nodes that take less in two pieces; return the step itself if there is none."""
     names = dividable(whole)
     divided = capture_step(divide(whole.joint, names), whole.outputs, settings) if names else whole
     less = helpful(divided, _workspaces(whole, settings))
@@ -208,10 +208,10 @@ def _finest(whole: Captured, settings: Settings) -> Captured:
 
 
 def capture_step(joint: fx.GraphModule, outputs: int, settings: Settings) -> Captured:
-    """Group a joint graph into operations, and measure those that are not known yet.
+    """Group a joint graph into operations, and measure those without a measurement.
 
     Raises:
-        GraphError: the graph cannot be planned for.
+        GraphError: when the graph cannot be planned.
     """
     refuse_unplannable(joint)
     if settings.measure:

@@ -2,7 +2,7 @@
 
     decide.py -> Schedule -> two graphs -> runners
          ^                                    |
-         +--- workspaces as they were in a real step
+         +--- workspaces measured in a real step
 
 The first run of each half is measured, operator by operator. If operators took more workspace than
 predicted, the step can be planned again with the measured bytes. A plan also assumes which outputs
@@ -81,7 +81,7 @@ class StepCompiler:
         self.planned, self._whole = self._plan(joint, outputs)
 
     def chosen(self, choice: Choice, settings: Settings) -> "StepCompiler":
-        """Return what runs another choice on the finest operations of the same plan."""
+        """Return a compiler for another choice on the finest operations of the same plan."""
         assert self.planned is not None
         finest = self.planned.finest()
         planned = replace(
@@ -103,7 +103,7 @@ class StepCompiler:
         release(self._narrow)
         of_whole = choice_on(schedule, captured, whole)
         if captured.names(schedule.offloaded) != whole.names(of_whole.offloaded):
-            self._narrow = None  # it would fetch values that the forward pass does not send
+            self._narrow = None  # It would fetch values that are never sent.
         return split(whole, of_whole, self.host)
 
     def _plan(self, joint: fx.GraphModule, outputs: int) -> tuple[PlannedStep, Captured | None]:
@@ -170,7 +170,7 @@ class StepCompiler:
             halves[self.expected] = _Half.of(self._narrow, places)
         except ValueError:
             self._narrow = None
-            return  # it reads a value that is not saved; `without` will narrow the whole graph
+            return  # It reads an unsaved value: `without` narrows the whole graph instead.
 
     @property
     def measured(self) -> int | None:
@@ -189,7 +189,7 @@ class StepCompiler:
             half.take(arguments)
             held = _own_gradients(module, arguments) if self.is_alone else []
             result = _Metered(module, measuring).boxed_run(arguments)
-        del held  # freed only now, because the meter did not see their allocation
+        del held  # Freed only now, because the meter did not see their allocation.
         return result, self._learn(module, measuring)
 
     def _learn(self, module: fx.GraphModule, measured: Meter) -> Section:
@@ -238,7 +238,7 @@ class _Half:
         """Create a half from the names of the whole pass's inputs.
 
         Raises:
-            ValueError: it reads another input.
+            ValueError: when it reads another input.
         """
         needed = module.graph.find_nodes(op="placeholder")
         return cls(module, [places.index(node.name) for node in needed])

@@ -7,10 +7,10 @@ from torch import fx
 
 
 class Interpreter(fx.Interpreter):
-    """Runs a graph that has been captured, node by node.
+    """Interpreter of a captured graph.
 
-    PyTorch keeps the node that runs in a variable of the process, for captures. Nothing is captured
-    here, and a thread that does capture would lose what it has noted there.
+    PyTorch's own stores the running node in a process-wide variable, for captures. This one does
+    not, because it would overwrite the node of a thread that captures.
     """
 
     @contextmanager

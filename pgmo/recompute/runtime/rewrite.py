@@ -5,7 +5,7 @@
 
 A rerun is a second copy of an operation's nodes. The schedule determines its place, in either pass.
 Later operations read the newest copy. Values of the forward pass that the backward graph reads are
-saved. Views are not saved: they are made again from the saved values where they are read.
+saved. Views are not saved: they are made again from the saved values.
 """
 
 from collections import defaultdict
@@ -25,11 +25,7 @@ from pgmo.recompute.runtime.offload.offloaded_values import OffloadedValues
 def split(
     captured: Captured, schedule: Schedule, host: Host | None = None
 ) -> tuple[fx.GraphModule, fx.GraphModule]:
-    """Return the forward and the backward graph of a joint graph that runs by a schedule.
-
-    Returns:
-        Two modules, as AOTAutograd expects them from a partition function.
-    """
+    """Return the forward and the backward graph of a joint graph that runs by a schedule."""
     writer = _Writer(captured, schedule, host)
     joint = captured.joint
     return graph_module(joint, writer.forward), graph_module(joint, writer.backward)
@@ -53,11 +49,11 @@ class _Writer:
     def __init__(self, captured: Captured, schedule: Schedule, host: Host | None) -> None:
         self.captured = captured
         self.forward, self.backward = fx.Graph(), fx.Graph()
-        self._graph = self.forward  # the graph that is being written
-        self._first: dict[fx.Node, fx.Node] = {}  # copies of inputs and of forward nodes
-        self._latest: dict[fx.Node, fx.Node] = {}  # newest copies of others, in the written graph
-        self._made_again: set[int] = set()  # values that ran again in the forward pass
-        self._views: dict[int, list[fx.Node]] = defaultdict(list)  # of each value
+        self._graph = self.forward  # The graph that is being written.
+        self._first: dict[fx.Node, fx.Node] = {}  # Copies of inputs and of forward nodes.
+        self._latest: dict[fx.Node, fx.Node] = {}  # Newest copies of others, in the written graph.
+        self._made_again: set[int] = set()  # Values that ran again in the forward pass.
+        self._views: dict[int, list[fx.Node]] = defaultdict(list)  # Views of each value.
         for node in captured.views:
             if node in captured.value_of:
                 self._views[captured.value_of[node]].append(node)
@@ -83,14 +79,14 @@ class _Writer:
         self._finish(saved)
 
     def _write_forward(self, again: dict[int, list[int]]) -> None:
-        """Write the forward pass, with the items of a tuple right after it: it is freed early."""
+        """Write the forward pass; a tuple's items follow it directly, so that it is freed early."""
         begins = {
             nodes[0]: index
             for index, nodes in enumerate(self.captured.nodes[: self.captured.graph.forward])
             if nodes
         }
         for node in self.captured.joint.graph.nodes:
-            if node in begins:  # the node may have a copy already, if it is an item
+            if node in begins:  # An item may have a copy already.
                 self._send(begins[node])
                 for index in again.pop(begins[node], ()):
                     self._once_more(index)
@@ -195,7 +191,7 @@ class _Writer:
                 }
                 made[node] = self._graph.node_copy(node, arguments.__getitem__)
                 self._sign(made[node], node, phase)
-                if other:  # its inputs are results of its first run, so its own need other storages
+                if other:  # Its inputs are its first results, so it needs new storages.
                     made[node].meta["val"] = renewed(made[node].meta["val"])
         if not again:
             self._latest.update(made)

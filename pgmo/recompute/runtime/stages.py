@@ -9,7 +9,7 @@ from pgmo.terminal import plain, watched
 
 _CLEAR = "\r\x1b[2K"
 _begun: list[float] = []
-"""When each of the captures under way has begun; one thread captures at a time."""
+"""Start times of the captures in progress; one thread captures at a time."""
 
 
 @contextmanager

@@ -1,11 +1,11 @@
-"""A second object for the same model, with a forward method of its own.
+"""Twin of a model: a second object with the same attributes and another forward method.
 
     model ----+
               +--- one dictionary: parameters, buffers, submodules, training, all attributes
     twin -----+
       its class: the model's, with another `forward`
 
-Whatever is done to one of them is done to both: `model.eval()`, `twin.temperature = 2`, `.to()`.
+Changes of one change the other: `model.eval()`, `twin.temperature = 2`, `.to()`.
 """
 
 import copy
@@ -17,11 +17,11 @@ from torch import nn
 M = TypeVar("M", bound=nn.Module)
 
 ORIGIN = "_pgmo_origin"
-"""Attribute of a twin's class: the model that it is the twin of."""
+"""Attribute of a twin's class: the original model."""
 
 
 def original(model: M) -> M:
-    """Return the model that a twin was made of; any other model is its own."""
+    """Return the model of a twin, or any other model itself."""
     return cast("M", getattr(type(model), ORIGIN, model))
 
 
@@ -31,12 +31,12 @@ def twin(model: M, forward: Callable[..., Any], again: Callable[[M], M]) -> M:
     Args:
         model: a model that is no twin itself.
         forward: its forward method, called without the twin.
-        again: makes a twin like it of another model, for copies and for files; can be pickled.
+        again: called with a copied or unpickled model to make its twin; can be pickled.
     """
     base = type(model)
 
     def make_plain(_kind: type, *arguments: Any, **keywords: Any) -> nn.Module:
-        """`type(self)(...)` in code of the model's makes models, such as a slice of a sequence."""
+        """Make a plain model for `type(self)(...)` in the model's code, such as for slices."""
         return base(*arguments, **keywords)
 
     own = {
@@ -56,7 +56,7 @@ def twin(model: M, forward: Callable[..., Any], again: Callable[[M], M]) -> M:
 
 
 class _Own:
-    """An attribute that a twin does not share; it may be set, as in other models."""
+    """Attribute that a twin does not share; it can be set, as in other models."""
 
     def __init__(self, value: object) -> None:
         self._first = self._value = value

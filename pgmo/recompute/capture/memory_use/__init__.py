@@ -1,1 +1,1 @@
-"""Costs of operators: their time by a model, and their workspaces as they are measured."""
+"""Costs of operators: their modelled time, and their measured workspaces."""

@@ -1,8 +1,8 @@
-"""Facts of a node, computed once for all of its copies, which look the same and cost the same.
+"""Facts about a node, computed once for all of its copies.
 
 layers.3   mm of [1024, 128] and [128, 344]     seconds, workspace, bytes
-layers.4   a copy of the node above             the same ones
-narrowed   a copy of either                     the same ones
+layers.4   a copy of the node above             the same facts
+narrowed   a copy of either                     the same facts
 """
 
 import functools
@@ -14,20 +14,20 @@ from torch import fx
 T = TypeVar("T")
 
 _KEY = "pgmo_facts"
-"""Of a node's `meta`; copies have the same dictionary there."""
+"""Key of the facts in a node's `meta`; copies share the dictionary there."""
 
 
 def share_facts(nodes: Iterable[fx.Node]) -> None:
-    """Keep what is computed of each node for it and for all copies made of it later.
+    """Make nodes share their computed facts with all copies made of them later.
 
-    Code that changes a copy, or makes another node with its `meta`, has to call `forget_facts`.
+    Code that changes a copy, or makes another node with its `meta`, must call `forget_facts`.
     """
     for node in nodes:
         node.meta.setdefault(_KEY, {})
 
 
 def forget_facts(*nodes: fx.Node) -> None:
-    """Drop the facts of nodes: they are no longer copies, or all of their facts are outdated."""
+    """Drop the facts of nodes that are no copies any more, or whose facts are outdated."""
     for node in nodes:
         node.meta.pop(_KEY, None)
 

@@ -1,7 +1,8 @@
-"""Bytes that the framework's allocator hands out while some code runs, section by section.
+"""Bytes that the framework's allocator serves while some code runs, section by section.
 
-A profile of memory events, which all of PyTorch's allocators write. CUDA's statistics would do, but
-their peak is the user's: to measure with it is to reset it.
+The source is a profile of memory events, which all of PyTorch's allocators write. The peak of
+CUDA's
+statistics belongs to the user: a measurement would have to reset it.
 """
 
 import os
@@ -23,13 +24,13 @@ _LEVEL = "KINETO_LOG_LEVEL"
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """Memory between two moments.
+    """Memory while a section of code ran.
 
     Args:
-        label: name of the code that ran.
-        start: bytes alive at its beginning, above those at the meter's beginning.
-        peak: most bytes alive at once, above those at its own beginning.
-        net: bytes alive at its end, above those at its own beginning.
+        label: name of the code.
+        start: bytes live at its beginning, relative to the meter's beginning.
+        peak: largest number of bytes live at once, relative to its own beginning.
+        net: bytes live at its end, relative to its own beginning.
     """
 
     label: str
@@ -39,7 +40,7 @@ class Section:
 
 
 def meter(device: torch.device) -> "Meter | None":
-    """Return a meter for a device; None where measuring is impossible or already under way.
+    """Return a meter for a device; None if measuring is impossible or already under way.
 
     Example:
         >>> with meter(torch.device("cpu")) as measured:
@@ -57,7 +58,7 @@ def can_measure(device: torch.device) -> bool:
 
 
 _measuring = new_lock()
-"""There is one profile at a time: with two of them, in two threads, the process ends."""
+"""Lock of the only profile: with two of them, in two threads, the process ends."""
 
 _programs = threading.Event()
 """Set while a program's own code is measured, which may wait for threads that want to measure."""
@@ -65,7 +66,7 @@ _programs = threading.Event()
 
 @contextmanager
 def of_program() -> Iterator[None]:
-    """Mark a block as the measurement of a program's own code: other measurements are left out."""
+    """Mark a block as the measurement of a program's own code, which excludes all others."""
     _programs.set()
     try:
         yield
@@ -74,13 +75,13 @@ def of_program() -> Iterator[None]:
 
 
 class Meter:
-    """Measures the code in its `with` block; one at a time.
+    """Measurement of the code in its `with` block; one at a time.
 
     Attributes:
-        sections: the measured sections; there once the block is over.
+        sections: the measured sections, available after the block.
         whole: the block itself as a section.
-        changes: labels of sections as they begin, each with 0, and bytes as they come and go, with
-            an empty label, in order.
+        changes: in order, the label of each section that begins, with 0, and each change of live
+            bytes, with an empty label.
     """
 
     def __init__(self, device: torch.device) -> None:

@@ -1,8 +1,8 @@
-"""Bytes that an operator takes and returns while it runs: measured on the device.
+"""Bytes that an operator allocates and frees while it runs, measured on the device.
 
-A convolution packs its inputs anew, a sum keeps partial sums: no fake tensor knows of that, and it
-depends on the device, the library and the number of threads. Each operator of a step is run by
-itself, on tensors of its shapes: the memory that this takes is what one operator takes.
+A convolution packs its inputs, a sum keeps partial sums. Fake tensors do not show this, and it
+depends on the device, the library and the number of threads. So each operator of a step is run
+alone, on tensors of its shapes.
 """
 
 from collections.abc import Iterable
@@ -21,18 +21,18 @@ from pgmo.recompute.capture.memory_use.meter import Meter, Section, meter
 Signature = tuple[object, ...]
 """Key of an operator's workspace: operators with equal keys are measured once in a process."""
 
-_REPEATS = 2  # in the first run libraries make what they keep, as cuBLAS its workspace
+_REPEATS = 2  # In the first run libraries allocate what they keep, such as cuBLAS's workspace.
 
 
 @dataclass(frozen=True, slots=True)
 class OperatorMeasurement:
-    """Memory that one operator was measured to take.
+    """Measured memory of one operator.
 
     Args:
-        workspace: bytes that it takes and returns.
-        held: bytes that its results hold beyond their elements, as the mean of squares does, which
-            lies at the beginning of all of them.
-        was_run: whether it was run by itself, and not only seen in a step.
+        workspace: bytes that it allocates and frees.
+        held: bytes that its results hold beyond their elements: a mean of squares, for example, is
+            a view of the beginning of all squares.
+        was_run: whether it was run alone, and not only observed in a step.
     """
 
     workspace: int
@@ -50,7 +50,7 @@ def workspace(node: fx.Node) -> int:
 
 
 def held(node: fx.Node) -> int:
-    """Return the bytes that the results of a node were seen to hold beyond their elements."""
+    """Return the bytes that a node's results hold beyond their elements, as measured."""
     found = _known.get(signature(node))
     return found.held if found else 0
 
@@ -77,7 +77,7 @@ def _metadata(tensor: Tensor) -> tuple[object, ...]:
 
 
 def correct(node: fx.Node, bytes_: int) -> bool:
-    """Note the workspace that an operator took in a real step; return whether it is new."""
+    """Record the workspace that an operator took in a real step; return whether it is new."""
     key = signature(node)
     found = _known.get(key)
     if found is not None and found.workspace >= bytes_:
@@ -87,16 +87,10 @@ def correct(node: fx.Node, bytes_: int) -> bool:
 
 
 def measure(nodes: Iterable[fx.Node], least: int = 1 << 16) -> int:
-    """Run the operators that were not measured yet, one at a time.
+    """Run the operators that have no measurement yet, and return their number.
 
-    Random ones draw from generators that are put back.
-
-    Args:
-        nodes: nodes of a traced graph.
-        least: operators that move fewer bytes than this are not measured.
-
-    Returns:
-        The number of operators measured.
+    The state of random generators is restored. Operators that move fewer than `least` bytes are
+    left out.
     """
     todo: dict[Signature, fx.Node] = {}
     for node in nodes:
@@ -115,10 +109,10 @@ def measure(nodes: Iterable[fx.Node], least: int = 1 << 16) -> int:
 
 @once_for_copies
 def _moved(node: fx.Node) -> int:
-    """Return the bytes of all that an operator reads and writes; -1 if it is not to be measured."""
+    """Return the bytes that an operator reads and writes; -1 if it cannot be measured."""
     target = node.target
     if not isinstance(target, torch._ops.OpOverload) or target.namespace != "aten":
-        return -1  # what an operator of someone else's does with made-up numbers is unknown
+        return -1  # Foreign operators may fail on made-up numbers.
     if target._schema.is_mutable or not _owned(node.meta.get("val"), node):
         return -1
     tensors = fakes((example_arguments(node), node.meta.get("val")))
@@ -130,7 +124,7 @@ def _run_all(todo: dict[Signature, fx.Node], device: torch.device, measuring: Me
     devices = [device] if device.type == "cuda" else []
     with without_tracing(), torch.no_grad(), torch.random.fork_rng(devices), measuring:
         for index, node in enumerate(todo.values()):
-            # An operator that has no use for made-up numbers is left unknown.
+            # An operator that rejects made-up numbers stays unknown.
             with suppress(RuntimeError, IndexError, ValueError, NotImplementedError):
                 _run(node, measuring, str(index))
     seen: dict[str, list[Section]] = {}
@@ -140,7 +134,7 @@ def _run_all(todo: dict[Signature, fx.Node], device: torch.device, measuring: Me
         runs = seen.get(str(index), [])
         if len(runs) == _REPEATS:
             peak, holds = runs[-1].peak, max(0, runs[-1].net - written(node))
-            real = _known[key].workspace if key in _known else 0  # what a step was seen to take
+            real = _known[key].workspace if key in _known else 0  # As measured in a step.
             _known[key] = OperatorMeasurement(max(real, peak - written(node) - holds), holds)
             count += 1
     return count
@@ -161,7 +155,7 @@ def _device(node: fx.Node) -> torch.device:
 
 @once_for_copies
 def written(node: fx.Node) -> int:
-    """Return the bytes of the storages that an operator makes, as the device's allocator counts."""
+    """Return the bytes of the storages that an operator allocates, rounded as on the device."""
     return sum(_allocated(one) for one in _owned(node.meta.get("val"), node))
 
 
@@ -171,7 +165,7 @@ def _allocated(tensor: Tensor) -> int:
 
 
 def _owned(example: object, node: fx.Node) -> list[Tensor]:
-    """Return the results with storages of their own, each storage once."""
+    """Return results with new storages, one for each storage."""
     given = {storage_key(one) for one in fakes(example_arguments(node))}
     found: dict[int, Tensor] = {}
     for one in fakes(example):

@@ -1,1 +1,1 @@
-"""Blocks that are there many times: one is traced, and its nodes are written once for each."""
+"""Repeated blocks: one is traced, and its nodes are copied for each of the others."""

@@ -1,10 +1,9 @@
-"""Writes the nodes of a traced block in the place of the operators that stand for its likes.
+"""Expansion of stand-in operators to copies of a traced block's nodes.
 
     block(x2, w2)     ->    norm  mul  sum  gelu ...      of x2 and w2
-    backward(g2)      ->    gelu_backward  mm ...         of g2 and what the above computes
+    backward(g2)      ->    gelu_backward  mm ...         of g2 and the values above
 
-Each copy has storages of its own, with the same views, so that nothing later distinguishes it from
-a block that was traced.
+Each copy has storages of its own, with the same views, so that it looks like a traced block.
 """
 
 from collections.abc import Iterable
@@ -19,17 +18,14 @@ from pgmo.recompute.capture.repeated.fakes import Storages
 from pgmo.recompute.capture.repeated.stand_in import BACKWARD, BLOCK, StandIn, stand_in
 from pgmo.recompute.capture.repeated.template import NotAlikeError, Template, TensorMetadata
 
-_FAR = 1 << 32  # further than the numbers of derivatives go
+_FAR = 1 << 32  # Larger than any number of a derivative.
 
 
 def expand(joint: fx.GraphModule) -> int:
-    """Write out all operators that stand for blocks.
-
-    Returns:
-        The number of blocks that were written.
+    """Expand all stand-in operators of a graph, and return their number.
 
     Raises:
-        NotAlikeError: the graph does not bear out that blocks are alike. It is of no use then.
+        NotAlikeError: when the graph shows that blocks differ; it is then unusable.
     """
     graph = joint.graph
     calls = graph.find_nodes(op="call_function", target=BLOCK)
@@ -39,7 +35,7 @@ def expand(joint: fx.GraphModule) -> int:
     names = {node.name: node for node in graph.nodes} if calls else {}
     share_facts(graph.nodes)
     originals: dict[int, _Original] = {}
-    written: dict[fx.Node, fx.Node] = {}  # in the place of what operators gave
+    written: dict[fx.Node, fx.Node] = {}  # Replacements of the operators' results.
     for count, node in enumerate(calls, 1):
         number = node.args[1]
         assert isinstance(number, int)
@@ -54,11 +50,11 @@ def expand(joint: fx.GraphModule) -> int:
 
 
 class _Original:
-    """The nodes of the block that was traced, looked up and looked at."""
+    """Nodes of the traced block, found by name and checked."""
 
     def __init__(self, template: Template, names: dict[str, fx.Node]) -> None:
         def nodes(of: Iterable[str]) -> list[fx.Node]:
-            # What nothing reads has been taken out.
+            # Unread nodes have been removed.
             return [names[name] for name in of if name in names]
 
         self.path = template.path
@@ -87,7 +83,7 @@ class _Original:
         _refuse_shared(self.path, given, made, self.backward)
 
     def _refuse_leaks(self) -> None:
-        """Refuse a block whose inner values are read outside of it."""
+        """Raise NotAlikeError if a block's inner values are read outside of it."""
         results, made = {*self.results}, {*self.made}
         inside = {*self.forward, *self.backward}
         for node in inside:
@@ -101,7 +97,7 @@ def _refuse_others(
     made: Iterable[object],
     inside: set[fx.Node],
 ) -> None:
-    """Refuse what others read, too: its gradient is summed in another order."""
+    """Raise NotAlikeError for inputs that others read: their gradients add up in another order."""
     for node, gradient in zip(given, made, strict=True):
         if gradient is None:
             continue
@@ -113,7 +109,7 @@ def _refuse_others(
 def _refuse_shared(
     path: str, given: list[fx.Node], results: list[fx.Node], inside: list[fx.Node]
 ) -> None:
-    """Refuse results that share memory: those of an operator have storages of their own."""
+    """Raise NotAlikeError for results that share memory, as results of an operator cannot."""
     known = {storage_key(one) for node in given for one in fakes(node.meta["val"])}
     ours = {*inside}
     for node in results:
@@ -126,7 +122,7 @@ def _refuse_shared(
 
 
 class _Copy:
-    """Another block with the nodes of the original."""
+    """Copy of the traced block's nodes for another block."""
 
     def __init__(
         self, original: _Original, one: StandIn, number: int, written: dict[fx.Node, fx.Node]
@@ -158,7 +154,7 @@ class _Copy:
                 raise NotAlikeError(f"{self._one.path} is given something else")
 
     def _now(self, node: fx.Node) -> fx.Node:
-        """Return the node that replaces a node now."""
+        """Return the current replacement of a node."""
         return self._written.get(node, node)
 
     def _write(self, at: fx.Node, nodes: list[fx.Node], results: list[fx.Node]) -> None:
@@ -179,7 +175,7 @@ class _Copy:
             assert isinstance(number, int)
             made = self._written[item] = self._nodes[results[number]]
             item.replace_all_uses_with(made)
-            if item in self._nodes:  # what the original is given is what this one returns
+            if item in self._nodes:  # The original's input is this block's result.
                 self._nodes[made] = self._nodes[item]
             graph.erase_node(item)
         graph.erase_node(at)

@@ -1,4 +1,4 @@
-"""Tensors without contents that lie in relation to each other as others do."""
+"""Fake tensors that share storages in the same way as other tensors."""
 
 import torch
 from torch import Tensor
@@ -8,7 +8,7 @@ from pgmo.recompute.capture.compat import storage_key
 
 
 class Storages:
-    """Map from storages to the ones that correspond to them.
+    """Map from storages to corresponding storages.
 
     Example:
         >>> storages = Storages()
@@ -22,13 +22,13 @@ class Storages:
         self._stand_for: dict[int, int] = {}
 
     def same(self, one: Tensor, other: Tensor) -> bool:
-        """Map one tensor's storage to the other's; return whether it agrees with the map so far."""
+        """Map one tensor's storage to the other's; return whether the map so far agrees."""
         ours, theirs = storage_key(one), storage_key(other)
         known = self._of.setdefault(ours, other.untyped_storage())
         return id(known) == theirs and self._stand_for.setdefault(theirs, ours) == ours
 
     def copy(self, one: Tensor) -> Tensor:
-        """Return a tensor of the same layout in the storage that corresponds to this one's."""
+        """Return a tensor of the same layout in the corresponding storage."""
         key = storage_key(one)
         storage = self._of.get(key)
         if storage is None:

@@ -1,10 +1,10 @@
-"""One operator in the place of a whole block, forward and backward, while a step is traced.
+"""Stand-in operator for a whole block, forward and backward, while a step is traced.
 
     traced   block(x, weights)            block_backward(gradient)
-    later    norm  mul  sum  gelu ...     what autograd has made of the block that was traced
+    later    norm  mul  sum  gelu ...     the nodes that autograd made for the traced block
 
-It computes nothing: `expand` writes the nodes of the traced block in its place before anything
-else looks at the graph.
+It computes nothing: `expand` replaces it by copies of the traced block's nodes before other code
+reads the graph.
 """
 
 from dataclasses import dataclass, field
@@ -25,12 +25,13 @@ BACKWARD = torch.ops.pgmo.block_backward.default
 
 @dataclass(slots=True)
 class StandIn:
-    """One call of a block that is not traced.
+    """Call of a block that is not traced.
 
     Attributes:
-        template: the call that is.
-        path: path of its module.
-        results: metadata of the results of the block.
+        template: the traced call.
+        path: path of the module.
+        results: metadata of the block's results.
+        gradients: metadata of the gradients of its inputs.
     """
 
     template: Template
@@ -40,11 +41,11 @@ class StandIn:
 
 
 _calls: list[StandIn] = []
-"""By number; it only grows, as PyTorch remembers what an operator gives for a number."""
+"""Calls by number. The list only grows, because PyTorch caches an operator's result by number."""
 
 
 def call(one: StandIn, given: list[Tensor]) -> tuple[Tensor, ...]:
-    """Return the results of a block, which computes nothing."""
+    """Return the results of a block that stands for a traced one and computes nothing."""
     _calls.append(one)
     results: tuple[Tensor, ...] = StandInFunction.apply(  # type: ignore[no-untyped-call]
         len(_calls) - 1, *given
@@ -53,19 +54,19 @@ def call(one: StandIn, given: list[Tensor]) -> tuple[Tensor, ...]:
 
 
 def stand_in(number: int) -> StandIn:
-    """Return the call of a number, as the nodes of both operators have it."""
+    """Return the call with a number that is an argument of both operators."""
     return _calls[number]
 
 
 class StandInFunction(torch.autograd.Function):
-    """The operator with its derivative."""
+    """The stand-in operator with its derivative."""
 
     stands_in = True
-    """Its derivative is not code of somebody else's."""
+    """Marks the derivative as pgmo's own, unlike those of custom functions."""
 
     @staticmethod
     def forward(context: Any, number: int, *given: Tensor) -> tuple[Tensor, ...]:
-        """Return tensors that look like the results of the block."""
+        """Return fake results of the block."""
         context.number, context.given = number, len(given)
         context.set_materialize_grads(False)
         results = torch.ops.pgmo.block(list(given), number)
@@ -81,7 +82,7 @@ class StandInFunction(torch.autograd.Function):
 
     @staticmethod
     def backward(context: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
-        """Return tensors that look like the gradients of the traced block."""
+        """Return fake gradients, as those of the traced block."""
         one = _calls[context.number]
         came = [gradient for gradient in gradients if gradient is not None]
         metadata = one.template.gradients_of(gradients)

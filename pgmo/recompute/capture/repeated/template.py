@@ -1,8 +1,7 @@
-"""The block that is traced: which nodes of the graph are its own, in both passes.
+"""The traced block: its nodes in both passes.
 
-Autograd runs derivatives in the reverse order of the forward pass. So the nodes of one block lie
-together in both passes, and hooks on what the block is given and returns say where they begin and
-end.
+Autograd runs derivatives in the reverse order of the forward pass. So the nodes of one block are
+contiguous in both passes, and hooks on its inputs and results mark where they begin and end.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,7 +14,7 @@ from pgmo.recompute.capture.compat import node_of, traced_graph
 
 
 class NotAlikeError(Exception):
-    """Two blocks are not traced to the same nodes after all."""
+    """Error for two blocks that are traced to different nodes after all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +29,7 @@ class TensorMetadata:
 
     @classmethod
     def of(cls, tensor: Tensor) -> "TensorMetadata":
-        """Read them from a tensor with or without contents."""
+        """Return the properties of a tensor."""
         return cls(
             tuple(tensor.shape),
             tensor.stride(),
@@ -53,16 +52,16 @@ class TensorMetadata:
 
 @dataclass(slots=True)
 class Template:
-    """The nodes of one traced block, by their names.
+    """Names of the nodes of one traced block.
 
     Attributes:
         path: path of its module.
         given: parameters and inputs.
-        results: names of the results of the forward pass.
+        results: results of the forward pass.
         forward: nodes of the forward pass, in order.
         backward: nodes of the backward pass.
-        came: of the results, their gradients; None where none came.
-        made: of what is given, the gradients; None where there is none.
+        came: gradient of each result; None where it is absent.
+        made: gradient of each parameter and input; None where there is none.
     """
 
     path: str = ""
@@ -75,11 +74,7 @@ class Template:
     _begin: int = -1
 
     def trace(self, path: str, given: list[Tensor], run: Callable[[], Sequence[Tensor]]) -> None:
-        """Run the block and note its nodes.
-
-        Raises:
-            NotAlikeError: it writes into what it is given.
-        """
+        """Run the block and record its nodes; raise NotAlikeError if it writes into its inputs."""
         self.path, self.given = path, [_name(one) for one in given]
         before = _count()
         results = run()
@@ -99,7 +94,7 @@ class Template:
         """Return the properties of another block's gradients.
 
         Raises:
-            NotAlikeError: the traced block was not differentiated before it, in the same way.
+            NotAlikeError: when the traced block was not differentiated before it, in the same way.
         """
         if not self.backward or [one is None for one in came] != [one is None for one in self.came]:
             raise NotAlikeError(f"{self.path} is differentiated in another way")

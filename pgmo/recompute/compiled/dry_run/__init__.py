@@ -1,1 +1,1 @@
-"""A step of which nothing stays: its graphs, and the memory of the code between them."""
+"""Dry run: a step whose changes are undone, to find its graphs and the memory of other code."""

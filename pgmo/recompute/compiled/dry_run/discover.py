@@ -1,4 +1,4 @@
-"""Discovery: runs a step and undoes all that it changed."""
+"""Dry run of a step, which undoes all that it changed."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -38,18 +38,18 @@ def discover(
     """Run a step and undo all that it changed.
 
     Args:
-        model: the model; its buffers, gradients and attributes are put back.
+        model: the model; its buffers, gradients and attributes are restored.
         run: the model's compiled forward method.
         arguments: arguments of the call.
         thread_step: state of the thread's step.
         measure: whether to measure the code between graphs.
-        wanted: places of the results that are differentiated; None for the loss, or all if there is
-            none.
-        plain: calls of graphs that run as they are.
+        wanted: places of the results to differentiate; None for the loss, or for all without a
+            loss.
+        plain: calls of graphs that run unplanned.
 
     Raises:
-        GraphError: Dynamo captured nothing of a model that has a derivative.
-        NothingToPlanError: no output has a derivative.
+        GraphError: when Dynamo captures nothing of a model that has a derivative.
+        NothingToPlanError: when no output has a derivative.
     """
     leaves, spec = flatten(arguments)
     tensors = distinct(leaves)
@@ -74,7 +74,7 @@ def discover(
         thread_step.observer, thread_step.choose = found, found.choose
         for place, number in places(leaves).items():
             leaves[place] = copies[number]
-        del tensors  # copies stay, as a program holds what it gives to a model
+        del tensors  # The copies stay, because a program holds its model's inputs.
         given, keywords = unflatten(leaves, spec)
         returned = run(*given, **keywords)
         del given, keywords, leaves
@@ -112,13 +112,13 @@ def without_hooks(tensors: list[nn.Parameter]) -> Iterator[None]:
 
 
 def warm_up(model: nn.Module, run: Callable[..., Any], arguments: Arguments) -> list[Tensor]:
-    """Run a forward pass as it is, so that what a first call sets up breaks no graph.
+    """Run a plain forward pass, so that the setup of a first call breaks no graph.
 
     Libraries install hooks at the first call, under a lock, and log warnings once. Nothing is saved
-    for a backward pass. Parameters, buffers and attributes are put back.
+    for a backward pass. Parameters, buffers and attributes are restored.
 
     Returns:
-        The parameters, and tensors of attributes, that it writes.
+        The parameters and the tensors in attributes that the forward pass writes.
     """
     leaves, spec = flatten(arguments)
     tensors = distinct(leaves)
@@ -128,7 +128,7 @@ def warm_up(model: nn.Module, run: Callable[..., Any], arguments: Arguments) -> 
         leaves[place] = copies[number]
     given, keywords = unflatten(leaves, spec)
     dropping = torch.autograd.graph.saved_tensors_hooks(_drop, _drop)
-    silent = suppress(Exception)  # an error is one of the capture, too
+    silent = suppress(Exception)  # The capture raises the same error.
     with restoring_all_but_flags(model, devices) as contents, torch.enable_grad(), dropping:
         rollback = WriteRollback((*model.parameters(), *contents.tensors))
         with rollback, silent:

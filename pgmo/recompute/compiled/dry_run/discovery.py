@@ -1,7 +1,7 @@
-"""A step of which nothing stays: finds the graphs of a step, and measures the code between them.
+"""Record of a dry run: the graphs of a step, and the memory of the code between them.
 
-forward     a graph saves nothing, but its outputs are those of the step
-backward    it gives zeros, in the shapes of its inputs' gradients
+forward     a graph computes its outputs and saves nothing
+backward    it returns zeros in the shapes of its inputs' gradients
 """
 
 from collections import Counter
@@ -29,17 +29,18 @@ Place = tuple[CompiledGraph, int]
 
 @dataclass(eq=False)
 class GraphCall:
-    """A call of a graph in a forward pass.
+    """Call of a graph in a forward pass.
 
     Args:
         graph: the graph that was called.
         ordinal: number of its earlier calls in the same pass.
-        given: lives of its inputs; None for what is there before the step.
-        made: lives of its outputs; None for what is no tensor, or there before.
+        given: lives of its inputs; None for storages from before the step.
+        made: lives of its outputs; None for storages from before the step, and for other values.
         owners: for each input, the identity of the parameter that it is; None for others.
-        leaves: for each input, whether autograd's graph begins there.
-        came: for each gradient that came, its life if autograd holds it, too, as it does where the
-            output is also read by other code; None for others.
+        leaves: for each input, whether it is a leaf of autograd's graph.
+        came: for each gradient passed to it, its life if autograd also holds it, because other code
+            reads the output; None for others.
+        region: the region that follows its backward pass.
     """
 
     graph: CompiledGraph
@@ -49,27 +50,27 @@ class GraphCall:
     owners: list[int | None]
     leaves: list[bool]
     came: list[Life | None] = field(default_factory=list)
-    region: int = -1  # that follows its backward pass
+    region: int = -1
 
 
 @dataclass(eq=False)
 class Discovery:
-    """Record of what a step was seen to do.
+    """Record of the calls and the memory of a step.
 
     Args:
         meter: measures the code between graphs; None to measure nothing.
-        plain: calls of graphs that run as they are, as numbers of equal graphs' earlier calls.
+        plain: calls of graphs that run unplanned.
 
     Attributes:
         calls: calls of graphs with a backward pass, in the order of the forward pass.
-        backward_calls: numbers of calls in the order of their backward passes, and which outputs
-            with a derivative were given a gradient.
+        backward_calls: numbers of calls in the order of their backward passes, each with the
+            outputs that got a gradient.
         regions: one more than calls, and one more than backward passes.
-        known: storages that are there before the step.
-        differentiated: places among the step's results of those that have got a gradient.
-        given: bytes of the gradients that the backward pass has begun with.
-        objections: calls of graphs that are to run as they are, with the reasons; an empty one for
-            those without a backward pass.
+        known: storages from before the step.
+        differentiated: places of the step's results that got a gradient.
+        given: bytes of the gradients with which the backward pass begins.
+        objections: calls of graphs that must run unplanned, with the reasons; the reason is empty
+            for calls without a backward pass.
     """
 
     meter: Meter | None
@@ -82,27 +83,27 @@ class Discovery:
     given: int = 0
     objections: dict[Place, str] = field(default_factory=dict)
     _ordinals: Counter[CompiledGraph] = field(default_factory=Counter)
-    _nodes: list[Any] = field(default_factory=list)  # of autograd, of the calls
-    _layouts: dict[int, list[Layout]] = field(default_factory=dict)  # of gradients, by call
-    _is_turned: bool = False  # before it, code differentiates with respect to leaves, too
+    _nodes: list[Any] = field(default_factory=list)  # Autograd nodes of the calls.
+    _layouts: dict[int, list[Layout]] = field(default_factory=dict)  # Of gradients, by call.
+    _is_turned: bool = False  # Before, code may differentiate with respect to leaves, too.
     _region: int = 0
     _lives: dict[int, tuple[Life, StorageWeakRef]] = field(default_factory=dict)
 
     @property
     def is_single(self) -> bool:
-        """Return whether the step is one graph, and nothing beside it takes memory."""
+        """Return whether the step is one graph, and no other code takes memory."""
         return len(self.calls) == len(self.backward_calls) == 1 and all(
             one.peak - one.entry <= self.given for one in self.regions
         )
 
     def choose(self, graph: CompiledGraph) -> int | None:
-        """Return None for a graph whose next call runs as it is."""
+        """Return the plan of a graph's next call: 0, or None to run unplanned."""
         place = graph, self._ordinals[graph]
         self._ordinals[graph] += 1
         return None if place in self.plain else 0
 
     def ran(self, context: Any) -> None:
-        """Note the autograd node of a call, and how its gradients lie."""
+        """Record the autograd node of a call, and the layout of its gradients."""
         number = len(self.calls) - 1
         self._nodes.append(context)
 
@@ -112,7 +113,7 @@ class Discovery:
         context.register_prehook(came)
 
     def check_sum_order(self, roots: list[Tensor]) -> None:
-        """Note which graphs would add up gradients in another order than the plain model."""
+        """Record which graphs would add up gradients in another order than the plain model."""
         counts = edges(roots)
         for call, node in zip(self.calls, self._nodes, strict=True):
             found = [counts[edge] for edge in _followers(node)]
@@ -144,7 +145,7 @@ class Discovery:
         return [*results, marker(number, is_observed=True)]
 
     def turn(self) -> None:
-        """Note that the backward pass begins."""
+        """Record that the backward pass begins."""
         self._is_turned = True
         self._note_deaths()
         self._region += 1
@@ -178,11 +179,11 @@ class Discovery:
         return made
 
     def close(self) -> None:
-        """Note that the step is over."""
+        """Record that the step is over."""
         self._note_deaths()
         came = {number for number, _ in self.backward_calls}
         for number, call in enumerate(self.calls):
-            if not boxes_gradients():  # until the derivative has returned, autograd holds all
+            if not boxes_gradients():  # Autograd holds all until the derivative returns.
                 call.came = [
                     None if life is None or life.death == call.region else life
                     for life in call.came
@@ -222,19 +223,19 @@ def _is_gone(reference: StorageWeakRef) -> bool:
 
 
 def results_of(returned: object) -> list[Tensor]:
-    """Return the tensors with a derivative in what a forward pass has returned."""
+    """Return the differentiable tensors that a forward pass has returned."""
     leaves = flatten(flatten_objects(returned, PLAIN))[0]
     return [one for one in leaves if isinstance(one, Tensor) and one.requires_grad]
 
 
 def note_gradients(results: list[Tensor], came: set[int]) -> None:
-    """Have the places of results added to a set as soon as their gradients come."""
+    """Add the places of results to a set as soon as their gradients come."""
     for node, outputs in nodes_of(results).items():
         node.register_prehook(partial(_note, came, outputs))
 
 
 def nodes_of(results: list[Tensor]) -> dict[Any, dict[int, int]]:
-    """Return the autograd nodes of results, with the places of their outputs among the results."""
+    """Return the autograd nodes of results, each with the places of its outputs."""
     found: dict[Any, dict[int, int]] = {}
     for place, one in enumerate(results):
         if one.grad_fn is not None:
@@ -247,7 +248,7 @@ def _note(came: set[int], places: dict[int, int], gradients: tuple[Tensor | None
 
 
 def _followers(node: Any) -> tuple[Any, ...]:
-    """Return the nodes after one of autograd's; older versions refuse where its graph is gone."""
+    """Return the next nodes of an autograd node; older versions raise if its graph is gone."""
     try:
         return tuple(node.next_functions)
     except RuntimeError:

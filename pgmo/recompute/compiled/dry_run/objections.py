@@ -1,10 +1,10 @@
-"""Reasons why a graph in a step of several would give other bits than the plain model.
+"""Reasons why a captured graph would give other bits than the plain model.
 
 plain       gradient of x = ((outside + in the graph) + in the graph)
 captured    gradient of x = outside + (in the graph + in the graph)
 
-plain       a convolution takes a gradient as it lies, transposed
-captured    it takes a copy, in the layout that the graph was traced with, and adds in another order
+plain       a convolution gets a gradient in its own, transposed layout
+captured    it gets a copy in the traced layout, and adds in another order
 """
 
 from collections import Counter
@@ -26,7 +26,7 @@ LAYOUT = (
 )
 
 Layout = tuple[tuple[int, int], ...]
-"""Sizes and strides of the dimensions that have more than one place."""
+"""Sizes and strides of the dimensions that have more than one element."""
 
 
 def layout(tensor: Tensor) -> Layout:
@@ -45,7 +45,7 @@ def layout(tensor: Tensor) -> Layout:
 
 
 def is_sum(gradient: object) -> bool:
-    """Return whether a node of a joint graph, or what it is a view of, is a sum."""
+    """Return whether a node of a joint graph is a sum, or a view of a sum."""
     while isinstance(gradient, fx.Node) and gradient.all_input_nodes:
         base = gradient.all_input_nodes[0]
         if gradient.target in (ADD, ADD_IN_PLACE):
@@ -63,13 +63,9 @@ def _share(node: fx.Node, other: fx.Node) -> bool:
 
 
 def edges(results: Iterable[Tensor]) -> Counter[tuple[Any, int]]:
-    """Return how many gradients each input of an autograd node gets in a backward pass.
+    """Return the number of gradients that each input of an autograd node gets in a backward pass.
 
-    Args:
-        results: the tensors that are differentiated.
-
-    Returns:
-        Numbers by the node and the place among its inputs; no node gets none.
+    Keys are the node and the place among its inputs.
     """
     stack = [one.grad_fn for one in results if one.grad_fn is not None]
     nodes: set[Any] = set(stack)

@@ -3,8 +3,8 @@
     forward     region 0   graph 0   region 1   graph 1   region 2
     backward    region 3   graph 1   region 4   graph 0   region 5
 
-A region is what runs between two graphs. Graphs hold nothing while this is measured, so that
-levels are what the regions hold.
+A region is the code between two graphs. Graphs hold nothing during this measurement, so the levels
+belong to the regions.
 """
 
 from collections.abc import Sequence
@@ -13,11 +13,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Region:
-    """Bytes alive in a region, above those before the step.
+    """Bytes live in a region, relative to the level before the step.
 
     Args:
         entry: bytes at its beginning.
-        peak: most bytes.
+        peak: largest number of bytes.
         exit: bytes at its end.
     """
 
@@ -28,7 +28,7 @@ class Region:
 
 @dataclass(eq=False)
 class Life:
-    """One storage that a graph is given or makes.
+    """Lifetime of a storage that is an input or output of a graph.
 
     Args:
         size: bytes.
@@ -40,14 +40,14 @@ class Life:
 
 
 def regions(changes: Sequence[tuple[str, int]], count: int) -> list[Region]:
-    """Return regions from what a meter saw.
+    """Return regions from the changes that a meter recorded.
 
-    What is freed at the beginning of a region, before anything is allocated, belongs to the graph
-    before it: autograd holds its gradients until it has returned.
+    Frees at the beginning of a region, before its first allocation, belong to the graph before it,
+    whose gradients autograd holds until it has returned.
 
     Args:
-        changes: bytes as they come and go; the labels "graph" and "region" begin one.
-        count: how many there are; nothing is known where something else was measured meanwhile.
+        changes: changes of live bytes; the labels "graph" and "region" begin one.
+        count: expected number of regions. With another number, all results are 0.
 
     Example:
         >>> regions([("", 8), ("graph", 0), ("", 64), ("region", 0), ("", -64), ("", 4)], 2)

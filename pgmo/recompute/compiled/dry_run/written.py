@@ -1,4 +1,4 @@
-"""Parameters into which a forward pass writes: what a capture does to them is undone."""
+"""Parameters that a forward pass writes; a capture restores them."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -22,7 +22,7 @@ class WriteRollback(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     @classmethod
     def ignore_compile_internals(cls) -> bool:
-        """Return whether Dynamo goes on compiling, in other threads, too."""
+        """Return True, so that Dynamo goes on compiling, in other threads, too."""
         return True
 
     def __init__(self, tensors: Iterable[Tensor]) -> None:
@@ -38,7 +38,7 @@ class WriteRollback(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __torch_dispatch__(
         self, operator: Any, _types: Any, arguments: Any = (), keywords: Any = None
     ) -> Any:
-        """Keep what an operator overwrites, and run it."""
+        """Save what an operator overwrites, and run it."""
         keywords = keywords or {}
         schema = getattr(operator, "_schema", None)
         if schema is not None and schema.is_mutable:
@@ -62,7 +62,7 @@ class WriteRollback(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 @contextmanager
 def kept(tensors: Sequence[Tensor]) -> Iterator[None]:
-    """Put tensors back after a block, which may write into them."""
+    """Restore tensors after a block, which may write into them."""
     before = [one.detach().clone() for one in tensors]
     try:
         yield

@@ -1,1 +1,1 @@
-"""Settings of Dynamo, and what it reports: graph breaks, changing numbers, names, errors."""
+"""Settings of Dynamo, and its reports: graph breaks, changing numbers, names, errors."""

@@ -1,7 +1,7 @@
-"""Custom autograd functions in a graph of Dynamo's: the nodes of their derivatives are marked.
+"""Custom autograd functions in a captured graph: the nodes of their derivatives are marked.
 
-Dynamo writes such a function as one operator with two graphs. AOTAutograd makes a function of it
-again, which it traces.
+Dynamo represents such a function as one operator with two graphs. AOTAutograd turns it back into a
+function and traces that.
 """
 
 from typing import Any

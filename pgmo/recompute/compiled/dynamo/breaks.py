@@ -1,4 +1,4 @@
-"""Reason why a forward pass is no single graph: Dynamo's first break, with the user's line."""
+"""The first graph break of a forward pass, with its reason and the user's line."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,7 +22,7 @@ class Breaks:
 
     @contextmanager
     def noting(self) -> Iterator[None]:
-        """Note the first graph break in a block, also where Dynamo then leaves out a function."""
+        """Record the first graph break in a block, also if Dynamo then leaves out a function."""
         self.reason = None
         log = Translator.log_graph_break
 
@@ -48,7 +48,7 @@ _REASONS = {
     "Skip calling `torch.compiler.disable()`d function": "a function is called that is disabled",
     "Call to `torch._dynamo.graph_break()`": "torch._dynamo.graph_break() is called",
 }
-"""What the first line of Dynamo's explanation begins with, and what it means."""
+"""Beginnings of Dynamo's explanations, and their meaning for the user."""
 
 
 def _words(explanation: str, stack: Any) -> str:

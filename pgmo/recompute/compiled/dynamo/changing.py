@@ -1,12 +1,12 @@
-"""Numbers of Python that change from step to step.
+"""Python numbers that change from step to step.
 
     scale = x.abs().max().item()     breaks the graph
     x / scale                        the graph after the break holds the number as a constant
     self.steps += 1                  the graph holds the attribute as a constant
     x * self.generator.random()      the graph reads a number that Dynamo draws before it runs
 
-Another number would be another graph. Here Dynamo breaks the graph where such a number is used, so
-that the operation runs as it is.
+Each new number would need another graph. So the graph is broken at operations on such numbers,
+which then run in eager mode.
 """
 
 from collections.abc import Iterator
@@ -21,16 +21,16 @@ from torch._dynamo.variables.builder import VariableBuilder
 from torch._guards import GuardSource
 
 _RESUMED = "torch_dynamo_resume_in_"
-"""How the names of functions begin that run what follows a graph break."""
+"""Beginning of the names of functions that run the code after a graph break."""
 
 _GLOBAL = GuardSource.GLOBAL
 
 _AFTER_BREAK = 1
 _ELSEWHERE = 3
-"""Numbers that a variable may have been before its graph is broken."""
+"""Number of values that a variable may have before its graph is broken."""
 
 _seen: WeakKeyDictionary[Any, dict[tuple[int, str], set[float]]] = WeakKeyDictionary()
-"""Numbers that functions were captured with, by the names of the variables."""
+"""Values with which functions were captured, by object and name of the variable."""
 
 
 @contextmanager
@@ -60,7 +60,7 @@ def changing_numbers_break_graphs() -> Iterator[None]:
 def _break_at_draw(_translator: object, draw: Any, *_arguments: object) -> None:
     """Break the graph where Python draws a random number.
 
-    Dynamo would draw it in a tensor of type float64, and not again when the graph runs once more.
+    Dynamo would draw it as a float64 tensor, and not again when the graph runs once more.
     """
     _break(getattr(draw, "__name__", "random"))
 
@@ -75,7 +75,7 @@ def _break(context: str) -> None:
 
 
 def _note(builder: Any, value: float) -> None:
-    """Break the graph if a variable, or an attribute of the same object, had too many numbers."""
+    """Break the graph if a variable, or an attribute of the same object, had too many values."""
     owner = _owner(builder)
     if owner is None:
         return
@@ -87,9 +87,9 @@ def _note(builder: Any, value: float) -> None:
 
 
 def _owner(builder: Any) -> int | None:
-    """Return the object that has a number as an attribute; 0 for a variable, None if not known.
+    """Return the id of the object whose attribute is the number; 0 for a variable, None if unknown.
 
-    The layers of a model run one function, and each has numbers of its own.
+    The layers of a model run one function, and each has its own numbers.
     """
     base = getattr(builder.source, "base", None)
     if base is None:

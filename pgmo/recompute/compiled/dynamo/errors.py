@@ -1,4 +1,4 @@
-"""Errors of captures, in the words of who calls the model."""
+"""Errors of captures, described for the user."""
 
 import inspect
 from collections.abc import Callable
@@ -17,18 +17,18 @@ NOTHING = (
 
 
 class NothingToPlanError(GraphError):
-    """Nothing that a call computes can be differentiated."""
+    """Error for a call of which nothing can be differentiated."""
 
 
 _FIT = "If the model by itself ends so, too, the inputs do not fit it; look at their shapes first"
 
 
 def of_capture(error: Exception, name: str) -> PgmoError:
-    """Return what a capture ended with, without PyTorch's frames."""
+    """Return the error of a capture for the user, without PyTorch's frames."""
     if isinstance(error, BackendCompilerFailed):
         error = error.inner_exception
     if isinstance(error, PgmoError):
-        return error.with_traceback(None)  # dozens of frames of PyTorch's add nothing
+        return error.with_traceback(None)  # Dozens of PyTorch's frames explain nothing.
     inner = _innermost(error) if isinstance(error, TorchDynamoException) else error
     if isinstance(inner, torch.OutOfMemoryError):
         return BudgetError(
@@ -43,7 +43,7 @@ def of_capture(error: Exception, name: str) -> PgmoError:
 
 
 def _innermost(error: BaseException) -> BaseException:
-    """Return the error that Dynamo's are about."""
+    """Return the error that caused Dynamo's errors."""
     following = error.__cause__ or error.__context__
     return error if following is None else _innermost(following)
 
@@ -57,7 +57,7 @@ def _of_dynamo(error: Exception) -> str | None:
 
 
 def too_many(name: str, count: int, reason: str) -> GraphError:
-    """Return the error for calls of one kind that are captured once more, again and again."""
+    """Return the error for calls of one kind that are captured again and again."""
     return GraphError(
         f"calls of {name} of one kind were captured {count} times, as what its forward pass reads "
         f"is another value each time. The last one was captured because this was not so: {reason}. "
@@ -69,11 +69,7 @@ def too_many(name: str, count: int, reason: str) -> GraphError:
 def refuse_arguments(
     forward: Callable[..., Any], name: str, arguments: tuple[tuple[Any, ...], dict[str, Any]]
 ) -> None:
-    """Raise an error where a forward method does not take the arguments.
-
-    Raises:
-        GraphError: the forward method does not take them.
-    """
+    """Raise GraphError if a forward method does not accept the arguments."""
     try:
         known = inspect.signature(forward)
     except (TypeError, ValueError):

@@ -1,15 +1,15 @@
-"""Paths of modules in graphs of Dynamo's, which names them from the function that it captures."""
+"""Module paths in captured graphs, which Dynamo begins at the captured function."""
 
 import re
 
 from torch import fx, nn
 
 _OWNER = re.compile(r"^L\['\w+'\](\.__self__)?\.?")
-"""How Dynamo names the module whose method it captures."""
+"""Prefix by which Dynamo refers to the module whose method it captures."""
 
 
 def name_modules(graph: fx.GraphModule, model: nn.Module) -> None:
-    """Write paths from the model on into the nodes of a graph."""
+    """Write module paths that begin at the model into the nodes of a graph."""
     paths = {str(id(one)): path for path, one in model.named_modules()}
     for node in graph.graph.nodes:
         stack = node.meta.get("nn_module_stack")

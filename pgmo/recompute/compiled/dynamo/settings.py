@@ -1,7 +1,7 @@
-"""Settings of Dynamo under which a captured graph does what the plain model does.
+"""Settings of Dynamo under which a captured graph is equivalent to the plain model.
 
-Libraries take another path where they learn that they are being compiled: transformers leaves
-out masks, and attention takes another kernel. That path is correct, but has other bits.
+Libraries behave differently while they are being compiled: transformers omits masks, and attention
+uses another kernel. That is correct, but gives other bits.
 """
 
 import functools
@@ -30,19 +30,19 @@ from pgmo.recompute.capture.eager import with_grouped_products
 from pgmo.recompute.capture.quiet import hide_warnings
 from pgmo.recompute.compiled.dynamo.changing import changing_numbers_break_graphs
 
-_UNLIMITED = 1 << 20  # Dynamo counts the graphs of all models of a class
+_UNLIMITED = 1 << 20  # Dynamo counts the graphs of all models of a class.
 
 _CONFIG: dict[str, Any] = {
     "recompile_limit": _UNLIMITED,
     "accumulated_recompile_limit": _UNLIMITED,
     "fail_on_recompile_limit_hit": True,
-    "allow_rnn": True,  # else what calls a recurrent layer is no part of a graph
+    "allow_rnn": True,  # Otherwise callers of recurrent layers are left out.
     "assume_static_by_default": True,
     "automatic_dynamic_shapes": False,
     "skip_nnmodule_hook_guards": False,
-    "optimize_ddp": False,  # it splits a graph where buckets of gradients end
+    "optimize_ddp": False,  # It would split graphs at the ends of gradient buckets.
     "run_gc_after_compile": False,
-    "trace_numpy": False,  # Dynamo draws NumPy's random numbers from PyTorch's generator
+    "trace_numpy": False,  # Otherwise NumPy's random numbers come from PyTorch's generator.
 }
 
 _QUESTIONS = (
@@ -60,13 +60,13 @@ _QUESTIONS = (
 _COLLECTORS = "transformers.utils.output_capturing"
 """Module with the variable in which transformers collects hidden states.
 
-It is a context variable, which Dynamo cannot set. If transformers learns that it is being compiled,
-it is a global variable. Both give the same results.
+Dynamo cannot set it, because it is a context variable. While transformers is being compiled, it is
+a global variable, with the same results.
 """
 
 
 class _Scope(threading.local):
-    """Depth at which a thread is inside of `as_plain_model`, and where it notes captured code."""
+    """Nesting depth of `as_plain_model` on a thread, and the set of captured code."""
 
     def __init__(self) -> None:
         self.depth = 0
@@ -82,10 +82,10 @@ def is_within() -> bool:
 
 
 class _Shared:
-    """Changes of PyTorch for all threads, while any thread is inside.
+    """Change of PyTorch for all threads, while any thread is inside.
 
     Args:
-        changes: made when the first thread comes in, and undone when the last one has left.
+        changes: called when the first thread enters; undone when the last one leaves.
     """
 
     def __init__(self, changes: Callable[[ExitStack], None]) -> None:
@@ -132,10 +132,9 @@ def _answer_questions(stack: ExitStack) -> None:
 
 @functools.cache
 def _left_out() -> tuple[tuple[type[nn.Module], Callable[..., Any]], ...]:
-    """Return forward methods that Dynamo calls between graphs, as it captures no kernel of theirs.
+    """Return forward methods that run between graphs, because no graph contains their kernels.
 
-    Captured, recurrent layers are written out in other operators, and their dropout draws other
-    numbers.
+    Captured recurrent layers are decomposed, and their dropout draws other numbers.
     """
     kinds = (nn.RNN, nn.LSTM, nn.GRU)
     disable: Any = dynamo.disable
@@ -144,10 +143,10 @@ def _left_out() -> tuple[tuple[type[nn.Module], Callable[..., Any]], ...]:
 
 @functools.cache
 def _captured_alone() -> tuple[tuple[type[nn.Module], Callable[..., Any]], ...]:
-    """Return forward methods of PyTorch's containers that Dynamo may begin a graph with.
+    """Return forward methods of PyTorch's containers with which a graph may begin.
 
-    Dynamo begins none in a file of PyTorch's. Where it cannot capture the code that calls a
-    container, such as a loop with a graph break, the container would not be captured either.
+    Dynamo begins no graph in PyTorch's own files. If it cannot capture the code that calls a
+    container, such as a loop with a graph break, it would not capture the container either.
     """
     kinds = (
         *(nn.Sequential, nn.MultiheadAttention, nn.Transformer),
@@ -169,7 +168,7 @@ def _options() -> dict[str, Any]:
     """Return Dynamo's settings.
 
     Libraries add methods to `logging.Logger` that log a message once, such as `warning_once`. The
-    first call of the model is not captured, and logs it; in a graph the method does nothing.
+    first call of the model is not captured and logs it; in a graph the method does nothing.
     """
     once = {method for name, method in vars(logging.Logger).items() if name.endswith("_once")}
     ignored = dynamo.config.ignore_logging_functions | once
@@ -184,12 +183,12 @@ _answering, _configured = _Shared(_answer_questions), _Shared(_configure)
 
 
 def _set_global(variable: Any, value: object) -> None:
-    """Set transformers' variable as it does while it is being compiled."""
+    """Set transformers' variable as during a compilation."""
     variable.global_var, variable.compiling = value, True
 
 
 def _no_latency(*_arguments: object) -> float:
-    """Stand for the time that guards take, which PyTorch measures for its log alone."""
+    """Return 0 for the duration of guards, which PyTorch measures only for its log."""
     return 0.0
 
 
@@ -213,13 +212,13 @@ def as_plain_model(codes: set[CodeType]) -> Iterator[None]:
 
 
 def capture_anew(codes: set[CodeType], error: BaseException | None = None) -> None:
-    """Drop what Dynamo has captured of code, and have it captured again.
+    """Drop the graphs that Dynamo captured of code, and let it capture them again.
 
-    Dynamo leaves out for good the code in which an error was raised.
+    Dynamo never captures code again in which an error was raised.
 
     Args:
         codes: captured code; emptied.
-        error: the error that a capture has ended with.
+        error: the error that ended a capture.
     """
     trace = None if error is None else error.__traceback__
     while trace is not None:
@@ -235,17 +234,17 @@ def capture_anew(codes: set[CodeType], error: BaseException | None = None) -> No
 def compiled(function: Callable[..., Any], backend: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function compiled by Dynamo.
 
-    PyTorch notes for all threads at once that one of them traces, and runs the function as it is
-    meanwhile. The function that is returned runs compiled.
+    While any thread traces with fx, PyTorch runs compiled functions uncompiled in all threads. The
+    returned function runs compiled even then.
     """
     with patch.object(symbolic_trace, "is_fx_symbolic_tracing", lambda: False):
         return torch.compile(_with_own_code(function), backend=backend, dynamic=False)
 
 
 def _with_own_code(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a method with a code object that no other model of its class has.
+    """Return a method with a code object of its own, not shared by other models of its class.
 
-    Dynamo keeps with code objects what it has captured, and what it leaves out for good.
+    Dynamo stores captured graphs, and what it leaves out for good, by code object.
     """
     method = getattr(function, "__func__", function)
     if not isinstance(method, FunctionType):
@@ -260,17 +259,17 @@ def _with_own_code(function: Callable[..., Any]) -> Callable[..., Any]:
     return made if method is function else MethodType(made, getattr(function, "__self__", None))
 
 
-_numbers = itertools.count()  # code objects are equal if all that they hold is
+_numbers = itertools.count()  # Code objects are equal if their contents are.
 
 
 def frames_that_failed() -> int:
-    """Return how many functions Dynamo could not capture so far."""
+    """Return the number of functions that Dynamo could not capture so far."""
     frames = counters["frames"]
     return frames["total"] - frames["ok"]
 
 
 def reason_of_capture() -> str:
-    """Return which guard failed when Dynamo captured a function once more, last of all."""
+    """Return the guard whose failure made Dynamo capture a function most recently."""
     for one in reversed(get_compilation_metrics()):
         if one.recompile_reason:
             return one.recompile_reason.partition(": ")[2].partition("#")[0].strip()
@@ -279,13 +278,13 @@ def reason_of_capture() -> str:
 
 @dynamo.assume_constant_result  # type: ignore[untyped-decorator]
 def is_traced() -> bool:
-    """Return whether Dynamo traces the function that asks, on whosever behalf."""
+    """Return whether Dynamo, for any caller, traces the calling function."""
     return torch.compiler.is_compiling() or TracingContext.try_get() is not None
 
 
 @functools.cache
 def _has_settings_by_thread() -> bool:
-    """Return whether each thread has Dynamo's settings for itself, as from PyTorch 2.12 on."""
+    """Return whether each thread has its own settings of Dynamo, as from PyTorch 2.12 on."""
     found: list[int] = []
     with dynamo.config.patch(recompile_limit=_UNLIMITED + 1):
         thread = threading.Thread(target=lambda: found.append(dynamo.config.recompile_limit))

@@ -1,1 +1,1 @@
-"""The plan of a whole step, and the share of each of its graphs."""
+"""The plan of a whole step, and each graph's part of it."""

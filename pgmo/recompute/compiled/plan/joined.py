@@ -1,9 +1,10 @@
-"""Joins the graphs of a step, and the regions between them, to plan them under one budget.
+"""Joining of a step's graphs and regions, to plan them under one budget.
 
-graph    its operations and values. Inputs and results are shared with other graphs and are pinned.
-         Operations run again only within their own graph.
-region   code between two graphs, as two pinned operations. The first, `begins`, has the region's
-         peak as its workspace. The second, `ends`, writes the bytes that the region leaves.
+graph    its operations and values. Inputs and results are shared with other graphs and are
+pinned. Operations run again only within their own graph.
+region   code between two graphs, as two pinned operations. The first, `begins`, has the
+region's
+peak as its workspace. The second, `ends`, writes the bytes that the region leaves.
 """
 
 from collections.abc import Sequence
@@ -34,7 +35,7 @@ class JoinedGraph:
     origins: tuple[tuple[int, int] | None, ...]
 
     def of_call(self, number: int, choice: Choice, graph: Graph) -> Choice:
-        """Return a call's share of a choice, in operations of its own graph."""
+        """Return a call's part of a choice, in operations of its own graph."""
         own = {
             index: origin[1]
             for index, origin in enumerate(self.origins)
@@ -60,7 +61,7 @@ def join_graphs(
     """Join the graphs of a step to one graph.
 
     Args:
-        found: the discovery of the step.
+        found: record of a dry run of the step.
         steps: for each call, its capture, and the variant of the captured graph to join.
         is_plain: whether this is the step of the plain model, without pgmo's autograd functions.
     """
@@ -92,8 +93,8 @@ class _Placed:
         results = flatten(last.args)[0]
         self._results = results[: captured.outputs]
         gradients = results[captured.outputs :]
-        self.numbers: dict[int, int] = {}  # own value -> value of the joined graph
-        self.lives: dict[int, Life] = {}  # own value -> storage
+        self.numbers: dict[int, int] = {}  # From own values to values of the joined graph.
+        self.lives: dict[int, Life] = {}  # From own values to storages.
         self.returned = {self._value(node) for node in self._results}
         self.gradients = {
             value: node
@@ -103,11 +104,11 @@ class _Placed:
         first = captured.nodes[graph.forward : graph.forward + 1] == ((),)
         self.tangents = graph.operations[graph.forward].writes if first else ()
         self._tangents = [node for node in nodes if is_tangent(node)]
-        self.came: dict[int, Life] = {}  # tangent -> storage, if autograd holds it, too
-        self.owners: dict[fx.Node, object] = {}  # input -> parameter
+        self.came: dict[int, Life] = {}  # From tangents to storages that autograd also holds.
+        self.owners: dict[fx.Node, object] = {}  # From inputs to parameters.
 
     def inputs(self, call: GraphCall) -> None:
-        """Note the storages of the call's inputs, outputs and tangents, and its parameters."""
+        """Record the storages of the call's inputs, outputs and tangents, and its parameters."""
         for node, life in zip(self._given, call.given, strict=True):
             self._note(node, life)
         for result, life in zip(self._results, call.made, strict=True):
@@ -150,9 +151,9 @@ class _JoinedGraphBuilder:
         self._values: list[Value] = []
         self._origins: list[tuple[int, int] | None] = []
         self._lives: dict[Life, int] = {}
-        self._base: list[int] = []  # values for the bytes that regions hold, newest last
-        self._passing: list[int] = []  # values that a graph returns to the next region
-        self._owners: set[object] = set()  # parameters that have a gradient
+        self._base: list[int] = []  # Values for the bytes that regions hold, newest last.
+        self._passing: list[int] = []  # Values that a graph returns to the next region.
+        self._owners: set[object] = set()  # Parameters that have a gradient.
 
     def region(self, region: Region, place: int, following: _Placed | None = None) -> None:
         """Add a region, and the tangents that it passes to the following backward pass."""
@@ -195,7 +196,7 @@ class _JoinedGraphBuilder:
         while level > target:
             last = self._base.pop()
             size = self._values[last].size
-            if level - size < target:  # a part of it stays
+            if level - size < target:  # A part of it stays.
                 stays = target - (level - size)
                 self._values[last] = replace(self._values[last], size=size - stays)
                 kept = self._write(Value(stays, self._values[last].producer, pinned=True))
@@ -215,7 +216,7 @@ class _JoinedGraphBuilder:
     def _given(self, value: Value, life: Life | None) -> int:
         if life is None:
             return self._write(Value(value.size, -1))
-        if life not in self._lives:  # the preceding region allocated it
+        if life not in self._lives:  # The preceding region allocated it.
             last = len(self.operations) - 1
             self._lives[life] = self._write(Value(life.size, last, pinned=True))
             self._shrink(life.size)

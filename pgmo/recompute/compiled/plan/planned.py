@@ -1,4 +1,4 @@
-"""The plan of a step: one graph of all graphs for the planner, and the share of each."""
+"""The plan of a step: one graph of all graphs for the planner, and each graph's part."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,15 +16,15 @@ from pgmo.recompute.planners.shapes import Shapes
 from pgmo.recompute.runtime.decide import PlannedStep, Settings, choose
 
 Numbers = dict[Place, int]
-"""For each call of a graph, which of the graph's plans it runs."""
+"""Number of the plan that each call of a graph runs."""
 
 
 def plan(found: Discovery, settings: Settings) -> tuple[PlannedStep, Numbers]:
     """Plan a step within one budget; return the plan, and the numbers of its graphs' plans.
 
     Raises:
-        BudgetError: the budget cannot be met.
-        GraphError: a graph cannot be planned for.
+        BudgetError: when the budget is impossible.
+        GraphError: when a graph cannot be planned.
     """
     if not found.is_single:
         return _plan_together(found, settings)
@@ -83,7 +83,7 @@ def _default(whole: JoinedGraph, plain: Sequence[tuple[Captured, Graph]]) -> Sch
 
 
 def _as_captured(graph: Graph) -> Captured:
-    """Return a graph that is no single one of PyTorch's."""
+    """Return a joined graph, which has no nodes of PyTorch, in the form of a captured one."""
     nothing = fx.GraphModule({}, fx.Graph())
     empty: frozenset[fx.Node] = frozenset()
     return Captured(graph, nothing, 0, (), {}, {}, empty, empty)

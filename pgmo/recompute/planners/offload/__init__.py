@@ -1,1 +1,1 @@
-"""Values that wait on the host: what their transfers cost, and where a search begins."""
+"""Values that wait on the host: the time of their transfers, and initial choices of a search."""

@@ -1,4 +1,4 @@
-"""Starts of a search that may offload: kept values are offloaded, the largest first."""
+"""Initial choices of a search with offloading: kept values are offloaded, the largest first."""
 
 from collections.abc import Iterator
 
@@ -8,16 +8,16 @@ from pgmo.recompute.planners.offload.transfers import Transfers, offloaded_value
 from pgmo.recompute.planners.schedule import Reruns, Schedule
 
 _SHARES = (0.125, 0.25, 0.375, 0.5, 0.625, 0.75, 0.875, 1.0)
-"""Of the bytes that the backward pass reads."""
+"""Shares of the bytes that the backward pass reads; each is one attempt."""
 
 _AHEAD = (1.2, 0.5, 0.0)
-"""Times of a transfer that a value is fetched before it is read."""
+"""How long before its use a value is fetched, in multiples of its transfer time."""
 
 
 def starts(
     graph: Graph, transfers: Transfers, choice: Choice
 ) -> Iterator[tuple[Reruns, frozenset[int]]]:
-    """Yield reruns and offloaded operations: more and more of what a choice keeps is offloaded.
+    """Yield reruns and offloaded operations, with an increasing part of the kept values offloaded.
 
     Example:
         >>> from pgmo.recompute.planners.graph import EXAMPLE
@@ -48,7 +48,7 @@ def starts(
 def _first_readers(graph: Graph, transfers: Transfers, schedule: Schedule) -> dict[int, int]:
     """Return the first backward reader of each operation that is kept and may be offloaded."""
     found: dict[int, int] = {}
-    waiting: set[int] = set()  # what reruns before the next operation read
+    waiting: set[int] = set()  # Producers that reruns before the next operation read.
     rerun = {one for _, one in schedule.reruns}
     for index, again in zip(schedule.operations.tolist(), schedule.again.tolist(), strict=True):
         if not (again and index in schedule.offloaded):

@@ -1,11 +1,11 @@
-"""Values that wait on the host: what their transfers take, and what a step waits for them.
+"""Values that wait on the host: the time of their transfers, and how long a step waits for them.
 
     operations   0  1  2  3  4  ...  9   10  11
-    transfers       (0------)        (0------)        the value of 0 is there to 3, and from 9 on
+    transfers       (0------)        (0------)        the value of 0 is live until 3, and from 9 on
 
-An operation that is offloaded writes one value, which is sent to the host right after it. Where it
-"runs again" it reads nothing: its value is fetched. Transfers run one after the other beside the
-operations; an operation waits for what it reads, and memory is given back once it has been sent.
+An offloaded operation writes one value, which is sent to the host right after it. Where it "runs
+again" it reads nothing: its value is fetched. Transfers run one after the other, concurrently with
+operations. An operation waits for the values that it reads. Memory is freed once its value is sent.
 """
 
 from collections import defaultdict
@@ -17,18 +17,18 @@ from pgmo.recompute.planners.graph import Graph
 from pgmo.units import parse_bytes
 
 LINKS = {"pcie3": 12e9, "pcie4": 24e9, "pcie5": 48e9}
-"""Bytes a second of sixteen lanes: three quarters of what the standards have, as pinned memory
-gets."""
+"""Bytes per second of sixteen lanes: three quarters of the standards' rates, as pinned memory
+achieves."""
 
 _LATENCY = 1e-5
-"""Seconds that each transfer takes beside its bytes."""
+"""Seconds that each transfer takes in addition to its bytes."""
 
 
 def parse_link(link: object) -> float:
-    """Return the bytes a second of a link: a name, such as "pcie4", or 20e9 or "20 GB".
+    """Return the bytes per second of a link: a name, such as "pcie4", or 20e9 or "20 GB/s".
 
     Raises:
-        OptionError: it is neither.
+        OptionError: when it is neither.
 
     Example:
         >>> parse_link("pcie4"), parse_link("20 GB/s")
@@ -58,10 +58,10 @@ class Transfers:
     """Transfers of a step's values to the host and back.
 
     Args:
-        rate: bytes a second of the link.
-        seconds: one-way time of each forward operation, shape (forward,); negative where it cannot
-            be offloaded.
-        until: for each, the operation before which its value is gone if sent, shape (forward,).
+        rate: bytes per second of the link.
+        seconds: one-way time of each forward operation, shape (forward,); negative if it cannot be
+            offloaded.
+        until: for each, the operation before which its value is freed if sent, shape (forward,).
     """
 
     rate: float
@@ -70,10 +70,10 @@ class Transfers:
 
     @classmethod
     def of(cls, graph: Graph, rate: float) -> "Transfers":
-        """Estimate the transfers of all operations that write one value that is made again.
+        """Estimate the transfers of all operations that write one value which can be offloaded.
 
-        Values of random operations can be fetched, too. A value that is sent is gone before the
-        part of the step ends that it belongs to.
+        Values of random operations can be fetched, too. A value that is sent is freed at the end of
+        its graph at the latest.
         """
         forward = graph.operations[: graph.forward]
         seconds, until = [], []
@@ -97,7 +97,7 @@ class Transfers:
     ) -> tuple[frozenset[int], tuple[tuple[int, int], ...]]:
         """Return the part of another graph's choice that is possible here: (offloaded, reruns).
 
-        A value is fetched only once it has been sent, and one that cannot be stays.
+        A value is fetched only once it has been sent. Values that cannot be sent are kept.
         """
         sent = {one for one in offloaded if self.may(one)}
         gone = {*offloaded} - sent
@@ -131,9 +131,9 @@ def waiting(
     for one in offloaded:
         ending[transfers.until[one]].append(one)
     sent: dict[int, float] = {}
-    arrives: dict[int | None, float] = {}  # by the values
+    arrives: dict[int | None, float] = {}  # By value.
     now = worked = link = 0.0
-    before, begins = -1, True  # the operation that ran last in its own place; whether it just did
+    before, begins = -1, True  # The last first-time operation; whether it just ran.
     for index, once_more in zip(operations, again, strict=True):
         if begins:
             if before in offloaded:

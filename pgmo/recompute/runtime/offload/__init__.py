@@ -1,1 +1,1 @@
-"""Values that wait on the host while a step runs: where they lie, and how they get there."""
+"""Values that wait on the host during a step: their memory and their transfers."""

@@ -1,13 +1,13 @@
-"""Sends values to the host and fetches them, beside the operators of a step.
+"""Transfers of values to the host and back, concurrent with the operators of a step.
 
     this stream    matmul    |           gelu   |  ...  |          mul    |
     transfers           send |----------->      |       | fetch---------> |
-                                         sent: its memory goes    arrived: it may be read
+                                         sent: its memory is freed    arrived: it may be read
 
-On a stream of their own transfers run one after the other, as they were planned. Memory comes and
-goes in the order of the program all the same, so the peak is the planned one: what is sent is held
-until the operators' stream has waited for its copy, and what is fetched is there from the beginning
-of its copy on. On a CPU all this is a copy.
+Transfers run one after the other on a stream of their own, as planned. Memory is allocated and
+freed in program order, so the peak is the planned one: a sent value is held until the operators'
+stream has waited for its copy, and a fetched value has memory from the beginning of its copy. On a
+CPU both are plain copies.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ from pgmo.locks import new_lock
 from pgmo.recompute.capture.compat import Runner
 from pgmo.recompute.runtime.offload.pinned import PinnedBufferPool
 
-_GRAIN = 512  # bytes that places of values are multiples of
+_GRAIN = 512  # Alignment of values in the arena, in bytes.
 
 _streams: dict[torch.device, torch.cuda.Stream] = {}
 _lock = new_lock()
@@ -34,10 +34,9 @@ def _stream_of(device: torch.device) -> torch.cuda.Stream:
 
 
 class Host:
-    """Host memory for the values of one planned step: one arena for each call that is under way.
+    """Host memory for the values of one planned step: one arena for each call in progress.
 
-    All values of a step are there between its passes, so they lie one after the other: no packing
-    takes less.
+    All values are on the host between the passes, so packing them could not save memory.
 
     Attributes:
         size: bytes of an arena.
@@ -50,7 +49,7 @@ class Host:
         self._flying: dict[tuple[int, int], tuple[torch.cuda.Event, Tensor]] = {}
 
     def place(self, name: str, size: int) -> int:
-        """Return the offset of a value by its node's name: the same in all graphs of a step."""
+        """Return the offset of a value by its node's name, the same in all graphs of a step."""
         if name not in self._places:
             self._places[name] = self.size
             self.size += -(-size // _GRAIN) * _GRAIN
@@ -63,7 +62,7 @@ class Host:
         return self._pool.lend()
 
     def guarded(self, run: Runner) -> Runner:
-        """Return a function that frees what is being copied when `run` ends with an error."""
+        """Return a function that frees values in transfer when `run` raises."""
 
         def guarded_run(arguments: list[Any]) -> Any:
             try:
@@ -77,14 +76,14 @@ class Host:
     def _abandon(self) -> None:
         while self._flying:
             _, (event, _held) = self._flying.popitem()
-            event.synchronize()  # another thread may run the same step on another stream
+            event.synchronize()  # Another thread may run the same step on another stream.
 
     def send(self, arena: Tensor, value: Tensor, place: int, stride: list[int]) -> Tensor:
-        """Begin to copy a value to its place, with the strides given; return the arena."""
+        """Start to copy a value to its place, with the given strides; return the arena."""
         count = _extent(value.shape, stride)
         there = _at(arena, place, count, value.dtype)
         if value.stride() == tuple(stride):
-            value = value.as_strided((count,), (1,))  # one copy, whatever lies between
+            value = value.as_strided((count,), (1,))  # A single copy, with any gaps.
         else:
             there = there.as_strided(value.shape, stride)
         if value.device.type == "cuda":
@@ -94,7 +93,7 @@ class Host:
         return arena
 
     def sent(self, arena: Tensor, value: Tensor, place: int) -> Tensor:
-        """Make the current stream wait until a value has been copied; its memory is freed then."""
+        """Make the current stream wait until a value is copied, so that its memory can be freed."""
         if value.device.type == "cuda":
             self._wait(arena, place, value.device)
         return arena
@@ -108,7 +107,7 @@ class Host:
         dtype: torch.dtype,
         device: torch.device,
     ) -> Tensor:
-        """Begin to copy a value back, into memory of its own."""
+        """Start to copy a value back, into new memory."""
         count = _extent(shape, stride)
         there = _at(arena, place, count, dtype)
         flat = torch.empty(count, dtype=dtype, device=device)
@@ -129,7 +128,7 @@ class Host:
         stream.wait_stream(torch.cuda.current_stream(held.device))
         with torch.cuda.stream(stream):
             to.copy_(of, non_blocking=True)
-        # Held until it is waited for: an error on the way must not free what is written or read.
+        # Held until a stream waits for it: an error must not free memory that is being copied.
         self._flying[arena.data_ptr(), place] = stream.record_event(), held
 
     def _wait(self, arena: Tensor, place: int, device: torch.device) -> None:
@@ -142,7 +141,7 @@ class Host:
 
 
 def _finish() -> None:
-    """Wait for all copies, after which memory of the host may be freed."""
+    """Wait for all copies, after which host memory may be freed."""
     for stream in tuple(_streams.values()):
         stream.synchronize()
 

@@ -1,10 +1,10 @@
-"""The nodes that send values to the host and fetch them, written into a graph.
+"""Nodes of a graph that send values to the host and fetch them.
 
     arena  matmul  send  mul  sent  ...  |  fetch  ...  arrived  mul_backward
-                                                        right before what reads it
+                                                        right before the operator that reads it
 
-The arena is handed from node to node, so that they stay, and in order; what the backward pass gets
-of it is its last one.
+Each node takes the arena and returns it, which keeps the nodes alive and in order. The backward
+pass gets the last one.
 """
 
 from collections import defaultdict
@@ -25,9 +25,9 @@ class OffloadedValues:
     """Offloaded values of a step, and the nodes that move them.
 
     Attributes:
-        values: the values that are offloaded, by their operations.
+        values: the offloaded values, by operation.
         arena: the newest node of the arena.
-        flying: the nodes that fetch values which were not read yet, by value.
+        flying: nodes that fetch values which were not read yet, by value.
     """
 
     def __init__(self, graph: fx.Graph, captured: Captured, schedule: Schedule, host: Host) -> None:
@@ -49,13 +49,13 @@ class OffloadedValues:
     def of(
         cls, graph: fx.Graph, captured: Captured, schedule: Schedule, host: Host | None
     ) -> "OffloadedValues | None":
-        """Create one for a schedule; return None where nothing is offloaded."""
+        """Return the offloaded values of a schedule, or None if there are none."""
         if host is None or not schedule.offloaded:
             return None
         return cls(graph, captured, schedule, host)
 
     def send(self, moment: int, first: dict[fx.Node, fx.Node]) -> Iterator[fx.Node]:
-        """Send what the operation before `moment` has written, and release what has been sent."""
+        """Send the result of the operation before `moment`, and free values that have been sent."""
         if moment - 1 in self.values:
             stride = list(self._example(moment - 1).stride())
             yield self._passed(self._host.send, moment - 1, first, stride)
@@ -76,7 +76,7 @@ class OffloadedValues:
         return made
 
     def arrive(self, value: int) -> fx.Node | None:
-        """Wait for a value before it is read; return None where it is not on its way."""
+        """Wait for a value before it is read; return None if it is not in transfer."""
         made = self.flying.pop(value, None)
         if made is None:
             return None

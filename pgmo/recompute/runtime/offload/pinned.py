@@ -1,8 +1,7 @@
-"""Memory of the host that devices copy to and from by themselves, lent as tensors.
+"""Host memory that devices copy to and from directly, lent as tensors.
 
-A tensor that is lent comes back when nothing refers to its memory any longer, views and what
-autograd has saved included: so a forward pass whose backward pass never comes, or comes twice,
-needs no care.
+A lent tensor is returned when nothing refers to its memory any longer, including views and values
+saved by autograd. So a forward pass without a backward pass, or with two, needs no extra code.
 """
 
 import ctypes
@@ -19,7 +18,7 @@ from pgmo.errors import BudgetError
 from pgmo.units import format_bytes
 from pgmo.user_warnings import warn_user
 
-_NO_RESERVE = 0x4000  # of Linux: pages count when they are pinned or written, not before
+_NO_RESERVE = 0x4000  # Linux: pages count when they are pinned or written.
 _FLAGS = mmap.MAP_SHARED | mmap.MAP_ANONYMOUS | (_NO_RESERVE if sys.platform == "linux" else 0)
 
 
@@ -28,8 +27,8 @@ class PinnedBufferPool:
 
     Args:
         size: bytes of each, from 1.
-        pinned: whether a CUDA device copies to and from them.
-        finish: waits until no copy is under way; called before memory is given back.
+        pinned: whether to pin them for a CUDA device.
+        finish: waits until no copy is in progress; called before memory is freed.
     """
 
     def __init__(self, size: int, pinned: bool, finish: Callable[[], None]) -> None:
@@ -47,7 +46,7 @@ class PinnedBufferPool:
 
 
 class _Buffer:
-    """Shared memory, so that the child of a fork does not part it from what the device writes."""
+    """Buffer in shared memory: after a fork, the device still writes to the parent's pages."""
 
     def __init__(self, size: int) -> None:
         try:
@@ -60,7 +59,7 @@ class _Buffer:
         self.is_pinned = False
 
     def pin(self, finish: Callable[[], None]) -> None:
-        self.is_pinned = True  # or tried, which is enough
+        self.is_pinned = True  # Pinning is tried only once.
         size = len(self.memory)
         address = ctypes.addressof(ctypes.c_char.from_buffer(self.memory))
         status = int(_cudart().cudaHostRegister(address, size, 0))
@@ -71,7 +70,7 @@ class _Buffer:
                 "may be"
             )
             return
-        # The memory is an argument, so that it is still there when it is unpinned.
+        # The memory is an argument, so that it still exists when it is unpinned.
         weakref.finalize(self, _unpin, self.memory, address, finish).atexit = False
 
 
