@@ -15,16 +15,13 @@ def check_arguments(
 ) -> None:
     """Refuse options of pgmo after the script, and remove the `--` that lets them pass.
 
-    Another `--` is the script's own, unless it is the first argument.
-
     Users often write the script first. An option of pgmo is a mistake there if the script's file
-    does not mention its name.
+    does not mention its name. Another `--` is the script's own, unless it is the first argument.
 
     Args:
         arguments: parsed arguments: `command`, `script`, `is_module` and `arguments` (the
             script's); changed in place.
-        add_options: adds the options to look for to a parser. Only options that hardly any script
-            has belong there.
+        add_options: adds the options to look for to a parser, which hardly any script has.
 
     Raises:
         OptionError: for an option of pgmo; the message says where it belongs.

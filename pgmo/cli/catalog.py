@@ -10,7 +10,7 @@ class Command:
     """One sub-command.
 
     Args:
-        stage: one of `STAGES`; its module is in the folder of that name.
+        stage: one of `STAGES`, and the folder of its module.
         summary: its line in the help: the first of its docstring without the full stop.
     """
 

@@ -8,10 +8,5 @@ DOES_NOT_FIT = 4
 
 
 def shell_code(returned: int) -> int:
-    """Return a process's exit code as a shell does: 128 plus the signal's number after a signal.
-
-    Example:
-        >>> shell_code(3), shell_code(-9)
-        (3, 137)
-    """
+    """Return a process's exit code as a shell does: 128 plus the signal's number after a signal."""
     return returned if returned >= 0 else 128 - returned

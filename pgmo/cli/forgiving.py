@@ -19,14 +19,7 @@ _TEMPLATES = ("--vary", "--accumulate")
 
 
 class ForgivingParser(argparse.ArgumentParser):
-    """Argument parser like argparse's; its error messages suggest the nearest existing name.
-
-    Example:
-        >>> parser = ForgivingParser(prog="pgmo", exit_on_error=False)
-        >>> action = parser.add_argument("--output")
-        >>> parser.nearest_options(["--ouput", "--output", "-x"])
-        ["'--output' for '--ouput'"]
-    """
+    """Argument parser like argparse's, whose error messages suggest the nearest existing name."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -92,12 +85,7 @@ def nearest(word: str, names: Iterable[str]) -> str | None:
 
 
 def with_templates(words: Sequence[str]) -> list[str]:
-    """Join options with values that look like options, which argparse would not accept.
-
-    Example:
-        >>> with_templates(["--vary", "--batch={}", "train.py"])
-        ['--vary=--batch={}', 'train.py']
-    """
+    """Join options with values that look like options, which argparse would not accept."""
     found: list[str] = []
     for word in words:
         before = found[-1] if found else ""
@@ -115,12 +103,6 @@ def asks_for_json(words: Sequence[str], command: str) -> bool:
         words: the arguments.
         command: "pgmo run", whose `--json` names a file; another one, or "pgmo" if `words` begin
             before the command's name.
-
-    Example:
-        >>> asks_for_json(["stats", "x", "--json"], "pgmo")
-        True
-        >>> asks_for_json(["--json", "x"], "pgmo run")
-        False
     """
     own = _own(words)
     if command.endswith(" run") or "run" in own:

@@ -19,9 +19,9 @@ _SWITCHES = ("profile_only", "no_tags", "quiet", "live", "force")
 def run_until_it_fits(arguments: argparse.Namespace) -> int:
     """Run a job so that it does not run out of memory; return the last exit code.
 
-    Rehearsals choose the first attempt. If memory runs out nevertheless, the next one follows. Each
-    attempt is a new process that runs the script from its beginning, so earlier progress is lost
-    unless the script saves and loads checkpoints.
+    Rehearsals choose the first attempt, and others follow if memory runs out nevertheless. Each is
+    a new process that runs the script from its beginning, so progress is lost unless the script
+    saves and loads checkpoints.
     """
     command = [arguments.script, *arguments.arguments]
     if arguments.is_module:

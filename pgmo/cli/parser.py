@@ -28,10 +28,7 @@ also gets errors."""
 
 
 class CommandParser(ForgivingParser):
-    """Parser of one sub-command, which imports the command's module on first use.
-
-    So `pgmo --help` and each command import no other command: some imports take long.
-    """
+    """Parser of one sub-command, which imports only that command's module, on first use."""
 
     def __init__(self, *arguments: Any, command: str = "", **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -69,12 +66,7 @@ class CommandParser(ForgivingParser):
 
 
 def build_parser(*, fill: bool = False) -> argparse.ArgumentParser:
-    """Build the parser of `pgmo`.
-
-    Args:
-        fill: whether to fill in every sub-command at once, for code that walks the parser, instead
-            of the called one only.
-    """
+    """Build the parser of `pgmo`; `fill` adds the options of all sub-commands, not of one."""
     parser = ForgivingParser(
         "pgmo",
         usage="pgmo [-h] [--version] [--no-color] COMMAND ...",

@@ -24,8 +24,8 @@ def read_profile_or_plan(path: Path, *, noted: bool = True) -> "Profile | Plan":
 def read_profile(path: Path, *, noted: bool = True) -> "Profile":
     """Read a profile, or make one from a memory snapshot, a log or a table of blocks.
 
-    The content decides the kind. A note on stderr names the used part of a recording, unless the
-    caller prints its own.
+    The content decides the kind. Unless `noted` is False, a note on stderr names the used part of a
+    recording.
 
     Raises:
         FileError: if the file cannot be read, is a plan, or has recordings of several devices.

@@ -46,12 +46,7 @@ def check_targets(
 
 
 def next_to(source: str | Path, ending: str) -> Path:
-    """Return the default path of a result: beside its source, with another suffix.
-
-    Example:
-        >>> next_to("runs/gpt.pgmoprof", ".html")
-        PosixPath('runs/gpt.html')
-    """
+    """Return the default path of a result: next to its source, with another suffix."""
     path = Path(source)
     if not path.name:
         raise FileError(f"{os.fspath(source)!r} names no file; check the path")

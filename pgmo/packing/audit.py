@@ -41,15 +41,7 @@ class Check:
 def audit(plan: Plan, profile: Profile | None = None) -> list[Check]:
     """Run every check on a plan and on the plans inside it; it is usable if all have passed.
 
-    Args:
-        plan: the plan, perhaps read with `read_plan(path, check=False)`.
-        profile: the profile from which the plan, or one inside, should have been made; or None.
-
-    Example:
-        >>> from pgmo.packing.planner import plan
-        >>> profile = Profile.from_columns(size=[64, 64], start=[0, 1], end=[1, 2], ticks=2)
-        >>> [check.name for check in audit(plan(profile), profile)]
-        ['slots', 'max load', 'bound', 'fingerprint', 'profile']
+    If a profile is given, the plan, or one inside, must have been made from it.
     """
     named = {"": plan}
     named |= {f"other {number}": other for number, other in enumerate(plan.others, 1)}

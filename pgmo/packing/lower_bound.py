@@ -23,15 +23,11 @@ _MOST_BITS = 2**28
 
 
 def least_height(problem: Problem, bound: int, arena: int) -> int:
-    """Return the smallest sum of sizes that is at least `bound`, as a higher bound on all packings.
+    """Return the smallest sum of sizes in bytes that is at least `bound`: a higher lower bound.
 
     The blocks of a packing can be moved down until each lies at offset 0 or on another block, so
-    the arena is a sum of sizes. If there are too many sums, the result is `bound`.
-
-    Args:
-        problem: the blocks.
-        bound: lower bound on all packings, in bytes.
-        arena: bytes of a known packing; higher sums are not sought.
+    the arena is a sum of sizes. Sums above `arena`, that of a known packing, are not sought. If
+    there are too many sums, the result is `bound`.
 
     Example:
         >>> least_height(Problem([6, 10, 15], [0, 0, 1], [1, 2, 2]), 26, 31)

@@ -72,11 +72,8 @@ def write_plan(plan: Plan, path: str | os.PathLike[str]) -> None:
 def read_plan(path: str | os.PathLike[str], *, check: bool = True) -> Plan:
     """Read a plan and validate it and the plans inside it.
 
-    An error in a plan inside names it like a file in a folder.
-
-    Args:
-        path: the file.
-        check: whether to validate; False only for code that does it itself, such as an audit.
+    An error in a plan inside names it like a file in a folder. `check=False` reads without
+    validation, for code that validates itself.
 
     Raises:
         FileError: when the file is truncated, altered or of another version, or a plan in it is

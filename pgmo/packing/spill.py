@@ -30,14 +30,7 @@ _Mask = NDArray[np.bool_]
 
 
 def least_budget(profile: "Profile", alignment: int) -> int:
-    """Return the smallest possible budget in bytes: the load of persistent and of shared blocks.
-
-    Example:
-        >>> from pgmo.profiler.profile import Profile
-        >>> profile = Profile.from_columns(size=[64, 32], start=[0, 1], end=[1, -1], ticks=2)
-        >>> least_budget(profile, alignment=1)
-        32
-    """
+    """Return the smallest possible budget in bytes: the load of persistent and of shared blocks."""
     size = -(-profile.size // alignment) * alignment
     shared = profile.shared & ~profile.persistent
     load = 0
@@ -126,21 +119,8 @@ def fit(
 ) -> _Mask:
     """Choose the entries to spill so that the others can be packed in `room` bytes.
 
-    Args:
-        problem: m entries.
-        group: group of each entry, shape (m,), as in `choose`.
-        stream: stream of each entry, shape (m,); streams are packed separately.
-        room: bytes for the entries that stay.
-        pack: returns the bytes that several problems need together.
-
-    Returns:
-        Whether each entry is spilled, shape (m,).
-
-    Example:
-        >>> problem = Problem([4, 4, 4], [0, 1, 2], [4, 3, 3])
-        >>> one = np.zeros(3, np.uint64)
-        >>> fit(problem, np.arange(3), one, 8, lambda parts: sum(map(max_load, parts))).tolist()
-        [True, False, False]
+    Arguments are those of `choose`, and `stream`, shape (m,): streams are packed separately.
+    `pack` returns the bytes that several problems need together.
     """
     parts = [np.flatnonzero(stream == key) for key in distinct(stream)]
     loads = [max_load(problem.part(part)) for part in parts]

@@ -28,19 +28,6 @@ def validate(plan: Plan) -> None:
 
     Raises:
         PlanError: when a rule is broken; the message names the first row or overlapping pair.
-
-    Example:
-        >>> from dataclasses import replace
-        >>> from pgmo.packing.planner import plan
-        >>> from pgmo.profiler.profile import Profile
-        >>> good = plan(Profile.from_columns(size=[64, 64], start=[0, 1], end=[2, 2], ticks=2))
-        >>> validate(good)
-        >>> try:
-        ...     validate(replace(good, offset=[0, 0], arena=64))
-        ... except PlanError as error:
-        ...     print(error)
-        blocks 0 and 1 overlap at tick 1: [0, 64) of block 0, alive in [0, 2), and [0, 64) of \
-block 1, alive in [1, 2); make the plan again from its profile
     """
     _check_rows(plan)
     _check_streams(plan)

@@ -176,10 +176,6 @@ def texts_to_json(texts: Mapping[str, str]) -> dict[str, str]:
 
 
 def meta_from_json(own: Fields) -> ProfileMeta:
-    """Return the metadata that `meta_to_json` wrote.
-
-    Raises:
-        FileError: when a field is missing, unknown or not a string.
-    """
+    """Return the metadata that `meta_to_json` wrote."""
     own.only(*_TEXTS, "notes")
     return ProfileMeta(**{name: own.text(name) for name in _TEXTS}, notes=own.texts("notes"))

@@ -142,10 +142,6 @@ def make_events(rows: list[tuple[str, int] | tuple[str]]) -> NDArray[np.void]:
 
     Args:
         rows: `("request", bytes)`, `("free", block)`, `("shared", block)` and `("step",)`.
-
-    Example:
-        >>> make_events([("request", 64), ("free", 0)])["kind"].tolist()
-        [0, 1]
     """
     events = np.zeros(len(rows), EVENT)
     events["tag"] = -1

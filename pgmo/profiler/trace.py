@@ -161,11 +161,7 @@ class Trace:
         tags: tuple[Tag, ...] = (),
         private: tuple[PrivateSegment, ...] = (),
     ) -> "Trace":
-        """Make a trace from array-like columns of `Trace`; omitted ones get neutral defaults.
-
-        Raises:
-            ProfileError: when the columns contradict each other.
-        """
+        """Make a trace from array-like columns of `Trace`; omitted ones get neutral defaults."""
         rows = np.size(np.asarray(kind))
         return cls(
             kind=np.asarray(kind),

@@ -29,13 +29,13 @@ M = TypeVar("M", bound=nn.Module)
 Call = tuple[tuple[Any, ...], dict[str, Any]]
 """Positional and keyword arguments."""
 
-_NONE = object()
+_NOT_GIVEN = object()
 """Default of example inputs: None is a possible argument of a model."""
 
 
 def recompute(
     model: M,
-    example_inputs: object = _NONE,
+    example_inputs: object = _NOT_GIVEN,
     budget: int | float | str | None = "min",
     *,
     planner: Planner | None = None,
@@ -116,7 +116,7 @@ def recompute(
         state,
         whole,
     )
-    arguments = None if example_inputs is _NONE else call_of(example_inputs)
+    arguments = None if example_inputs is _NOT_GIVEN else call_of(example_inputs)
     made, plan = planned(model, arguments, options, Shapes())
     settle_state(options, plan)
     return made, plan

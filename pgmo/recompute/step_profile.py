@@ -26,12 +26,6 @@ def step_profile(
         model: name of the model's class, with which paths of modules begin.
         device: name of the device, such as "cuda:0".
         framework_version: version of PyTorch.
-
-    Example:
-        >>> from pgmo.recompute.planners.graph import EXAMPLE
-        >>> from pgmo.recompute.planners.schedule import simulate
-        >>> [tag.phase for tag in step_profile(simulate(EXAMPLE, {0})).tags]
-        ['forward', 'forward', 'recompute', 'backward']
     """
     graph = schedule.graph
     solid = np.flatnonzero(schedule.size > 0)

@@ -52,13 +52,10 @@ class OptimizerNeeds:
 
 
 def optimizer_needs(optimizer: Optimizer) -> OptimizerNeeds:
-    """Measure an optimizer's memory in a step on fake tensors.
-
-    Args:
-        optimizer: an optimizer whose step needs no closure; it stays unchanged.
+    """Measure an optimizer's memory in a step on fake tensors; it stays unchanged.
 
     Raises:
-        OptionError: when such a step fails.
+        OptionError: when such a step fails, for example because it needs a closure.
 
     Example:
         >>> weight = torch.nn.Parameter(torch.zeros(1024))

@@ -16,14 +16,7 @@ _SOLUTION = ("max_load", "bound", "arena", "gap", "optimal", "solver", "seconds"
 
 
 def describe_profile(profile: "Profile", top: int = 10) -> dict[str, Any]:
-    """Return the figures of a profile; sizes in bytes.
-
-    Example:
-        >>> from pgmo.profiler.profile import Profile
-        >>> profile = Profile.from_columns(size=[64, 32], start=[0, 1], end=[2, 3], ticks=2)
-        >>> describe_profile(profile)["max_load"]
-        96
-    """
+    """Return the figures of a profile; sizes in bytes."""
     from pgmo.report.summary import explain, plain
 
     explanation = explain(profile, top=top, predict=False)

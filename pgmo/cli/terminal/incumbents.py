@@ -40,12 +40,7 @@ class IncumbentLine:
 
 
 def in_words(event: Incumbent) -> str:
-    """Format an incumbent in one line.
-
-    Example:
-        >>> in_words(Incumbent(0.1, arena=110 * 2**20, bound=100 * 2**20, solver="search"))
-        'arena 110 MiB, bound 100 MiB, 10.00% above it, by search'
-    """
+    """Format an incumbent in one line: arena, bound, gap and solver."""
     return (
         f"arena {format_bytes(event.arena)}, bound {format_bytes(event.bound)}, "
         f"{event.gap:.2%} above it, by {event.solver}"

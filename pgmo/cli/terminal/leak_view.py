@@ -11,18 +11,12 @@ if TYPE_CHECKING:
 
 
 def show_leaks(path: Path, *, as_json: bool, every: int | None = None) -> bool:
-    """Print the leaks of a recording, as text or JSON.
+    """Print the leaks of a recording, as text or JSON, and return whether there are any.
 
     Args:
         path: a recording.
         as_json: whether to print JSON.
         every: number of marks, or requests, that make an iteration; None for those of the file.
-
-    Returns:
-        Whether there are leaks.
-
-    Raises:
-        OptionError: if there is no trace in which iterations could be counted.
     """
     from pgmo.cli.source import read_profile
     from pgmo.cli.terminal.output import as_command, console, print_json, print_text, print_wrote

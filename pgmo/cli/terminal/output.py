@@ -19,9 +19,8 @@ _WIDTH = 120
 def console(*, stderr: bool = False) -> "Console":
     """Return a console on stdout or stderr; colours follow the terminal, NO_COLOR and `--no-color`.
 
-    Without colours there is no bold type either: no escape sequence is written.
-
-    Files and pipes have a fixed width, so that tables are not cut off.
+    Without colours, no escape sequence is written. Files and pipes have a fixed width, so that
+    tables are not cut off.
     """
     from rich.console import Console
 
@@ -62,10 +61,7 @@ def refuse_to_overwrite(paths: Iterable[str | Path], *, force: bool) -> None:
 
 
 def print_wrote(paths: Iterable[str | Path], next_command: str | None = None) -> None:
-    """Report the written files and the next command on stderr.
-
-    Stdout contains nothing but the result.
-    """
+    """Report the written files and the next command on stderr: stdout has only the result."""
     for path in paths:
         say(f"Wrote {path}")
     if next_command:
@@ -73,10 +69,5 @@ def print_wrote(paths: Iterable[str | Path], next_command: str | None = None) ->
 
 
 def as_command(command: str, *words: str | Path) -> str:
-    """Format a command for pasting into a shell.
-
-    Example:
-        >>> as_command("pgmo plan", Path("my runs/gpt.pgmoprof"))
-        "pgmo plan 'my runs/gpt.pgmoprof'"
-    """
+    """Format a command for pasting into a shell."""
     return f"{command} {shlex.join(map(str, words))}"

@@ -21,20 +21,7 @@ def words(script: str, is_module: bool, arguments: Sequence[str]) -> list[str]:
 
 
 def lines(answer: Rehearsal, script: str, card: Card, way: str) -> Iterator[str]:
-    """Yield the result as lines of text.
-
-    Example:
-        >>> from pgmo.cards import find
-        >>> done = Rehearsal(0, True, 3 << 30, 2 << 30, 1 << 30, context=1 << 29, iterations=10)
-        >>> for line in lines(done, "train.py", find("16GiB"), "pgmo"):
-        ...     print(line)
-        train.py on a card of 16.0 GiB, under pgmo run: it fits
-        card        3.00 GiB at the peak, 13.0 GiB are left
-        allocator   2.00 GiB reserved at the peak
-        tensors     1.00 GiB at the peak
-        context     512 MiB, an estimate
-        iterations  10
-    """
+    """Yield the result as lines of text."""
     yield f"{script} on {_named(card)}, under {_WAYS[way]}: {_verdict(answer)}"
     left = card.usable - answer.card_peak
     yield _line(

@@ -28,11 +28,7 @@ class RunLine:
     """Display of iteration, phase, hits, arena, peak and growth.
 
     A terminal shows one line that is rewritten. Other outputs, such as the log of a batch job, get
-    a line at intervals, if requested.
-
-    Args:
-        quiet: whether to show nothing, unless `live`.
-        live: whether to show it in any case.
+    a line at intervals if `live`. `quiet` shows nothing, unless `live`.
     """
 
     def __init__(self, *, quiet: bool = False, live: bool = False) -> None:

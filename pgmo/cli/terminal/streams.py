@@ -46,8 +46,7 @@ def checked_stdout() -> Iterator[None]:
 def occupy_closed_streams() -> None:
     """Open the standard streams that are closed, so that no file gets their descriptors.
 
-    Otherwise the next opened file would receive the output of others. Messages for a closed stderr
-    would go to stdout, which contains the result.
+    Otherwise the next opened file would receive messages, or messages would go to stdout.
     """
     for number in range(3):
         try:

@@ -66,8 +66,8 @@ def pgmo_profile(request: pytest.FixtureRequest) -> "Recordings":
     """Record the memory of a part of a test, in a `with` block.
 
     Calls may name the part and the device: `pgmo_profile("backward", device="cpu")`. After the
-        block `recorded.peak` is the peak of the live bytes, and `recorded.profile` the
-        `pgmo.Profile`.
+    block, `recorded.peak` is the peak of the live bytes, and `recorded.profile` the
+    `pgmo.Profile`.
     """
     from pgmo.integrations.pytest_plugin.recording import Recordings
 

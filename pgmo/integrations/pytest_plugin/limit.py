@@ -21,13 +21,7 @@ _TOP = 5
 
 @dataclass(frozen=True)
 class Limit:
-    """Maximum live bytes of one test.
-
-    Args:
-        item: the test.
-        size: bytes.
-        device: device to record; None for the default of `pgmo.optimize`.
-    """
+    """Maximum live bytes of one test, on a device; None = the default of `pgmo.optimize`."""
 
     item: pytest.Item
     size: int

@@ -75,8 +75,8 @@ def base_profile(item: pytest.Item) -> tuple[Profile | None, str]:
 def profile_name(item: pytest.Item, part: str = "") -> str:
     """Return the path of a test's profile below the folder of profiles, without the suffix.
 
-    It is relative to the configuration file's folder, as test names are. Without such a file it is
-    relative to the folder in which pytest was started: pytest's own choice depends on options.
+    It is relative to the configuration file's folder, or without such a file to the folder in which
+    pytest was started.
     """
     config = item.config
     below = config.rootpath if config.inipath else config.invocation_params.dir

@@ -21,12 +21,6 @@ class BestKnown:
         problem: the blocks.
         observer: called at each improvement.
         begin: `time.perf_counter()` from which seconds are counted; now by default.
-
-    Example:
-        >>> best = BestKnown(Problem([64, 32], [0, 1], [2, 3]))
-        >>> best.offer(np.array([32, 0]), "by hand")
-        >>> best.arena, best.bound, best.optimal
-        (96, 96, True)
     """
 
     def __init__(

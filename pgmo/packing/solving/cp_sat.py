@@ -117,15 +117,6 @@ def solve(
         threads: number of CP-SAT's workers.
         seed: seed of random choices.
         report: called at each improvement, on the calling thread; Ctrl-C works meanwhile.
-
-    Raises:
-        OptionError: when OR-Tools is not installed, or `check` fails.
-
-    Example:
-        >>> problem = Problem([1] * 5, [0, 2, 4, 6, 8], [3, 5, 7, 9, 11], period=10)
-        >>> answer = solve(problem, np.arange(5), bound=2, time_limit=10)
-        >>> answer.arena, answer.bound
-        (3, 3)
     """
     require()
     check(problem)

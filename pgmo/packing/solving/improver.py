@@ -17,18 +17,7 @@ _FOREVER = 1e9  # Seconds that native clocks can represent.
 
 
 def improve(best: BestKnown, solver: str, *, time_limit: float, threads: int, seed: int) -> bool:
-    """Improve the best known packing with one of `IMPROVERS`; return whether Ctrl-C ended it.
-
-    Raises:
-        OptionError: when the solver is "cp-sat" and OR-Tools is not installed.
-
-    Example:
-        >>> from pgmo.packing.problem import Problem
-        >>> best = BestKnown(Problem([64, 32], [0, 1], [2, 3]))
-        >>> best.offer(np.array([0, 64]), "by hand")
-        >>> improve(best, "search", time_limit=1.0, threads=1, seed=0)
-        False
-    """
+    """Improve the best known packing with one of `IMPROVERS`; return whether Ctrl-C ended it."""
     if best.offset is None:
         raise ValueError("there is no packing to improve; offer one first")
     if best.optimal or time_limit <= 0:

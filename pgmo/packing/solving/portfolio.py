@@ -17,18 +17,7 @@ _NEAR_ENOUGH = 1 / 4096  # Gap, as a share of the bound, at which no further pac
 
 
 class Portfolio:
-    """Solvers to run, with their number of threads and time limit.
-
-    Raises:
-        OptionError: when OR-Tools is needed and missing.
-
-    Example:
-        >>> import time
-        >>> portfolio = Portfolio(PlanningOptions(effort="fast"))
-        >>> (best,), trace, _ = portfolio.solve([Problem([8], [0], [1])], time.perf_counter())
-        >>> best.arena, len(trace)
-        (8, 1)
-    """
+    """Solvers to run, with their number of threads and time limit."""
 
     def __init__(self, options: PlanningOptions) -> None:
         self._solver, self._effort = options.solver, options.effort
@@ -47,10 +36,6 @@ class Portfolio:
 
         Returns:
             The best packing of each problem, the trace of the sums, and whether Ctrl-C came.
-
-        Raises:
-            KeyboardInterrupt: when Ctrl-C comes before each problem has a packing.
-            OptionError: when CP-SAT is asked for and a problem's numbers are too wide for it.
         """
         if self._solver == "cp-sat":
             from pgmo.packing.solving import cp_sat

@@ -21,12 +21,6 @@ def native_allocator(
 
     Raises:
         OptionError: when the capacity is not above 0.
-
-    Example:
-        >>> allocator = native_allocator()
-        >>> block, _ = allocator.allocate(3 << 20, stream=0)
-        >>> allocator.active >> 20, allocator.reserved >> 20
-        (3, 20)
     """
     if capacity is not None and capacity <= 0:
         raise OptionError(f"capacity is {capacity} bytes; it must be above 0, or None")

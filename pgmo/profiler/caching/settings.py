@@ -38,10 +38,6 @@ class AllocatorSettings:
 
     Raises:
         OptionError: when PyTorch would not accept a value.
-
-    Example:
-        >>> AllocatorSettings.from_text("max_split_size_mb:128").max_split_size
-        134217728
     """
 
     expandable_segments: bool = False

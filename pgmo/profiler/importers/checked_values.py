@@ -80,12 +80,7 @@ def printable(value: str) -> str:
 
 
 def shown(value: Any) -> str:
-    """Return the beginning of any value's representation, for a message or a note.
-
-    Example:
-        >>> shown([[[[]]]])
-        '[[[...]]]'
-    """
+    """Return the beginning of any value's representation, for a message or a note."""
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) >= 2**64:
         return f"a number of {value.bit_length()} bits"
     return printable(_short.repr(value))[:200]

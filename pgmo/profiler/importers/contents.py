@@ -15,11 +15,7 @@ _GZIP = b"\x1f\x8b"
 
 
 def contents(path: Path, most: int | None = None) -> bytes:
-    """Return the bytes of a file, decompressed if it is a gzip file.
-
-    Args:
-        path: the file.
-        most: number of bytes to read; None for all.
+    """Return the first `most` bytes of a file, or all, decompressed if it is a gzip file.
 
     Raises:
         FileError: when the file cannot be read, is an incomplete gzip file, or decompresses to

@@ -68,9 +68,6 @@ def complete(
 
     Returns:
         The rows, how many of them precede the events, and notes about inconsistencies.
-
-    Raises:
-        ProfileError: when a number is impossible for an allocator.
     """
     notes: dict[str, str] = {}
     for rows in (seen, segments, pages, blocks):
@@ -119,11 +116,7 @@ def _firsts(address: NDArray[np.int64]) -> NDArray[np.bool_]:
 
 
 def _repair(seen: Rows) -> tuple[Rows, int, int]:
-    """Drop frees without a block, and add the missing free where an address is reused.
-
-    Returns:
-        The rows, the number of dropped frees, and the number of added ones.
-    """
+    """Drop frees without a block, add missing frees at reused addresses; return both counts."""
     rows = _sorted_rows(seen, _BLOCK)
     kind = seen.kind[rows]
     first = _firsts(seen.address[rows])

@@ -25,11 +25,7 @@ _PPROF = re.compile(rb"\n[\x02-\x16]\x08")  # Matches the type of pprof's first 
 
 
 def read_file(path: str | os.PathLike[str], device: int | None = None) -> list[Imported]:
-    """Read a file of any known format, with one result per device.
-
-    Args:
-        path: the file; it may be compressed with gzip.
-        device: number of the only device to read; None for all.
+    """Read a file of any known format, perhaps compressed, with one result per device.
 
     Raises:
         FileError: when the file cannot be read, has no known format, is damaged or empty.

@@ -64,13 +64,8 @@ def build_profile(
     requests are paired by similarity. A block is persistent if no member frees it, or if it
     outlives two periods. A block is shared if any member shares it between streams.
 
-    Args:
-        iterations: all recorded iterations, from `split`.
-        steady: a group of them.
-        tags: the tags that the iterations' `tag` columns index.
-        meta: metadata of the profile.
-        alone: whether sizes and lifetimes are those of the reference only. The other members then
-            show only when its surviving blocks are freed.
+    With `alone`, sizes and lifetimes are those of the reference only. The other members then show
+    only when its surviving blocks are freed.
     """
     reference = iterations[steady.reference]
     size = reference.size.copy()

@@ -30,9 +30,6 @@ def linear_profile(
         A profile that does not repeat, or None without requests. Blocks that were not freed live
         to its end.
 
-    Raises:
-        ProfileError: when the events contradict each other.
-
     Example:
         >>> from pgmo.profiler.recording import make_events
         >>> rows = [("request", 64), ("request", 32), ("free", 0), ("step",), ("request", 8)]

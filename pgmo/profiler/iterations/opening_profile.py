@@ -44,12 +44,6 @@ def build_opening(
     the longest lifetime that a profile can represent. Tags are those of a later iteration, because
     tagging adds requests.
 
-    Args:
-        iterations: all recorded iterations, from `split`; the first is also the program's first.
-        steady: the structure that the program repeats after its first iteration.
-        tags: the tags that the iterations' `tag` columns index.
-        meta: metadata of the profile.
-
     Returns:
         The profile. None if the first iteration has no requests, was tagged, or is a member of
         `steady`, whose plan serves it; or if fewer than two members follow it.

@@ -57,11 +57,6 @@ def edges(order: Order, streams: NDArray[np.uint64]) -> list[Edge]:
 
     Streams of the order are included, also those without requests.
 
-
-    Example:
-        >>> order = Order(tick=[1, 1], kind=[4, 5], stream=[0, 7], target=[-1, 0], back=[0, 0])
-        >>> edges(order, np.array([0, 7], np.uint64))
-        [Edge(stream=7, at=1, other=0, before=0, back=0)]
     """
     all_streams = _all_streams(order, streams)
     found = []

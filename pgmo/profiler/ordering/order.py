@@ -56,11 +56,6 @@ class Order:
 
     Raises:
         ProfileError: when the columns contradict each other.
-
-    Example:
-        >>> rows = dict(tick=[1, 1], kind=[RECORD, WAIT], stream=[0, 7])
-        >>> len(Order(**rows, target=[UNKNOWN, 0], back=[0, 0]))
-        2
     """
 
     tick: NDArray[np.int64]
@@ -102,11 +97,6 @@ class Order:
         Args:
             rows: new row of each block, shape (n,).
             ticks: new number of each request and of the iteration's end, shape (ticks + 1,).
-
-        Example:
-            >>> freed = dict(tick=[1], kind=[FREE], stream=[0], target=[0], back=[0])
-            >>> Order(**freed).moved(np.array([2]), np.array([2, 3])).tick.tolist()
-            [3]
         """
         freed = self.kind == FREE
         target = self.target.copy()

@@ -41,12 +41,6 @@ def declare(module: str, phase: str) -> Iterator[None]:
     Args:
         module: path below the module that is running, or whose backward pass is running; or "".
         phase: phase, as in `Tag`.
-
-    Example:
-        >>> with declare("mlp.0", "recompute"):
-        ...     declared()
-        ('mlp.0', 'recompute')
-        >>> declared()
     """
     before = _declared.origin
     _declared.origin = (module, phase)

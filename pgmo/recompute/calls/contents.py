@@ -43,24 +43,24 @@ class Contents:
         self._seen: set[int] = set()
         self._modules = [(one, _own(one)) for one in model.modules()]
         self._hooks = [(hooks, dict(hooks)) for one in model.modules() for hooks in _hooks_of(one)]
-        self._undo = [
+        self._restores = [
             undo
             for _, values in self._modules
             for value in values.values()
-            for undo in self._undoing(value, _DEPTH)
+            for undo in self._restorers(value, _DEPTH)
         ]
         for space, name in _global_names(model):
-            self._undo += self._of_global(space, name, space[name])
+            self._restores += self._global_restorers(space, name, space[name])
 
-    def put_back(self) -> None:
+    def restore(self) -> None:
         """Restore attributes, their contents, and hooks."""
         for hooks, before in self._hooks:
             if hooks.keys() != before.keys():
                 hooks.clear()
                 hooks.update(before)
-        self._put_back(lambda _name, _before: False)
+        self._restore(lambda _name, _before: False)
 
-    def put_back_values(self) -> None:
+    def restore_values(self) -> None:
         """Restore the values of the record; new flags and new hooks stay.
 
         A library may install hooks at the first call, and note that in an attribute.
@@ -72,9 +72,9 @@ class Contents:
                 return isinstance(value, (bool, int, str))
             return installed and isinstance(value, bool) and isinstance(before, bool)
 
-        self._put_back(stays)
+        self._restore(stays)
 
-    def _put_back(self, stays: Callable[[Any, Any], bool]) -> None:
+    def _restore(self, stays: Callable[[Any, Any], bool]) -> None:
         for module, before in self._modules:
             for name, value in _own(module).items():
                 if stays(value, before.get(name, _MISSING)):
@@ -85,10 +85,10 @@ class Contents:
                     del vars(module)[name]
             for name in before.keys() - vars(module).keys():
                 vars(module)[name] = before[name]
-        for undo in self._undo:
+        for undo in self._restores:
             undo()
 
-    def _undoing(self, value: Any, depth: int) -> Iterator[Callable[[], object]]:
+    def _restorers(self, value: Any, depth: int) -> Iterator[Callable[[], object]]:
         """Yield functions that restore a value's contents, and recursively those of its entries."""
         if id(value) in self._seen:
             return
@@ -108,11 +108,11 @@ class Contents:
             numbers = value.get_state()
             yield lambda: value.set_state(numbers)
         elif isinstance(value, (list, deque, set, dict, tuple)):
-            yield from self._of_container(value, depth)
+            yield from self._container_restorers(value, depth)
         elif is_flattenable(value):
-            yield from self._of_container(vars(value), depth)
+            yield from self._container_restorers(vars(value), depth)
 
-    def _of_global(
+    def _global_restorers(
         self, space: dict[str, Any], name: str, value: Any
     ) -> Iterator[Callable[[], object]]:
         """Yield functions that restore a global variable.
@@ -122,16 +122,16 @@ class Contents:
         if type(value) in (int, float):
             yield lambda: space.update({name: value})
         else:
-            yield from self._undoing(value, 0)
+            yield from self._restorers(value, 0)
 
-    def _of_container(self, value: Any, depth: int) -> Iterator[Callable[[], object]]:
+    def _container_restorers(self, value: Any, depth: int) -> Iterator[Callable[[], object]]:
         if depth == 0 or len(value) > MOST:
             return
         if not isinstance(value, tuple):
             before = value.copy()
             yield lambda: _fill(value, before)
         for one in value.values() if isinstance(value, dict) else value:
-            yield from self._undoing(one, depth - 1)
+            yield from self._restorers(one, depth - 1)
 
 
 def _fill(container: Any, contents: Any) -> None:

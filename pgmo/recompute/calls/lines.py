@@ -25,7 +25,7 @@ def line(filename: str, number: int) -> str:
     return f"{filename}:{number}: {text}" if text else f"{filename}:{number}"
 
 
-def of_function(function: Callable[..., Any]) -> str:
+def describe_function(function: Callable[..., Any]) -> str:
     """Return the name of a function and the place of its definition."""
     inner = function
     while isinstance(inner, functools.partial):
@@ -40,7 +40,7 @@ def of_function(function: Callable[..., Any]) -> str:
     return f"`{name}` ({code.co_filename}:{code.co_firstlineno})"
 
 
-def of_error(error: BaseException) -> str | None:
+def line_of_error(error: BaseException) -> str | None:
     """Return the innermost line in an error's traceback that is not PyTorch's or pgmo's."""
     found = None
     trace = error.__traceback__

@@ -40,13 +40,7 @@ register_pytree_node(FlattenedObject, _flatten, _unflatten)
 
 
 def flatten_objects(tree: object, plain: tuple[type, ...], depth: int = _DEPTH) -> Any:
-    """Replace objects of Python classes in a tree by `FlattenedObject`s.
-
-    Args:
-        tree: the value that a forward pass returns.
-        plain: types of leaves that are not replaced.
-        depth: number of levels of nested objects; deeper ones are not replaced.
-    """
+    """Replace objects of Python classes, except `plain` ones, by `FlattenedObject`s in a tree."""
     leaves, spec = flatten(tree)
     if all(isinstance(leaf, plain) for leaf in leaves):
         return tree

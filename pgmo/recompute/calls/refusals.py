@@ -13,7 +13,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.nn.parameter import is_lazy
 
 from pgmo.errors import GraphError
-from pgmo.recompute.calls.lines import of_function
+from pgmo.recompute.calls.lines import describe_function
 
 _WRAP = "Wrap the model that recomputes: DistributedDataParallel(pgmo.recompute({inner}, ...)[0])"
 _SHARDED = "Put torch.utils.checkpoint around its blocks: sharded models are not captured"
@@ -92,12 +92,14 @@ def refuse_hooks(model: nn.Module) -> None:
     """
     for kind, words in _KINDS.items():
         for one in _others(getattr(torch_module, "_global" + kind)):
-            raise GraphError(f"there is a {words} for all modules, {of_function(one)}. {_ADVICE}")
+            raise GraphError(
+                f"there is a {words} for all modules, {describe_function(one)}. {_ADVICE}"
+            )
     for path, module in model.named_modules():
         if path:
             for kind, words in _BACKWARD.items():
                 for one in _others(getattr(module, kind)):
-                    raise GraphError(f"{path} has a {words}, {of_function(one)}. {_ADVICE}")
+                    raise GraphError(f"{path} has a {words}, {describe_function(one)}. {_ADVICE}")
 
 
 def _others(hooks: Mapping[int, Callable[..., Any]]) -> list[Callable[..., Any]]:

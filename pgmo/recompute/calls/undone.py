@@ -28,7 +28,7 @@ def restoring_all_but_flags(
     """
     contents = Contents(module)
     with ExitStack() as stack:
-        stack.callback(contents.put_back_values)
+        stack.callback(contents.restore_values)
         _enter(stack, module, devices)
         yield contents
 
@@ -37,7 +37,7 @@ def restoring_all_but_flags(
 def restoring_state(module: nn.Module, devices: Collection[torch.device]) -> Iterator[None]:
     """Run a block, then undo its changes of the module and of the random generators."""
     with ExitStack() as stack:
-        stack.callback(Contents(module).put_back)
+        stack.callback(Contents(module).restore)
         _enter(stack, module, devices)
         yield
 

@@ -40,7 +40,7 @@ def tangents(module: fx.GraphModule) -> list[fx.Node]:
     return [node for node in module.graph.find_nodes(op="placeholder") if is_tangent(node)]
 
 
-def unlikely(joint: fx.GraphModule) -> frozenset[str]:
+def unlikely_gradients(joint: fx.GraphModule) -> frozenset[str]:
     """Return the gradients that rarely exist: those of outputs other than a scalar loss."""
     found = tangents(joint)
     losses = {node.name for node in found if node.meta["val"].numel() == 1}
@@ -69,7 +69,7 @@ def narrowed(
     return narrowing.made, [node for key, node in gone.items() if key not in kept]
 
 
-def hold(narrow: fx.GraphModule, nodes: Iterable[fx.Node]) -> fx.GraphModule:
+def keep_alive(narrow: fx.GraphModule, nodes: Iterable[fx.Node]) -> fx.GraphModule:
     """Make a narrowed joint graph keep what the whole one saves, until its backward pass begins.
 
     Both have the same forward pass, so what it saves for absent gradients is freed with the rest.
@@ -85,22 +85,22 @@ def hold(narrow: fx.GraphModule, nodes: Iterable[fx.Node]) -> fx.GraphModule:
         copy = copies[node.name]
         later = place[copy] >= place[first]
         with graph.inserting_after(copy) if later else graph.inserting_before(first):
-            graph.call_function(_held, (copy,)).meta["partitioner_tag"] = "is_backward"
+            graph.call_function(_kept_alive, (copy,)).meta["partitioner_tag"] = "is_backward"
     return narrow
 
 
-def _held(_value: object) -> None:
+def _kept_alive(_value: object) -> None:
     """Mark the place at which a saved value is freed; it never runs."""
 
 
-fx.node.has_side_effect(_held)
+fx.node.has_side_effect(_kept_alive)
 
 
-def release(backward: fx.GraphModule) -> None:
-    """Remove the nodes that `hold` added from a backward graph, and nodes that only they read."""
+def remove_kept(backward: fx.GraphModule) -> None:
+    """Remove the nodes of `keep_alive` from a backward graph, and nodes that only they read."""
     freed: set[fx.Node] = set()
     for node in reversed(backward.graph.nodes):
-        if node.target is _held or (
+        if node.target is _kept_alive or (
             node in freed and not node.users and node.op == "call_function"
         ):
             freed.update(node.all_input_nodes)

@@ -26,7 +26,7 @@ from torch._C import DispatchKey
 from torch.fx.experimental import proxy_tensor
 from torch.utils._python_dispatch import _disable_current_modes
 
-_WRITTEN_OUT = (
+_DECOMPOSED = (
     *("upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d"),
     *("_upsample_nearest_exact1d", "_upsample_nearest_exact2d", "_upsample_nearest_exact3d"),
     *("upsample_linear1d", "upsample_bilinear2d", "upsample_trilinear3d", "upsample_bicubic2d"),
@@ -41,50 +41,50 @@ _KEYS = (DispatchKey.Autograd, DispatchKey.CompositeImplicitAutograd)
 @contextmanager
 def as_in_eager_mode() -> Iterator[None]:
     """Capture operators without decomposition, and functions once; one thread at a time."""
-    aside: list[tuple[Any, Any, Any]] = []
-    for operator in _overloads(_WRITTEN_OUT):
+    originals: list[tuple[Any, Any, Any]] = []
+    for operator in _overloads(_DECOMPOSED):
         for key in _KEYS:
             if key in operator.py_kernels:
-                aside.append((operator, key, operator.py_kernels[key]))
-                _put(operator, key, None)
-    for row in _REPLACED:
-        aside += _replaced(*row)
+                originals.append((operator, key, operator.py_kernels[key]))
+                _set_kernel(operator, key, None)
+    for row in _REPLACEMENTS:
+        originals += _replace_kernels(*row)
     noting = proxy_tensor.TorchFunctionMetadataMode
-    proxy_tensor.TorchFunctionMetadataMode = _noting_nothing  # type: ignore[assignment,misc]
+    proxy_tensor.TorchFunctionMetadataMode = _no_metadata_mode  # type: ignore[assignment,misc]
     try:
         yield
     finally:
         proxy_tensor.TorchFunctionMetadataMode = noting  # type: ignore[misc]
-        for operator, key, kernel in aside:
-            _put(operator, key, kernel)
+        for operator, key, kernel in originals:
+            _set_kernel(operator, key, kernel)
 
 
 @contextmanager
 def with_grouped_products() -> Iterator[None]:
     """Capture grouped matrix products in all types that their kernels support."""
-    aside = _replaced("_grouped_mm", (DispatchKey.Meta,), _of_any_type)
+    originals = _replace_kernels("_grouped_mm", (DispatchKey.Meta,), _of_any_type)
     try:
         yield
     finally:
-        for operator, key, kernel in aside:
-            _put(operator, key, kernel)
+        for operator, key, kernel in originals:
+            _set_kernel(operator, key, kernel)
 
 
-def _replaced(
+def _replace_kernels(
     name: str, keys: tuple[DispatchKey, ...], replace: Callable[..., Any]
 ) -> list[tuple[Any, Any, Any]]:
     """Replace the kernels of an operator; return operator, key and original kernel of each."""
-    aside = []
+    originals = []
     for operator in _overloads((name,)):
         for key in keys:
             kernel = operator.py_kernels.get(key)
             if kernel is not None:
-                aside.append((operator, key, kernel))
-                _put(operator, key, replace(kernel))
-    return aside
+                originals.append((operator, key, kernel))
+                _set_kernel(operator, key, replace(kernel))
+    return originals
 
 
-def _noting_nothing(_tracer: object) -> nullcontext[None]:
+def _no_metadata_mode(_tracer: object) -> nullcontext[None]:
     """Return an empty context, not the mode that records the calling function in each node."""
     return nullcontext()
 
@@ -96,7 +96,7 @@ def _overloads(names: tuple[str, ...]) -> Iterator[Any]:
             yield from (getattr(packet, overload) for overload in packet.overloads())
 
 
-def _put(operator: Any, key: DispatchKey, kernel: Callable[..., Any] | None) -> None:
+def _set_kernel(operator: Any, key: DispatchKey, kernel: Callable[..., Any] | None) -> None:
     if kernel is None:
         del operator.py_kernels[key]
     else:
@@ -121,7 +121,7 @@ def _of_any_type(shape_function: Callable[..., Tensor]) -> Callable[..., Tensor]
     return grouped
 
 
-def _as_on_the_device(drop: Callable[..., Tensor]) -> Callable[..., Tensor]:
+def _dropout_as_in_eager_mode(drop: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """Return a dropout that computes the same bits as eager mode.
 
     If it drops nothing, the result is its input, not a copy. On a CPU, eager mode multiplies by
@@ -176,8 +176,8 @@ def _with_declared_statistics(written_out: Callable[..., Any]) -> Callable[..., 
     return cudnn_batch_norm
 
 
-_REPLACED = (
+_REPLACEMENTS = (
     ("_grouped_mm", (DispatchKey.Meta,), _of_any_type),
-    ("dropout", _KEYS, _as_on_the_device),
+    ("dropout", _KEYS, _dropout_as_in_eager_mode),
     ("cudnn_batch_norm", (DispatchKey.Autograd,), _with_declared_statistics),
 )

@@ -19,7 +19,7 @@ from torch.fx._lazy_graph_module import _make_graph_module, _use_lazy_graph_modu
 from pgmo.recompute.capture.compat import traced_graph
 
 
-class _Unlooked:
+class _HiddenLeaves:
     """Replacement of fx's pytree module that shows no leaves to one thread."""
 
     def __init__(self, original: Any) -> None:
@@ -39,7 +39,7 @@ class _Unlooked:
         """Stop hiding leaves, and return the module that this object replaced."""
         self._thread = None
         below = self._original
-        return below._original if isinstance(below, _Unlooked) and not below._thread else below
+        return below._original if isinstance(below, _HiddenLeaves) and not below._thread else below
 
 
 @contextmanager
@@ -50,7 +50,7 @@ def quick_copies() -> Iterator[None]:
     tens of thousands of copies are made of its nodes.
     """
     graphs: Any = fx.graph
-    quick = _Unlooked(graphs.pytree)
+    quick = _HiddenLeaves(graphs.pytree)
     graphs.pytree = quick
     try:
         yield

@@ -112,16 +112,13 @@ def capture(
     workspaces: Callable[[fx.Node], int] | None = None,
     held: Callable[[fx.Node], int] | None = None,
 ) -> Captured:
-    """Group the nodes of a joint graph into operations on values.
+    """Group the nodes of a joint graph, without mutations, into operations on values.
 
     Args:
-        joint: the graph of forward and backward pass, without mutations.
+        joint: the graph of forward and backward pass.
         outputs: number of outputs of the forward pass.
         workspaces: returns the bytes of an operator's temporary buffers; 0 by default.
         held: returns the bytes of an operator's results beyond their elements; 0 by default.
-
-    Raises:
-        GraphError: when sizes are not fixed.
     """
     joint.graph.eliminate_dead_code()
     _unite_items(joint.graph)

@@ -83,11 +83,7 @@ class RepeatedSegments:
         return bool(self._kinds) and not self.differ
 
     def expand(self, joint: fx.GraphModule) -> None:
-        """Replace the stand-in operators by copies of the traced block's nodes.
-
-        Raises:
-            NotAlikeError: when the blocks differ.
-        """
+        """Replace the stand-in operators by copies of the traced block's nodes."""
         try:
             with without_tracing():
                 expand(joint)

@@ -221,12 +221,7 @@ class CompiledGraph:
         return self._add(step, step.split())
 
     def add(self, settings: Settings) -> int:
-        """Plan the graph; return the number of the plan.
-
-        Raises:
-            BudgetError: when the budget is impossible.
-            GraphError: when the graph cannot be planned.
-        """
+        """Plan the graph; return the number of the plan."""
         assert self._joint is not None
         step = StepCompiler(settings)
         return self._add(step, step.partition(self._joint, None, num_fwd_outputs=self._outputs))

@@ -21,7 +21,7 @@ from torch import Tensor
 from pgmo.recompute.calls.objects import flatten_objects
 from pgmo.recompute.calls.signature import PLAIN
 from pgmo.recompute.capture.compat import flatten, storage_key
-from pgmo.recompute.capture.memory_use.meter import Meter, Section, meter, of_program
+from pgmo.recompute.capture.memory_use.meter import Meter, Section, measuring_program, meter
 from pgmo.recompute.capture.quiet import CAPTURING, without_collector
 
 _BEGINS = "begins"
@@ -58,9 +58,7 @@ class StepMeasure:
     def forward(self, run: Callable[[], Any], leaves: Iterable[Tensor]) -> Any:
         """Run a forward pass under a meter, and prepare to measure its backward pass.
 
-        Args:
-            run: the forward pass.
-            leaves: the model's parameters and inputs, the only tensors that may get gradients.
+        `leaves` are the model's parameters and inputs, the only tensors that may get gradients.
         """
         self.tries -= 1
         self._forward = None
@@ -158,7 +156,7 @@ def _metered(device: torch.device) -> Iterator[Meter | None]:
                 if measuring is not None:
                     stack.enter_context(without_collector())
                     stack.enter_context(measuring)
-                    stack.enter_context(of_program())
+                    stack.enter_context(measuring_program())
             finally:
                 CAPTURING.release()
         yield measuring

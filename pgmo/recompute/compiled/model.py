@@ -33,7 +33,7 @@ from pgmo.recompute.compiled.dynamo.breaks import Breaks
 from pgmo.recompute.compiled.dynamo.errors import (
     NOTHING,
     NothingToPlanError,
-    of_capture,
+    error_of_capture,
     refuse_arguments,
     too_many,
 )
@@ -99,12 +99,7 @@ class CompiledModel:
 
     @clears_frames
     def capture(self, *arguments: Any, **keywords: Any) -> CompiledStep:
-        """Capture and plan a call, unless its kind is known.
-
-        Raises:
-            BudgetError: when the budget is impossible.
-            GraphError: when there is nothing to plan, or it cannot be captured.
-        """
+        """Capture and plan a call, unless its kind is known."""
         step = self._step((arguments, keywords))
         if step is None:
             raise NothingToPlanError(NOTHING)
@@ -134,13 +129,7 @@ class CompiledModel:
         return step
 
     def _captured(self, arguments: Arguments, step: CompiledStep | None) -> CompiledStep:
-        """Capture and plan a call; with `step`, plan that step again.
-
-        Raises:
-            BudgetError: when the budget is impossible.
-            GraphError: when the call cannot be captured.
-            NothingToPlanError: when nothing in it can be differentiated.
-        """
+        """Capture and plan a call; with `step`, plan that step again."""
         refuse_wrappers(self._module)
         refuse_arguments(self.plain, type(self._module).__name__, arguments)
         try:
@@ -155,7 +144,7 @@ class CompiledModel:
                 found = self._discover(arguments, None)
             made = CompiledStep(self._module, self.settings, self._pending, found)
         except Exception as error:
-            reported = of_capture(error, type(self._module).__name__)
+            reported = error_of_capture(error, type(self._module).__name__)
             raise reported from (None if reported is error else error)
         self._note_breaks(found)
         return made

@@ -44,12 +44,7 @@ Choose = Callable[[CompiledGraph], int | None]
 
 
 class CompiledStep:
-    """A planned kind of call.
-
-    Raises:
-        BudgetError: when the budget is impossible.
-        GraphError: when a graph cannot be planned.
-    """
+    """A planned kind of call."""
 
     def __init__(
         self, module: nn.Module, settings: Settings, pending: Pending, found: Discovery
@@ -108,12 +103,12 @@ class CompiledStep:
     def is_stale(self) -> bool:
         """Return whether other graphs ran, or other results were differentiated, than planned."""
         is_first, came = not self._followed, frozenset(self._came)
-        is_other = False
+        differs_from_prediction = False
         if came != self._followed:
             self._followed = came
             expected = self._found.differentiated
-            is_other = came != expected if is_first else not came <= expected
-        return is_other or (self._is_left and self._plans < PLANS)
+            differs_from_prediction = came != expected if is_first else not came <= expected
+        return differs_from_prediction or (self._is_left and self._plans < PLANS)
 
     def plan_again(self, discovered: Callable[[], Discovery]) -> None:
         """Plan for the current behaviour of steps, or keep the plan if that is impossible.
@@ -224,11 +219,14 @@ class CompiledStep:
             return
         self._is_compared = True
         can = self._settings.measure and any(one.has_new_workspaces for one in self._compilers)
-        if is_other(measured - self._beside, self.planned.schedule.peak, can) and can:
+        if (
+            differs_from_prediction(measured - self._beside, self.planned.schedule.peak, can)
+            and can
+        ):
             self.plan_again(lambda: self._found)
 
 
-def is_other(measured: int, predicted: int, again: bool = False) -> bool:
+def differs_from_prediction(measured: int, predicted: int, again: bool = False) -> bool:
     """Return whether a step took more or less than predicted, with a warning if it did."""
     if abs(measured - predicted) <= TOLERANCE * max(predicted, 1):
         return False

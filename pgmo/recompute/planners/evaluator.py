@@ -40,22 +40,12 @@ class Choice:
     transfers: Transfers | None = None
 
     def on(self, graph: Graph) -> Schedule:
-        """Return the schedule of a graph under this choice, which was made for that graph.
-
-        Raises:
-            GraphError: when the choice names an operation that may not run again.
-        """
+        """Return the schedule of a graph under this choice, which was made for that graph."""
         return simulate(graph, self.recomputed, self.reruns, self.offloaded, self.transfers)
 
 
 class Evaluator:
-    """One graph as flat columns, on which choices are evaluated and searched.
-
-    Example:
-        >>> from pgmo.recompute.planners.graph import EXAMPLE
-        >>> Evaluator(EXAMPLE).evaluate({0})
-        (132, 0.5)
-    """
+    """One graph as flat columns, on which choices are evaluated and searched."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
@@ -66,11 +56,7 @@ class Evaluator:
         self._step = _core.Step(graph.forward, *columns(graph))
 
     def evaluate(self, choice: Collection[int]) -> tuple[int, float]:
-        """Return the peak in bytes and the overhead as a share of the forward pass.
-
-        Raises:
-            GraphError: when the choice names an operation that is no candidate.
-        """
+        """Return the peak in bytes and the overhead as a share of the forward pass."""
         peak, cost = self._step.evaluate(self._mask(choice))
         return peak, cost / self._whole
 
@@ -90,12 +76,9 @@ class Evaluator:
     ) -> Choice:
         """Improve a choice by simulated annealing (csrc/recompute/search.hpp).
 
-        Args:
-            start: the first choice; the result is never worse.
-            budget: bytes that the peak must not exceed; None seeks the smallest peak.
-            evaluations: number of evaluations after which it ends.
-            time_limit: seconds after which it ends; the result then depends on the machine.
-            seed: seed of its random numbers.
+        The result is never worse than `start`. A `budget` of None seeks the smallest peak. The
+        search ends after so many evaluations, or after `time_limit` seconds; its result then
+        depends on the machine.
         """
         mask, peak, cost, _, trace = self._step.search(
             self.candidates,

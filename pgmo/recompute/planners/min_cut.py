@@ -27,26 +27,9 @@ PRICES = tuple(float(price) for price in np.geomspace(1e-3, 1e3, 25))
 def min_cut(graph: Graph, price: float) -> tuple[frozenset[int], float]:
     """Return the choice with the smallest sum of saved bytes and price times recomputed cost.
 
-    Args:
-        graph: the step.
-        price: bytes for one unit of cost, from 0.
-
-    Returns:
-        The choice, and that sum in bytes, with each cost rounded to a whole number of bytes. The
-        sum includes values that must be saved (pinned ones, results of pinned operations).
-
-    Example:
-        >>> from pgmo.recompute.planners.graph import Operation, Value
-        >>> graph = Graph(
-        ...     operations=(
-        ...         Operation("exp", (0,), (1,), cost=2),
-        ...         Operation("exp_backward", (1,), (2,)),
-        ...     ),
-        ...     values=(Value(64, -1), Value(64, 0), Value(64, 1, result=True)),
-        ...     forward=1,
-        ... )
-        >>> min_cut(graph, price=1), min_cut(graph, price=100)
-        ((frozenset({0}), 2), (frozenset(), 64))
+    The price is in bytes per unit of cost. The second result is the sum in bytes, with each cost
+    rounded to a whole number. It includes values that must be saved (pinned ones, results of pinned
+    operations).
     """
     return _Network(graph).cut(price)
 

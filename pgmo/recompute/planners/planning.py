@@ -93,23 +93,6 @@ def plan_choice(
     Raises:
         BudgetError: when no choice fits; the message has the smallest peak found.
         OptionError: when an option has an invalid value.
-
-    Example:
-        >>> from pgmo.recompute.planners.graph import Operation, Value
-        >>> graph = Graph(
-        ...     operations=(
-        ...         Operation("exp", (0,), (1,)),
-        ...         Operation("cos", (1,), (2,)),
-        ...         Operation("cos_backward", (1, 2), (3,)),
-        ...         Operation("exp_backward", (1, 3), (4,)),
-        ...     ),
-        ...     values=(
-        ...         Value(64, -1), Value(64, 0), Value(8, 1), Value(8, 2), Value(8, 3, result=True)
-        ...     ),
-        ...     forward=2,
-        ... )
-        >>> plan_choice(graph, 80).recomputed
-        frozenset()
     """
     limit = _check(budget, evaluations, time_limit, seed)
     transfers = None if rate is None else Transfers.of(graph, rate)
@@ -171,17 +154,8 @@ def plan_choices(
 ) -> tuple[Choice, ...]:
     """Return a choice for each of several budgets: a larger budget never costs more overhead.
 
-    Each budget is planned alone and then gets the cheapest of all choices that fits.
-
-    Args:
-        graph: the step.
-        budgets: as for `plan_choice`, in any order.
-        candidates: results of an earlier `propose` on the same graph, to save time.
-        search: `evaluations`, `time_limit`, `seed` and `rate` of `plan_choice`, for each of them.
-
-    Raises:
-        BudgetError: when no choice fits one of them; the message has the smallest peak found.
-        OptionError: when an option has an invalid value.
+    Each budget is planned alone and then gets the cheapest of all choices that fits. Arguments are
+    those of `plan_choice`.
     """
     limits = [_check(budget, **search) for budget in budgets]
     known = propose(graph) if candidates is None else candidates
@@ -204,16 +178,8 @@ def plan_choices(
 def curve(graph: Graph, *, points: int = 16, **search: Unpack[SearchFields]) -> tuple[Choice, ...]:
     """Return choices from the smallest peak to no recomputation: the overhead of each peak.
 
-    Args:
-        graph: the step.
-        points: number of evenly spaced budgets to plan for, from 2.
-        search: `evaluations`, `time_limit`, `seed` and `rate` of `plan_choice`, for each of them.
-
-    Returns:
-        Choices of ascending peak and descending overhead; none is beaten in both by another.
-
-    Raises:
-        OptionError: when an option has an invalid value.
+    They are results of `points` evenly spaced budgets, at least 2, of ascending peak and descending
+    overhead. Further arguments are those of `plan_choice`.
     """
     if points < 2:
         raise OptionError(f"a curve of {points} points has no ends; give 2 or more")

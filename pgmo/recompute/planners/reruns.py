@@ -33,13 +33,7 @@ _WIDEST = 1 << 17
 
 
 class RerunSearch:
-    """One graph as flat columns, on which reruns are evaluated and searched.
-
-    Example:
-        >>> from pgmo.recompute.planners.graph import EXAMPLE
-        >>> RerunSearch(EXAMPLE).evaluate(((2, 0),))
-        (132, 0.5)
-    """
+    """One graph as flat columns, on which reruns are evaluated and searched."""
 
     def __init__(self, graph: Graph, transfers: Transfers | None = None) -> None:
         self.graph, self.transfers = graph, transfers
@@ -62,9 +56,6 @@ class RerunSearch:
         """Return the peak in bytes, and the overhead as a share of the forward pass.
 
         Reruns whose values are not read do not run.
-
-        Raises:
-            GraphError: when an operation may not run again, or not at that moment.
         """
         check_reruns(self.graph, reruns, offloaded, self.transfers)
         peak, cost = self._replay.evaluate(list(reruns), _column(offloaded))
@@ -73,14 +64,9 @@ class RerunSearch:
     def beam(self, budget: int, work: int, time_limit: float) -> Choice | None:
         """Search reruns within a budget with a beam, from the end of the step to its beginning.
 
-        Args:
-            budget: bytes that the peak must not exceed.
-            work: maximum number of sets of needed values to examine. It determines the width.
-            time_limit: seconds after which the search gives up.
-
-        Returns:
-            The cheapest choice found. None if none was found in time, if `work` is too little for a
-            step of this size, or if the step has several graphs.
+        `work` is the maximum number of sets of needed values to examine; it determines the width.
+        None if no choice was found in `time_limit` seconds, if `work` is too little for a step of
+        this size, or if the step has several graphs.
         """
         forward, count = self.graph.forward, len(self.graph.operations)
         looks = sum(min(moment, forward) for moment in range(count))

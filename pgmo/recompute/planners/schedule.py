@@ -171,9 +171,6 @@ def simulate(
         offloaded: operations that reruns fetch from the host instead.
         transfers: transfers of the graph; required if an operation is offloaded.
 
-    Raises:
-        GraphError: when an operation is no candidate, or a rerun or an offload is impossible.
-
     Example:
         >>> from pgmo.recompute.planners.graph import EXAMPLE
         >>> simulate(EXAMPLE, reruns=((2, 0),)).operations.tolist()

@@ -28,14 +28,7 @@ class _Kind:
 
 
 class Shapes:
-    """Plans of the graphs of one model.
-
-    Example:
-        >>> from pgmo.recompute.planners.graph import EXAMPLE
-        >>> shapes = Shapes()
-        >>> shapes.limit(EXAMPLE, Share(0.5), 100), shapes.limit(EXAMPLE, Share(0.5), 60)
-        (50, 50)
-    """
+    """Plans of the graphs of one model."""
 
     def __init__(self) -> None:
         self._kinds: dict[object, _Kind] = {}

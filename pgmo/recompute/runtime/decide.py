@@ -104,12 +104,7 @@ class PlannedStep:
 
 
 def plan_step(joint: fx.GraphModule, outputs: int, settings: Settings) -> PlannedStep:
-    """Group a joint graph, measure its operators, and plan what to drop.
-
-    Raises:
-        BudgetError: when the budget is impossible.
-        GraphError: when the graph cannot be planned.
-    """
+    """Group a joint graph, measure its operators, and plan what to drop."""
     if settings.in_place:
         scatter_sources(joint)
         sum_in_place(joint)
@@ -176,11 +171,7 @@ def _is_simple(choice: Choice | Schedule, graph: Graph) -> bool:
 def choose(
     graph: Graph, budget: int | Literal["min"], settings: Settings, default: int
 ) -> tuple[Choice, int | Literal["min"]]:
-    """Return a choice, known from another shape if that fits, and the budget it was made for.
-
-    Raises:
-        BudgetError: when the budget is impossible.
-    """
+    """Return a choice, known from another shape if that fits, and the budget it was made for."""
     shapes = settings.shapes
     known = None if settings.anew else shapes.known(graph, budget)
     if known is not None:
@@ -208,11 +199,7 @@ def _finest(whole: Captured, settings: Settings) -> Captured:
 
 
 def capture_step(joint: fx.GraphModule, outputs: int, settings: Settings) -> Captured:
-    """Group a joint graph into operations, and measure those without a measurement.
-
-    Raises:
-        GraphError: when the graph cannot be planned.
-    """
+    """Group a joint graph into operations, and measure those without a measurement."""
     refuse_unplannable(joint)
     if settings.measure:
         nodes = [node for node in joint.graph.nodes if node.op == "call_function"]

@@ -17,7 +17,14 @@ from typing import Any
 import torch
 from torch import fx
 
-from pgmo.recompute.capture.absent import hold, narrowed, release, tangents, unlikely, without
+from pgmo.recompute.capture.absent import (
+    keep_alive,
+    narrowed,
+    remove_kept,
+    tangents,
+    unlikely_gradients,
+    without,
+)
 from pgmo.recompute.capture.compat import Runner, fakes, is_tangent, mark_boxed
 from pgmo.recompute.capture.joint_graph import Captured
 from pgmo.recompute.capture.memory_use import workspaces
@@ -100,7 +107,7 @@ class StepCompiler:
         if whole is None:
             return split(captured, schedule, self.host)
         self._narrow = backward(captured, schedule, self.host)
-        release(self._narrow)
+        remove_kept(self._narrow)
         of_whole = choice_on(schedule, captured, whole)
         if captured.names(schedule.offloaded) != whole.names(of_whole.offloaded):
             self._narrow = None  # It would fetch values that are never sent.
@@ -116,12 +123,12 @@ class StepCompiler:
         if not absent:
             return plan_step(joint, outputs, self.settings), None
         whole = capture_step(joint, outputs, self.settings)
-        return plan_step(hold(*narrowed(joint, absent)), outputs, self.settings), whole
+        return plan_step(keep_alive(*narrowed(joint, absent)), outputs, self.settings), whole
 
     def _expected(self, joint: fx.GraphModule, given: Sequence[str]) -> Names:
         differentiated = self.settings.differentiated
         if differentiated is None:
-            return frozenset(given) - unlikely(joint)
+            return frozenset(given) - unlikely_gradients(joint)
         if differentiated == "all" or len(differentiated) != len(given):
             return frozenset(given)
         return frozenset(name for name, comes in zip(given, differentiated, strict=True) if comes)
@@ -235,11 +242,7 @@ class _Half:
 
     @classmethod
     def of(cls, module: fx.GraphModule, places: list[str]) -> "_Half":
-        """Create a half from the names of the whole pass's inputs.
-
-        Raises:
-            ValueError: when it reads another input.
-        """
+        """Create a half from the names of the whole pass's inputs."""
         needed = module.graph.find_nodes(op="placeholder")
         return cls(module, [places.index(node.name) for node in needed])
 

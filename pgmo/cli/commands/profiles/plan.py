@@ -135,7 +135,7 @@ def _read(source: Path) -> "tuple[BlockTable | None, Profile | Problem]":
 
 
 def _with_history(source: Path, profile: "Profile") -> "Profile":
-    """Return a profile that has blocks to plan."""
+    """Return the profile, or raise FileError if it has no history to plan."""
     from pgmo.errors import FileError
     from pgmo.report.findings.moment import find_moment
 

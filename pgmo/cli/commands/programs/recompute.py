@@ -112,12 +112,7 @@ def _plan(arguments: argparse.Namespace) -> "RecomputePlan":
 
 
 def _budget(text: str) -> float | str:
-    """Parse a budget: a plain share becomes a number, other texts stay as they are.
-
-    Example:
-        >>> _budget("0.5"), _budget("50%"), _budget("8GiB")
-        (0.5, '50%', '8GiB')
-    """
+    """Parse a budget: a plain share becomes a number, other texts stay as they are."""
     try:
         number = float(text)
     except ValueError:
@@ -126,12 +121,7 @@ def _budget(text: str) -> float | str:
 
 
 def _link(text: str | None) -> float | str | None:
-    """Parse a link: plain bytes per second become a number, other texts stay as they are.
-
-    Example:
-        >>> _link("20e9"), _link("pcie4"), _link("20GB/s")
-        (20000000000.0, 'pcie4', '20GB/s')
-    """
+    """Parse a link: plain bytes per second become a number, other texts stay as they are."""
     try:
         return None if text is None else float(text)
     except ValueError:

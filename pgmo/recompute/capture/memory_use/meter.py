@@ -54,24 +54,24 @@ def meter(device: torch.device) -> "Meter | None":
 
 def can_measure(device: torch.device) -> bool:
     """Return whether a meter of a device can be entered now without a long wait."""
-    return not (is_profiling() or _programs.is_set()) and writes_memory_events(device)
+    return not (is_profiling() or _program_is_measured.is_set()) and writes_memory_events(device)
 
 
 _measuring = new_lock()
 """Lock of the only profile: with two of them, in two threads, the process ends."""
 
-_programs = threading.Event()
+_program_is_measured = threading.Event()
 """Set while a program's own code is measured, which may wait for threads that want to measure."""
 
 
 @contextmanager
-def of_program() -> Iterator[None]:
+def measuring_program() -> Iterator[None]:
     """Mark a block as the measurement of a program's own code, which excludes all others."""
-    _programs.set()
+    _program_is_measured.set()
     try:
         yield
     finally:
-        _programs.clear()
+        _program_is_measured.clear()
 
 
 class Meter:

@@ -35,16 +35,15 @@ def discover(
     wanted: frozenset[int] | None = None,
     plain: frozenset[Place] = frozenset(),
 ) -> Discovery:
-    """Run a step and undo all that it changed.
+    """Run a step and undo all that it changed: buffers, gradients and attributes are restored.
 
     Args:
-        model: the model; its buffers, gradients and attributes are restored.
+        model: the model.
         run: the model's compiled forward method.
         arguments: arguments of the call.
         thread_step: state of the thread's step.
         measure: whether to measure the code between graphs.
-        wanted: places of the results to differentiate; None for the loss, or for all without a
-            loss.
+        wanted: places of the results to differentiate; None for the loss, or all without a loss.
         plain: calls of graphs that run unplanned.
 
     Raises:
@@ -61,7 +60,7 @@ def discover(
     with ExitStack() as stack:
         stack.enter_context(restoring_state(model, [one for one in devices if one.type == "cuda"]))
         stack.callback(torch.clear_autocast_cache)
-        stack.callback(_put_back, parameters, gradients)
+        stack.callback(_restore, parameters, gradients)
         stack.enter_context(without_hooks(parameters))
         stack.callback(setattr, thread_step, "observer", None)
         stack.callback(setattr, thread_step, "choose", thread_step.choose)
@@ -157,6 +156,6 @@ def _differentiate(found: Discovery, returned: object, wanted: frozenset[int] | 
     torch.autograd.backward(roots, [torch.zeros_like(one) for one in roots])
 
 
-def _put_back(parameters: list[nn.Parameter], gradients: list[Tensor | None]) -> None:
+def _restore(parameters: list[nn.Parameter], gradients: list[Tensor | None]) -> None:
     for one, gradient in zip(parameters, gradients, strict=True):
         one.grad = gradient

@@ -30,13 +30,7 @@ Layout = tuple[tuple[int, int], ...]
 
 
 def layout(tensor: Tensor) -> Layout:
-    """Return the layout of a tensor in memory.
-
-    Example:
-        >>> import torch
-        >>> layout(torch.ones(2, 1, 3)), layout(torch.ones(2, 1, 1).expand(2, 1, 3))
-        (((2, 3), (3, 1)), ((2, 1), (3, 0)))
-    """
+    """Return the layout of a tensor in memory."""
     return tuple(
         (int(size), int(stride))
         for size, stride in zip(tensor.shape, tensor.stride(), strict=True)

@@ -40,14 +40,11 @@ class Life:
 
 
 def regions(changes: Sequence[tuple[str, int]], count: int) -> list[Region]:
-    """Return regions from the changes that a meter recorded.
+    """Return regions from the changes of live bytes that a meter recorded.
 
-    Frees at the beginning of a region, before its first allocation, belong to the graph before it,
-    whose gradients autograd holds until it has returned.
-
-    Args:
-        changes: changes of live bytes; the labels "graph" and "region" begin one.
-        count: expected number of regions. With another number, all results are 0.
+    The labels "graph" and "region" begin one. Frees at the beginning of a region, before its first
+    allocation, belong to the graph before it, whose gradients autograd holds until it has returned.
+    If the number of regions is not `count`, all results are 0.
 
     Example:
         >>> regions([("", 8), ("graph", 0), ("", 64), ("region", 0), ("", -64), ("", 4)], 2)

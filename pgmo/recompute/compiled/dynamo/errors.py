@@ -8,7 +8,7 @@ import torch
 from torch._dynamo.exc import BackendCompilerFailed, TorchDynamoException
 
 from pgmo.errors import BudgetError, GraphError, PgmoError
-from pgmo.recompute.calls.lines import is_foreign, line, of_error
+from pgmo.recompute.calls.lines import is_foreign, line, line_of_error
 
 NOTHING = (
     "nothing in the model needs gradients: there is no backward pass to plan for. Set "
@@ -23,7 +23,7 @@ class NothingToPlanError(GraphError):
 _FIT = "If the model by itself ends so, too, the inputs do not fit it; look at their shapes first"
 
 
-def of_capture(error: Exception, name: str) -> PgmoError:
+def error_of_capture(error: Exception, name: str) -> PgmoError:
     """Return the error of a capture for the user, without PyTorch's frames."""
     if isinstance(error, BackendCompilerFailed):
         error = error.inner_exception
@@ -36,7 +36,7 @@ def of_capture(error: Exception, name: str) -> PgmoError:
             "gradients, and does not fit on the card even so. "
             f"Give a smaller batch. PyTorch says: {inner}"
         )
-    where = _of_dynamo(error) or of_error(error)
+    where = _line_of_dynamo(error) or line_of_error(error)
     at = f", at {where}" if where else ""
     said = str(inner).strip().partition("\n")[0].rstrip(".")
     return GraphError(f"the step cannot be captured: {said}{at}. {_FIT}")
@@ -48,7 +48,7 @@ def _innermost(error: BaseException) -> BaseException:
     return error if following is None else _innermost(following)
 
 
-def _of_dynamo(error: Exception) -> str | None:
+def _line_of_dynamo(error: Exception) -> str | None:
     """Return the innermost line of the user's code that Dynamo was tracing."""
     for place in reversed(getattr(error, "real_stack", None) or ()):
         if is_foreign(place.filename):

@@ -214,11 +214,8 @@ def as_plain_model(codes: set[CodeType]) -> Iterator[None]:
 def capture_anew(codes: set[CodeType], error: BaseException | None = None) -> None:
     """Drop the graphs that Dynamo captured of code, and let it capture them again.
 
-    Dynamo never captures code again in which an error was raised.
-
-    Args:
-        codes: captured code; emptied.
-        error: the error that ended a capture.
+    Dynamo never captures code again in which an error was raised, so the frames of `error` count,
+    too. `codes` is emptied.
     """
     trace = None if error is None else error.__traceback__
     while trace is not None:

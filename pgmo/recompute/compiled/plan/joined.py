@@ -60,10 +60,8 @@ def join_graphs(
 ) -> JoinedGraph:
     """Join the graphs of a step to one graph.
 
-    Args:
-        found: record of a dry run of the step.
-        steps: for each call, its capture, and the variant of the captured graph to join.
-        is_plain: whether this is the step of the plain model, without pgmo's autograd functions.
+    `steps` has for each call its capture, and the variant of the captured graph to join. With
+    `is_plain`, the step is that of the plain model, without pgmo's autograd functions.
     """
     made = _JoinedGraphBuilder(holds_gradients=not (is_plain or boxes_gradients()))
     placed = [_Placed(*step) for step in steps]

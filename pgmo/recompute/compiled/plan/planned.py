@@ -20,12 +20,7 @@ Numbers = dict[Place, int]
 
 
 def plan(found: Discovery, settings: Settings) -> tuple[PlannedStep, Numbers]:
-    """Plan a step within one budget; return the plan, and the numbers of its graphs' plans.
-
-    Raises:
-        BudgetError: when the budget is impossible.
-        GraphError: when a graph cannot be planned.
-    """
+    """Plan a step within one budget; return the plan, and the numbers of its graphs' plans."""
     if not found.is_single:
         return _plan_together(found, settings)
     (call,) = found.calls

@@ -17,14 +17,7 @@ _AHEAD = (1.2, 0.5, 0.0)
 def starts(
     graph: Graph, transfers: Transfers, choice: Choice
 ) -> Iterator[tuple[Reruns, frozenset[int]]]:
-    """Yield reruns and offloaded operations, with an increasing part of the kept values offloaded.
-
-    Example:
-        >>> from pgmo.recompute.planners.graph import EXAMPLE
-        >>> slow, default = Transfers.of(EXAMPLE, 1.0), Choice(frozenset(), 132, 0.0, "default")
-        >>> next(starts(EXAMPLE, slow, default))
-        (((2, 0),), frozenset({0}))
-    """
+    """Yield reruns and offloaded operations, with ever more of the kept values offloaded."""
     schedule = choice.on(graph)
     readers = _first_readers(graph, transfers, schedule)
     sizes = {one: _size(graph, one) for one in readers}
