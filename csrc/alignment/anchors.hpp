@@ -1,4 +1,4 @@
-// Pairs the requests of two iterations by anchors: sizes that occur equally often in both.
+// Pairing of two iterations' requests by anchors: sizes that occur equally often in both.
 //
 //     a   7 [a b] 4 [c d] 4 [e]        7 and 4 occur equally often in both; [gaps] of equal length
 //     b   7 [A B] 4 [C]   4 [E]        are paired in order, and the others are searched again

@@ -1,4 +1,4 @@
-// Pairs the requests of two iterations where no size is an anchor, by dynamic programming.
+// Pairing of two iterations' requests by dynamic programming, in gaps without anchors.
 //
 // Needleman and Wunsch 1970 with free gaps. A pair scores 60 for equal sizes, 50 for a common ratio
 // between the two iterations, 30 for other sizes on one stream, and 0 on different streams. So

@@ -1,5 +1,5 @@
-// Checks whether blocks that are alive at the same time share bytes: a sweep over time that shares
-// no code with the packers.
+// Check whether blocks that are alive at the same time share bytes: a sweep over time, without the
+// packers' code.
 
 #pragma once
 

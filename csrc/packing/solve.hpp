@@ -1,4 +1,4 @@
-// Runs an anytime method in another thread. The caller gets its progress and may end it.
+// Run of an anytime method in another thread. The caller gets its progress and may end it.
 //
 //    caller   solve() --- listen --- listen --- listen ---> Outcome
 //                 \         ^           ^          /
@@ -16,7 +16,7 @@
 namespace pgmo::packing {
 
 // Called in the caller's thread every few milliseconds with new progress, which may be empty.
-// Returns whether to continue. If it throws, the search is stopped and the exception is passed on.
+// Returns whether to continue. If it throws, the search stops and the exception propagates.
 using Listener = std::function<bool(std::span<const Progress>)>;
 
 struct Outcome {

@@ -5,9 +5,8 @@
 //                             \ run 1 again before 42: 4 is needed instead of 5
 //
 // Later operations depend only on the values that are needed at a moment. So the cheapest path to a
-// set is enough, and the beam keeps sets with low cost, few bytes, or a mix of both. If no set is
-// dropped, the plan is optimal. If there are too many, the local searches (search.hpp, reruns.hpp)
-// continue.
+// set is enough, and the beam keeps sets with low cost, few bytes, or a mix of both. If the beam
+// loses no set, the plan is optimal. Otherwise the local searches (search.hpp, reruns.hpp) follow.
 
 #pragma once
 

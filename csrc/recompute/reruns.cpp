@@ -184,7 +184,7 @@ double Replay::wait(const Offloaded& offloaded) {
     worked += cost_[row];
   };
   for (Index moment = 0; moment < operations_; ++moment) {
-    // Values that are dropped after the previous operation must have been sent by now.
+    // Values that are freed after the previous operation must have been sent by now.
     if (moment > 0) {
       const std::size_t before = at(moment - 1);
       if (moment <= forward_ && fetched_[before] != 0) {

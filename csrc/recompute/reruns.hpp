@@ -2,7 +2,7 @@
 //
 //   0   1   2  (0)  3   4  (0)(1)  5   ...      (0): operation 0, run again before operation 3
 //
-// In a choice of forgotten operations (step.hpp), each runs again once, and its values stay until
+// In a choice of dropped operations (step.hpp), each runs again once, and its values stay until
 // their last use. Here any operation may run again right before any later one, and reads return the
 // latest write. So every set of reruns can be executed. A value lives from a write to its last
 // reader before the next write; one walk from the end of the step to its beginning finds this.
@@ -33,7 +33,7 @@ using Reruns = std::vector<std::vector<Index>>;
 // Timing of transfers to and from the host, for each forward operation.
 struct Transfers {
   std::vector<double> seconds;  // one way, for its value; negative: never offloaded
-  std::vector<Index> until;     // the operation before which its value is dropped
+  std::vector<Index> until;     // the operation before which its value is freed
 };
 
 using Offloaded = std::vector<std::uint8_t>;  // for each forward operation
@@ -85,7 +85,7 @@ class Replay {
 
   std::vector<Index> homes_;  // empty: all operations are in one part
   Transfers transfers_;
-  Lists ending_;                 // of each operation: those whose values are dropped after it
+  Lists ending_;                 // of each operation: those whose values are freed after it
   std::vector<Index> value_of_;  // of each forward operation that may be offloaded
   // Scratch: values that were fetched, what ran (moment, operation; the last first), and clocks.
   std::vector<std::uint8_t> fetched_;

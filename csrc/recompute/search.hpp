@@ -1,9 +1,9 @@
-// Local search for the operations to forget, measured by the peak of the real schedule.
+// Local search for the operations to drop, measured by the peak of the real schedule.
 //
 // Simulated annealing (Kirkpatrick et al. 1983) with three moves on the candidates in the order in
 // which they run:
 //
-//   toggle    . . # . #   ->   . . # # #      forget one, or stop forgetting it
+//   toggle    . . # . #   ->   . . # # #      drop one, or keep it
 //   run       . . # . #   ->   . # # # #      set several in a row to one state
 //   swap      . . # . #   ->   . # . . #      replace one by another nearby
 //

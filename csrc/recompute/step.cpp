@@ -123,7 +123,7 @@ Step::Step(const Columns& columns)
 
   needed_.resize(at(values_));
   last_.resize(at(values_));
-  forgotten_.resize(at(values_));
+  dropped_.resize(at(values_));
   next_.resize(at(forward_));
   bucket_.resize(at(backward_) + 1);
   change_.resize(at(forward_) + 1);
@@ -141,7 +141,7 @@ Evaluation Step::evaluate(const Choice& choice, Bytes level) {
 void Step::find_moments(const Choice& choice) {
   std::copy(first_backward_.begin(), first_backward_.end(), needed_.begin());
   std::copy(last_point_.begin(), last_point_.end(), last_.begin());
-  std::fill(forgotten_.begin(), forgotten_.end(), std::uint8_t{0});
+  std::fill(dropped_.begin(), dropped_.end(), std::uint8_t{0});
   std::fill(bucket_.begin(), bucket_.end(), kNone);
   for (Index operation = forward_; operation-- > 0;) {
     const std::size_t row = at(operation);
@@ -149,7 +149,7 @@ void Step::find_moments(const Choice& choice) {
     Index moment = backward_;
     for (Index i = writes_.begin[row]; i < writes_.begin[row + 1]; ++i) {
       const std::size_t value = at(writes_.items[at(i)]);
-      forgotten_[value] = 1;
+      dropped_[value] = 1;
       moment = std::min(moment, needed_[value]);
     }
     if (moment == backward_) continue;
@@ -170,7 +170,7 @@ void Step::find_moments(const Choice& choice) {
 void Step::run_forward() {
   std::fill(change_.begin(), change_.end(), Bytes{0});
   for (std::size_t value = 0; value < at(values_); ++value) {
-    if (needed_[value] < backward_ && forgotten_[value] == 0) {
+    if (needed_[value] < backward_ && dropped_[value] == 0) {
       change_[at(last_forward_[value]) + 1] += size_[value];
     }
   }

@@ -1,4 +1,4 @@
-// One step as flat columns, and the evaluation of a choice of forgotten operations.
+// One step as flat columns, and the evaluation of a choice of dropped operations.
 //
 //   bytes ^          kept values
 //         |      ____/‾‾\__                  The values of the backward pass live the same for
@@ -8,7 +8,7 @@
 //         +----------+-----------------> steps
 //            forward     backward
 //
-// A forgotten operation runs again right before the first backward operation that needs it; those
+// A dropped operation runs again right before the first backward operation that needs it; those
 // of one moment run in the order of the forward pass. So its moment is the earliest of its readers'
 // moments, and one walk from the last operation to the first finds all moments. An evaluation needs
 // no search and takes a few microseconds per thousand operations.
@@ -52,7 +52,7 @@ struct Evaluation {
   Bytes excess;  // above a level, summed over the step
 };
 
-using Choice = std::vector<std::uint8_t>;  // for each forward operation, whether it is forgotten
+using Choice = std::vector<std::uint8_t>;  // for each forward operation, whether it is dropped
 
 class Step {
  public:
@@ -96,10 +96,10 @@ class Step {
 
   // Scratch.
   std::vector<Index> needed_;         // moment at which each value is first needed
-  std::vector<std::int64_t> last_;    // point after which each value is dropped
+  std::vector<std::int64_t> last_;    // point after which each value is freed
   std::vector<Index> bucket_, next_;  // operations that run again at each moment, ascending
   std::vector<Bytes> change_;
-  std::vector<std::uint8_t> forgotten_;  // of each value
+  std::vector<std::uint8_t> dropped_;  // of each value
   Bytes kept_ = 0;
   Bytes level_ = 0;
   Evaluation outcome_{};

@@ -89,7 +89,7 @@ def _modules(planned: PlannedStep) -> list[str]:
         )
         costs[operation.module] += 1e6 * times * operation.cost  # type: ignore[assignment]
     whole = 1e6 * graph.forward_cost or 1.0
-    lines = ["Computed again, by module: results forgotten, share of the forward pass, operations"]
+    lines = ["Computed again, by module: results dropped, share of the forward pass, operations"]
     for module, size in sizes.most_common(_MODULES):
         share = 100 * costs[module] / whole
         operations = ", ".join(

@@ -79,7 +79,7 @@ def test_the_same_bits_at_the_predicted_peak(name):
 
 
 @pytest.mark.parametrize("name", MAKERS)
-def test_the_same_bits_whatever_the_planner_forgets(name):
+def test_the_same_bits_whatever_the_planner_drops(name):
     plain, batch = make(name)
     model, plan = pgmo.recompute(plain, batch, None)
     captured = plan.captured

@@ -15,8 +15,7 @@
 //    block could as well lie in it;
 //  - symmetry: equal blocks are placed in one order, and so are touching blocks of equal lifetime;
 //  - decomposition: if the remaining blocks split into parts that do not overlap in time, each part
-//  is searched
-//    separately, and one without a solution ends the search.
+//    is searched separately, and one without a solution ends the search.
 //
 // Based on MiniMalloc (Moffitt, ASPLOS 2023), which has sections, canonical solutions and
 // dominance, but does not raise the offsets of blocks that were refused a place.

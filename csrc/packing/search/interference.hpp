@@ -1,11 +1,10 @@
 // Finds the blocks that interfere with a block: their lifetimes overlap, so they must share no
 // byte.
 //
-//        |==== a ====|           Block a is alive when x begins. A segment tree of lifetimes finds
-//             |== x ==|          such blocks: they are in the nodes from x's first rank to the
-//             root.
-//               |= b =|          Block b begins during x's life. Such blocks are adjacent in an
-//                                array that is sorted by begin.
+//        |==== a ====|         Block a is alive when x begins. A segment tree of lifetimes finds
+//             |== x ==|        such blocks, in the nodes from x's first rank to the root.
+//               |= b =|        Block b begins during x's life. Such blocks are adjacent in an
+//                              array that is sorted by begin.
 //
 // If all lists of interfering blocks have at most `kListed` entries, they are made in advance.
 

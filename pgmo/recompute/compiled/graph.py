@@ -120,7 +120,7 @@ class CompiledGraph:
         if self._unplanned is None:
             self._unplanned = self.add(
                 replace(
-                    self._settings, budget="min", planner=_forget_all, check=False, shapes=Shapes()
+                    self._settings, budget="min", planner=_drop_all, check=False, shapes=Shapes()
                 )
             )
         return self._unplanned
@@ -233,8 +233,8 @@ class CompiledGraph:
         return len(self.plans) - 1
 
 
-def _forget_all(graph: Graph, _budget: int | Literal["min"]) -> Choice:
-    return Evaluator(graph).candidate(frozenset(graph.candidates()), "all that can be forgotten")
+def _drop_all(graph: Graph, _budget: int | Literal["min"]) -> Choice:
+    return Evaluator(graph).candidate(frozenset(graph.candidates()), "all that can be dropped")
 
 
 def marker(number: int, is_observed: bool = False) -> Tensor:

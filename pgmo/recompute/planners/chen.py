@@ -32,7 +32,7 @@ class Segments:
     operations: int
     last: int
 
-    def forgotten(self, *, last: bool = True) -> frozenset[int]:
+    def dropped(self, *, last: bool = True) -> frozenset[int]:
         """Return all operations but the cuts; those of the last segment only if `last`."""
         end = self.operations if last else self.last
         return frozenset(range(end)) - frozenset(self.cuts)

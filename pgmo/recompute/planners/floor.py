@@ -59,6 +59,6 @@ def floor(schedule: Schedule) -> str:
     if named[0][0].startswith("gradients of parameters"):
         advice = (
             ". Gradients of parameters are there until the optimizer's step and cannot be "
-            "forgotten: a larger batch has more to forget beside them"
+            "dropped: a larger batch has more to drop"
         )
     return f"At its peak, in {place}, there are: {shares}{advice}"

@@ -200,7 +200,7 @@ def propose(graph: Graph, evaluator: Evaluator | None = None) -> list[Choice]:
     choices: list[tuple[frozenset[int], str]] = [(frozenset(), "default")]
     choices += [(choice, "min-cut") for choice in min_cut.sweep(graph)]
     choices += [
-        (segments.forgotten(last=last), "chen")
+        (segments.dropped(last=last), "chen")
         for segments in chen.sweep(dag)
         for last in (False, True)
     ]
@@ -218,7 +218,7 @@ def _dynamic_programs(dag: Dag, repeats: bool) -> Iterator[tuple[frozenset[int],
         sequences = program.solve(round(factor * least))
         for sequence, strategy in zip(sequences, ("time", "memory"), strict=True):
             for last in (False, True):
-                yield sequence.forgotten(last=last), f"kusumoto-{strategy}"
+                yield sequence.dropped(last=last), f"kusumoto-{strategy}"
 
 
 def _effort(graph: Graph, large: int, least: int) -> int:

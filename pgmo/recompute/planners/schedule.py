@@ -177,9 +177,9 @@ def simulate(
         [0, 1, 0, 2]
     """
     if reruns is None:
-        forgotten = frozenset(choice)
-        check_choice(graph, forgotten)
-        operations, again = _order(graph, forgotten)
+        dropped = frozenset(choice)
+        check_choice(graph, dropped)
+        operations, again = _order(graph, dropped)
     else:
         check_reruns(graph, reruns, offloaded, transfers)
         operations, again = _ordered(graph, reruns)
@@ -230,7 +230,7 @@ def simulate(
     )
 
 
-def is_forgotten(graph: Graph, choice: Collection[int], value: int) -> bool:
+def is_dropped(graph: Graph, choice: Collection[int], value: int) -> bool:
     """Return whether a value is freed in the forward pass if `choice` is dropped."""
     one = graph.values[value]
     return one.producer in choice and not one.pinned and not one.result
@@ -300,13 +300,13 @@ def check_choice(graph: Graph, choice: Collection[int]) -> None:
     index = wrong[0]
     if not 0 <= index < graph.forward:
         raise GraphError(
-            f"operation {index} cannot be forgotten: the forward pass has the operations 0 to "
+            f"operation {index} cannot be dropped: the forward pass has the operations 0 to "
             f"{graph.forward - 1}"
         )
     operation = graph.operations[index]
     reason = "it is pinned" if operation.pinned else "the backward pass never needs it again"
     raise GraphError(
-        f"operation {index} ({operation.name}) cannot be forgotten: {reason}; "
+        f"operation {index} ({operation.name}) cannot be dropped: {reason}; "
         "choose from graph.candidates()"
     )
 
@@ -322,7 +322,7 @@ def _order(graph: Graph, choice: frozenset[int]) -> tuple[list[int], list[bool]]
             for value in graph.operations[stack.pop()].reads:
                 producer = graph.values[value].producer
                 if (
-                    is_forgotten(graph, choice, value)
+                    is_dropped(graph, choice, value)
                     and producer not in done
                     and producer not in missing
                 ):

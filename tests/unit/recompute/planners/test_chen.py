@@ -15,7 +15,7 @@ from tests.unit.recompute.planners.test_lower_sets import dags
 def test_peak_of_a_chain_grows_with_the_square_root(length: int) -> None:
     graph = chain(length, size=1)
     segments = next(sweep(Dag.of(graph)))
-    schedule = simulate(graph, segments.forgotten(last=False))
+    schedule = simulate(graph, segments.dropped(last=False))
     root = length**0.5
     assert root - 3 <= len(segments.cuts) <= root + 1
     assert 2 * root - 4 <= schedule.peak <= 2 * root + 6
@@ -41,8 +41,8 @@ def test_cuts_separate_what_is_before_from_what_is_after(dag: Dag) -> None:
 def test_segments_add_up_to_the_whole(dag: Dag) -> None:
     for segments in sweep(dag):
         assert set(segments.cuts) <= set(articulation_points(dag))
-        assert segments.forgotten() == set(range(len(dag))) - set(segments.cuts)
-        assert segments.forgotten(last=False) <= segments.forgotten()
+        assert segments.dropped() == set(range(len(dag))) - set(segments.cuts)
+        assert segments.dropped(last=False) <= segments.dropped()
         assert segments.kept == sum(int(dag.size[one]) for one in segments.cuts)
         assert segments.largest <= int(dag.size.sum())
 

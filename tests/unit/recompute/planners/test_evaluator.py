@@ -46,7 +46,7 @@ def test_chain_of_a_thousand() -> None:
 def test_choices_beyond_the_graph_are_an_error() -> None:
     evaluator = Evaluator(chain(3))
     for wrong in (7, 3, -1):
-        with pytest.raises(GraphError, match=f"operation {wrong} cannot be forgotten"):
+        with pytest.raises(GraphError, match=f"operation {wrong} cannot be dropped"):
             evaluator.evaluate({wrong})
     assert evaluator.candidate({0, 7}, "mine").recomputed == {0}
 

@@ -1,4 +1,4 @@
-"""What a graph refuses, and which of its operations may be forgotten."""
+"""What a graph refuses, and which of its operations may be dropped."""
 
 from math import inf, nan
 

@@ -96,8 +96,8 @@ def test_what_is_cached_is_what_later_blocks_read(dag: Dag) -> None:
     for node in range(len(dag)):
         later = any(home[reader] > home[node] for reader in readers(dag, node))
         assert (node in sequence.cached) == later
-    assert sequence.forgotten() == set(home) - sequence.cached
-    assert sequence.forgotten(last=False) == sequence.forgotten() - set(sequence.blocks[-1])
+    assert sequence.dropped() == set(home) - sequence.cached
+    assert sequence.dropped(last=False) == sequence.dropped() - set(sequence.blocks[-1])
 
 
 def test_chain_takes_the_square_root() -> None:
@@ -109,7 +109,7 @@ def test_chain_takes_the_square_root() -> None:
     assert least < 0.35 * plain
     fine, coarse = program.solve(least)
     for sequence in (fine, coarse):
-        schedule = simulate(graph, sequence.forgotten())
+        schedule = simulate(graph, sequence.dropped())
         assert schedule.peak <= sequence.peak
         assert schedule.cost <= sequence.overhead
     assert fine.overhead <= coarse.overhead

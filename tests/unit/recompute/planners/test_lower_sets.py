@@ -90,7 +90,7 @@ def test_fewer_sets_of_a_long_chain() -> None:
     assert family[-1].all()
 
 
-def test_results_have_no_bytes_that_could_be_forgotten() -> None:
+def test_results_have_no_bytes_that_could_be_dropped() -> None:
     graph = chain(3)
     assert Dag.of(graph).size.tolist() == [10, 10, 10]
     assert Dag.of(graph).reads == ((), (0,), (1,))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pgmo import _core
 from pgmo.recompute.planners.graph import Graph
 from pgmo.recompute.planners.min_cut import min_cut, sweep
-from pgmo.recompute.planners.schedule import is_forgotten, simulate
+from pgmo.recompute.planners.schedule import is_dropped, simulate
 from tests.unit.recompute.graphs import chain, graphs
 
 
@@ -28,7 +28,7 @@ def saved(graph: Graph, choice: frozenset[int]) -> int:
         if value in read
         and 0 <= one.producer < graph.forward
         and not one.result
-        and not is_forgotten(graph, choice, value)
+        and not is_dropped(graph, choice, value)
     )
 
 

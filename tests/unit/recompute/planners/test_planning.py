@@ -86,7 +86,7 @@ def test_same_seed_same_choice() -> None:
     assert first == again
 
 
-def test_nothing_is_forgotten_when_everything_fits() -> None:
+def test_nothing_is_dropped_when_everything_fits() -> None:
     graph = chain(30)
     peak = simulate(graph).peak
     choice = plan_choice(graph, peak)

@@ -20,7 +20,7 @@ def network():
     return nn.Sequential(*layers)
 
 
-def forget_all(graph, _budget):
+def drop_all(graph, _budget):
     return Choice(frozenset(graph.candidates()), 0, 0.0, "all")
 
 
@@ -42,10 +42,10 @@ def test_who_records_learns_whose_operators_run_again(compiled):
     model = network()
     if compiled:
         made = torch.compile(
-            model, backend=pgmo.recompute.backend(planner=forget_all, measure=False), dynamic=False
+            model, backend=pgmo.recompute.backend(planner=drop_all, measure=False), dynamic=False
         )
     else:
-        made, _ = pgmo.recompute(model, X, planner=forget_all, measure=False)
+        made, _ = pgmo.recompute(model, X, planner=drop_all, measure=False)
     made(X).sum().backward()  # the first step is measured
     tags = tags_of_a_step(made)
     again = [tag for tag in tags if tag.phase == "recompute"]
@@ -61,7 +61,7 @@ def test_who_records_learns_whose_operators_run_again(compiled):
 
 
 def test_a_recorded_step_has_the_bits_of_one_that_is_not():
-    made, _ = pgmo.recompute(network(), X, planner=forget_all, measure=False)
+    made, _ = pgmo.recompute(network(), X, planner=drop_all, measure=False)
     made(X).sum().backward()
     found = []
     for recorded in (False, True):
@@ -83,7 +83,7 @@ class NoSigmoid(TorchDispatchMode):
 
 
 def test_an_error_in_a_recorded_step_is_the_same_error():
-    made, _ = pgmo.recompute(network(), X, planner=forget_all, measure=False)
+    made, _ = pgmo.recompute(network(), X, planner=drop_all, measure=False)
     made(X).sum().backward()
     with pytest.raises(KeyError) as raised, Tagger(Log()), NoSigmoid():
         made(X)
