@@ -31,7 +31,7 @@ _OF_MODULES = frozenset(vars(nn.Module()))
 _HOOKS = tuple(name for name in _OF_MODULES if "_hooks" in name)
 
 
-class Contents:
+class AttributeRecord:
     """Record of the attributes of a model's modules, and of their contents.
 
     Attributes:

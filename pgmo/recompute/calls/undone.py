@@ -14,19 +14,19 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from pgmo.recompute.calls.contents import Contents
+from pgmo.recompute.calls.contents import AttributeRecord
 
 
 @contextmanager
 def restoring_all_but_flags(
     module: nn.Module, devices: Collection[torch.device]
-) -> Iterator[Contents]:
+) -> Iterator[AttributeRecord]:
     """Run a block, then undo its changes of the module, but not hooks and new flags.
 
     A library may set these at the first call. The random generators of the CPU and of `devices` are
     restored, too. Yields the attributes of the modules as they were before the block.
     """
-    contents = Contents(module)
+    contents = AttributeRecord(module)
     with ExitStack() as stack:
         stack.callback(contents.restore_values)
         _enter(stack, module, devices)
@@ -37,7 +37,7 @@ def restoring_all_but_flags(
 def restoring_state(module: nn.Module, devices: Collection[torch.device]) -> Iterator[None]:
     """Run a block, then undo its changes of the module and of the random generators."""
     with ExitStack() as stack:
-        stack.callback(Contents(module).restore)
+        stack.callback(AttributeRecord(module).restore)
         _enter(stack, module, devices)
         yield
 

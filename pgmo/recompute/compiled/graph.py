@@ -34,7 +34,7 @@ from pgmo.recompute.runtime.interpreter import Interpreter
 if TYPE_CHECKING:
     from pgmo.recompute.compiled.dry_run.discovery import Discovery
 
-Flags = tuple[bool, ...]
+GradientFlags = tuple[bool, ...]
 """For each output with a derivative, whether it gets a gradient."""
 
 
@@ -93,7 +93,7 @@ class CompiledGraph:
         self._bare: fx.GraphModule | None = None
         # The engine runs backward passes in other threads, whose `_thread_step` has no observer.
         self._observer: Discovery | None = None
-        self._planned: dict[Flags, StepCompiler] = {}
+        self._planned: dict[GradientFlags, StepCompiler] = {}
         self.plans: list[PlanRunners] = []
         self._unplanned: int | None = None
         self._blocks = RepeatedSegments(module)

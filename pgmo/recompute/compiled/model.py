@@ -27,9 +27,9 @@ from pgmo.recompute.capture.eager import as_in_eager_mode
 from pgmo.recompute.capture.graphs import quick_copies
 from pgmo.recompute.capture.quiet import CAPTURING, without_collector, without_logs
 from pgmo.recompute.compiled.dry_run.discover import discover, warm_up
-from pgmo.recompute.compiled.dry_run.discovery import Arguments, Discovery, Place
+from pgmo.recompute.compiled.dry_run.discovery import Arguments, CallKey, Discovery
 from pgmo.recompute.compiled.dry_run.written import kept
-from pgmo.recompute.compiled.dynamo.breaks import Breaks
+from pgmo.recompute.compiled.dynamo.breaks import GraphBreaks
 from pgmo.recompute.compiled.dynamo.errors import (
     NOTHING,
     NothingToPlanError,
@@ -48,7 +48,7 @@ from pgmo.recompute.compiled.dynamo.settings import (
     reason_of_capture,
 )
 from pgmo.recompute.compiled.graph import CompiledGraph, ThreadStep
-from pgmo.recompute.compiled.pending import Pending
+from pgmo.recompute.compiled.pending import PendingCalls
 from pgmo.recompute.compiled.step import CompiledStep
 from pgmo.recompute.runtime.decide import Settings
 from pgmo.recompute.runtime.stages import stage, stages
@@ -72,11 +72,11 @@ class CompiledModel:
         self.first: CompiledStep | None = None
         self.steps: dict[object, CompiledStep | None] = {}
         self._thread_step = ThreadStep()
-        self._breaks = Breaks()
+        self._breaks = GraphBreaks()
         self._messages: set[str] = set()
         self._written: list[Tensor] = []  # Parameters that the forward pass writes.
         self._graphs = 0  # Number of captured graphs.
-        self._pending = Pending()
+        self._pending = PendingCalls()
         with suppress(TypeError, ValueError):
             self.__signature__ = inspect.signature(module.forward)
         self._methods = methods(module)
@@ -155,7 +155,7 @@ class CompiledModel:
         Memory that a capture allocates would count as that of the step.
         """
         thread_step = self._thread_step
-        plain: frozenset[Place] = frozenset()
+        plain: frozenset[CallKey] = frozenset()
         for number in range(_TRIES):
             graphs, measures = self._graphs, number > 0 and self.settings.measure
             with kept(self._written):

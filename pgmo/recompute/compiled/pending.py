@@ -5,14 +5,14 @@ from typing import Any
 from weakref import WeakSet
 
 
-class Call:
+class PendingCall:
     """Call that waits for its backward pass, and the bytes that it holds."""
 
     def __init__(self, held: int) -> None:
         self.held = held
 
 
-class Pending:
+class PendingCalls:
     """Waiting calls of one model, of any kind.
 
     Attributes:
@@ -21,7 +21,7 @@ class Pending:
 
     def __init__(self) -> None:
         self.warned = False
-        self._calls: WeakSet[Call] = WeakSet()
+        self._calls: WeakSet[PendingCall] = WeakSet()
 
     def __len__(self) -> int:
         return len(self._calls)
@@ -31,12 +31,12 @@ class Pending:
         """Bytes that all waiting calls hold."""
         return sum(one.held for one in self._calls)
 
-    def add(self, nodes: Iterable[Any], held: int, begin: Callable[[], None]) -> Call:
+    def add(self, nodes: Iterable[Any], held: int, begin: Callable[[], None]) -> PendingCall:
         """Add a call until its results are freed or its backward pass begins, which calls `begin`.
 
         The returned call lives as long as its results.
         """
-        call = Call(held)
+        call = PendingCall(held)
         self._calls.add(call)
 
         def begun(_gradients: object) -> None:

@@ -18,15 +18,15 @@ from torch import Tensor, nn
 
 from pgmo.errors import BudgetError
 from pgmo.recompute.compiled.dry_run.discovery import (
+    CallKey,
     Discovery,
-    Place,
     nodes_of,
     note_gradients,
     results_of,
 )
 from pgmo.recompute.compiled.graph import CompiledGraph
 from pgmo.recompute.compiled.measure import StepMeasure
-from pgmo.recompute.compiled.pending import Call, Pending
+from pgmo.recompute.compiled.pending import PendingCall, PendingCalls
 from pgmo.recompute.compiled.plan.planned import plan
 from pgmo.recompute.runtime.decide import PlannedStep, Settings
 from pgmo.units import format_bytes
@@ -47,7 +47,7 @@ class CompiledStep:
     """A planned kind of call."""
 
     def __init__(
-        self, module: nn.Module, settings: Settings, pending: Pending, found: Discovery
+        self, module: nn.Module, settings: Settings, pending: PendingCalls, found: Discovery
     ) -> None:
         self._module, self._settings, self._pending = module, settings, pending
         self._came: set[int] = set()  # Places of results that got gradients.
@@ -62,7 +62,7 @@ class CompiledStep:
         self._found = found
         self._compilers = [graph.plans[number].step for (graph, _), number in self._numbers.items()]
         self._beside = 0  # Bytes that other calls held during the first step.
-        self._first: Callable[[], Call | None] = lambda: None  # The measured call.
+        self._first: Callable[[], PendingCall | None] = lambda: None  # The measured call.
         self._has_begun = False  # Whether its backward pass has begun.
         self._measure: StepMeasure | None = None
         if not found.is_single and settings.check:
@@ -136,7 +136,7 @@ class CompiledStep:
         is_first = any(one.forward is None for one in self._compilers)
         if is_first and self._settings.check:
             gc.collect()  # Garbage must not be collected during the measurement.
-        way: list[Place] = []
+        way: list[CallKey] = []
         choose = self._chooser(way)
         measure = self._measure
         if measure is not None:
@@ -154,7 +154,7 @@ class CompiledStep:
         self._watch(result, is_first)
         return result
 
-    def _chooser(self, way: list[Place]) -> Choose:
+    def _chooser(self, way: list[CallKey]) -> Choose:
         """Return the function that chooses the plan of a graph's next call."""
         ordinals: Counter[CompiledGraph] = Counter()
 

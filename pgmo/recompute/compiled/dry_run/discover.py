@@ -15,8 +15,8 @@ from pgmo.recompute.capture.memory_use.meter import Meter, can_measure
 from pgmo.recompute.capture.quiet import without_collector
 from pgmo.recompute.compiled.dry_run.discovery import (
     Arguments,
+    CallKey,
     Discovery,
-    Place,
     note_gradients,
     results_of,
 )
@@ -33,7 +33,7 @@ def discover(
     thread_step: ThreadStep,
     measure: bool,
     wanted: frozenset[int] | None = None,
-    plain: frozenset[Place] = frozenset(),
+    plain: frozenset[CallKey] = frozenset(),
 ) -> Discovery:
     """Run a step and undo all that it changed: buffers, gradients and attributes are restored.
 

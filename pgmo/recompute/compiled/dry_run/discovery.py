@@ -18,12 +18,12 @@ from pgmo.recompute.calls.signature import PLAIN
 from pgmo.recompute.capture.compat import boxes_gradients, flatten, storage_key
 from pgmo.recompute.capture.memory_use.meter import Meter
 from pgmo.recompute.compiled.dry_run.objections import LAYOUT, ORDER, Layout, edges, layout
-from pgmo.recompute.compiled.dry_run.regions import Life, Region
-from pgmo.recompute.compiled.graph import CompiledGraph, Flags, marker
+from pgmo.recompute.compiled.dry_run.regions import Region, StorageLife
+from pgmo.recompute.compiled.graph import CompiledGraph, GradientFlags, marker
 
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 
-Place = tuple[CompiledGraph, int]
+CallKey = tuple[CompiledGraph, int]
 """A graph, and the number of its earlier calls in a step."""
 
 
@@ -45,11 +45,11 @@ class GraphCall:
 
     graph: CompiledGraph
     ordinal: int
-    given: list[Life | None]
-    made: list[Life | None]
+    given: list[StorageLife | None]
+    made: list[StorageLife | None]
     owners: list[int | None]
     leaves: list[bool]
-    came: list[Life | None] = field(default_factory=list)
+    came: list[StorageLife | None] = field(default_factory=list)
     region: int = -1
 
 
@@ -74,20 +74,20 @@ class Discovery:
     """
 
     meter: Meter | None
-    plain: frozenset[Place] = frozenset()
+    plain: frozenset[CallKey] = frozenset()
     calls: list[GraphCall] = field(default_factory=list)
-    backward_calls: list[tuple[int, Flags]] = field(default_factory=list)
+    backward_calls: list[tuple[int, GradientFlags]] = field(default_factory=list)
     regions: list[Region] = field(default_factory=list)
     known: set[int] = field(default_factory=set)
     differentiated: set[int] = field(default_factory=set)
     given: int = 0
-    objections: dict[Place, str] = field(default_factory=dict)
+    objections: dict[CallKey, str] = field(default_factory=dict)
     _ordinals: Counter[CompiledGraph] = field(default_factory=Counter)
     _nodes: list[Any] = field(default_factory=list)  # Autograd nodes of the calls.
     _layouts: dict[int, list[Layout]] = field(default_factory=dict)  # Of gradients, by call.
     _is_turned: bool = False  # Before, code may differentiate with respect to leaves, too.
     _region: int = 0
-    _lives: dict[int, tuple[Life, StorageWeakRef]] = field(default_factory=dict)
+    _lives: dict[int, tuple[StorageLife, StorageWeakRef]] = field(default_factory=dict)
 
     @property
     def is_single(self) -> bool:
@@ -207,14 +207,14 @@ class Discovery:
                 life.death = self._region
                 del self._lives[key]
 
-    def _life(self, tensor: Tensor | None) -> Life | None:
+    def _life(self, tensor: Tensor | None) -> StorageLife | None:
         if tensor is None or storage_key(tensor) in self.known:
             return None
         key = storage_key(tensor)
         if key not in self._lives:
             storage = tensor.untyped_storage()
             reference = StorageWeakRef(storage)  # type: ignore[no-untyped-call]
-            self._lives[key] = Life(storage.nbytes()), reference
+            self._lives[key] = StorageLife(storage.nbytes()), reference
         return self._lives[key][0]
 
 

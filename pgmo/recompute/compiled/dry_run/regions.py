@@ -27,7 +27,7 @@ class Region:
 
 
 @dataclass(eq=False)
-class Life:
+class StorageLife:
     """Lifetime of a storage that is an input or output of a graph.
 
     Args:

@@ -10,7 +10,7 @@ from torch._dynamo.symbolic_convert import InstructionTranslatorBase as Translat
 from pgmo.recompute.calls.lines import is_foreign, line
 
 
-class Breaks:
+class GraphBreaks:
     """Graph breaks of one capture.
 
     Attributes:

@@ -15,7 +15,7 @@ from torch import fx
 from pgmo.recompute.capture.compat import boxes_gradients, flatten, is_tangent
 from pgmo.recompute.capture.joint_graph import Captured
 from pgmo.recompute.compiled.dry_run.discovery import Discovery, GraphCall
-from pgmo.recompute.compiled.dry_run.regions import Life, Region
+from pgmo.recompute.compiled.dry_run.regions import Region, StorageLife
 from pgmo.recompute.planners.evaluator import Choice, Evaluator
 from pgmo.recompute.planners.graph import NOT_CAPTURED, Graph, Operation, Value
 from pgmo.recompute.planners.offload.transfers import Transfers
@@ -92,7 +92,7 @@ class _Placed:
         self._results = results[: captured.outputs]
         gradients = results[captured.outputs :]
         self.numbers: dict[int, int] = {}  # From own values to values of the joined graph.
-        self.lives: dict[int, Life] = {}  # From own values to storages.
+        self.lives: dict[int, StorageLife] = {}  # From own values to storages.
         self.returned = {self._value(node) for node in self._results}
         self.gradients = {
             value: node
@@ -102,7 +102,9 @@ class _Placed:
         first = captured.nodes[graph.forward : graph.forward + 1] == ((),)
         self.tangents = graph.operations[graph.forward].writes if first else ()
         self._tangents = [node for node in nodes if is_tangent(node)]
-        self.came: dict[int, Life] = {}  # From tangents to storages that autograd also holds.
+        self.came: dict[
+            int, StorageLife
+        ] = {}  # From tangents to storages that autograd also holds.
         self.owners: dict[fx.Node, object] = {}  # From inputs to parameters.
 
     def inputs(self, call: GraphCall) -> None:
@@ -122,12 +124,12 @@ class _Placed:
             if owner is not None
         }
 
-    def _note(self, node: object, life: Life | None) -> None:
+    def _note(self, node: object, life: StorageLife | None) -> None:
         value = self._value(node)
         if value is not None and life is not None and self._is_like(value, life):
             self.lives[value] = life
 
-    def _is_like(self, value: int, life: Life) -> bool:
+    def _is_like(self, value: int, life: StorageLife) -> bool:
         """Return whether the sizes agree; a value may instead be the base of the tensor."""
         return 0 <= self.graph.values[value].size - life.size < 512
 
@@ -148,7 +150,7 @@ class _JoinedGraphBuilder:
         self._reads: list[set[int]] = []
         self._values: list[Value] = []
         self._origins: list[tuple[int, int] | None] = []
-        self._lives: dict[Life, int] = {}
+        self._lives: dict[StorageLife, int] = {}
         self._base: list[int] = []  # Values for the bytes that regions hold, newest last.
         self._passing: list[int] = []  # Values that a graph returns to the next region.
         self._owners: set[object] = set()  # Parameters that have a gradient.
@@ -211,7 +213,7 @@ class _JoinedGraphBuilder:
         for index in range(placed.graph.forward):
             self._place(placed, index, number)
 
-    def _given(self, value: Value, life: Life | None) -> int:
+    def _given(self, value: Value, life: StorageLife | None) -> int:
         if life is None:
             return self._write(Value(value.size, -1))
         if life not in self._lives:  # The preceding region allocated it.

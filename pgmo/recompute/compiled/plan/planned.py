@@ -7,7 +7,7 @@ from torch import fx
 
 from pgmo.recompute.capture.joint_graph import Captured
 from pgmo.recompute.capture.plain_step import checkpointed
-from pgmo.recompute.compiled.dry_run.discovery import Discovery, Place
+from pgmo.recompute.compiled.dry_run.discovery import CallKey, Discovery
 from pgmo.recompute.compiled.plan.joined import JoinedGraph, join_graphs
 from pgmo.recompute.planners.evaluator import Evaluator
 from pgmo.recompute.planners.graph import Graph
@@ -15,7 +15,7 @@ from pgmo.recompute.planners.schedule import Schedule, simulate
 from pgmo.recompute.planners.shapes import Shapes
 from pgmo.recompute.runtime.decide import PlannedStep, Settings, choose
 
-Numbers = dict[Place, int]
+Numbers = dict[CallKey, int]
 """Number of the plan that each call of a graph runs."""
 
 

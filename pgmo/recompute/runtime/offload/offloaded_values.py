@@ -18,7 +18,7 @@ from pgmo.recompute.capture.compat import fakes, renewed
 from pgmo.recompute.capture.joint_graph import Captured
 from pgmo.recompute.planners.offload.transfers import offloaded_value
 from pgmo.recompute.planners.schedule import Schedule
-from pgmo.recompute.runtime.offload.host import Host
+from pgmo.recompute.runtime.offload.host import HostMemory
 
 
 class OffloadedValues:
@@ -30,7 +30,9 @@ class OffloadedValues:
         flying: nodes that fetch values which were not read yet, by value.
     """
 
-    def __init__(self, graph: fx.Graph, captured: Captured, schedule: Schedule, host: Host) -> None:
+    def __init__(
+        self, graph: fx.Graph, captured: Captured, schedule: Schedule, host: HostMemory
+    ) -> None:
         assert schedule.transfers is not None
         self._graph, self._captured, self._host = graph, captured, host
         found = {one: offloaded_value(captured.graph, one) for one in sorted(schedule.offloaded)}
@@ -47,7 +49,7 @@ class OffloadedValues:
 
     @classmethod
     def of(
-        cls, graph: fx.Graph, captured: Captured, schedule: Schedule, host: Host | None
+        cls, graph: fx.Graph, captured: Captured, schedule: Schedule, host: HostMemory | None
     ) -> "OffloadedValues | None":
         """Return the offloaded values of a schedule, or None if there are none."""
         if host is None or not schedule.offloaded:

@@ -9,7 +9,7 @@ from torch import nn  # noqa: E402
 
 import pgmo  # noqa: E402
 from pgmo.recompute.capture.memory_use.meter import meter  # noqa: E402
-from pgmo.recompute.compiled.pending import Pending  # noqa: E402
+from pgmo.recompute.compiled.pending import PendingCalls  # noqa: E402
 
 X = torch.linspace(-1, 1, 512 * 64).reshape(512, 64)
 
@@ -20,7 +20,7 @@ def net():
 
 
 def test_a_call_waits_until_its_backward_pass_begins_or_its_result_is_gone():
-    pending = Pending()
+    pending = PendingCalls()
     one, other = (torch.ones(2, requires_grad=True).sum() for _ in range(2))
     pending.add([one.grad_fn], 8, lambda: None)
     pending.add([other.grad_fn], 16, lambda: None)

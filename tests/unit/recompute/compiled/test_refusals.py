@@ -237,9 +237,9 @@ def test_values_that_are_others_each_time_are_refused_after_many_captures(monkey
 def test_graph_breaks_are_named_with_the_line(name, words):
     message = rf"no single graph: {words}, at .*test_refusals\.py:\d+: .*# {name}"
     with pytest.raises(pgmo.errors.GraphError, match=message) as told:
-        pgmo.recompute(Breaks(name), X, whole=True, measure=False)
+        pgmo.recompute(GraphBreaks(name), X, whole=True, measure=False)
     assert "\n" not in str(told.value)
-    plain = Breaks(name)
+    plain = GraphBreaks(name)
     with pytest.warns(UserWarning, match=message):
         model = made(plain)
     assert same(step(model, X), step(plain, X))
@@ -250,7 +250,7 @@ def disabled(x):
     return x
 
 
-class Breaks(nn.Linear):
+class GraphBreaks(nn.Linear):
     def __init__(self, name):
         super().__init__(8, 8)
         self.name = name
