@@ -85,7 +85,6 @@ def _run(attempt: Attempt, given: list[str]) -> tuple[int, bool]:
 
 
 def _words(arguments: argparse.Namespace) -> list[str]:
-    """Return the options of `pgmo run` as words of a command line."""
     words = []
     for name in _VALUES:
         value = getattr(arguments, name)

@@ -56,7 +56,6 @@ def audit(plan: Plan, profile: Profile | None = None) -> list[Check]:
 
 
 def _check(plan: str, name: str, look: Callable[[], str]) -> Check:
-    """Return the result of a check function, which raises if something is wrong."""
     try:
         return Check(plan, name, True, look())
     except (PlanError, ProfileError) as error:

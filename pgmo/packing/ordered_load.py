@@ -62,7 +62,7 @@ def ordered_load(blocks: "Profile | Plan", alignment: int = 1) -> int | None:
     if order is None:
         return None
     streams = np.unique(blocks.stream)
-    walk = _Walk(blocks, order, alignment)
+    walk = _StreamLoads(blocks, order, alignment)
     stops = _stops(order, streams)
     number: dict[tuple[int, int], int] = {}  # Nodes, by stream and number of passed stops.
     weight: list[int] = []
@@ -77,7 +77,7 @@ def ordered_load(blocks: "Profile | Plan", alignment: int = 1) -> int | None:
     return base + _heaviest_closure(np.array(weight, np.int64), tail, head)
 
 
-class _Walk:
+class _StreamLoads:
     """Live bytes of single streams along the rows of several iterations."""
 
     def __init__(self, blocks: "Profile | Plan", order: Order, alignment: int) -> None:

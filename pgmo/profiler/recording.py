@@ -194,7 +194,6 @@ def _gone(
 def _shared(
     blocks: NDArray[np.uint32], served: NDArray[np.int64], requests: int
 ) -> NDArray[np.bool_]:
-    """Return for each request whether its block was used on another stream."""
     _check_requested(blocks, served, "used on a stream")
     shared = np.zeros(requests, np.bool_)
     shared[blocks] = True

@@ -110,8 +110,6 @@ def _fake(parameter: Tensor) -> Tensor:
 
 @clears_dispatch
 class _Counting(TorchDispatchMode):
-    """Counter of the bytes of storages that operators allocate and free."""
-
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.peak = self._now = 0

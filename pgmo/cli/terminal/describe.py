@@ -229,7 +229,6 @@ def packing_lines(fields: Mapping[str, Any]) -> list[str]:
 
 
 def _sizes(fields: Mapping[str, Any]) -> list[str]:
-    """Format the figures that plans and packings share."""
     proof = "; optimal for fixed offsets" if fields["optimal"] else ""
     if not fields["optimal"] and fields["bound"] > fields["max_load"]:
         proof = f"; no plan can be below {format_bytes(fields['bound'])}"

@@ -73,7 +73,6 @@ def finish(
 
 
 def _note_keepers(supervision: Supervision) -> None:
-    """Add the keepers of live blocks to the saved profiles."""
     if supervision.who_keeps is None:
         return
     from pgmo.profiler.profile import Profile

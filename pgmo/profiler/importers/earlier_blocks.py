@@ -110,7 +110,7 @@ def _sorted_rows(seen: Rows, kinds: tuple[Event, ...]) -> NDArray[np.int64]:
     return rows[np.argsort(seen.address[rows], kind="stable")]
 
 
-def _firsts(address: NDArray[np.int64]) -> NDArray[np.bool_]:
+def _is_first_of_address(address: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Return whether each row is the first of its address; `address` is sorted."""
     return np.concatenate([[True], address[1:] != address[:-1]])[: len(address)]
 
@@ -119,7 +119,7 @@ def _repair(seen: Rows) -> tuple[Rows, int, int]:
     """Drop frees without a block, add missing frees at reused addresses; return both counts."""
     rows = _sorted_rows(seen, _BLOCK)
     kind = seen.kind[rows]
-    first = _firsts(seen.address[rows])
+    first = _is_first_of_address(seen.address[rows])
     previous = np.where(first, -1, np.roll(kind, 1))
     completed = previous == Event.FREE_COMPLETED
     stray = rows[
@@ -147,7 +147,7 @@ def _earlier(seen: Rows, kinds: tuple[Event, ...], final: Rows) -> _Earlier:
     made_by = kinds[0]
     rows = _sorted_rows(seen, kinds)
     address = seen.address[rows]
-    first = _firsts(address)
+    first = _is_first_of_address(address)
     last = np.concatenate([first[1:], [True]])[: len(rows)]
     orphans = rows[first & (seen.kind[rows] != made_by)]
     open_at_end = address[last & (seen.kind[rows] != kinds[-1])]
@@ -197,12 +197,12 @@ def _earlier_pages(seen: Rows, final: Rows) -> Rows:
     # state, so that no range is visited twice.
     following = list(range(len(edges) + 1))
     for row, (low, high) in enumerate(zip(lows.tolist(), highs.tolist(), strict=True)):
-        at = _root(following, low)
+        at = _chain_end(following, low)
         while at < high:
             state[at] = mapped if was_there[row] else gone
             stream[at] = everything.stream[row]
             following[at] = at + 1
-            at = _root(following, at)
+            at = _chain_end(following, at)
     begins = np.isin(edges, final.address)
     ranges: list[list[int]] = []
     for at in np.flatnonzero(state == mapped).tolist():
@@ -214,7 +214,7 @@ def _earlier_pages(seen: Rows, final: Rows) -> Rows:
     return Rows.make([(Event.SEGMENT_MAP, low, high - low, s, -1) for low, high, s in ranges])
 
 
-def _root(following: list[int], at: int) -> int:
+def _chain_end(following: list[int], at: int) -> int:
     """Return the end of a chain of links, with path halving."""
     while following[at] != at:
         following[at] = following[following[at]]

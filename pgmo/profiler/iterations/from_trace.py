@@ -279,7 +279,6 @@ def _circle(
     meta: ProfileMeta,
     how: str,
 ) -> Profile:
-    """Return the circular profile of the steady iteration."""
     profile = build_profile(list(pieces), steady, trace.tags)
     reference = pieces[steady.reference]
     first = int(np.searchsorted(blocks.row, trace.before)) + reference.first

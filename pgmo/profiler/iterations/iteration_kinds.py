@@ -19,7 +19,7 @@ from pgmo.units import format_bytes
 Kind = Literal["exact", "fit", "none"]
 
 _SEVERAL = 3
-"""Minimum number of requests of one size for that size to count in `_stay_alike`."""
+"""Minimum number of requests of one size for that size to count in `_sizes_stay_grouped`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,11 +86,11 @@ def _explained(base: Iteration, other: Iteration, rows: NDArray[np.int64]) -> in
     paired = np.flatnonzero(rows != UNPAIRED)
     before, after = base.size[rows[paired]], other.size[paired]
     changed = before != after
-    laws = _of_four_ratios(np.log2(after[changed] / before[changed]))
+    laws = _count_commonest_ratios(np.log2(after[changed] / before[changed]))
     return len(paired) - int(changed.sum()) + laws
 
 
-def _of_four_ratios(ratio: NDArray[np.float64]) -> int:
+def _count_commonest_ratios(ratio: NDArray[np.float64]) -> int:
     """Count the ratios that are among the four most common ones, to two digits."""
     _, counts = np.unique(np.round(ratio, 2), return_counts=True)
     return int(np.sort(counts)[-4:].sum())
@@ -141,14 +141,14 @@ def _convincing(base: Iteration, other: Iteration, rows: NDArray[np.int64]) -> b
     if 8 * equal < len(paired):
         return False
     before, after = before[changed], after[changed]
-    if _stay_alike(before, after) and _stay_alike(after, before):
+    if _sizes_stay_grouped(before, after) and _sizes_stay_grouped(after, before):
         return True
     ratio = np.log2(after / before)  # Logarithms treat growth and shrinkage equally.
     grown = float(np.mean(ratio > 0))
-    return (grown <= 0.1 or grown >= 0.9) and 4 * _of_four_ratios(ratio) >= 3 * len(ratio)
+    return (grown <= 0.1 or grown >= 0.9) and 4 * _count_commonest_ratios(ratio) >= 3 * len(ratio)
 
 
-def _stay_alike(before: NDArray[np.int64], after: NDArray[np.int64]) -> bool:
+def _sizes_stay_grouped(before: NDArray[np.int64], after: NDArray[np.int64]) -> bool:
     """Return whether requests of one size mostly have a common size afterwards."""
     _, kind, often = np.unique(before, return_inverse=True, return_counts=True)
     several = often[kind] >= _SEVERAL

@@ -91,7 +91,7 @@ def _codes(code: CodeType, names: set[str]) -> dict[str, CodeType]:
 
 
 def _mark_function(function: ast.FunctionDef, kernels: list[GeneratedKernel]) -> None:
-    about = _about(function)
+    about = _kernels_by_statement(function)
 
     def with_marks(body: list[ast.stmt]) -> list[ast.stmt]:
         made: list[ast.stmt] = []
@@ -110,7 +110,7 @@ def _mark_function(function: ast.FunctionDef, kernels: list[GeneratedKernel]) ->
     function.body = [_call("begin", first), ast.copy_location(watched, first)]
 
 
-def _about(function: ast.FunctionDef) -> dict[ast.stmt, GeneratedKernel]:
+def _kernels_by_statement(function: ast.FunctionDef) -> dict[ast.stmt, GeneratedKernel]:
     """Return the kernel of each statement that may request memory."""
     statements = list(_in_order(function.body))
     own = {name.arg for name in function.args.args}

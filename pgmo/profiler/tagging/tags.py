@@ -39,8 +39,6 @@ ADD, ADD_IN_PLACE = "aten.add", "aten.add_"
 
 
 class _Thread(threading.local):
-    """Per-thread state of a tagger."""
-
     def __init__(self) -> None:
         self.sequence: int | None = None  # Number of graph nodes made so far on this thread.
         # Module, phase and line of calls of generated code.

@@ -171,7 +171,7 @@ class _Narrowing:
             self._graph.output(results[0]).meta.update(node.meta)
         else:
             copy = self._copies[node] = self._graph.node_copy(node, self._present)
-            if any(self._is_another(one) for one in node.all_input_nodes):
+            if any(self._has_other_example(one) for one in node.all_input_nodes):
                 forget_facts(copy)
             if node.target is ADD_IN_PLACE and self._is_borrowed(copy.args[0]):
                 copy.target = ADD
@@ -205,7 +205,7 @@ class _Narrowing:
         assert isinstance(node, fx.Node)
         return storage_key(node.meta["val"]) in self._borrowed
 
-    def _is_another(self, node: fx.Node) -> bool:
+    def _has_other_example(self, node: fx.Node) -> bool:
         """Return whether the node that replaces this one has another example value."""
         found = self._copies[node] or self._zeros[node]
         return found.meta.get("val") is not node.meta.get("val")

@@ -85,7 +85,6 @@ def _halves(
 
 
 def _last_readers(graph: fx.Graph) -> dict[int, fx.Node]:
-    """Return the last node that reads each storage."""
     return {
         storage_key(one): node
         for node in graph.nodes

@@ -132,7 +132,7 @@ def _dropout_as_in_eager_mode(drop: Callable[..., Tensor]) -> Callable[..., Tens
     def dropout(x: Tensor, p: float, train: bool) -> Tensor:
         if p == 0 or not train or x.numel() == 0:
             return x
-        scale = _scale(p, x.dtype)
+        scale = _scale_of_eager_mode(p, x.dtype)
         same = x.dtype == torch.float32 and scale == float(np.float32(1 / (1 - p or 1)))
         if x.device.type != "cpu" or p == 1 or x.is_complex() or same:
             return drop(x, p, train)
@@ -143,7 +143,7 @@ def _dropout_as_in_eager_mode(drop: Callable[..., Tensor]) -> Callable[..., Tens
 
 
 @functools.cache
-def _scale(p: float, kind: torch.dtype) -> float:
+def _scale_of_eager_mode(p: float, kind: torch.dtype) -> float:
     """Return 1 / (1 - p) as eager mode computes it, in numbers of the type."""
     if p == 1:
         return 0.0

@@ -203,7 +203,6 @@ class CompiledModel:
                 raise
 
     def _begin_anew(self, error: BaseException | None = None) -> None:
-        """Let the model be captured again."""
         capture_anew(self._codes, error)
         self._methods = methods(self._module)
         self._compiled.clear()

@@ -155,7 +155,6 @@ class CompiledStep:
         return result
 
     def _chooser(self, way: list[CallKey]) -> Choose:
-        """Return the function that chooses the plan of a graph's next call."""
         ordinals: Counter[CompiledGraph] = Counter()
 
         def choose(graph: CompiledGraph) -> int | None:
@@ -219,10 +218,9 @@ class CompiledStep:
             return
         self._is_compared = True
         can = self._settings.measure and any(one.has_new_workspaces for one in self._compilers)
-        if (
-            differs_from_prediction(measured - self._beside, self.planned.schedule.peak, can)
-            and can
-        ):
+        alone = measured - self._beside
+        differs = differs_from_prediction(alone, self.planned.schedule.peak, can)
+        if differs and can:
             self.plan_again(lambda: self._found)
 
 

@@ -100,7 +100,7 @@ def plan_choice(
     default = evaluator.candidate((), "default")
     # Proposals are evaluated again, at little cost, so that their origin does not matter.
     given = propose(graph, evaluator) if candidates is None else candidates
-    known = [default, *(_again(one, evaluator, wider) for one in given)]
+    known = [default, *(_evaluated_again(one, evaluator, wider) for one in given)]
     best = min(known, key=lambda one: rank(one, limit))
     end = time.monotonic() + time_limit
 
@@ -142,7 +142,7 @@ def plan_choice(
         best = improve(best, limit, 1)
     if beam is not None and rank(beam, limit) < rank(best, limit):
         best = beam
-    return _needed(graph, best)
+    return _without_unneeded(graph, best)
 
 
 def plan_choices(
@@ -168,7 +168,7 @@ def plan_choices(
                 raise
         else:
             found.append(choice)
-    front = _front(found)
+    front = _pareto_front(found)
     return tuple(
         front[0] if limit is None else [one for one in front if one.peak <= limit][-1]
         for limit in limits
@@ -190,7 +190,7 @@ def curve(graph: Graph, *, points: int = 16, **search: Unpack[SearchFields]) -> 
     most = known[0].peak
     budgets = [low.peak + (most - low.peak) * i // (points - 1) for i in range(1, points - 1)]
     planned = plan_choices(graph, budgets, candidates=known, **search)
-    return tuple(_front([*(_needed(graph, one) for one in known), *planned]))
+    return tuple(_pareto_front([*(_without_unneeded(graph, one) for one in known), *planned]))
 
 
 def propose(graph: Graph, evaluator: Evaluator | None = None) -> list[Choice]:
@@ -235,21 +235,21 @@ def _offloading(base: Choice, wider: RerunSearch) -> Iterator[Choice]:
         yield Choice(again, peak, overhead, "offload", reruns, away, wider.transfers)
 
 
-def _again(one: Choice, evaluator: Evaluator, wider: RerunSearch) -> Choice:
+def _evaluated_again(one: Choice, evaluator: Evaluator, wider: RerunSearch) -> Choice:
     if one.reruns is None:
         return evaluator.candidate(one.recomputed, one.planner)
     peak, overhead = wider.evaluate(one.reruns, one.offloaded)
     return replace(one, peak=peak, overhead=overhead)
 
 
-def _needed(graph: Graph, choice: Choice) -> Choice:
+def _without_unneeded(graph: Graph, choice: Choice) -> Choice:
     # Without operations that are dropped and never needed, such as producers of pinned values.
     if choice.reruns is not None:
         return choice
     return replace(choice, recomputed=simulate(graph, choice.recomputed).recomputed)
 
 
-def _front(choices: Sequence[Choice]) -> list[Choice]:
+def _pareto_front(choices: Sequence[Choice]) -> list[Choice]:
     """Return the choices that no other one beats in both, by ascending peak."""
     best: list[Choice] = []
     for choice in sorted(choices, key=lambda one: (one.peak, one.overhead)):

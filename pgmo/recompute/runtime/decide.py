@@ -213,7 +213,6 @@ def capture_step(joint: fx.GraphModule, outputs: int, settings: Settings) -> Cap
 
 
 def _workspaces(captured: Captured, settings: Settings) -> dict[str, int]:
-    """Return the bytes of workspaces by the names of nodes."""
     if not settings.measure:
         return {}
     nodes = captured.joint.graph.find_nodes(op="call_function", target=CONVOLUTION_BACKWARD)

@@ -135,7 +135,7 @@ class StepCompiler:
 
     def compile_forward(self, module: fx.GraphModule, _inputs: Sequence[Any]) -> Runner:
         """Return a runner of the operators, which measures them the first time."""
-        half = _Half(module, None)
+        half = _Pass(module, None)
 
         def watched(arguments: list[Any]) -> Any:
             if self.forward is not None:
@@ -149,7 +149,7 @@ class StepCompiler:
         """Return a runner that skips operators for absent tangents and measures once."""
         places = [node.name for node in module.graph.find_nodes(op="placeholder")]
         wanted = [node.name for node in tangents(module)]
-        halves: dict[Names, _Half] = {frozenset(wanted): _Half(module, None)}
+        halves: dict[Names, _Pass] = {frozenset(wanted): _Pass(module, None)}
         if self._narrow is not None:
             self._add_narrow(halves, places)
 
@@ -159,7 +159,7 @@ class StepCompiler:
             del given
             self.came = came if self.came is None else self.came | came
             if came not in halves:
-                halves[came] = _Half.of(without(module, {*wanted} - came), places)
+                halves[came] = _Pass.of(without(module, {*wanted} - came), places)
             half = halves[came]
             is_new = self.backward is None and came == self.expected and self.settings.check
             if is_new and self.is_measured:
@@ -170,11 +170,11 @@ class StepCompiler:
 
         return mark_boxed(self.host.guarded(run))
 
-    def _add_narrow(self, halves: dict[Names, "_Half"], places: list[str]) -> None:
+    def _add_narrow(self, halves: dict[Names, "_Pass"], places: list[str]) -> None:
         assert self._narrow is not None
         assert self.expected is not None
         try:
-            halves[self.expected] = _Half.of(self._narrow, places)
+            halves[self.expected] = _Pass.of(self._narrow, places)
         except ValueError:
             self._narrow = None
             return  # It reads an unsaved value: `without` narrows the whole graph instead.
@@ -186,7 +186,7 @@ class StepCompiler:
             return None
         return max(self.forward.peak, self.forward.net + self.backward.peak)
 
-    def _metered(self, half: "_Half", arguments: list[Any]) -> tuple[Any, Section | None]:
+    def _metered(self, half: "_Pass", arguments: list[Any]) -> tuple[Any, Section | None]:
         """Run a half, and measure each operator unless another measurement is under way."""
         module = half.module
         measuring = meter(_device(module)) if self.planned is not None else None
@@ -219,7 +219,7 @@ class StepCompiler:
         return replace(whole, peak=peak, net=whole.net - kept) if kept else whole
 
 
-class _Half:
+class _Pass:
     """Forward pass, or backward pass for one set of tangents.
 
     Args:
@@ -241,7 +241,7 @@ class _Half:
         return self.run(arguments)
 
     @classmethod
-    def of(cls, module: fx.GraphModule, places: list[str]) -> "_Half":
+    def of(cls, module: fx.GraphModule, places: list[str]) -> "_Pass":
         """Create a half from the names of the whole pass's inputs."""
         needed = module.graph.find_nodes(op="placeholder")
         return cls(module, [places.index(node.name) for node in needed])
@@ -267,8 +267,6 @@ def _own_gradients(module: fx.GraphModule, arguments: list[Any]) -> list[Any]:
 
 
 class _Metered(Interpreter):
-    """Runs a graph operator by operator, each in a section of a meter."""
-
     def __init__(self, module: fx.GraphModule, measuring: Meter) -> None:
         super().__init__(module)
         self._measuring = measuring

@@ -140,25 +140,25 @@ class _Writer:
     def _send(self, moment: int) -> None:
         """Write the nodes before an operation that begin or end transfers to the host."""
         for made in self._offloaded.send(moment, self._first) if self._offloaded else ():
-            self._sign(made, made, "forward")
+            self._set_origin(made, made, "forward")
 
     def _once_more(self, index: int) -> None:
         if self._offloaded is None or index not in self._offloaded.values:
             self._operation(index, again=True)
             return
         made, value = self._offloaded.fetch(index), self._offloaded.values[index]
-        self._sign(made, self.captured.root_of[value], "recompute")
-        self._renew(value)
+        self._set_origin(made, self.captured.root_of[value], "recompute")
+        self._use_newest_copy(value)
 
     def _arrive(self, value: int) -> None:
         """Write the node that waits for the transfer of a value, if it is the first read."""
         made = self._offloaded.arrive(value) if self._offloaded else None
         if made is not None:
             root = self.captured.root_of[value]
-            self._sign(made, root, "recompute")
+            self._set_origin(made, root, "recompute")
             self._latest[root] = made
 
-    def _renew(self, value: int) -> None:
+    def _use_newest_copy(self, value: int) -> None:
         """Let later reads of a value and its views use the newest copy of the value."""
         if self._graph is self.forward:
             self._made_again.add(value)
@@ -170,9 +170,9 @@ class _Writer:
             inside = _is_item(node) and node not in self.captured.views
             arguments = self._first.__getitem__ if inside else self._read
             self._first[node] = self.forward.node_copy(node, arguments)
-            self._sign(self._first[node], node, "forward")
+            self._set_origin(self._first[node], node, "forward")
 
-    def _sign(self, made: fx.Node, node: fx.Node, phase: str) -> None:
+    def _set_origin(self, made: fx.Node, node: fx.Node, phase: str) -> None:
         made.meta[ORIGIN] = (self._module_of.get(node, ""), phase)
 
     def _operation(self, index: int, again: bool) -> None:
@@ -183,7 +183,7 @@ class _Writer:
             node, x, mask = dropout.parts(nodes[0])
             for one in dropout.apply_again(self._graph, node, self._read(x), self._read(mask)):
                 made[nodes[0]] = one
-                self._sign(one, nodes[0], phase)
+                self._set_origin(one, nodes[0], phase)
         else:
             for position, node in enumerate(nodes):
                 other = self.captured.replaced(node) if again and position == 0 else {}
@@ -192,7 +192,7 @@ class _Writer:
                     for one in node.all_input_nodes
                 }
                 made[node] = self._graph.node_copy(node, arguments.__getitem__)
-                self._sign(made[node], node, phase)
+                self._set_origin(made[node], node, phase)
                 if other:  # Its inputs are its first results, so it needs new storages.
                     made[node].meta["val"] = renewed(made[node].meta["val"])
         if not again:
@@ -200,7 +200,7 @@ class _Writer:
             return
         for value in operation.writes:
             if is_made_again(self.captured.graph, value):
-                self._renew(value)
+                self._use_newest_copy(value)
                 root = self.captured.root_of.get(value)
                 if root is not None:
                     self._latest[root] = made[root]

@@ -46,8 +46,8 @@ def twin(model: M, forward: Callable[..., Any], again: Callable[[M], M]) -> M:
         "__new__": make_plain,
         "__reduce_ex__": lambda _self, _protocol: (again, (model,)),
         "__copy__": lambda _self: again(copy.copy(model)),
-        "forward": _Own(forward),
-        "_compiled_call_impl": _Own(None),
+        "forward": _UnsharedAttribute(forward),
+        "_compiled_call_impl": _UnsharedAttribute(None),
         ORIGIN: model,
     }
     made: M = object.__new__(type(base.__name__, (base,), own))
@@ -55,7 +55,7 @@ def twin(model: M, forward: Callable[..., Any], again: Callable[[M], M]) -> M:
     return made
 
 
-class _Own:
+class _UnsharedAttribute:
     """Attribute that a twin does not share; it can be set, as in other models."""
 
     def __init__(self, value: object) -> None:

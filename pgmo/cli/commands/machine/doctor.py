@@ -102,7 +102,6 @@ def _clear(wanted: str, *, as_json: bool) -> None:
 
 
 def _lines(found: "Examination") -> Iterator[str]:
-    """Yield the lines of the examination."""
     versions = dict(found.versions)
     yield _line("pgmo", f"{versions.pop('pgmo')}, Python {versions.pop('python')}")
     yield _line("system", versions.pop("system"))
@@ -146,7 +145,6 @@ def _context(size: int | None) -> str:
 
 
 def _kept(cache: "Cache") -> str:
-    """Describe the contents of the cache."""
     parts = []
     if cache.adapters:
         several = "s" if cache.adapters > 1 else ""

@@ -177,7 +177,6 @@ def _verdict(comparison: "Comparison") -> str:
 
 
 def _sorted(comparison: "Comparison") -> "tuple[Side, Side]":
-    """Return the plan, then the profile."""
     if comparison.before.kind == "plan":
         return comparison.before, comparison.after
     return comparison.after, comparison.before

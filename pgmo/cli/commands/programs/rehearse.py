@@ -157,7 +157,6 @@ def _path(text: str | None) -> Path | None:
 
 
 def _check_files(arguments: argparse.Namespace) -> None:
-    """Check the output files before a long run."""
     if not arguments.save:
         return
     from pgmo.allocator.plans.directory import prepare_directory

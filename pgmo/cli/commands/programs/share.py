@@ -100,7 +100,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _show_status(address: "Path", *, as_json: bool) -> int:
-    """Print the cards of a broker, and the processes that share each."""
     from pgmo.cli.terminal.output import print_json
     from pgmo.errors import ShareError
     from pgmo.share.handshake import status
@@ -204,7 +203,6 @@ def _started(words: list[str], environment: dict[str, str]) -> "subprocess.Popen
 
 
 def _rules(arguments: argparse.Namespace) -> "Rules":
-    """Return the rules for sharing cards."""
     from pgmo.share.protocol import MOST_PRIORITY
     from pgmo.share.schedule import Rules
     from pgmo.units import parse_bytes

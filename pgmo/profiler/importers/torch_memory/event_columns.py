@@ -132,5 +132,4 @@ class EventColumns:
 
 
 def _view(column: "array[int]", dtype: type[Any]) -> NDArray[Any]:
-    """Return a column as an array, without a copy."""
     return np.frombuffer(column, dtype) if len(column) else np.empty(0, dtype)

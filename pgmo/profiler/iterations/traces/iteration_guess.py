@@ -62,7 +62,7 @@ def objection(
     )
     if refusal:
         return refusal
-    left, load = _left(blocks, trace, pieces, profile), profile.max_load()
+    left, load = _bytes_kept(blocks, trace, pieces, profile), profile.max_load()
     if _MOST_LEFT * left > load and not is_training:
         return (
             f"each adds or frees {format_bytes(left)} and uses {format_bytes(load)}, as layers do"
@@ -114,7 +114,7 @@ def _against_peak(
     return ""
 
 
-def _left(blocks: Blocks, trace: Trace, pieces: list[Iteration], profile: Profile) -> int:
+def _bytes_kept(blocks: Blocks, trace: Trace, pieces: list[Iteration], profile: Profile) -> int:
     """Return the bytes that each iteration keeps, plus those of older blocks that it frees."""
     left = int(profile.size[profile.persistent].sum())
     first = int(np.searchsorted(blocks.row, trace.before))

@@ -122,8 +122,6 @@ def _refuse_shared(
 
 
 class _Copy:
-    """Copy of the traced block's nodes for another block."""
-
     def __init__(
         self, original: _Original, one: StandIn, number: int, written: dict[fx.Node, fx.Node]
     ) -> None:
@@ -146,15 +144,14 @@ class _Copy:
     def _map(self, ours: list[fx.Node], theirs: list[fx.Node]) -> None:
         if len(ours) != len(theirs):
             raise NotAlikeError(f"{self._one.path} is given something else")
-        for one, other in zip(map(self._now, ours), theirs, strict=True):
+        for one, other in zip(map(self._replacement, ours), theirs, strict=True):
             alike = (
                 _metadata(one) == _metadata(other) and self._nodes.setdefault(one, other) is other
             )
             if not alike or not self._storages.same(one.meta["val"], other.meta["val"]):
                 raise NotAlikeError(f"{self._one.path} is given something else")
 
-    def _now(self, node: fx.Node) -> fx.Node:
-        """Return the current replacement of a node."""
+    def _replacement(self, node: fx.Node) -> fx.Node:
         return self._written.get(node, node)
 
     def _write(self, at: fx.Node, nodes: list[fx.Node], results: list[fx.Node]) -> None:
@@ -192,7 +189,6 @@ class _Copy:
         return meta
 
     def _path(self, path: str) -> str:
-        """Return the path of an original's module in this block."""
         before = self._original.path
         return self._one.path + path[len(before) :] if path.startswith(before) else path
 

@@ -140,7 +140,6 @@ def _drop(_saved: object) -> Any:
 
 
 def _differentiate(found: Discovery, returned: object, wanted: frozenset[int] | None) -> None:
-    """Run the backward pass of a step's results."""
     results = results_of(returned)
     places = range(len(results))
     chosen = [place for place in places if wanted is None or place in wanted]

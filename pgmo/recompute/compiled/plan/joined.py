@@ -116,7 +116,7 @@ class _Placed:
         if len(call.came) == len(self._tangents):
             for node, life in zip(self._tangents, call.came, strict=True):
                 value = self._value(node)
-                if value is not None and life is not None and self._is_like(value, life):
+                if value is not None and life is not None and self._sizes_agree(value, life):
                     self.came[value] = life
         self.owners = {
             node: owner
@@ -126,10 +126,10 @@ class _Placed:
 
     def _note(self, node: object, life: StorageLife | None) -> None:
         value = self._value(node)
-        if value is not None and life is not None and self._is_like(value, life):
+        if value is not None and life is not None and self._sizes_agree(value, life):
             self.lives[value] = life
 
-    def _is_like(self, value: int, life: StorageLife) -> bool:
+    def _sizes_agree(self, value: int, life: StorageLife) -> bool:
         """Return whether the sizes agree; a value may instead be the base of the tensor."""
         return 0 <= self.graph.values[value].size - life.size < 512
 

@@ -67,7 +67,6 @@ def _plan_together(found: Discovery, settings: Settings) -> tuple[PlannedStep, N
 
 
 def _default(whole: JoinedGraph, plain: Sequence[tuple[Captured, Graph]]) -> Schedule:
-    """Return the schedule of the plain model, with its own checkpoints."""
     place = {origin: index for index, origin in enumerate(whole.origins) if origin is not None}
     reruns = [
         (place[number, moment], place[number, index])
