@@ -170,6 +170,11 @@ def storage_key(tensor: Tensor) -> int:
     return id(tensor.untyped_storage())  # The object lives as long as the memory.
 
 
+def metadata(tensor: Tensor) -> tuple[object, ...]:
+    """Return shape, strides, type and device of a tensor; they can be hashed."""
+    return (tensor.shape, tensor.stride(), tensor.dtype, tensor.device)
+
+
 def hook_numbers(module: nn.Module) -> tuple[int, ...]:
     """Return the numbers of the hooks around a module's forward method and its derivative."""
     return (

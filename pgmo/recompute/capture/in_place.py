@@ -16,7 +16,7 @@ read x itself.
 import torch
 from torch import Tensor, fx
 
-from pgmo.recompute.capture.compat import fakes, is_backward, storage_key
+from pgmo.recompute.capture.compat import fakes, is_backward, metadata, storage_key
 from pgmo.recompute.capture.memory_use.costs import example_arguments
 from pgmo.recompute.capture.memory_use.facts import forget_facts
 
@@ -108,7 +108,7 @@ def _may_overwrite(
     mine, its, made = (one.meta.get("val") for one in (first, second, node))
     if not (isinstance(mine, Tensor) and isinstance(its, Tensor) and isinstance(made, Tensor)):
         return False
-    alike = _metadata(mine) == _metadata(made) and mine.dtype == its.dtype
+    alike = metadata(mine) == metadata(made) and mine.dtype == its.dtype
     key = storage_key(mine)
     if not alike or key in (storage_key(its), storage_key(made)) or not _is_whole(mine):
         return False
@@ -126,10 +126,6 @@ def _may_overwrite(
 def _is_view(one: fx.Node, node: fx.Node, place: dict[fx.Node, int]) -> bool:
     """Return whether a tensor in the storage of the sum is a single view that was made of it."""
     return place[one] > place[node] and isinstance(one.meta.get("val"), Tensor)
-
-
-def _metadata(tensor: Tensor) -> tuple[object, ...]:
-    return (tensor.shape, tensor.stride(), tensor.dtype, tensor.device)
 
 
 def _is_whole(tensor: Tensor) -> bool:

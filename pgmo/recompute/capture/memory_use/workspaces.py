@@ -13,7 +13,14 @@ from typing import Any
 import torch
 from torch import Tensor, fx
 
-from pgmo.recompute.capture.compat import fakes, flatten, storage_key, unflatten, without_tracing
+from pgmo.recompute.capture.compat import (
+    fakes,
+    flatten,
+    metadata,
+    storage_key,
+    unflatten,
+    without_tracing,
+)
 from pgmo.recompute.capture.memory_use.costs import example_arguments
 from pgmo.recompute.capture.memory_use.facts import once_for_copies
 from pgmo.recompute.capture.memory_use.meter import Meter, Section, meter
@@ -64,16 +71,12 @@ def signature(node: fx.Node) -> Signature:
 
 def _nested(argument: object) -> object:
     if isinstance(argument, Tensor):
-        return _metadata(argument)
+        return metadata(argument)
     if isinstance(argument, (tuple, list)):
         return (type(argument).__name__, *map(_nested, argument))
     if isinstance(argument, dict):
         return tuple((key, _nested(one)) for key, one in argument.items())
     return repr(argument)
-
-
-def _metadata(tensor: Tensor) -> tuple[object, ...]:
-    return (tuple(tensor.shape), tensor.stride(), tensor.dtype, str(tensor.device))
 
 
 def correct(node: fx.Node, bytes_: int) -> bool:
@@ -183,7 +186,7 @@ def _real(arguments: tuple[tuple[Any, ...], dict[str, Any]]) -> tuple[Any, Any]:
 
 
 def _made(fake: Tensor, made: dict[tuple[object, ...], Tensor]) -> Tensor:
-    key = _metadata(fake)
+    key = metadata(fake)
     if key not in made:
         empty = torch.empty_strided(fake.shape, fake.stride(), dtype=fake.dtype, device=fake.device)
         if fake.dtype.is_floating_point:

@@ -12,7 +12,7 @@ from typing import Any
 from torch import Tensor, fx
 
 from pgmo.recompute.capture.absent import CUSTOM
-from pgmo.recompute.capture.compat import fakes, is_backward, storage_key
+from pgmo.recompute.capture.compat import fakes, is_backward, metadata, storage_key
 from pgmo.recompute.capture.memory_use.facts import share_facts
 from pgmo.recompute.capture.repeated.fakes import Storages
 from pgmo.recompute.capture.repeated.stand_in import BACKWARD, BLOCK, StandIn, stand_in
@@ -145,10 +145,10 @@ class _Copy:
         if len(ours) != len(theirs):
             raise NotAlikeError(f"{self._one.path} is given something else")
         for one, other in zip(map(self._replacement, ours), theirs, strict=True):
-            alike = (
-                _metadata(one) == _metadata(other) and self._nodes.setdefault(one, other) is other
-            )
-            if not alike or not self._storages.same(one.meta["val"], other.meta["val"]):
+            mine, its = one.meta["val"], other.meta["val"]
+            is_consistent = self._nodes.setdefault(one, other) is other
+            alike = metadata(mine) == metadata(its) and is_consistent
+            if not alike or not self._storages.same(mine, its):
                 raise NotAlikeError(f"{self._one.path} is given something else")
 
     def _replacement(self, node: fx.Node) -> fx.Node:
@@ -204,8 +204,3 @@ def _nodes(argument: object) -> Iterable[fx.Node]:
     for one in argument if isinstance(argument, (list, tuple)) else ():
         assert isinstance(one, fx.Node)
         yield one
-
-
-def _metadata(node: fx.Node) -> tuple[object, ...]:
-    example = node.meta["val"]
-    return (example.shape, example.stride(), example.dtype, example.device)
