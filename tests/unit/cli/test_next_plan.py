@@ -47,7 +47,7 @@ def test_what_an_earlier_plan_has_saved_is_not_in_the_way_of_the_next(started):
     endings += [(1, True), (1, True), (0, False)]
     options = ("--save", "plans", "--vary", "-b {}", "--accumulate", "-a {}")
     assert run_command.run(given(*options, "train.py", "-b", "4")) == 0
-    # The first one does not replace what was there before, unless it is told to.
+    # The first one replaces no existing files, unless --force is given.
     assert ["--force" in line for line in lines] == [False, True, True]
     assert [line[-4:] for line in lines[1:]] == [["-b", "2", "-a", "2"], ["-b", "1", "-a", "4"]]
 

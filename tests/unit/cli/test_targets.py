@@ -1,4 +1,4 @@
-"""What a command reads is never what it writes, by whatever name."""
+"""A command never writes a file that it reads, by any name."""
 
 import gzip
 import os
@@ -148,7 +148,7 @@ def test_targets_that_cannot_be_files(folder):
     ],
     ids=" ".join,
 )
-def test_what_names_no_file_is_told(command, name, folder, capsys):
+def test_what_names_no_file_is_reported(command, name, folder, capsys):
     assert main([*command, name]) == 1
     said = capsys.readouterr().err
     assert said.startswith(f"pgmo {command[0]}: ")

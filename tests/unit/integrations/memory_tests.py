@@ -60,7 +60,7 @@ def test_with_a_session():
 
 @pytest.mark.max_memory("1 B", device="cpu")
 def test_without_torch():
-    """Nothing is requested."""
+    """Request nothing."""
 
 
 def test_parts(pgmo_profile):

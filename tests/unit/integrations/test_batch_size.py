@@ -1,4 +1,4 @@
-"""What follows when a planned batch has run out of memory all the same."""
+"""The next batch after a planned one has run out of memory."""
 
 import pytest
 

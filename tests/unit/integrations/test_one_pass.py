@@ -9,7 +9,7 @@ torch = pytest.importorskip("torch")
 
 
 def work():
-    """A weight that is used twice: its gradients meet."""
+    """Return a weight that is used twice: its gradients meet."""
     weight = torch.ones(64, 1024, requires_grad=True)
     batch = torch.ones(8, 64)
     (batch @ weight).relu().sum().backward()
@@ -18,7 +18,7 @@ def work():
 
 
 def untagged():
-    """What the same work requests when nobody watches its operators."""
+    """Return the requests of the same work without observed operators."""
     with pgmo.optimize(device="cpu", tags=False) as session:
         work()
         profile = session.recording
@@ -26,7 +26,7 @@ def untagged():
     return profile
 
 
-def test_it_is_what_the_program_requests_when_nobody_watches():
+def test_it_equals_the_requests_of_an_unobserved_program():
     plain = untagged()
     with record_once("cpu", name="work") as recorded:
         work()

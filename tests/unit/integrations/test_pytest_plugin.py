@@ -112,7 +112,7 @@ def test_without_a_marker_nothing_is_imported():
 
 
 @pytest.mark.max_memory("800 KiB", device="cpu")
-def test_the_sums_of_gradients_are_those_of_a_program_that_nobody_watches():
+def test_the_sums_of_gradients_are_those_of_an_unobserved_program():
     """A weight and two gradients that meet; a sum of its own would be a fourth of that size."""
     import torch
 

@@ -1,4 +1,4 @@
-"""What tests of planning share."""
+"""Fixtures of tests of planning."""
 
 import signal
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What is true of all results of planning, and a problem that is not solved at once."""
+"""Properties of all results of planning, and a problem that is not solved at once."""
 
 import numpy as np
 
@@ -8,19 +8,19 @@ from pgmo.packing.problem import Problem
 
 
 def hard_problem(blocks: int = 400) -> Problem:
-    """One that no packer brings to the lower bound."""
+    """Return one that no packer brings to the lower bound."""
     return dissected(blocks, 1)
 
 
 def endless_problem() -> Problem:
-    """One that no solver ends within a minute: an arena that is not full at all times."""
+    """Return one that no solver ends within a minute: an arena that is not full at all times."""
     full = dissected(1000, 1)
     kept = np.arange(len(full)) % 20 != 0
     return Problem(full.size[kept], full.lower[kept], full.upper[kept])
 
 
 def check_packing(packing) -> None:
-    """What is true of every packing, whoever made it."""
+    """Check every property of a packing."""
     problem = packing.problem
     size = -(-problem.size // problem.alignment) * problem.alignment
     assert int((packing.offset + size).max(initial=0)) == packing.arena

@@ -60,7 +60,7 @@ def test_an_optimum_without_proof(good):
     assert "is called not optimal" in failed(replace(good, optimal=False))["bound"].detail
 
 
-def test_who_proved_the_bound_is_told(good):
+def test_who_proved_the_bound_is_reported(good):
     # On this circle any two blocks meet, so that the smallest arena is above the max load.
     assert (good.arena, good.max_load) == (256, 192)
     check = audit(good)[2]
@@ -76,13 +76,13 @@ def test_blocks_that_were_changed_after_the_plan_was_made(good):
 
 
 def test_another_profile(good, profile):
-    for column, value, told in (
+    for column, value, reported in (
         ("size", [64, 128, 60], "row 2: size is 64 in the plan, 60 in the profile"),
         ("end", [2, 3, 3], "row 2: end is 4 in the plan, 3 in the profile"),
         ("stream", [1, 1, 1], "row 0: stream is 0 in the plan, 1 in the profile, and 2 more rows"),
     ):
         other = replace(profile, **{column: np.array(value)})
-        assert failed(good, other)["profile"].detail.startswith(told)
+        assert failed(good, other)["profile"].detail.startswith(reported)
     shorter = Profile.from_columns(size=[64], start=[0], end=[2], ticks=3)
     assert failed(good, shorter)["profile"].detail.startswith(
         "the plan has blocks 3, the profile 1"
@@ -96,6 +96,6 @@ def test_plans_inside_are_checked_too(good, profile):
     assert audit(both, small_profile())[-1].plan == "other 1"
 
 
-def test_nonsense_is_told_and_not_summed(good):
+def test_nonsense_is_reported_and_not_summed(good):
     checks = audit(replace(good, start=np.array([0, 1, 99])))
     assert [(check.name, check.passed) for check in checks] == [("slots", False)]

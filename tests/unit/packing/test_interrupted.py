@@ -14,7 +14,7 @@ from tests.unit.packing.results import check_packing, endless_problem, hard_prob
 
 
 def interrupting(problem: Problem, name: str, time_limit: float):
-    """A packer during which Ctrl-C comes, unless it is the first one."""
+    """Return a packer during which Ctrl-C comes, unless it is the first one."""
     if name != PACKERS[0]:
         raise KeyboardInterrupt
     return attempt(problem, name, time_limit)

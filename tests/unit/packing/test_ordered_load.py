@@ -16,7 +16,7 @@ TURNS = 4
 
 
 def heaviest(profile: Profile) -> int:
-    """By trying all sets of blocks of a few iterations, each of another stream."""
+    """Return the ordered load, found by trying all sets of blocks of a few iterations."""
     streams = np.unique(profile.stream)
     table = behind(
         profile.order,
@@ -29,7 +29,7 @@ def heaviest(profile: Profile) -> int:
     ticks, planned = profile.ticks, np.flatnonzero(profile.turns > 0)
 
     def after(one: tuple[int, int], other: tuple[int, int]) -> bool:
-        """Whether the second's request comes after all that the first was used for."""
+        """Return whether the second is requested after all uses of the first."""
         (row, turn), (next_row, next_turn) = one, other
         column = int(np.flatnonzero(streams == profile.stream[next_row])[0])
         at = profile.start[next_row] + next_turn * ticks

@@ -20,7 +20,7 @@ from tests.unit.profiler.examples import profiles
 
 
 def resident_bytes(made):
-    """Of the slots on the device, as far as they reach."""
+    """Return the bytes up to the end of the slots on the device."""
     size = -(-made.size // made.alignment) * made.alignment
     ends = [
         (column + size)[(column != UNPLANNED) & (column < made.resident)].max(initial=0)

@@ -15,7 +15,7 @@ from pgmo.profiler.profile import NEVER, Profile, ProfileMeta
 
 
 def made(rows, *, ticks=10, arena=None, alignment=1, circular=True) -> Plan:
-    """A plan of rows (size, start, end, offset[, alternate[, stream]])."""
+    """Return a plan of rows (size, start, end, offset[, alternate[, stream]])."""
     full = [(*row, *(UNPLANNED, 0)[len(row) - 4 :]) for row in rows]
     size, start, end, offset, alternate, stream = np.array(full, np.int64).reshape(-1, 6).T
     if arena is None:

@@ -11,7 +11,7 @@ TAGS = (Tag("Net.conv1", "aten.convolution", "forward"), Tag("Adam", "aten.sqrt"
 
 
 def small_profile() -> Profile:
-    """One block of each kind: inside, wrapping, doubly live, persistent, varying, shared."""
+    """Return one block of each kind: inside, wrapping, doubly live, persistent, varying, shared."""
     return Profile.from_columns(
         size=[64, 100, 4096, 8, 2**33, 512],
         start=[0, 1, 2, 3, 4, 5],
@@ -76,7 +76,7 @@ def simulate(profile: Profile, iterations: int) -> np.ndarray:
 
 
 def same(one: Profile, other: Profile) -> bool:
-    """Whether two profiles agree in everything."""
+    """Return whether two profiles agree in everything."""
     from pgmo.profiler.profile import COLUMNS
 
     names = ("ticks", "circular", "steady", "tags", "meta")

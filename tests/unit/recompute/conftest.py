@@ -1,4 +1,4 @@
-"""What holds for all tests of recomputation."""
+"""Fixtures of all tests of recomputation."""
 
 import pytest
 

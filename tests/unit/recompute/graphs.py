@@ -25,7 +25,7 @@ def chain(length: int, *, size: int = 10, costs: tuple[float, ...] = (1.0,)) -> 
 
 
 def random_graph(seed: int, forward: int, backward: int) -> Graph:
-    """Several outputs, pinned values and operations, results, unused values, empty ones."""
+    """Return several outputs, pinned values and operations, results, unused values, empty ones."""
     dice = random.Random(seed)
     values = [Value(dice.randint(0, 9), -1) for _ in range(dice.randint(0, 2))]
     operations = []
@@ -69,7 +69,7 @@ def graphs(draw: st.DrawFn, most: int = 8, backward: int = 8) -> Graph:
 
 @st.composite
 def chosen(draw: st.DrawFn, most: int = 8, backward: int = 8) -> tuple[Graph, frozenset[int]]:
-    """A graph, and a choice on it."""
+    """Return a graph, and a choice on it."""
     graph = draw(graphs(most, backward))
     dice = random.Random(draw(st.integers(0, 2**32)))
     share = dice.random()

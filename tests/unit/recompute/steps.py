@@ -1,4 +1,4 @@
-"""What tests compare of a step, bit by bit, and a planner that is soon done."""
+"""Bitwise comparison of steps, and a planner that ends soon."""
 
 import random
 
@@ -9,7 +9,7 @@ from pgmo.recompute.planners.planning import propose, rank
 
 
 def proposed(graph, budget):
-    """The best choice that is proposed to the search."""
+    """Return the best choice that is proposed to the search."""
     limit = None if budget == "min" else budget
     best = min(propose(graph), key=lambda one: rank(one, limit))
     if limit is not None and best.peak > limit:
@@ -34,7 +34,7 @@ def step(model, *inputs, seed=0):
 
 
 def same(ours, theirs):
-    """Whether all bits are, and what is None is None in both."""
+    """Return whether all bits agree, and None agrees with None."""
     return all(
         one is other if one is None or other is None else torch.equal(one, other)
         for one, other in zip(ours, theirs, strict=True)

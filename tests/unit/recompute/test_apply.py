@@ -160,9 +160,9 @@ class Two(nn.Module):
     ],
 )
 def test_arguments_that_forward_does_not_take_are_named(inputs, words):
-    with pytest.raises(pgmo.errors.GraphError, match=re.escape(words)) as told:
+    with pytest.raises(pgmo.errors.GraphError, match=re.escape(words)) as reported:
         pgmo.recompute(Two(), inputs)
-    assert "unique()" not in str(told.value)
+    assert "unique()" not in str(reported.value)
 
 
 def test_a_wrong_shape_names_the_line_and_logs_nothing(capfd):

@@ -54,7 +54,7 @@ def test_all_at_once_takes_more_for_a_moment_than_one_after_the_other():
     assert at_once.moment >= sum(one.nbytes for one in model.parameters()) > singly.moment
 
 
-def test_what_takes_more_in_late_steps_is_told_as_of_one():
+def test_what_takes_more_in_late_steps_is_counts_as_of_one():
     weight = nn.Parameter(torch.zeros(64, 64))
     needs = optimizer_needs(torch.optim.RAdam([weight], foreach=False))
     assert needs.moment >= 4 * weight.nbytes  # the corrected mean, and three in the adaptive part
@@ -70,7 +70,7 @@ def test_what_is_hooked_onto_steps_does_not_run():
 
 
 def test_gradients_of_weights_that_share_a_storage_count_once():
-    """As those of an LSTM on a CUDA device do."""
+    """Weights of an LSTM share a storage on a CUDA device."""
     flat = torch.zeros(4 << 20)
     model = nn.ParameterList(nn.Parameter(flat[at : at + 1024]) for at in range(0, 8192, 1024))
     budget = _whole_card(model, 0, RecomputeOptions(card=card(1 << 30)))
@@ -120,14 +120,14 @@ def test_without_example_inputs_the_first_call_is_planned():
 
 def test_a_card_that_is_too_small_says_what_takes_its_memory():
     model = net()
-    with pytest.raises(pgmo.BudgetError, match=r"gradients take 97\.5 KiB") as told:
+    with pytest.raises(pgmo.BudgetError, match=r"gradients take 97\.5 KiB") as reported:
         pgmo.recompute(
             model,
             torch.randn(8, 64),
             card=card(CONTEXT + (600 << 10)),
             optimizer=torch.optim.AdamW(model.parameters()),
         )
-    assert "parameters, buffers and inputs 99.5 KiB" in str(told.value)
+    assert "parameters, buffers and inputs 99.5 KiB" in str(reported.value)
 
 
 @pytest.mark.parametrize(

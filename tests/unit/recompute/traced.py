@@ -11,7 +11,7 @@ from pgmo.recompute.compiled.dynamo.settings import as_plain_model, compiled
 
 
 def captured(module, *inputs, **options):
-    """The captured step of a module called with `inputs`."""
+    """Return the captured step of a module called with `inputs`."""
     found = []
 
     def partition(joint, _inputs, *, num_fwd_outputs, **_more):
@@ -37,7 +37,7 @@ def nothing(module, _inputs):
 
 
 def by_name(graph, name):
-    """Indices of the operations of that name."""
+    """Return indices of the operations of that name."""
     return [index for index, one in enumerate(graph.operations) if one.name == f"aten.{name}"]
 
 

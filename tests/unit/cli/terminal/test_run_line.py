@@ -19,7 +19,7 @@ class Terminal(io.StringIO):
 
 
 class FakeSession:
-    """What the line asks of a session."""
+    """The part of a session that the line uses."""
 
     device = "cpu"
     phase = Phase.REPLAY
@@ -57,13 +57,13 @@ def terminal(monkeypatch):
 
 @contextmanager
 def run_line(terminal, **options):
-    """A line on this terminal, which is where the script prints to."""
+    """Yield a line on this terminal, which is where the script prints to."""
     with redirect_stdout(terminal), redirect_stderr(terminal), RunLine(**options) as line:
         yield line
 
 
 def screen(text):
-    """What a terminal shows in the end."""
+    """Return what a terminal shows in the end."""
     shown = [""]
     for part in text.replace("\r\x1b[2K", "\x00").replace("\x1b[1m", "").replace("\x1b[2m", ""):
         if part == "\x00":

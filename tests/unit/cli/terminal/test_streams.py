@@ -35,7 +35,7 @@ def environment(**more):
 
 
 def shell(folder, command, **more):
-    """Runs a line of bash in which `pgmo` is this one."""
+    """Run a line of bash in which `pgmo` is this one."""
     line = f'pgmo() {{ {" ".join(PGMO)} "$@"; }}\n{command}'
     return subprocess.run(
         ["bash", "-c", line],
@@ -128,7 +128,7 @@ def test_names_that_the_encoding_has_not_are_escaped(files):
 
 
 def on_a_terminal(folder, *command, **more):
-    """What a program writes to a terminal, and its exit code."""
+    """Return the output of a program on a terminal, and its exit code."""
     process, master = pty.fork()
     if process == 0:
         os.chdir(folder)

@@ -19,7 +19,7 @@ def stacked(problem: Problem) -> np.ndarray:
     return np.cumsum(problem.size) - problem.size
 
 
-def test_without_or_tools_the_command_is_told(monkeypatch):
+def test_without_or_tools_the_command_is_reported(monkeypatch):
     monkeypatch.setattr(cp_sat, "is_installed", lambda: False)
     with pytest.raises(OptionError, match="not installed; run: pip install ortools"):
         plan(Problem([8], [0], [1]), solver="cp-sat")
@@ -28,20 +28,20 @@ def test_without_or_tools_the_command_is_told(monkeypatch):
 
 
 @needs_or_tools
-def test_progress_is_told_in_the_thread_that_calls():
+def test_progress_is_reported_in_the_thread_that_calls():
     problem = dissected(12, 3)
-    told = []
+    reported = []
     answer = cp_sat.solve(
         problem,
         stacked(problem),
         max_load(problem),
         time_limit=60,
         threads=2,
-        report=lambda *event: told.append((threading.current_thread(), *event)),
+        report=lambda *event: reported.append((threading.current_thread(), *event)),
     )
     assert answer.arena == answer.bound == max_load(problem)
-    assert {thread for thread, *_ in told} == {threading.current_thread()}
-    seconds, arenas, bounds = zip(*(event for _, *event in told), strict=True)
+    assert {thread for thread, *_ in reported} == {threading.current_thread()}
+    seconds, arenas, bounds = zip(*(event for _, *event in reported), strict=True)
     assert list(seconds) == sorted(seconds)
     assert list(arenas) == sorted(arenas, reverse=True)
     assert list(bounds) == sorted(bounds)

@@ -14,7 +14,7 @@ STREAMS = 3
 
 @dataclass(frozen=True)
 class Program:
-    """What to run: `card` in MiB, `fraction` of it allowed, as the program itself would say."""
+    """A program: `card` in MiB, and the `fraction` of it that the program allows itself."""
 
     conf: str
     seed: int
@@ -114,7 +114,7 @@ class State:
 
 
 class Hold:
-    """Pending work of a stream; whoever waits for it ends it."""
+    """Pending work of a stream, which ends when a stream waits for it."""
 
     def __init__(self) -> None:
         self.over = False
@@ -136,7 +136,7 @@ class ModelRun:
         self.pending: list[tuple[int, list[Hold]]] = []
 
     def step(self, step: Step) -> State:
-        """Takes one step."""
+        """Take one step."""
         failed = False
         match step:
             case ("alloc", number, size, stream):

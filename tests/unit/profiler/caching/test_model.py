@@ -1,4 +1,4 @@
-"""What a profile would reserve."""
+"""Memory that the model reserves for a profile."""
 
 import numpy as np
 import pytest

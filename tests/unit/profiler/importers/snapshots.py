@@ -57,7 +57,7 @@ class Device:
     _next: int = 1 << 32
 
     def alloc(self, size: int, stream: int = 0, frames: Frames = LAYER) -> int:
-        """Requests a block and returns its address."""
+        """Request a block and returns its address."""
         rounded = -(-size // 512) * 512
         address = self._fit(rounded, stream)
         self.blocks[address] = {
@@ -71,7 +71,7 @@ class Device:
         return address
 
     def free(self, address: int, complete: bool = True) -> None:
-        """Frees a block; one that is not `complete` waits for another stream."""
+        """Free a block; one that is not `complete` waits for another stream."""
         block = self.blocks[address]
         self._event("free_requested", address, block["requested_size"], block["stream"])
         block["state"] = "active_awaiting_free"
@@ -79,17 +79,17 @@ class Device:
             self.complete(address)
 
     def complete(self, address: int) -> None:
-        """Ends the wait of a block."""
+        """End the wait of a block."""
         block = self.blocks.pop(address)
         self._event("free_completed", address, block["requested_size"], block["stream"])
 
     def out_of_memory(self, size: int, device_free: int = 0, stream: int = 0) -> None:
-        """Records a request that failed."""
+        """Record a request that failed."""
         self._event("oom", device_free, size, stream)
         self.events[-1]["device_free"] = self.events[-1].pop("addr")
 
     def empty_cache(self) -> None:
-        """Gives back what holds no block: whole segments, or pages of expandable ones."""
+        """Give back what holds no block: whole segments, or pages of expandable ones."""
         for segment in list(self.segments):
             low, size = segment["address"], segment["total_size"]
             used = [a for a in self.blocks if low <= a < low + size]
@@ -107,11 +107,11 @@ class Device:
         self.segments = [segment for segment in self.segments if segment["total_size"]]
 
     def forget(self, events: int) -> None:
-        """Drops the oldest events, as a history that has run full does."""
+        """Drop the oldest events, as a history that has run full does."""
         del self.events[:events]
 
     def state(self) -> list[dict[str, Any]]:
-        """The segments with their blocks, as a snapshot has them."""
+        """Return the segments with their blocks, as a snapshot has them."""
         return [self._segment(segment) for segment in self.segments]
 
     def _fit(self, size: int, stream: int) -> int:
@@ -209,7 +209,7 @@ def snapshot(
     annotations: Iterable[dict[str, Any]] = (),
     settings: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """What `torch.cuda.memory._snapshot()` returns; the devices are numbered 0, 1 ..."""
+    """Return the value of `torch.cuda.memory._snapshot()`; the devices are numbered 0, 1 ..."""
     return {
         "segments": [segment for device in devices for segment in device.state()],
         "device_traces": [device.events for device in devices],
@@ -219,7 +219,7 @@ def snapshot(
 
 
 def save(value: object, path: Path, protocol: int | None = None) -> Path:
-    """Pickles a value as PyTorch does."""
+    """Pickle a value as PyTorch does."""
     path.write_bytes(pickle.dumps(value, protocol=protocol))
     return path
 
@@ -230,7 +230,7 @@ def train(
     sizes: tuple[int, ...] = (4096, 70_000, 3 * MIB, 512),
     between: Callable[[int], None] = lambda number: None,
 ) -> list[int]:
-    """Runs training iterations; returns the parameters' addresses.
+    """Run training iterations; returns the parameters' addresses.
 
     Each keeps an activation for each layer, makes gradients that the next one frees in its middle,
     and has one temporary in its optimizer. `between` is called after each, with its number.
@@ -252,7 +252,7 @@ def train(
 
 
 def step_annotations(device: Device) -> tuple[list[dict[str, Any]], Callable[[int], None]]:
-    """Annotations of optimizer steps, and what fills them when called between iterations."""
+    """Return annotations of optimizer steps, and what fills them when called between iterations."""
     made: list[dict[str, Any]] = []
 
     def note(number: int) -> None:
@@ -281,6 +281,6 @@ def live_at_end(saved: dict[str, Any]) -> dict[int, int]:
 
 
 def counted(events: Iterable[dict[str, Any]]) -> dict[str, int]:
-    """Events by action."""
+    """Return events by action."""
     actions = sorted(event["action"] for event in events)
     return {action: len(list(group)) for action, group in itertools.groupby(actions)}

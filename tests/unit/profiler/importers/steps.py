@@ -7,7 +7,7 @@ from typing import Any
 
 
 def steps(function: Callable[[], object]) -> int:
-    """Lines that run inside of a call.
+    """Return lines that run inside of a call.
 
     Example:
         >>> steps(lambda: [n for n in range(99)]) > 90

@@ -1,4 +1,4 @@
-"""What reading costs grows like the file: twice the events are twice the work."""
+"""The work of reading grows like the file: twice the events are twice the work."""
 
 import pickle
 import tracemalloc
@@ -147,7 +147,7 @@ def test_many_ranges_are_those_of_the_plain_way():
 
 
 def plain_pages(seen, final):
-    """Pages that were mapped at the beginning, looked at one by one."""
+    """Return the pages that were mapped at the beginning, found one by one."""
     state = {}
     for rows, always in ((seen, False), (final, True)):
         for kind, low, size in zip(rows.kind, rows.address, rows.size, strict=True):

@@ -1,4 +1,4 @@
-"""Telling formats apart, and the formats other than PyTorch's snapshots."""
+"""Detection of formats, and the formats other than PyTorch's snapshots."""
 
 import gzip
 
@@ -102,7 +102,7 @@ def test_tables_keep_which_blocks_are_alive_together(written):
         read_trace(written(text, "blocks.csv"))
 
 
-def test_snapshots_are_told_by_content(tmp_path):
+def test_snapshots_are_detected_by_content(tmp_path):
     device = Device()
     train(device, 1)
     path = save(snapshot(device), tmp_path / "no_suffix")
@@ -125,7 +125,7 @@ def test_a_number_with_two_signs_is_refused_with_its_line(written):
         read_trace(path)
 
 
-def test_profiles_are_told_apart(tmp_path):
+def test_profiles_are_distinguished(tmp_path):
     path = tmp_path / "a.pgmoprof"
     Profile.from_columns(size=[8], start=[0], end=[1], ticks=1).save(path)
     with pytest.raises(FileError, match="is a zip archive: commands read profiles as they are"):

@@ -17,8 +17,8 @@ def rows(*annotations):
 
 
 def test_the_end_of_an_optimizer_step_begins_the_next_iteration():
-    told = [annotation("Optimizer.step#SGD.step", stage, 50) for stage in ("START", "END")]
-    assert rows(*told) == (5,)
+    reported = [annotation("Optimizer.step#SGD.step", stage, 50) for stage in ("START", "END")]
+    assert rows(*reported) == (5,)
 
 
 def test_of_several_optimizers_the_one_that_steps_least_counts():

@@ -40,7 +40,7 @@ class Evil:
 
 
 def as_lists(value):
-    """Lists and tuples are one here: repeated stacks come as tuples."""
+    """Return lists and tuples are one here: repeated stacks come as tuples."""
     if isinstance(value, dict):
         return {key: as_lists(own) for key, own in value.items()}
     return [as_lists(own) for own in value] if isinstance(value, list | tuple) else value

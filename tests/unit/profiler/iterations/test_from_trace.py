@@ -153,7 +153,7 @@ def test_making_a_network_of_alike_layers_is_no_iteration(tmp_path):
     assert not (profile.trace.kind == Event.MARK).any()
 
 
-def test_layers_of_one_size_are_told_apart_by_their_origins(tmp_path):
+def test_layers_of_one_size_are_distinguished_by_their_origins(tmp_path):
     device = Device()
     before = None
     for _ in range(7):

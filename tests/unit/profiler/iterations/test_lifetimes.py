@@ -48,7 +48,7 @@ def test_another_structure_in_between_takes_no_time(a, b):
 
 
 def _interleave(first, second):
-    """Alternates the iterations of two recordings, blocks numbered anew."""
+    """Alternate the iterations of two recordings, blocks numbered anew."""
     out, blocks, count = [], ({}, {}), 0
     parts = [
         np.split(events, np.flatnonzero(events["kind"] == STEP) + 1) for events in (first, second)
@@ -173,7 +173,7 @@ def test_a_block_that_any_iteration_shares_is_shared(turn):
     assert profile.shared.tolist() == [False, True, False]
 
 
-def test_the_end_of_a_shared_block_is_told():
+def test_the_end_of_a_shared_block_is_reported():
     def iteration(t):
         return [("request", 8), ("shared", 2 * t), ("request", 4), ("free", 2 * t)]
 
@@ -197,11 +197,11 @@ def _members(*turns):
     iterations = split(make_events(rows))
     paired = {at: align(iterations[0], one) for at, one in enumerate(iterations)}
     varying = np.ones(len(iterations[0]), np.bool_)
-    steady = Steady("fit", 0, paired, varying, len(iterations) - 1, "as told")
+    steady = Steady("fit", 0, paired, varying, len(iterations) - 1, "as reported")
     return build_profile(iterations, steady)
 
 
-def test_shorter_members_tell_no_sizes():
+def test_shorter_members_do_not_change_sizes():
     """They are paired by similarity: 500 with the first of two alike requests, perhaps wrongly."""
     full = _members([100, 8, 300], [200, 8, 300])
     assert full.size.tolist() == [200, 8, 300]
@@ -209,7 +209,7 @@ def test_shorter_members_tell_no_sizes():
     assert mixed.size.tolist() == [200, 8, 300]
 
 
-def test_shorter_members_tell_no_lifetimes_that_others_know():
+def test_shorter_members_do_not_change_lifetimes_of_full_ones():
     first = [64, 32, ("free", 0), 16, ("free", 1), ("free", 2)]
     again = [64, 32, ("free", 3), 16, ("free", 4), ("free", 5)]
     late = [64, 16, ("free", 6), ("free", 7)]  # without 32, the first lives until the end
@@ -217,7 +217,7 @@ def test_shorter_members_tell_no_lifetimes_that_others_know():
     assert _members(first, again, late).end.tolist() == [2, 3, 3]
 
 
-def test_shorter_members_tell_lifetimes_that_nobody_else_knows():
+def test_shorter_members_add_lifetimes_unknown_to_full_ones():
     """The last one of full length is followed by shorter ones only; they show when it is freed."""
     first = [64, 32, ("free", 0), 16, ("free", 2)]
     short = [64, ("free", 1), 16, ("free", 3), ("free", 4)]

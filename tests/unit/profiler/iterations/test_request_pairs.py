@@ -36,7 +36,7 @@ def test_layers_at_another_shape_with_requests_missing(layers, drops):
     base, other = _layers(layers, 1024), _layers(layers, 512)
     kept = np.sort(random.choice(len(other), len(other) - drops, replace=False))
     rows = align(_iteration(base), _iteration(other[kept]))
-    # Not all: where one of two equal neighbours is missing, nobody knows which.
+    # Not all: if one of two equal neighbours is missing, it is unknown which one.
     assert (rows == kept).mean() > 0.9
 
 

@@ -104,7 +104,7 @@ def test_an_evaluation_does_not_fit_the_training_step():
     assert compare(*_iterations(training, training[:100])).kind == "none"
 
 
-def test_sizes_that_print_alike_are_told_apart():
+def test_sizes_that_print_alike_are_distinguished():
     match = compare(*_iterations([2**30, 5], [2**30 + 1, 6]))
     assert (
         match.explanation

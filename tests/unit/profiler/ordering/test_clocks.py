@@ -1,4 +1,4 @@
-"""The order that vector clocks tell is the one that can be followed event by event."""
+"""The order of vector clocks equals the one that follows event by event."""
 
 import numpy as np
 import pytest
@@ -150,7 +150,7 @@ def test_after_a_silence_events_from_before_order_nothing():
     assert table(silent=True) == NEVER
 
 
-def test_where_nothing_but_a_silence_was_heard_nothing_is_ordered():
+def test_a_gap_in_the_recording_orders_nothing():
     script = Script()
     for _ in range(3):
         script.lose()

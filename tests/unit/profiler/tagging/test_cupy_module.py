@@ -1,4 +1,4 @@
-"""Why CuPy or its devices cannot be had."""
+"""Messages if CuPy or its devices are missing."""
 
 import sys
 

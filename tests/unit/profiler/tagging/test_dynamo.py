@@ -1,4 +1,4 @@
-"""Where compiled code begins and ends, as observers are told."""
+"""Beginning and end of compiled code, of which observers are notified."""
 
 import contextlib
 import threading
@@ -18,7 +18,7 @@ from pgmo.profiler.tagging.tags import COMPILED, Tagger  # noqa: E402
 from tests.unit.profiler.networks import Log, Net  # noqa: E402
 
 
-class Told:
+class RecordingObserver:
     def __init__(self):
         self.all = []
 
@@ -35,8 +35,8 @@ class Told:
 
 
 @pytest.fixture
-def told():
-    observer = Told()
+def reported():
+    observer = RecordingObserver()
     leave = dynamo.register(observer)
     yield observer.all
     leave()
@@ -48,38 +48,38 @@ def eager(function, **options):
     return torch.compile(function, backend="eager", **options)
 
 
-def test_a_function(told):
+def test_a_function(reported):
     twice = eager(lambda x: x * 2)
     twice(torch.ones(3))
-    assert told == ["compiled", "compiling", "back"]
+    assert reported == ["compiled", "compiling", "back"]
     twice(torch.ones(3))
-    assert told[3:] == ["compiled", "back"]
+    assert reported[3:] == ["compiled", "back"]
 
 
-def test_what_must_not_be_compiled_belongs_to_what_calls_it(told):
+def test_what_must_not_be_compiled_belongs_to_what_calls_it(reported):
     @torch.compiler.disable
     def disabled(x):
         return x + 1
 
     eager(lambda x: disabled(x * 2) * 2)(torch.ones(3))
-    assert told[0] == "compiled"
-    assert told[-1] == "back"
-    assert told.count("back") == told.count("compiled") == 1
+    assert reported[0] == "compiled"
+    assert reported[-1] == "back"
+    assert reported.count("back") == reported.count("compiled") == 1
 
 
-def test_an_exception_ends_it(told):
+def test_an_exception_ends_it(reported):
     def fail(x):
         torch._dynamo.graph_break()
         raise KeyError
 
     with pytest.raises(KeyError):
         eager(fail)(torch.ones(3))
-    assert told[-1] == "back"
-    assert told.count("compiled") == 1
+    assert reported[-1] == "back"
+    assert reported.count("compiled") == 1
 
 
 @pytest.mark.parametrize("watched_before", [True, False])
-def test_a_compilation_that_fails_ends_it(told, watched_before):
+def test_a_compilation_that_fails_ends_it(reported, watched_before):
     def fail(_graph, _inputs):
         raise RuntimeError("no")
 
@@ -94,10 +94,10 @@ def test_a_compilation_that_fails_ends_it(told, watched_before):
             assert not dynamo.inside()
     finally:
         dynamo._observers[:] = observers
-    assert told == (["compiled", "compiling", "back"] * 2 if watched_before else [])
+    assert reported == (["compiled", "compiling", "back"] * 2 if watched_before else [])
 
 
-def test_within_another_it_does_not_end_that(told):
+def test_within_another_it_does_not_end_that(reported):
     def fail(_graph, _inputs):
         raise RuntimeError("no")
 
@@ -116,24 +116,24 @@ def test_within_another_it_does_not_end_that(told):
 
     eager(outer)(torch.ones(3))
     assert inside == [True]
-    assert told[-1] == "back"
+    assert reported[-1] == "back"
 
 
 @torch._dynamo.config.patch(raise_on_ctx_manager_usage=False)
-def test_a_context_manager(told):
+def test_a_context_manager(reported):
     def fail(_graph, _inputs):
         raise RuntimeError("no")
 
     for backend in ("eager", fail):
-        told.clear()
+        reported.clear()
         with contextlib.suppress(RuntimeError), torch._dynamo.optimize(backend):
             (lambda x: x * 2)(torch.ones(3))
-        assert told[0] == "compiled"
-        assert told[-1] == "back"
+        assert reported[0] == "compiled"
+        assert reported[-1] == "back"
         assert not dynamo.inside()
 
 
-def test_each_thread_is_on_its_own(told):
+def test_each_thread_is_on_its_own(reported):
     inside, go_on = threading.Event(), threading.Event()
 
     def wait(x):
@@ -148,7 +148,7 @@ def test_each_thread_is_on_its_own(told):
     assert not dynamo.inside()
     go_on.set()
     worker.join()
-    assert told[-1] == "back"
+    assert reported[-1] == "back"
 
 
 def test_the_mode_of_the_tagger_is_out_of_the_way_and_those_of_the_program_are_not():
@@ -211,7 +211,7 @@ def test_closed_in_compiled_code_it_leaves_no_number_behind():
     torch._dynamo.reset()
 
 
-def test_begun_in_compiled_code_it_watches_from_its_end_on(told):
+def test_begun_in_compiled_code_it_watches_from_its_end_on(reported):
     log, taggers, watched = Log(), [], []
 
     @torch.compiler.disable
@@ -236,7 +236,7 @@ def test_begun_in_compiled_code_it_watches_from_its_end_on(told):
 
 
 def test_an_observer_that_fails_is_none_of_the_programs_business():
-    class Failing(Told):
+    class Failing(RecordingObserver):
         def suspend(self):
             raise KeyError("suspend")
 

@@ -1,4 +1,4 @@
-"""Which kernel a statement of inductor's generated code is about."""
+"""The kernel to which a statement of inductor's generated code belongs."""
 
 import textwrap
 
@@ -93,33 +93,33 @@ def run(code, **names):
     return scope["Runner"]().call
 
 
-def test_marked_code_does_what_the_plain_one_does_and_tells_it():
+def test_marked_code_does_the_same_and_reports_kernels():
     made = mark(SOURCE, "m.py")
     assert list(made.plain) == list(made.marked) == ["Runner.call"]
-    told = []
+    reported = []
 
     class Marks:
         def begin(self):
-            told.append("begin")
+            reported.append("begin")
 
         def at(self, number):
-            told.append(made.kernels[number])
+            reported.append(made.kernels[number])
 
         def end(self):
-            told.append("end")
+            reported.append("end")
 
     def kernel(a, b):
-        told.append("runs")
+        reported.append("runs")
         b[a] = 7
 
     for code, said in ((made.plain, False), (made.marked, True)):
-        told.clear()
+        reported.clear()
         call = run(code["Runner.call"], kernel=kernel, **{MARKS: Marks()})
         given = [2]
         assert call(given) == ([0, 0, 7, 0],)
         assert given == []
         about = ("kernel", 7)
-        assert told == (["begin", about, about, "runs", "end"] if said else ["runs"])
+        assert reported == (["begin", about, about, "runs", "end"] if said else ["runs"])
 
 
 def test_lines_stay_where_they_were():

@@ -26,21 +26,21 @@ call = Runner().call
 
 class Listener:
     def __init__(self):
-        self.told = []
+        self.reported = []
 
     def kernels_begin(self):
-        self.told.append("begin")
+        self.reported.append("begin")
 
     def kernel(self, origin):
-        self.told.append(origin)
+        self.reported.append(origin)
 
     def kernels_end(self):
-        self.told.append("end")
+        self.reported.append("end")
 
 
 @pytest.fixture
 def made(tmp_path, monkeypatch):
-    """A module as inductor would have left it, and what it keeps of its lines."""
+    """Return a module as inductor would have left it, and what it keeps of its lines."""
     path = tmp_path / "made.py"
     path.write_text(SOURCE)
     module = ModuleType("made")
@@ -63,7 +63,7 @@ def made(tmp_path, monkeypatch):
     return module
 
 
-def test_told_while_somebody_listens(made):
+def test_listeners_are_notified(made):
     call, code, before, listener = (
         made.call,
         made.Runner.call.__code__,
@@ -75,11 +75,11 @@ def test_told_while_somebody_listens(made):
     origin = inductor.KernelOrigin(
         "kernel", "model.py:31 in forward", ("functional.py:9 in gelu", "model.py:31 in forward")
     )
-    assert listener.told == ["begin", origin, origin, "end"]
+    assert listener.reported == ["begin", origin, origin, "end"]
     leave()
     assert made.Runner.call.__code__ is code
     assert call([2]) == ([0, 0, 7, 0],)
-    assert len(listener.told) == 4
+    assert len(listener.reported) == 4
     assert vars(made).keys() - before.keys() == {MARKS}
 
 
@@ -91,7 +91,7 @@ def test_two_listeners(made):
     made.call([0])
     leave_other()
     assert made.Runner.call.__code__ is code
-    assert (len(one.told), len(other.told)) == (4, 8)
+    assert (len(one.reported), len(other.reported)) == (4, 8)
 
 
 def test_a_call_may_outlast_its_listener(made):
@@ -110,7 +110,7 @@ def test_a_call_may_outlast_its_listener(made):
     left.set()
     thread.join(60)
     assert not thread.is_alive()
-    assert listener.told[-1] != "end"
+    assert listener.reported[-1] != "end"
 
 
 def test_an_exception_ends_it(made):
@@ -120,7 +120,7 @@ def test_an_exception_ends_it(made):
     with pytest.raises(ZeroDivisionError):
         made.call([1])
     leave()
-    assert listener.told[-1] == "end"
+    assert listener.reported[-1] == "end"
 
 
 @pytest.mark.parametrize("source", ["", SOURCE.replace("4", "5"), "def call(:", None])
@@ -134,7 +134,7 @@ def test_code_that_is_not_what_its_file_says_is_left_alone(made, source):
     leave = inductor.listen(listener)
     assert made.call([2]) == ([0, 0, 7, 0],)
     leave()
-    assert listener.told == []
+    assert listener.reported == []
 
 
 def test_an_interruption_while_marking_leaves_nothing_marked(made, monkeypatch):
@@ -151,7 +151,7 @@ def test_an_interruption_while_marking_leaves_nothing_marked(made, monkeypatch):
             inductor.listen(listener)
     assert made.Runner.call.__code__ is code
     made.call([2])
-    assert listener.told == []
+    assert listener.reported == []
 
 
 def test_code_that_somebody_else_has_put_there_stays(made):

@@ -136,7 +136,7 @@ def test_shared_modules_have_the_name_below_their_caller():
     assert {tag.module for tag in log.tags(tagger) if tag.phase == "backward"} > modules
 
 
-def test_two_models_of_one_class_are_told_apart():
+def test_two_models_of_one_class_are_distinguished():
     log = Log()
     one, two = nn.Linear(2, 2), nn.Linear(2, 2)
     with Tagger(log) as tagger, torch.no_grad():

@@ -1,4 +1,4 @@
-"""Outputs that nobody differentiates: None stays None, and nothing is made for them."""
+"""Outputs that are not differentiated: None stays None, and no gradient is made for them."""
 
 import copy
 

@@ -106,7 +106,7 @@ class Unread(nn.Module):
         return self.second(torch.cat([h] * 6, 1)).square().mean()
 
 
-def test_an_input_that_nobody_reads_later_dies_with_the_first_half(monkeypatch):
+def test_an_input_without_later_readers_dies_with_the_first_half(monkeypatch):
     monkeypatch.setattr("pgmo.recompute.capture.divide._COPYING", set())  # as on a GPU
     model = Unread()
     made, plan = pgmo.recompute(model, X, "min", measure=False)

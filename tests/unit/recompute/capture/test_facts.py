@@ -1,4 +1,4 @@
-"""What is worked out of a node is worked out once for its copies, and anew for what has changed."""
+"""Facts about a node are computed once for its copies, and again after a change."""
 
 import pytest
 

@@ -7,7 +7,7 @@ from pgmo.recompute.capture.memory_use.meter import meter  # noqa: E402
 CPU = torch.device("cpu")
 
 
-def test_sections_tell_start_peak_and_what_stays():
+def test_sections_have_start_peak_and_net():
     with meter(CPU) as measured:
         first = torch.empty(256)
         with measured.section("one"):

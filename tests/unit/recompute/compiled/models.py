@@ -67,7 +67,7 @@ class Shared(Blocks):
 
 
 class Written(Blocks):
-    """What is not captured writes into what graphs return."""
+    """Model whose uncaptured code writes into the outputs of graphs."""
 
     def between(self, x):
         x = opaque(x)

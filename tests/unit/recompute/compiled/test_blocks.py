@@ -112,7 +112,7 @@ def deep(kind=Deep, block=Block, count=4, **options):
 
 
 def captured(model, **options):
-    """The planned step, and how many blocks were written without being traced."""
+    """Return the planned step, and how many blocks were written without being traced."""
     written, expand = [], repeated.expand
 
     def counting(joint):

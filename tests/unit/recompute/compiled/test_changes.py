@@ -1,4 +1,4 @@
-"""What a forward pass reads may change between steps: it is captured anew, with the same bits."""
+"""Values that a forward pass reads may change: it is captured again, with the same bits."""
 
 import argparse
 import enum

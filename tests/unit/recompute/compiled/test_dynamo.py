@@ -1,4 +1,4 @@
-"""What asks whether it is being compiled is answered as in the plain model."""
+"""Code that asks whether it is being compiled gets the plain model's answer."""
 
 import copy
 

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:the forward pass is no single gr
 
 @pytest.fixture(autouse=True)
 def _engine():
-    """Whatever is put in its place is gone in the end."""
+    """Check that every replacement is undone in the end."""
     backward_errors.attach()
     before = torch.autograd._engine_run_backward, torch.autograd.graph._engine_run_backward
     yield

@@ -50,7 +50,7 @@ def test_two_calls_before_a_backward_pass_are_measured_together():
 
 
 def pending_words(model):
-    """What is said of a second call."""
+    """Return the warnings about a second call."""
     again, _ = pgmo.recompute(model, X, 0.7)
     with pytest.warns(UserWarning, match="is called again") as said:
         results = [again(X), again(X)]

@@ -1,4 +1,4 @@
-"""What programs do with models: the bits are those of the plain model."""
+"""Programs that use models in many ways, with the bits of the plain model."""
 
 import copy
 
@@ -89,7 +89,7 @@ class CastsInside(Layer):
 
 
 def twice(model, x):
-    """Two steps, and the parameters after them."""
+    """Return two steps, and the parameters after them."""
     kept = [one.detach().clone() for one in model.parameters()]
     return [*step(model, x), *step(model, x), *kept]
 
@@ -109,7 +109,7 @@ def in_parts(model, x):
 
 
 def scaled(model, x):
-    """A step with a scaled loss."""
+    """Return a step with a scaled loss."""
     torch.manual_seed(0)
     scaler, optimizer = torch.amp.GradScaler("cpu"), torch.optim.SGD(model.parameters(), 0.1)
     optimizer.zero_grad()

@@ -24,7 +24,7 @@ def net():
 
 
 def watch(*_arguments):
-    """A hook that does nothing."""
+    """Do nothing, as a hook."""
 
 
 def made(model, *inputs):
@@ -143,10 +143,10 @@ def test_arguments_that_forward_does_not_take_are_named(inputs, words):
 def test_a_wrong_shape_names_the_line_and_logs_nothing(capfd):
     with pytest.raises(
         pgmo.errors.GraphError, match=r"4, 7.*test_refusals\.py:\d+: hidden = self\.layer\(x\)"
-    ) as told:
+    ) as reported:
         made(Two(), torch.ones(4, 7), X)
-    assert "the inputs do not fit it" in str(told.value)
-    assert "\n" not in str(told.value)
+    assert "the inputs do not fit it" in str(reported.value)
+    assert "\n" not in str(reported.value)
     assert "Traceback" not in capfd.readouterr().err
 
 
@@ -236,9 +236,9 @@ def test_values_that_are_others_each_time_are_refused_after_many_captures(monkey
 )
 def test_graph_breaks_are_named_with_the_line(name, words):
     message = rf"no single graph: {words}, at .*test_refusals\.py:\d+: .*# {name}"
-    with pytest.raises(pgmo.errors.GraphError, match=message) as told:
+    with pytest.raises(pgmo.errors.GraphError, match=message) as reported:
         pgmo.recompute(GraphBreaks(name), X, whole=True, measure=False)
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(reported.value)
     plain = GraphBreaks(name)
     with pytest.warns(UserWarning, match=message):
         model = made(plain)

@@ -1,4 +1,4 @@
-"""Models of several graphs: the bits, the prediction, what is said."""
+"""Models of several graphs: the bits, the prediction, the messages."""
 
 import copy
 import random
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:the forward pass is no single gr
 
 
 def made(kind, budget="min", **options):
-    """The plain model, the one that recomputes, and its plan."""
+    """Return the plain model, the one that recomputes, and its plan."""
     torch.manual_seed(0)
     plain = kind()
     random.seed(0)

@@ -1,4 +1,4 @@
-"""What a forward pass does beside its results happens once a step, and not when it is captured."""
+"""Side effects of a forward pass happen once in a step, and not in a capture."""
 
 import copy
 import gc
@@ -56,7 +56,7 @@ class Counts(nn.Linear):
 
 
 def left(model):
-    """What steps have left in a model."""
+    """Return the state that steps have left in a model."""
     return [
         *(model.steps, model.names, model.state.calls, model.state.seen, len(model.seen)),
         *(list(model.queue), model.size, model.last is None, model.table.tolist()),
@@ -151,7 +151,7 @@ class UsesGlobals(nn.Linear):
 
 
 def globals_():
-    """What the global variables hold."""
+    """Return the values of the global variables."""
     bits = generator.get_state().tolist(), drawing.bit_generator.state["state"]
     return calls, seen.tolist(), own.getstate(), *bits
 
@@ -187,7 +187,7 @@ def test_one_that_writes_into_a_parameter():
 
 
 def test_hooks_that_a_first_forward_pass_registers_are_not_there_twice():
-    """As transformers does, whose outputs were collected once more for each attempt to capture."""
+    """transformers does this; each attempt to capture would collect its outputs once more."""
     collected = ContextVar("collected")
 
     class Collects(nn.Module):

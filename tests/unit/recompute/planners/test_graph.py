@@ -1,4 +1,4 @@
-"""What a graph refuses, and which of its operations may be dropped."""
+"""Graphs that are refused, and operations that may be dropped."""
 
 from math import inf, nan
 

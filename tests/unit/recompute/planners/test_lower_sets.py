@@ -38,13 +38,13 @@ def lower_sets(dag: Dag) -> list[set[int]]:
 
 
 def all_lower_sets(dag: Dag) -> np.ndarray:
-    """The exact family, in ascending order of members, as the dynamic program takes it."""
+    """Return the exact family, in ascending order of members, as the dynamic program takes it."""
     found = lower_sets(dag)
     return np.array([[node in one for node in range(len(dag))] for one in found], np.bool_)
 
 
 def readers(dag: Dag, node: int) -> set[int]:
-    """The nodes that read it."""
+    """Return the nodes that read it."""
     return {one for one, reads in enumerate(dag.reads) if node in reads}
 
 

@@ -15,7 +15,7 @@ from tests.unit.recompute.graphs import chain, graphs
 
 
 def saved(graph: Graph, choice: frozenset[int]) -> int:
-    """Bytes that are kept for the backward pass and its recomputations."""
+    """Return bytes that are kept for the backward pass and its recomputations."""
     schedule = simulate(graph, choice)
     read = {
         value

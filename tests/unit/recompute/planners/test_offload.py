@@ -17,7 +17,7 @@ from tests.unit.recompute.graphs import chain, graphs
 
 
 def some(graph: Graph, transfers: Transfers, seed: int) -> tuple[Reruns, frozenset[int]]:
-    """Any reruns, of which some are fetched."""
+    """Return any reruns, of which some are fetched."""
     dice = random.Random(seed)
     away = frozenset(
         one for one in range(graph.forward) if transfers.may(one) and dice.random() < 0.5
@@ -34,7 +34,7 @@ def some(graph: Graph, transfers: Transfers, seed: int) -> tuple[Reruns, frozens
 
 
 def read(graph: Graph, reruns: Reruns, away: frozenset[int]) -> Reruns:
-    """Those of some reruns that are read before they are written once more."""
+    """Return those of some reruns that are read before they are written once more."""
     wanted: set[int] = set()
     kept = []
     for moment in reversed(range(len(graph.operations))):

@@ -29,7 +29,7 @@ def _first(pair: tuple[int, object]) -> int:
 
 
 def every_outcome(graph: Graph) -> list[tuple[int, float]]:
-    """Peak and overhead of all choices."""
+    """Return peak and overhead of all choices."""
     candidates = list(graph.candidates())
     evaluator = Evaluator(graph)
     return [

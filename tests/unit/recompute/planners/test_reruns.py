@@ -27,7 +27,7 @@ def some_reruns(graph: Graph, seed: int) -> Reruns:
 
 
 def without_unread(graph: Graph, reruns: Reruns) -> Reruns:
-    """From the end: what runs again and is read before it is written once more."""
+    """Return the reruns that are read before the next write, found from the end."""
     schedule = simulate(graph, reruns=reruns)
     wanted: set[int] = set()
     kept = []
@@ -87,7 +87,7 @@ def test_schedule_of_reruns_is_what_the_definition_says(graph: Graph, seed: int)
 
 @settings(max_examples=150)
 @given(graphs(), st.integers(0, 2**32))
-def test_evaluation_is_the_schedule_without_what_nobody_reads(graph: Graph, seed: int) -> None:
+def test_evaluation_is_the_schedule_without_unread_values(graph: Graph, seed: int) -> None:
     reruns = some_reruns(graph, seed)
     schedule = simulate(graph, reruns=without_unread(graph, reruns))
     peak, overhead = RerunSearch(graph).evaluate(reruns)

@@ -33,7 +33,7 @@ def half(monkeypatch):
 
 
 def measured(half, kept=0, taken=0):
-    """As a meter would see a half in which the second operator takes and keeps bytes."""
+    """Return a half, and a measurement in which its second operator takes and keeps bytes."""
     level, sections = 0, []
     nodes = [node for node in half.graph.nodes if node.op == "call_function"]
     for index, node in enumerate(nodes):
@@ -64,7 +64,7 @@ def test_what_an_operator_takes_and_returns_is_noted(half):
 
 
 class Dropped(nn.Module):
-    """What runs again reads what it has made the first time: masks, new statistics."""
+    """Network whose reruns read results of the first run: masks, new statistics."""
 
     def __init__(self):
         super().__init__()

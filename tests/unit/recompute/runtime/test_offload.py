@@ -154,7 +154,7 @@ def test_memory_is_lent_again_whether_or_not_a_backward_pass_comes(offloading, m
     assert len(set(places)) <= 2
 
 
-def test_a_tensor_that_is_lent_is_nobody_elses():
+def test_a_lent_tensor_is_lent_once():
     pool = PinnedBufferPool(64, False, lambda: None)
     first = pool.lend()
     view = first[8:16].view(torch.int32)

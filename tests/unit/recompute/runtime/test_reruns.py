@@ -30,7 +30,7 @@ class Deep(nn.Module):
 
 
 def anywhere(seed, share):
-    """A planner that has operations run again at random places of both passes."""
+    """Return a planner that has operations run again at random places of both passes."""
 
     def plan(graph, _budget):
         dice = random.Random(seed)

@@ -20,7 +20,7 @@ def called(module):
 
 
 def saved(step, module):
-    """Names of what the forward half hands over beyond its results."""
+    """Return the names of the values that the forward half saves."""
     (last,) = module.graph.find_nodes(op="output")
     return {node.name for node in last.args[0][step.outputs :] if node is not None}
 

@@ -19,7 +19,7 @@ FOUND = {
 
 @pytest.fixture
 def machine(monkeypatch):
-    """Sets what is found."""
+    """Set what is found."""
 
     def make(found=FOUND, compiler_error=""):
         monkeypatch.setattr(examination.probe, "ask", lambda build: found)
@@ -53,16 +53,16 @@ def test_a_machine_with_a_gpu(machine, capsys):
 
 
 @pytest.mark.parametrize(
-    ("unified", "told"),
+    ("unified", "reported"),
     [
         (True, "9.0, unified memory may exceed the card"),
         (False, "9.0, unified memory cannot exceed the card (pgmo.managed and budget= do not"),
     ],
 )
-def test_whether_unified_memory_works(machine, capsys, unified, told):
+def test_whether_unified_memory_works(machine, capsys, unified, reported):
     machine({**FOUND, "devices": [{**FOUND["devices"][0], "unified": unified}]})
     assert main(["doctor"]) == 0
-    assert told in capsys.readouterr().out
+    assert reported in capsys.readouterr().out
 
 
 def test_a_machine_with_cupy_alone(machine, capsys):

@@ -32,9 +32,9 @@ def test_exit_codes(files, capsys):
 
 def test_json_is_one_value(files, capsys):
     assert against("more", "--json") == 3
-    told = json.loads(capsys.readouterr().out)
-    assert (told["passed"], told["tolerance"]) == (False, "1 %")
-    load = told["programs"][0]["figures"][0]
+    reported = json.loads(capsys.readouterr().out)
+    assert (reported["passed"], reported["tolerance"]) == (False, "1 %")
+    load = reported["programs"][0]["figures"][0]
     assert (load["before"], load["after"], load["limit"]) == (4000, 5000, 4040)
     assert load["grown"][0]["name"] == "Net.b"
 

@@ -72,7 +72,7 @@ def test_files_of_other_kinds_are_refused(tmp_path, capsys):
     assert "x.txt: cannot be read" in capsys.readouterr().err
 
 
-def test_json_tells_of_the_file(source, capsys):
+def test_json_describes_the_file(source, capsys):
     target = source.with_name("net.csv")
     assert main(["export", str(source), "--to", "csv", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == {

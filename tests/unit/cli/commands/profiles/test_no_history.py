@@ -85,12 +85,12 @@ def test_json_says_it_too(source, capsys):
     profile, alive = source
     for command in ("compare", "stats"):
         assert main([command, str(profile), "--json"]) == 0
-        told = json.loads(capsys.readouterr().out)
-        assert told["moment"]["size"] == sum(alive.values())
-        assert told["moment"]["blocks"] == len(alive)
+        reported = json.loads(capsys.readouterr().out)
+        assert reported["moment"]["size"] == sum(alive.values())
+        assert reported["moment"]["blocks"] == len(alive)
     assert main(["compare", str(profile), "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert (told["plan"], told["max_load"], told["reserved"]) == (None, None, {})
+    reported = json.loads(capsys.readouterr().out)
+    assert (reported["plan"], reported["max_load"], reported["reserved"]) == (None, None, {})
 
 
 def test_two_are_compared_by_what_was_allocated(source, capsys):
@@ -101,9 +101,9 @@ def test_two_are_compared_by_what_was_allocated(source, capsys):
     assert "The requests cannot be compared" in out
     assert "max load" not in out
     assert main(["compare", str(profile), str(profile), "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told["before"]["max_load"] is None
-    assert told["moments"][0]["blocks"] > 0
+    reported = json.loads(capsys.readouterr().out)
+    assert reported["before"]["max_load"] is None
+    assert reported["moments"][0]["blocks"] > 0
 
 
 def test_the_report_says_it_first(source, tmp_path):

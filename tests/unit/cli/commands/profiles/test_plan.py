@@ -41,8 +41,8 @@ def test_within_a_budget(source, capsys):
     assert main(["plan", str(source), "--budget", "3 KiB"]) == 0  # the smaller block leaves
     made = Plan.load(source.with_suffix(".pgmoplan"))
     assert (made.resident, made.spilled) == (3008, 1024)
-    told = "spilled     1.00 KiB of the arena, to unified memory on the host; "
-    assert told + "2.94 KiB stay on the device" in capsys.readouterr().out.splitlines()
+    reported = "spilled     1.00 KiB of the arena, to unified memory on the host; "
+    assert reported + "2.94 KiB stay on the device" in capsys.readouterr().out.splitlines()
     assert main(["stats", str(source.with_suffix(".pgmoplan")), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["spilled"] == made.spilled
 
@@ -58,7 +58,7 @@ def test_an_old_plan_is_kept_unless_forced(source, capsys):
 
 
 def failure(arguments, capsys, code=1):
-    """The one line that a failing `pgmo plan` writes."""
+    """Return the one line that a failing `pgmo plan` writes."""
     assert main(["plan", *map(str, arguments)]) == code
     captured = capsys.readouterr()
     assert captured.out == ""
@@ -73,7 +73,7 @@ def test_a_profile_that_is_a_folder_or_not_a_profile(tmp_path, capsys):
     text.write_text("no archive")
     assert "is not a regular file; check the path" in failure([folder], capsys)
     assert "does not begin like a pgmo file" in failure([text], capsys)
-    # Told even where an old plan lies beside it.
+    # Reported even if an old plan exists.
     folder.with_suffix(".pgmoplan").touch()
     assert "is not a regular file" in failure([folder], capsys)
 
@@ -174,7 +174,7 @@ def test_a_bad_row_is_named(blocks, capsys):
 
 def test_ctrl_c_leaves_the_best_so_far(blocks, monkeypatch, capsys):
     said = "interrupted: this is the best plan found so far\n"
-    for bound, told in ((1, True), (96, False)):  # nothing is better than what is proved
+    for bound, reported in ((1, True), (96, False)):  # nothing is better than what is proved
 
         def interrupted(what, bound=bound, **options):
             return replace(plan(what, **options), interrupted=True, bound=bound)
@@ -183,7 +183,7 @@ def test_ctrl_c_leaves_the_best_so_far(blocks, monkeypatch, capsys):
         assert main(["plan", str(blocks), "--json"]) == 0
         captured = capsys.readouterr()
         assert json.loads(captured.out)["interrupted"] is True
-        assert captured.err.startswith(said) is told
+        assert captured.err.startswith(said) is reported
 
 
 def test_the_defaults_are_those_of_planning():
@@ -191,5 +191,5 @@ def test_the_defaults_are_those_of_planning():
     add_arguments(parser)
     given = vars(parser.parse_args(["a.pgmoprof"]))
     defaults = asdict(PlanningOptions())
-    del defaults["apart_from"]  # what a session has seen, and nobody chooses
+    del defaults["apart_from"]  # Set by sessions, not by users.
     assert {name: given[name] for name in defaults} == defaults

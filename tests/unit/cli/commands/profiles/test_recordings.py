@@ -58,9 +58,9 @@ def test_a_profile_of_a_snapshot(source, tmp_path, capsys):
 def test_json(source, tmp_path, capsys):
     target = tmp_path / "other.pgmoprof"
     assert export(source, "-o", target, "--json") == 0
-    (told,) = json.loads(capsys.readouterr().out)["profiles"]
-    assert (told["file"], told["device"]) == (str(target), "cuda:0")
-    assert told["blocks"] == len(Profile.load(target))
+    (reported,) = json.loads(capsys.readouterr().out)["profiles"]
+    assert (reported["file"], reported["device"]) == (str(target), "cuda:0")
+    assert reported["blocks"] == len(Profile.load(target))
 
 
 def test_nothing_is_overwritten_unasked(source, tmp_path, capsys):
@@ -174,10 +174,12 @@ def test_private_pools_are_explained_by_stats_report_and_export(tmp_path, capsys
     saved = snapshot(device)
     saved["segments"][0]["segment_pool_id"] = (1, 0)
     source = save(saved, tmp_path / "graphs.pickle")
-    told = "pools       8.00 MiB in 1 private pool of graphs or MemPools, 0 B of it alive; 8.00 MiB"
+    reported = (
+        "pools       8.00 MiB in 1 private pool of graphs or MemPools, 0 B of it alive; 8.00 MiB"
+    )
     for command in (["stats"], ["report"], ["export", "--to", "profile"]):
         assert main([*command, str(source)]) == 0
-        assert told in "".join(capsys.readouterr())
+        assert reported in "".join(capsys.readouterr())
     for command in (["stats"], ["report", "--force"]):
         assert main([*command, str(source.with_suffix(".pgmoprof")), "--json"]) == 0
         pools = json.loads(capsys.readouterr().out)["pools"]

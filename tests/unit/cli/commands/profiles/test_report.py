@@ -119,12 +119,12 @@ def test_what_is_no_profile_is_said_before_what_is_in_the_way(source, capsys):
     assert "give the profile" in capsys.readouterr().err
 
 
-def test_json_tells_of_the_page(source, capsys):
+def test_json_describes_the_page(source, capsys):
     plan(Profile.load(source)).save(source.with_suffix(".pgmoplan"))
     assert main(["report", str(source), "--json"]) == 0
     target = source.with_suffix(".html")
-    told = json.loads(capsys.readouterr().out)
-    assert told == {
+    reported = json.loads(capsys.readouterr().out)
+    assert reported == {
         "file": str(target),
         "bytes": target.stat().st_size,
         "blocks": 2,

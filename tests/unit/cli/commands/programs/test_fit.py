@@ -11,7 +11,7 @@ from tests.unit.fit.answers import pretend
 
 @pytest.fixture
 def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A script; rehearsals are of a loop that exists only as a history."""
+    """Return a script; rehearsals are of a loop that exists only as a history."""
     pretend(monkeypatch)
     monkeypatch.chdir(tmp_path)
     Path("train.py").write_text("")
@@ -49,9 +49,9 @@ def test_everything_can_be_asked_at_once(script: str, capsys: pytest.CaptureFixt
 
 def test_json_is_one_object(script: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["fit", "--card", "1GiB", *VARY, "--also", "checkpoint", "--json", script]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert [one["change"] for one in told["largest"]] == [None, None, "checkpoint"]
-    assert told["fits"]["pgmo"] is True
+    reported = json.loads(capsys.readouterr().out)
+    assert [one["change"] for one in reported["largest"]] == [None, None, "checkpoint"]
+    assert reported["fits"]["pgmo"] is True
 
 
 def test_a_measured_step_makes_a_forecast(script: str, capsys: pytest.CaptureFixture[str]) -> None:

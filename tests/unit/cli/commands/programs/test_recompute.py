@@ -60,7 +60,7 @@ def model(tmp_path):
     return path
 
 
-def told(capsys, *arguments):
+def reported(capsys, *arguments):
     assert main(["recompute", *map(str, arguments), "--json"]) == 0
     return json.loads(capsys.readouterr().out)
 
@@ -78,19 +78,19 @@ def test_a_share_of_the_peak_is_kept_to_and_the_profile_shows_what_runs_again(
     profile = Profile.load(target)
     assert "recompute" in {tag.phase for tag in profile.tags}
     assert {tag.module.split(".")[0] for tag in profile.tags if tag.module} == {"Net"}
-    fields = told(capsys, f"{model}:make", "--budget", "70%")
+    fields = reported(capsys, f"{model}:make", "--budget", "70%")
     assert fields["peak"] == profile.max_load() <= 0.7 * fields["default_peak"]
     assert fields["recomputed"]
     assert fields["curve"] is None
 
 
 def test_bytes_the_least_peak_and_the_whole_trade_off(model, capsys):
-    least = told(capsys, f"{model}:make", "--points", "3")
+    least = reported(capsys, f"{model}:make", "--points", "3")
     peaks = [point["peak"] for point in least["curve"]]
     assert peaks
     assert max(peaks) <= least["default_peak"]  # the model itself may need more than its graph
     assert least["peak"] in peaks
-    whole = told(capsys, f"{model}:make", "--budget", "1GiB")
+    whole = reported(capsys, f"{model}:make", "--budget", "1GiB")
     assert whole["default_peak"] >= whole["peak"] > least["peak"]
     assert whole["overhead"] == 0
 
@@ -109,7 +109,7 @@ def test_values_wait_on_the_host_and_both_commands_that_are_said_plan_the_same(
 ):
     monkeypatch.chdir(model.parent)
     asked = ["--budget", "0.6", "--offload", "1e12"]
-    fields = told(capsys, "net_to_recompute:make", *asked)
+    fields = reported(capsys, "net_to_recompute:make", *asked)
     assert fields["offloaded"]
     assert fields["host_bytes"] > 0
     assert fields["overhead"] == pytest.approx(fields["rerun"] + fields["waited"])

@@ -18,7 +18,7 @@ def folder(tmp_path):
 
 
 def both(folder, *command, options=()):
-    """The same program under `python` and under `pgmo run`."""
+    """Return the same program under `python` and under `pgmo run`."""
     plain = [sys.executable, *command]
     under = [sys.executable, "-m", "pgmo", "run", *options, *command]
     environment = {**os.environ, "PYTHONPATH": str(Path(pgmo.__file__).parents[1])}

@@ -12,7 +12,7 @@ from pgmo.share.schedule import Rules
 
 @pytest.fixture
 def share(tmp_path):
-    """Runs the command, beside a broker; what it says of errors is on stderr."""
+    """Run the command, beside a broker; what it says of errors is on stderr."""
     address = tmp_path / "socket" / "share"
     with Broker(address, Rules()) as broker:
         thread = threading.Thread(target=broker.run)

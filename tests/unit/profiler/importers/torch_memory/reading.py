@@ -57,14 +57,14 @@ def state_of(saved):
 
 
 def good():
-    """A sound snapshot of one step."""
+    """Return a sound snapshot of one step."""
     device = Device()
     train(device, 1)
     return snapshot(device)
 
 
 def changed(change):
-    """The pickle of that snapshot, once `change` has been at it."""
+    """Return the pickle of that snapshot, once `change` has been at it."""
     saved = copy.deepcopy(good())
     change(saved)
     return pickle.dumps(saved)

@@ -1,4 +1,4 @@
-"""What is said of files that are no snapshots, or damaged ones."""
+"""Messages about files that are damaged or no snapshots."""
 
 import pickle
 

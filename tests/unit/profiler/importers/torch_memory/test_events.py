@@ -81,7 +81,7 @@ def test_failed_requests_are_kept_with_what_was_free(tmp_path):
     assert own.notes["out of memory"] == "5.00 GiB with 1.00 GiB free on the device"
 
 
-def test_unknown_events_are_counted_and_told(tmp_path):
+def test_unknown_events_are_counted_and_reported(tmp_path):
     device = Device()
     device.alloc(512)
     for action in ("snapshot", "teleport", "teleport"):
@@ -91,7 +91,7 @@ def test_unknown_events_are_counted_and_told(tmp_path):
     assert own.notes["events"] == "2"
 
 
-def test_private_pools_are_told(tmp_path):
+def test_private_pools_are_reported(tmp_path):
     device = Device()
     device.alloc(512)
     saved = snapshot(device)

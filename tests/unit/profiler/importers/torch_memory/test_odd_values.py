@@ -136,7 +136,7 @@ def test_annotations_without_a_time_are_left_out(tmp_path):
 
 
 def frames_of(saved):
-    """All frames of a snapshot, each once."""
+    """Return all frames of a snapshot, each once."""
     found = {}
     for event in saved["device_traces"][0]:
         for frame in event["frames"]:

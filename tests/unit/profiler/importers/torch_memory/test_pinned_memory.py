@@ -16,7 +16,7 @@ from tests.unit.profiler.importers.torch_memory.reading import (
 
 
 def with_host(*devices, first=False):
-    """A snapshot with pinned memory of the host, as PyTorch 2.15 writes it."""
+    """Return a snapshot with pinned memory of the host, as PyTorch 2.15 writes it."""
     host = Device(number=-1)
     kept = host.alloc(4096)
     host.free(host.alloc(70_000))

@@ -16,16 +16,16 @@ from tests.unit.profiler.importers.torch_memory.reading import (
 )
 
 
-def test_tags_tell_operator_phase_and_line(tmp_path):
+def test_tags_have_operator_phase_and_line(tmp_path):
     device = Device()
     train(device, 1)
     trace = read_one(tmp_path, snapshot(device)).trace
     made = trace.kind == Event.ALLOC
     tags = [trace.tags[tag] for tag in trace.tag[made]]
-    told = [(tag.op, tag.phase, tag.file) for tag in tags]
-    assert told[0] == ("aten.addmm", "forward", "model.py:54 in forward")
-    assert told[-2] == ("aten.mm", "backward", "train.py:14 in <module>")
-    assert told[-1] == ("aten._foreach_add", "optimizer", "train.py:15 in <module>")
+    reported = [(tag.op, tag.phase, tag.file) for tag in tags]
+    assert reported[0] == ("aten.addmm", "forward", "model.py:54 in forward")
+    assert reported[-2] == ("aten.mm", "backward", "train.py:14 in <module>")
+    assert reported[-1] == ("aten._foreach_add", "optimizer", "train.py:15 in <module>")
     assert np.all(trace.tag[~made] == -1)
 
 
@@ -50,7 +50,7 @@ def test_blocks_that_are_older_than_the_stacks_have_no_tags(tmp_path):
     assert trace.tags[trace.tag[blocks[-1]]].phase == "backward"
 
 
-def test_stacks_of_what_is_alive_alone_tell_nothing_of_events_without(tmp_path):
+def test_stacks_of_live_blocks_alone_do_not_tag_events(tmp_path):
     device = Device()  # as _record_memory_history(context="state") has it
     train(device, 1)
     for event in device.events:

@@ -1,4 +1,4 @@
-"""Which free ends which block."""
+"""Pairing of requests and frees."""
 
 from pgmo.profiler.iterations.traces.block_ends import NOT_FREED, pair_blocks
 from pgmo.profiler.trace import Event, Trace
@@ -7,7 +7,7 @@ A, R, C, M = Event.ALLOC, Event.FREE_REQUESTED, Event.FREE_COMPLETED, Event.MARK
 
 
 def blocks_of(*rows):
-    """Blocks of events (kind, address)."""
+    """Return blocks of events (kind, address)."""
     kind, address = zip(*rows, strict=True)
     return pair_blocks(Trace.from_columns(kind=kind, address=address, size=[8] * len(rows)))
 

@@ -1,4 +1,4 @@
-"""What repeats but is no iteration: layers, micro-batches, a backward pass."""
+"""Repetitions that are no iterations: layers, micro-batches, a backward pass."""
 
 import gzip
 import pickle
@@ -18,7 +18,7 @@ from tests.unit.profiler.importers.snapshots import MIB, save, snapshot, step_an
 from tests.unit.profiler.layered import Network
 
 RECORDED = Path(__file__).parents[2] / "importers/recorded"
-PEAKS = {  # what torch.cuda.memory_stats() told of each, requested bytes
+PEAKS = {  # Requested bytes, as torch.cuda.memory_stats() reported them.
     "step": 359139336,
     "backward": 359139336,
     "recomputed_backward": 208261128,
@@ -35,12 +35,12 @@ def trace_of(tmp_path, network, annotations=()):
     return own.trace
 
 
-def told(profile):
+def reported(profile):
     return profile.meta.notes["iterations"]
 
 
 def holds_all(profile, trace):
-    """Whether it is a line with everything that was alive at the peak."""
+    """Return whether it is linear, with all blocks that were alive at the peak."""
     everything = profile.max_load() + int(profile.size[profile.persistent].sum())
     return not profile.circular and everything >= live_peak(trace, pair_blocks(trace))
 
@@ -53,8 +53,8 @@ def test_layers_of_a_recorded_step_are_no_iterations(tmp_path, annotated):
     (own,) = read_torch_snapshot(save(saved, tmp_path / "step.pickle"))
     profile = profile_of(own.trace)
     assert holds_all(profile, own.trace)
-    assert told(profile).startswith("one is marked" if annotated else "none that repeats")
-    assert ("24 times 29 are no iterations: these are 57%" in told(profile)) != annotated
+    assert reported(profile).startswith("one is marked" if annotated else "none that repeats")
+    assert ("24 times 29 are no iterations: these are 57%" in reported(profile)) != annotated
 
 
 def test_recorded_inferences_are_iterations():
@@ -90,7 +90,7 @@ def test_one_of_anything_has_no_iterations(tmp_path, parts, recompute, stacks):
     assert holds_all(profile_of(trace), trace)
 
 
-def test_a_backward_pass_that_computes_much_again_is_told_by_its_stacks(tmp_path):
+def test_a_backward_pass_that_computes_much_again_is_found_by_its_stacks(tmp_path):
     network = Network(recompute=True, kept=100, weight=1)
     network.forward()
     network.device.events.clear()
@@ -98,7 +98,7 @@ def test_a_backward_pass_that_computes_much_again_is_told_by_its_stacks(tmp_path
     trace = trace_of(tmp_path, network)
     profile = profile_of(trace)
     assert holds_all(profile, trace)
-    assert "all of them come from within the backward pass" in told(profile)
+    assert "all of them come from within the backward pass" in reported(profile)
 
 
 @pytest.mark.parametrize("stacks", [True, False])
@@ -128,7 +128,7 @@ def test_a_first_iteration_with_requests_of_its_own_counts_as_one(tmp_path):
     assert profile.circular
     assert 2 * profile.ticks < 0.8 * trace.requests  # the stretch alone would not be enough
     alike = f"of which 2 make the same {profile.ticks} requests"
-    assert told(profile) == f"3, {alike}, found by their period"
+    assert reported(profile) == f"3, {alike}, found by their period"
 
 
 def accumulate(network, steps, micro_batches=16):
@@ -150,8 +150,8 @@ def test_micro_batches_of_one_step_are_no_iterations(tmp_path):
     network = Network(layers=3)
     annotations = accumulate(network, 1)
     marked, plain = trace_of(tmp_path, network, annotations), trace_of(tmp_path, network)
-    assert told(profile_of(marked)).startswith("one is marked")
-    assert "is elsewhere" in told(profile_of(plain))
+    assert reported(profile_of(marked)).startswith("one is marked")
+    assert "is elsewhere" in reported(profile_of(plain))
     assert holds_all(profile_of(marked), marked)
     assert holds_all(profile_of(plain), plain)
 
@@ -165,8 +165,8 @@ def test_micro_batches_of_marked_steps_are_no_iterations(tmp_path):
         note(0)
     profile = profile_of(trace_of(tmp_path, network, annotations))
     assert profile.ticks > 11
-    assert told(profile).endswith("by the marks in the trace")
-    assert profile_of(trace_of(tmp_path, network)).circular  # nobody marked any
+    assert reported(profile).endswith("by the marks in the trace")
+    assert profile_of(trace_of(tmp_path, network)).circular  # There are no marks.
 
 
 def test_a_step_that_ran_out_of_memory_is_one_step(tmp_path):
@@ -176,7 +176,7 @@ def test_a_step_that_ran_out_of_memory_is_one_step(tmp_path):
     note(0)
     network.device.out_of_memory(2**33)
     trace = trace_of(tmp_path, network, annotations[:1])
-    assert told(profile_of(trace)).startswith("one is marked")
+    assert reported(profile_of(trace)).startswith("one is marked")
 
 
 def test_a_single_profiler_step_does_not_hide_the_optimizer_steps(tmp_path):
@@ -188,7 +188,7 @@ def test_a_single_profiler_step_does_not_hide_the_optimizer_steps(tmp_path):
         network.step()
         note(0)
     profile = profile_of(trace_of(tmp_path, network, annotations))
-    assert told(profile).endswith("by the marks in the trace")
+    assert reported(profile).endswith("by the marks in the trace")
 
 
 def test_the_whole_by_hand(tmp_path):
@@ -199,7 +199,7 @@ def test_the_whole_by_hand(tmp_path):
     profile = profile_of(trace, whole=True)
     assert holds_all(profile, trace)
     assert profile.ticks == trace.requests
-    assert told(profile) == f"all {trace.requests} requests, by hand"
+    assert reported(profile) == f"all {trace.requests} requests, by hand"
     with pytest.raises(OptionError, match="cannot both be asked for"):
         profile_of(trace, whole=True, iteration=0)
 
@@ -214,9 +214,9 @@ def test_one_marked_iteration_by_hand(tmp_path):
     trace = trace_of(tmp_path, network, annotations)
     loads = [profile_of(trace, iteration=number).max_load() for number in (-1, 0, 1, 2)]
     assert loads[0] == loads[2] > loads[3] > loads[1]
-    assert told(profile_of(trace, iteration=-1)).startswith("4, of which 2 make the same ")
+    assert reported(profile_of(trace, iteration=-1)).startswith("4, of which 2 make the same ")
     alone = profile_of(trace, iteration=0)
-    assert told(alone) == f"1 of {alone.ticks} requests, number 0, chosen by hand"
+    assert reported(alone) == f"1 of {alone.ticks} requests, number 0, chosen by hand"
     assert not alone.steady
     assert not alone.persistent.any()
     with pytest.raises(OptionError, match=r"iteration 3 is not .* anything are -1 to 2"):
@@ -273,7 +273,7 @@ def test_a_deep_program_has_iterations_as_a_shallow_one(tmp_path, monkeypatch, o
     monkeypatch.setattr(layered, "ROOT", (*deep, (outermost, "/home/someone/main.py", 3)))
     network = Network(layers=6)
     for _ in range(6):
-        for at in range(7):  # no module is called, so nothing tells layers from iterations
+        for at in range(7):  # no module is called, so nothing distinguishes layers from iterations
             held = network.take((at + 1) * MIB, (("f", "/home/someone/a.py", at), *layered.ROOT))
             network.device.free(held)
     profile = profile_of(trace_of(tmp_path, network))

@@ -29,7 +29,7 @@ def block(device: Device, called_by: Frames, requests: int = 56) -> None:
 
 
 def around(device: Device, line: int, count: int) -> None:
-    """What the script requests itself, before and after."""
+    """The script's own requests, before and after."""
     for number in range(count):
         device.alloc((7 + number) * 10_000, frames=script(line))
 
