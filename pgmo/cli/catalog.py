@@ -7,12 +7,7 @@ every command to show one help text. A test compares them.
 
 # A plain class: importing dataclasses or typing takes longer than importing argparse.
 class Command:
-    """One sub-command.
-
-    Args:
-        stage: one of `STAGES`, and the folder of its module.
-        summary: its line in the help: the first of its docstring without the full stop.
-    """
+    """One sub-command: the folder of its module, one of `STAGES`, and its line in the help."""
 
     def __init__(self, stage: str, summary: str) -> None:
         self.stage = stage

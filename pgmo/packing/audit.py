@@ -23,13 +23,9 @@ _AGAIN = "make the plan again from its profile"
 
 @dataclass(frozen=True)
 class Check:
-    """Result of one check.
+    """Result of one check; `detail` has the figures, or the fault and its place.
 
-    Args:
-        plan: the checked plan of a file: "" for the main one, "other 1", "opening".
-        name: name of the check.
-        passed: whether the check passed.
-        detail: the figures, or the fault and its place.
+    `plan` is "" for the main plan of a file, else "opening" or, for example, "other 1".
     """
 
     plan: str

@@ -22,13 +22,9 @@ from pgmo.profiler.importers.csv_blocks import OFFSET, read_lifetimes
 
 @dataclass(frozen=True, eq=False)
 class BlockTable:
-    """Content of a CSV file of blocks.
+    """Problem of a CSV file, with the original header, cells and line end.
 
-    Args:
-        problem: the rows, in order, with the least common multiple of their alignments.
-        header: names of the columns.
-        rows: cells of each block.
-        newline: line end of the file.
+    The problem has the least common multiple of the rows' alignments.
     """
 
     problem: Problem

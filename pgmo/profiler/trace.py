@@ -68,13 +68,7 @@ COLUMNS: Mapping[str, np.dtype[Any]] = {
 
 @dataclass(frozen=True)
 class PrivateSegment:
-    """Reserved range of a private pool: of CUDA graphs, or of a `MemPool`.
-
-    Args:
-        pool: the pool's id, as in a snapshot's `segment_pool_id`.
-        address: first address.
-        size: bytes.
-    """
+    """Reserved address range of a private pool, of CUDA graphs or of a `MemPool`; size in bytes."""
 
     pool: tuple[int, int]
     address: int

@@ -18,13 +18,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Point:
-    """Point of a curve: a choice, and the parts of its overhead.
+    """A choice, and the parts of its overhead as shares of the forward pass.
 
-    Args:
-        choice: the dropped and the offloaded operations.
-        rerun: time of reruns, as a share of the forward pass.
-        waited: time that operators wait for transfers, as a share of the forward pass.
-        host_bytes: bytes of the host's memory that a step takes.
+    `rerun` is the time of reruns, `waited` that of waiting for transfers. `host_bytes` are bytes of
+    the host's memory.
     """
 
     choice: Choice

@@ -40,12 +40,7 @@ _GRAIN = 512  # Granularity of PyTorch's allocator on CUDA, in bytes.
 
 @dataclass(frozen=True)
 class OptimizerNeeds:
-    """Memory that an optimizer takes.
-
-    Args:
-        state: bytes from its first step on.
-        moment: largest number of bytes that a step allocates and frees in addition.
-    """
+    """Bytes of an optimizer's state, and the largest number that a step takes in addition."""
 
     state: int
     moment: int

@@ -12,11 +12,7 @@ from typing import Any, NoReturn
 
 
 class StdoutError(Exception):
-    """Error of a result that cannot be written to stdout. `main` catches it.
-
-    Args:
-        error: the cause; None if stdout was closed from the beginning.
-    """
+    """Error of a result that cannot be written to stdout; without a cause, stdout is closed."""
 
     def __init__(self, error: OSError | None = None) -> None:
         reason = "it is closed" if error is None else error.strerror or error

@@ -15,12 +15,10 @@ Observer = Callable[[Incumbent], None]
 
 
 class BestKnown:
-    """Smallest arena and highest bound that any solver has found.
+    """Smallest arena and highest bound that any solver has found for a problem.
 
-    Args:
-        problem: the blocks.
-        observer: called at each improvement.
-        begin: `time.perf_counter()` from which seconds are counted; now by default.
+    `observer` is called at each improvement. Seconds count from `begin`, a `time.perf_counter()`;
+    now by default.
     """
 
     def __init__(

@@ -39,13 +39,9 @@ Report = Callable[[float, int, int], None]
 
 @dataclass(frozen=True, eq=False)
 class Solution:
-    """Packing that CP-SAT has found.
+    """Packing that CP-SAT has found, with its arena and proved lower bound in bytes.
 
-    Args:
-        offset: bytes, shape (m,).
-        arena: bytes that these offsets need.
-        bound: proved lower bound on all packings, in bytes.
-        interrupted: whether Ctrl-C ended the search.
+    `interrupted` is whether Ctrl-C ended the search.
     """
 
     offset: NDArray[np.int64]

@@ -43,9 +43,7 @@ class Lifetimes:
         lower: first time at which each block is live.
         upper: first time at which it is no longer live.
         alignment: bytes, the least common multiple of all rows' alignments; 1 if there are none.
-        header: names of the columns.
-        rows: the original cells.
-        newline: line end of the file.
+        header, rows, newline: the original text.
     """
 
     size: NDArray[np.int64]

@@ -1,7 +1,7 @@
 """Reconstruction of the state before the first recorded event.
 
-recorded   ... F0  A1  A2  F2 ...         final segments:  1 and 3 are alive
-earlier    0 existed (it is freed), 3 existed (it is alive, and no event allocates it)
+    recorded   ... F0  A1  A2  F2 ...         final segments:  1 and 3 are alive
+    earlier    0 existed (it is freed), 3 existed (it is alive, and no event allocates it)
 
 A history has limited length and may begin at any time, so most traces need this. Segments, and
 pages of expandable segments, are found in the same way.

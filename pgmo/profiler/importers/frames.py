@@ -106,11 +106,8 @@ class Labels:
 class CallFacts(NamedTuple):
     """Facts about one call; empty if unknown.
 
-    Args:
-        line: the line in the form of `Tag.file`, if it is Python.
-        own: whether the line is the user's code rather than a library's.
-        operator: the operator, such as "aten.addmm".
-        phase: the phase, as in `Tag`.
+    `line` has the form of `Tag.file`, for Python calls. `own` is whether it is the user's code
+    rather than a library's.
     """
 
     line: str = ""

@@ -8,14 +8,10 @@ from pgmo.profiler.trace import Trace
 
 @dataclass(frozen=True, eq=False)
 class Imported:
-    """One device's part of an imported file.
+    """One device's part of an imported file, with remarks about the file by name.
 
-    Args:
-        trace: the device's events; empty if `table` is given.
-        framework: "torch", "cupy", "rmm", or "" if unknown.
-        device: "cuda:0", "cpu" or "".
-        notes: remarks about the file, by name.
-        table: profile of a table of blocks, which has lifetimes but no addresses.
+    Unknown names are "". A table of blocks has lifetimes but no addresses: its profile is `table`,
+    and `trace` is empty.
     """
 
     trace: Trace

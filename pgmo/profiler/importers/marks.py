@@ -25,13 +25,7 @@ _OPTIMIZER = "Optimizer.step#"
 
 @dataclass(frozen=True)
 class Marks:
-    """Beginnings of iterations.
-
-    Args:
-        rows: the event that each beginning precedes, ascending.
-        explanation: the source in words.
-        by: the source as a `MarkedBy`.
-    """
+    """Beginnings of iterations: the ascending events that they precede, and their source."""
 
     rows: tuple[int, ...] = ()
     explanation: str = ""

@@ -1,8 +1,8 @@
 """Profile of a trace: of one iteration if the trace repeats, else of the whole trace.
 
-requests   h h h | a b c d | a b c d | a b          h: warm-up, other requests
-pieces     0     | 1       | 2       | 3            reference: 2, the last whole one
-paired     - - - | 0 1 2 3 | 0 1 2 3 | 0 1          3 shows when wrapping blocks are freed
+    requests   h h h | a b c d | a b c d | a b          h: warm-up, other requests
+    pieces     0     | 1       | 2       | 3            reference: 2, the last whole one
+    paired     - - - | 0 1 2 3 | 0 1 2 3 | 0 1          3 shows when wrapping blocks are freed
 
 Boundaries are the trace's marks if the iterations between them agree. Otherwise they follow the
 period of the requests, and lie where live bytes are lowest. Most periods are loops within an

@@ -24,7 +24,7 @@ _SEVERAL = 3
 
 @dataclass(frozen=True, eq=False)
 class Match:
-    """Result of a comparison.
+    """Result of a comparison; `explanation` describes it with the first difference.
 
     Args:
         kind: "exact", "fit" or "none".
@@ -32,7 +32,6 @@ class Match:
         other: the other iteration.
         rows: index in `base` of each request of `other`, or -1; shape (len(other),).
         varying: whether paired sizes differ, shape (len(base),).
-        explanation: the result in words, with the first difference.
     """
 
     kind: Kind

@@ -35,14 +35,9 @@ _TURNS = 6
 
 @dataclass(frozen=True)
 class Edge:
-    """Dependency: from row `at` on, one stream comes after the work of another before row `before`.
+    """Dependency: from row `at` on, `stream` comes after the work of `other` before row `before`.
 
-    Args:
-        stream: the stream that waits.
-        at: the row that makes it wait.
-        other: the stream that is waited for.
-        before: the row before which the awaited work was submitted.
-        back: number of iterations between `before` and `at`.
+    That row belongs to an iteration `back` iterations earlier.
     """
 
     stream: int

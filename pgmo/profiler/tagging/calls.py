@@ -17,13 +17,7 @@ _STEP = "Optimizer.profile_hook_step.<locals>.wrapper"
 
 
 class Running(NamedTuple):
-    """Calls that are running on a thread.
-
-    Args:
-        modules: the modules, outermost first.
-        optimizer: class name of the optimizer; "" for none.
-        line: the innermost line of the user's own code, as in `Tag.file`; "" for none.
-    """
+    """Modules that run on a thread, outermost first, the optimizer's class, and the own line."""
 
     modules: list[Any]
     optimizer: str

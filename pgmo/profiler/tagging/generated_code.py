@@ -31,12 +31,9 @@ class GeneratedKernel(NamedTuple):
 
 @dataclass(frozen=True)
 class MarkedCode:
-    """Generated code with a mark before each request that identifies its kernel.
+    """Generated code with a mark before each request, whose argument is an index into `kernels`.
 
-    Args:
-        kernels: kernels, indexed by the argument of a mark.
-        plain: the functions' code without marks, by qualified name.
-        marked: the functions' code with marks, by qualified name.
+    `plain` and `marked` are the functions' code without and with marks, by qualified name.
     """
 
     kernels: tuple[GeneratedKernel, ...]

@@ -35,13 +35,7 @@ _CODE_CACHE = "torch._inductor.codecache"
 
 
 class KernelOrigin(NamedTuple):
-    """Origin of an inductor kernel.
-
-    Args:
-        name: name in inductor, such as "triton_poi_fused_gelu_0", "extern_kernels.mm" or "pool0".
-        file: the innermost line of the user's own code, as in `Tag`; "" if unknown.
-        stack: the lines, innermost first, as in `Tag`.
-    """
+    """Name of an inductor kernel, such as "extern_kernels.mm", with file and stack as in `Tag`."""
 
     name: str
     file: str = ""

@@ -1,7 +1,7 @@
 """Objects that a forward pass returns with tensors inside, such as a cache of keys and values.
 
 DynamicCache(layers=[Layer(keys, values), ...])    when captured: flattened to its attributes
-at each call: built again of new tensors
+                                                   at each call: built again of new tensors
 """
 
 from typing import Any

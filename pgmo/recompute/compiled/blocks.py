@@ -48,13 +48,9 @@ class Segment:
 
 @dataclass(eq=False)
 class _Kind:
-    """Segments that compute the same function.
+    """Segments that compute the function `module`, with the trace of the last one.
 
-    Args:
-        module: the function.
-        paths: paths of the segments.
-        results: metadata of the results; None before the function has run.
-        template: the trace of the last segment.
+    `results` is their metadata, or None before the function has run.
     """
 
     module: fx.GraphModule

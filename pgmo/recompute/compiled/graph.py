@@ -42,10 +42,8 @@ GradientFlags = tuple[bool, ...]
 class PlanRunners:
     """Plan of a graph, and the runners of its two passes.
 
-    Args:
-        step: the plan and its measurements.
-        forward: runs the forward pass; returns outputs and saved values.
-        backward: runs the backward pass on the saved values and the outputs' gradients.
+    The forward runner returns outputs and saved values. The backward runner takes the saved values
+    and the outputs' gradients.
     """
 
     step: StepCompiler

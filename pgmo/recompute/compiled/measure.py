@@ -33,10 +33,7 @@ _OTHERS = 8
 
 
 class StepMeasure:
-    """Measurement of one step.
-
-    Args:
-        device: the device of the model.
+    """Measurement of one step on a device.
 
     Attributes:
         peak: bytes above the level before the step; None before a measurement succeeds.

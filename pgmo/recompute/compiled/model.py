@@ -2,8 +2,8 @@
 
 kind of call      shapes and types of arguments, modes, options of modules
 a new kind        a dry run, then a plan
-another graph     if Dynamo's guards require one in the middle of a step, it drops all that it
-can, and the next call of that kind is planned again
+another graph     if Dynamo's guards require one in the middle of a step, it drops all that it can,
+                  and the next call of that kind is planned again
 """
 
 import inspect

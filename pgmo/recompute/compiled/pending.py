@@ -13,11 +13,7 @@ class PendingCall:
 
 
 class PendingCalls:
-    """Waiting calls of one model, of any kind.
-
-    Attributes:
-        warned: whether the user was warned that several calls wait at once.
-    """
+    """Waiting calls of one model, of any kind; `warned` is whether the user knows of several."""
 
     def __init__(self) -> None:
         self.warned = False

@@ -12,11 +12,7 @@ from pgmo.units import parse_bytes
 
 @dataclass(frozen=True)
 class Share:
-    """Share of the peak without recomputation, which is known once a step is captured.
-
-    Args:
-        part: the share, above 0, at most 1.
-    """
+    """Share (0, 1] of the peak without recomputation, which is known once a step is captured."""
 
     part: float
 

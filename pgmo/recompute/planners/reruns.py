@@ -1,8 +1,8 @@
 """Search over reruns: an operation may run again several times, anywhere in the step.
 
-choice of dropped operations   each runs again at most once, and its values stay until their
-                               last use
-reruns                         (moment, operation), any number of times, in both passes
+    choice of dropped operations   each runs again at most once, and its values stay until their
+                                   last use
+    reruns                         (moment, operation), any number of times, in both passes
 
 Every set of reruns can be executed, because a read returns the latest write. The search starts from
 the best choice of the smaller space, so its result is never worse. For small steps, a beam search

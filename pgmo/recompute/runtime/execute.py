@@ -222,9 +222,7 @@ class StepCompiler:
 class _Pass:
     """Forward pass, or backward pass for one set of tangents.
 
-    Args:
-        module: the graph.
-        inputs: positions of its inputs among the arguments of the whole pass; None for all.
+    `inputs` are positions of its inputs among the arguments of the whole pass; None for all.
     """
 
     def __init__(self, module: fx.GraphModule, inputs: Sequence[int] | None) -> None:

@@ -19,13 +19,7 @@ _GROWTH = 4
 
 @dataclass(frozen=True)
 class Period:
-    """Stretch of a sequence that repeats.
-
-    Args:
-        length: length of the period.
-        start: first position of the stretch.
-        stop: position after the stretch, which need not hold a whole number of periods.
-    """
+    """Stretch of a sequence that repeats, perhaps not a whole number of times."""
 
     length: int
     start: int

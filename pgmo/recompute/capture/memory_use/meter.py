@@ -24,13 +24,10 @@ _LEVEL = "KINETO_LOG_LEVEL"
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """Memory while a section of code ran.
+    """Memory in bytes while a section of code ran.
 
-    Args:
-        label: name of the code.
-        start: bytes live at its beginning, relative to the meter's beginning.
-        peak: largest number of bytes live at once, relative to its own beginning.
-        net: bytes live at its end, relative to its own beginning.
+    `start` is relative to the meter's beginning. `peak`, and `net` at the section's end, are
+    relative to the section's beginning.
     """
 
     label: str

@@ -33,13 +33,11 @@ _REPEATS = 2  # In the first run libraries allocate what they keep, such as cuBL
 
 @dataclass(frozen=True, slots=True)
 class OperatorMeasurement:
-    """Measured memory of one operator.
+    """Measured memory of one operator in bytes.
 
-    Args:
-        workspace: bytes that it allocates and frees.
-        held: bytes that its results hold beyond their elements: a mean of squares, for example, is
-            a view of the beginning of all squares.
-        was_run: whether it was run alone, and not only observed in a step.
+    Its results may hold memory beyond their elements: a mean of squares, for example, is a view of
+    the beginning of all squares. `was_run` is whether the operator was run alone, and not only
+    observed in a step.
     """
 
     workspace: int

@@ -25,14 +25,7 @@ BACKWARD = torch.ops.pgmo.block_backward.default
 
 @dataclass(slots=True)
 class StandIn:
-    """Call of a block that is not traced.
-
-    Attributes:
-        template: the traced call.
-        path: path of the module.
-        results: metadata of the block's results.
-        gradients: metadata of the gradients of its inputs.
-    """
+    """Call of a block at `path` that is not traced, with metadata of its results and gradients."""
 
     template: Template
     path: str

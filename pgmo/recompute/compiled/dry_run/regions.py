@@ -13,13 +13,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Region:
-    """Bytes live in a region, relative to the level before the step.
-
-    Args:
-        entry: bytes at its beginning.
-        peak: largest number of bytes.
-        exit: bytes at its end.
-    """
+    """Bytes live at a region's beginning, peak and end, relative to the level before the step."""
 
     entry: int
     peak: int
@@ -28,11 +22,9 @@ class Region:
 
 @dataclass(eq=False)
 class StorageLife:
-    """Lifetime of a storage that is an input or output of a graph.
+    """Lifetime of a storage of `size` bytes that is an input or output of a graph.
 
-    Args:
-        size: bytes.
-        death: the region after which only graphs hold it; None while another reference exists.
+    Only graphs hold it after region `death`, which is None while another reference exists.
     """
 
     size: int

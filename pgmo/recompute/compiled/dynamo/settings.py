@@ -82,11 +82,7 @@ def is_within() -> bool:
 
 
 class _Shared:
-    """Change of PyTorch for all threads, while any thread is inside.
-
-    Args:
-        changes: called when the first thread enters; undone when the last one leaves.
-    """
+    """Change of PyTorch for all threads, made for the first that enters, undone for the last."""
 
     def __init__(self, changes: Callable[[ExitStack], None]) -> None:
         self._changes, self._lock = changes, threading.Lock()

@@ -1,10 +1,9 @@
 """Joining of a step's graphs and regions, to plan them under one budget.
 
-graph    its operations and values. Inputs and results are shared with other graphs and are
-pinned. Operations run again only within their own graph.
-region   code between two graphs, as two pinned operations. The first, `begins`, has the
-region's
-peak as its workspace. The second, `ends`, writes the bytes that the region leaves.
+graph    its operations and values. Inputs and results are shared with other graphs and are pinned.
+         Operations run again only within their own graph.
+region   code between two graphs, as two pinned operations. The first, `begins`, has the region's
+         peak as its workspace. The second, `ends`, writes the bytes that the region leaves.
 """
 
 from collections.abc import Sequence
@@ -26,9 +25,7 @@ from pgmo.recompute.planners.schedule import simulate
 class JoinedGraph:
     """Graph of a whole step, and the origins of its operations.
 
-    Args:
-        graph: the graph of the step.
-        origins: for each operation, the number of its call and its index there; None for regions.
+    An origin is the number of a call and an index in its graph; None for regions.
     """
 
     graph: Graph

@@ -55,10 +55,9 @@ def parse_link(link: object) -> float:
 
 @dataclass(frozen=True)
 class Transfers:
-    """Transfers of a step's values to the host and back.
+    """Transfers of a step's values to the host and back, at `rate` bytes per second.
 
     Args:
-        rate: bytes per second of the link.
         seconds: one-way time of each forward operation, shape (forward,); negative if it cannot be
             offloaded.
         until: for each, the operation before which its value is freed if sent, shape (forward,).

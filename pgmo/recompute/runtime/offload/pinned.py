@@ -23,12 +23,10 @@ _FLAGS = mmap.MAP_SHARED | mmap.MAP_ANONYMOUS | (_NO_RESERVE if sys.platform == 
 
 
 class PinnedBufferPool:
-    """Buffers of one size; a new one is made when all are lent.
+    """Buffers of `size` bytes; a new one is made when all are lent.
 
-    Args:
-        size: bytes of each, from 1.
-        pinned: whether to pin them for a CUDA device.
-        finish: waits until no copy is in progress; called before memory is freed.
+    They are pinned for a CUDA device, if requested. `finish` waits until no copy is in progress,
+    before memory is freed.
     """
 
     def __init__(self, size: int, pinned: bool, finish: Callable[[], None]) -> None:
