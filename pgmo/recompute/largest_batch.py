@@ -37,8 +37,8 @@ def largest(
 ) -> tuple[int, M, RecomputePlan]:
     """Find the largest batch whose step can be planned for a card, and plan that step.
 
-    No step runs during the search, except for operators that are measured one by one, and for the
-    forward pass if it reads values. A batch without a plan counts as one that does not fit.
+    For each batch, the forward pass runs without saving values for the backward pass, and
+    operators are measured one by one. A batch without a plan counts as one that does not fit.
 
     Args:
         model: a module.

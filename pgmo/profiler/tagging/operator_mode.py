@@ -48,7 +48,7 @@ _here = threading.local()
 class OperatorMode(AbstractContextManager["OperatorMode"]):
     """Mode that passes every operator of the entering thread to `around`; leaving never raises.
 
-    Any thread may leave it. The mode then stays on the entering thread's stack, without effect,
+    If another thread leaves it, the mode stays on the entering thread's stack without effect,
     until that thread enters or leaves the next mode.
 
     Args:

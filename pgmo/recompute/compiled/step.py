@@ -172,7 +172,7 @@ class CompiledStep:
         return choose
 
     def _can_be_measured(self, given: Iterable[Tensor]) -> bool:
-        """Return whether the step takes as much as a single one: gradients are new."""
+        """Return whether the step can be measured: gradients are new, inputs have no history."""
         assert self._measure is not None
         return (
             self._has_begun

@@ -23,8 +23,8 @@ class Choice:
         peak: bytes, as the schedule has them (`schedule.simulate`).
         overhead: cost of reruns, as a share of the forward pass.
         planner: name of its planner: `default` (nothing is dropped), `min-cut`, `chen`,
-            `kusumoto-time`, `kusumoto-memory`, or `search`, `reruns` or `beam`, which improved on
-            one of them.
+            `kusumoto-time`, `kusumoto-memory`, `beam`, or `search` or `reruns`, which improved on
+            another one.
         reruns: which operations run again, and where. If None, each runs once, right before it is
             needed, and its results stay.
         offloaded: operations whose values are fetched from the host where they "run again".

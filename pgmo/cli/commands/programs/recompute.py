@@ -2,9 +2,9 @@
 
 FACTORY is a function without arguments that returns a model and its example inputs, in a module
 (MODULE:FACTORY) or in a file (FILE.py:FACTORY). If the model's forward computes the loss, the whole
-step is planned. Nothing is trained: the step is captured without memory for its tensors, and each
-operator that may need a workspace runs once. With -o the planned step is written as a .pgmoprof
-file, in which recomputed blocks have the phase "recompute".
+step is planned. Nothing is trained: the forward pass runs a few times without saving values for the
+backward pass, and each operator that may need a workspace runs alone. With -o the planned step is
+written as a .pgmoprof file, in which recomputed blocks have the phase "recompute".
 """
 
 import argparse
