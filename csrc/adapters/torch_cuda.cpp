@@ -324,10 +324,12 @@ void pgmo_watch_errors(const int64_t* held, uint32_t patience) {
   adapter::errors_held.store(held, std::memory_order_release);
 }
 
-// Note that this thread is about to begin the capture of a graph whose replays are reported; 0: it
-// has begun.
-void pgmo_announce_graph(uint64_t graph) {
+// Note that this thread is about to begin a capture. `graph`: its number, if its replays are
+// reported; otherwise 0. `expands`: whether its pool may have expandable segments. Zeros: it has
+// begun.
+void pgmo_announce_graph(uint64_t graph, int expands) {
   adapter::announced_graph = graph;
+  adapter::may_expand = expands != 0;
 }
 
 // Prepare the replay of a graph on the current stream. Fails if the device has too few pages.

@@ -32,6 +32,7 @@
 #include "adapters/cuda/out_of_memory.hpp"
 #include "adapters/cuda/pages/sharing.hpp"
 #include "adapters/cuda/pages/user_pools.hpp"
+#include "adapters/cuda/pools/expandable.hpp"
 #include "adapters/torch_common.hpp"
 #include "engine/pgmo_engine.h"
 
@@ -289,9 +290,13 @@ class TorchCudaAdapter : public CUDAAllocator {
       return one->pools.begin(pool, std::move(filter), kind);
     }
     const bool created = begin_graph(device, pool);
+    const bool expands = may_expand && !created && one != nullptr && one->paged() &&
+                         !users_of(upstream_, device, pool);
     upstream_->beginAllocateToPool(device, pool, filter);
     if (created) upstream_->releasePool(device, pool);  // the capture counts as its user now
     if (one == nullptr) return;
+    if (expands) expandable_segments().choose({device, pool}, one->card);
+    expandable_segments().begin({device, pool});
     one->pools.begin(pool, std::move(filter), kind);
     // No pages are created during a capture.
     (void)share_fraction(*one, upstream_);
@@ -306,6 +311,7 @@ class TorchCudaAdapter : public CUDAAllocator {
     const auto kind = one->pools.end(pool);
     if (pins) pages_api->pin_living(one->pages());
     if (kind && ActivePools::is_unseen(*kind)) return;
+    expandable_segments().end({device, pool});
     upstream_->endAllocateToPool(device, pool);
     end_graph(upstream_, device, pool);
   }

@@ -5,7 +5,7 @@
 //     its segments, pages             ──▶ took            what was really taken from the card
 //
 // Private pools of the allocator beneath (CUDA graphs, some of MemPool) are equal on both sides.
-// The model has those that pgmo serves.
+// The model has those that pgmo serves, and those to which pgmo gives expandable segments.
 //
 // Only device.hpp includes this file.
 
@@ -20,7 +20,8 @@
 #include <vector>
 
 #include "adapters/cuda/deferred.hpp"
-#include "adapters/cuda/pools.hpp"
+#include "adapters/cuda/pools/active.hpp"
+#include "adapters/cuda/pools/expandable.hpp"
 #include "baseline/pgmo_baseline.h"
 
 namespace c10::cuda::CUDACachingAllocator::pgmo {
@@ -90,11 +91,11 @@ class BaselineFeed {
   // Note that the pool has no user any more.
   void release_pool(const ActivePools::Id& pool) {
     pgmo_baseline* const model = model_.load();
-    if (model != nullptr && pool.first == 0) baseline_api->release_pool(model, pool.second);
+    if (model != nullptr) baseline_api->release_pool(model, number(pool));
   }
   void empty_pool(const ActivePools::Id& pool) {
     pgmo_baseline* const model = model_.load();
-    if (model != nullptr && pool.first == 0) baseline_api->empty_pool(model, pool.second);
+    if (model != nullptr) baseline_api->empty_pool(model, number(pool));
   }
   void set_fraction(double fraction) {
     if (pgmo_baseline* const model = model_.load()) baseline_api->set_fraction(model, fraction);
@@ -142,6 +143,10 @@ class BaselineFeed {
  private:
   static uintptr_t key(const void* block) { return reinterpret_cast<uintptr_t>(block); }
   static uint64_t id(const void* stream) { return reinterpret_cast<uintptr_t>(stream); }
+  // Return the model's number of a pool. Ids of pools are (0, n), or (n, 0) for some of graphs.
+  static uint64_t number(const ActivePools::Id& pool) {
+    return pool.first == 0 ? pool.second : pool.first | (uint64_t{1} << 63);
+  }
 
   void settle(pgmo_baseline* model) {
     try {
@@ -160,6 +165,18 @@ class BaselineFeed {
     } else {
       if (pools_ != nullptr && pools_->any_active()) misses_some_ = true;
       return false;
+    }
+  }
+
+  // Return the model's number of the private pool of an entry, if the model has its segments; 0: it
+  // has not.
+  template <typename Entry>
+  static uint64_t modelled_pool(const Entry& entry) {
+    if constexpr (requires { entry.mempool_; }) {
+      const bool modelled = expandable_segments().chosen({entry.device_, entry.mempool_});
+      return modelled ? number(entry.mempool_) : 0;
+    } else {
+      return 0;
     }
   }
 
@@ -187,16 +204,18 @@ void BaselineFeed::traced(const TraceEntry& entry) {
   const auto bytes = static_cast<int64_t>(entry.size_);
   const auto stream = id(entry.stream_);
   const bool in_pool = is_private(entry);
+  const uint64_t modelled = in_pool ? modelled_pool(entry) : 0;
+  const bool on_both_sides = in_pool && modelled == 0;
   switch (entry.action_) {
     case TraceEntry::ALLOC:
-      if (in_pool) {
+      if (on_both_sides) {
         baseline_api->private_blocks(model, bytes);
       } else if (!of_pgmo) {
-        baseline_api->allocated(model, entry.addr_, bytes, stream, 0, 1);
+        baseline_api->allocated(model, entry.addr_, bytes, stream, modelled, 1);
       }
       break;
     case TraceEntry::FREE_COMPLETED:
-      if (in_pool) {
+      if (on_both_sides) {
         baseline_api->private_blocks(model, -bytes);
       } else {
         baseline_api->freed(model, entry.addr_, 1);
@@ -205,12 +224,12 @@ void BaselineFeed::traced(const TraceEntry& entry) {
     case TraceEntry::SEGMENT_ALLOC:
     case TraceEntry::SEGMENT_MAP:
       if (!is_of_graphs(entry)) baseline_api->took(model, bytes);
-      if (in_pool) baseline_api->private_segments(model, bytes);
+      if (on_both_sides) baseline_api->private_segments(model, bytes);
       break;
     case TraceEntry::SEGMENT_FREE:
     case TraceEntry::SEGMENT_UNMAP:
       if (!is_of_graphs(entry)) baseline_api->took(model, -bytes);
-      if (in_pool) baseline_api->private_segments(model, -bytes);
+      if (on_both_sides) baseline_api->private_segments(model, -bytes);
       break;
     case TraceEntry::OOM:
       if (!in_pool && !of_pgmo) baseline_api->failed(model, bytes, stream);

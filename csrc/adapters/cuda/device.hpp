@@ -28,7 +28,7 @@
 #include "adapters/cuda/history/history.hpp"
 #include "adapters/cuda/pages/page_device.hpp"
 #include "adapters/cuda/pages/splits.hpp"
-#include "adapters/cuda/pools.hpp"
+#include "adapters/cuda/pools/active.hpp"
 #include "adapters/cuda/streams.hpp"
 #include "adapters/torch_common.hpp"
 #include "engine/pgmo_engine.h"

@@ -30,6 +30,7 @@ template <typename Visit>
 void for_each_leaf_lock(Visit&& visit) {
   visit(history().mutex());
   visit(managed().mutex);
+  visit(expandable_segments().mutex());
   for (Device& device : devices()) {
     if (graphs::Chains* const chains = chains_of(device.index)) visit(chains->mutex());
     visit(device.baseline.mutex());

@@ -21,7 +21,9 @@ def default_peak():
 
 def test_graphs_of_layers_need_no_more_under_pgmo_run(default_peak):
     prefix = ("-m", "pgmo", "run", "-q", "--no-tags")
-    assert peak(*LAYERS, prefix=prefix, PGMO_GRAPHS="0") <= default_peak
+    expandable_peak = peak(*LAYERS, PYTORCH_CUDA_ALLOC_CONF="expandable_segments:True")
+    least = min(default_peak, expandable_peak)
+    assert peak(*LAYERS, prefix=prefix, PGMO_GRAPHS="0") <= least
 
 
 def test_graphs_of_layers_need_less_if_they_share_pages(default_peak):

@@ -18,7 +18,7 @@
 
 #include "adapters/cuda/deferred.hpp"
 #include "adapters/cuda/pages/exports.hpp"
-#include "adapters/cuda/pools.hpp"
+#include "adapters/cuda/pools/active.hpp"
 #include "adapters/cuda/streams.hpp"
 #include "pages/pgmo_pages.h"
 

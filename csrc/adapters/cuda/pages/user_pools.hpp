@@ -99,13 +99,13 @@ void empty_pool(Device& device, PoolId pool) {
 }
 
 // Stop serving a pool after its last user has released it. A pool that PyTorch serves by then may
-// have windows, too.
+// have windows, too. Graphs may have a pool with the id (n, 0), which has no windows.
 void note_release(CUDAAllocator* upstream, c10::DeviceIndex index, PoolId pool) {
   note_graph_release(upstream, index, pool);
   Device* const device = device_or_null(index);
-  if (device == nullptr || pool.first != 0 || pool.second == 0) return;
-  if (users_of(upstream, index, pool).value_or(0) != 0) return;
+  if (device == nullptr || users_of(upstream, index, pool).value_or(0) != 0) return;
   device->baseline.release_pool(pool);
+  if (pool.first != 0 || pool.second == 0) return;
   (void)device->pools.stop_serving(pool);
   if (device->pages() == nullptr) return;
   empty_pool(*device, pool);

@@ -4,6 +4,10 @@ Graphs of different pools may share the pages of their temporaries only if the a
 launch. So this module wraps the methods of `torch._C._CUDAGraph` by which a Python program captures
 and launches graphs. A graph that a program captures otherwise is not announced, and shares nothing.
 
+A pool whose graphs share nothing gets expandable segments, unless the program has several
+processes: those may send a graph's memory to each other by `cudaIpcGetMemHandle`, which refuses
+such segments. So captures are announced even if no graphs share pages.
+
     capture_begin ──▶ announce ──▶ torch ──▶ beginAllocateToPool
     replay        ──▶ before_replay ──▶ the launch ──▶ after_replay
     raw_cuda_graph, raw_cuda_graph_exec ──▶ pages of its own: launches may be unseen from now on
@@ -20,6 +24,7 @@ from typing import Any
 
 from pgmo.allocator.build.library import AdapterLibrary
 from pgmo.errors import AdapterError
+from pgmo.world import world
 
 VARIABLE = "PGMO_GRAPHS"
 """Environment variable that lets graphs of different pools share pages if it is 1."""
@@ -50,14 +55,14 @@ def graphs_share_pages() -> bool:
 
 
 def report_graphs(library: AdapterLibrary) -> None:
-    """Report captures and replays to the adapter from now on, if graphs may share pages."""
+    """Report captures to the adapter from now on, and replays if graphs may share pages."""
     import torch
 
     graph = torch._C._CUDAGraph
-    if not graphs_share_pages() or hasattr(graph.replay, "__wrapped__"):
+    if hasattr(graph.capture_begin, "__wrapped__"):
         return
     for name, wrap in _WRAPPERS.items():
-        if hasattr(graph, name):
+        if hasattr(graph, name) and (graphs_share_pages() or wrap is _wrap_begin):
             setattr(graph, name, wrap(library, getattr(graph, name)))
 
 
@@ -66,15 +71,15 @@ def _wrap_begin(library: AdapterLibrary, original: Callable[..., Any]) -> Callab
     def capture_begin(self: Any, *arguments: Any, **options: Any) -> Any:
         import torch
 
-        if not hasattr(self, "__dict__") or _of_a_tree():
-            return original(self, *arguments, **options)
-        device, number = torch.cuda.current_device(), next(_numbers)
-        library.ask("pgmo_announce_graph", ctypes.c_uint64(number))
+        shares = graphs_share_pages() and hasattr(self, "__dict__") and not _of_a_tree()
+        device, number = torch.cuda.current_device(), next(_numbers) if shares else 0
+        library.ask("pgmo_announce_graph", ctypes.c_uint64(number), int(world() is None))
         try:
             result = original(self, *arguments, **options)
         finally:
-            library.ask("pgmo_announce_graph", ctypes.c_uint64(0))
-        setattr(self, _NUMBER, (device, number))
+            library.ask("pgmo_announce_graph", ctypes.c_uint64(0), 0)
+        if shares:
+            setattr(self, _NUMBER, (device, number))
         return result
 
     return capture_begin

@@ -1,0 +1,145 @@
+// Expandable segments for pools of graphs that torch's allocator serves.
+//
+//     Python begins a capture into a new pool ──▶ the pool is chosen, for good
+//     a chosen pool is active                 ──▶ expandable segments are on in torch's allocator
+//
+// Without them, each large block of a pool gets a segment of its own, which later blocks fill only
+// in part. Pages serve most requests outside of pools, so torch's allocator needs expandable
+// segments nowhere else.
+//
+// Torch reuses the blocks of an expandable segment only while the setting is on, and those of other
+// segments at any time. So a chosen pool stays chosen.
+//
+// Only baseline.hpp and adapter.hpp include this file.
+
+#pragma once
+
+#include <c10/cuda/CUDACachingAllocator.h>
+
+#if __has_include(<c10/core/AllocatorConfig.h>)
+#include <c10/core/AllocatorConfig.h>
+#endif
+
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <set>
+#include <string>
+#include <utility>
+
+namespace c10::CachingAllocator {
+class AcceleratorAllocatorConfig;  // incomplete in versions of torch without it
+}
+
+namespace c10::cuda::CUDACachingAllocator::pgmo {
+namespace {
+
+// Whether the pool of the capture that this thread is about to begin may be chosen.
+thread_local bool may_expand = false;
+
+// Size of the steps by which an expandable segment grows, in MiB. Torch accepts more than 10, and
+// the driver multiples of 2. Torch's default, 20, leaves more of the last step unused.
+constexpr size_t kStepMib = 12;
+constexpr size_t kDefaultStep = size_t{20} << 20;
+
+// Address space that chosen pools may reserve, in bytes; processes have 2^47. Torch raises an error
+// if there is none left. Each pool reserves 9/8 of the card for small blocks, and again for large
+// ones.
+constexpr uint64_t kMostAddressSpace = uint64_t{1} << 46;
+
+// Versions of torch in which a text can change one setting and keep the others.
+template <typename Config>
+concept ChangesOneSetting = requires {
+  Config::large_segment_size();
+  Config::use_expandable_segments();
+  Config::last_allocator_settings();
+  Config::instance().parseArgs(std::string());
+};
+
+template <typename Config>
+class ExpandableSegmentsOf {
+ public:
+  using Pool = std::pair<int, c10::cuda::MempoolId_t>;
+
+  // Choose a pool that has no segments yet, on a card of so many bytes. Settings of the program
+  // take precedence.
+  void choose(const Pool& pool, uint64_t card) {
+    if constexpr (ChangesOneSetting<Config>) {
+      const std::lock_guard guard(mutex_);
+      const uint64_t reserved = (pools_.size() + 1) * (card / 4 * 9);
+      if (reserved > kMostAddressSpace) return;
+      if (active_ != 0 || !is_decided()) pools_.insert(pool);
+    }
+  }
+
+  bool chosen(const Pool& pool) {
+    const std::lock_guard guard(mutex_);
+    return pools_.contains(pool);
+  }
+
+  void begin(const Pool& pool) {
+    if constexpr (ChangesOneSetting<Config>) {
+      const std::lock_guard guard(mutex_);
+      if (!pools_.contains(pool) || active_++ != 0 || is_decided()) return;
+      on_ = true;
+      step_ = Config::large_segment_size();
+      before_ = text();
+      set(before_, true);
+      during_ = text();
+    }
+  }
+
+  void end(const Pool& pool) {
+    if constexpr (ChangesOneSetting<Config>) {
+      const std::lock_guard guard(mutex_);
+      if (!pools_.contains(pool) || active_ == 0 || --active_ != 0) return;
+      if (!std::exchange(on_, false)) return;
+      // If the text has changed, it holds settings that the program has made meanwhile.
+      const std::string now = text();
+      const std::string after = now == during_ ? before_ : now;
+      set(after, false);
+      Config::instance().parseArgs(after);
+    }
+  }
+
+  std::mutex& mutex() { return mutex_; }  // for forks
+
+ private:
+  static std::string text() { return Config::last_allocator_settings(); }
+
+  // Return whether the program has decided about expandable segments.
+  static bool is_decided() {
+    return Config::use_expandable_segments() ||
+           text().find("expandable_segments") != std::string::npos;
+  }
+
+  // Torch resets some settings that a text leaves out, so repeat those of the program.
+  void set(const std::string& others, bool on) const {
+    std::string settings = others.empty() ? others : others + ",";
+    settings += on ? "expandable_segments:True" : "expandable_segments:False";
+    if (step_ == kDefaultStep) {
+      const size_t mib = on ? kStepMib : kDefaultStep >> 20;
+      settings += ",large_segment_size_mb:" + std::to_string(mib);
+    }
+    Config::instance().parseArgs(settings);
+  }
+
+  std::mutex mutex_;
+  std::set<Pool> pools_;
+  int active_ = 0;      // chosen pools that are active
+  bool on_ = false;     // whether this class has switched the setting on
+  size_t step_ = 0;     // torch's size of a step, before that
+  std::string before_;  // torch's text of its settings, before that
+  std::string during_;  // the same, after that
+};
+
+using ExpandableSegments = ExpandableSegmentsOf<c10::CachingAllocator::AcceleratorAllocatorConfig>;
+
+// Never destroyed.
+ExpandableSegments& expandable_segments() {
+  static auto* const only = new ExpandableSegments;
+  return *only;
+}
+
+}  // namespace
+}  // namespace c10::cuda::CUDACachingAllocator::pgmo
