@@ -23,6 +23,7 @@ from pgmo.recompute.runtime.offload.sleeping_state import let_state_sleep
 from pgmo.recompute.runtime.twin import original, twin
 from pgmo.recompute.whole_card import CardBudget, context_of, optimizer_needs
 from pgmo.units import parse_bytes
+from pgmo.wrapped_optimizers import unwrapped
 
 M = TypeVar("M", bound=nn.Module)
 
@@ -124,7 +125,7 @@ def recompute(
 
 @dataclass(frozen=True)
 class RecomputeOptions:
-    """Options of `recompute`, which documents each of them."""
+    """Options of `recompute`, which documents each of them; the optimizer is unwrapped."""
 
     budget: int | float | str | None = "min"
     planner: Planner | None = None
@@ -135,6 +136,10 @@ class RecomputeOptions:
     offload: str | float | None = None
     state: bool = False
     whole: bool = False
+
+    def __post_init__(self) -> None:
+        if self.optimizer is not None:
+            object.__setattr__(self, "optimizer", unwrapped(self.optimizer))
 
 
 def settle_state(options: RecomputeOptions, plan: RecomputePlan) -> None:

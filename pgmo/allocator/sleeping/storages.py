@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from pgmo.errors import OptionError
+from pgmo.wrapped_optimizers import unwrapped
 
 
 def listed(objects: object) -> list[Any]:
@@ -15,8 +16,10 @@ def listed(objects: object) -> list[Any]:
     """
     import torch
 
-    if isinstance(objects, torch.Tensor | torch.nn.Module | torch.optim.Optimizer):
+    if isinstance(objects, torch.Tensor | torch.nn.Module):
         return [objects]
+    if isinstance(objects, torch.optim.Optimizer):
+        return [unwrapped(objects)]
     if isinstance(objects, Mapping):
         return listed(objects.values())
     if isinstance(objects, Iterable) and not isinstance(objects, str | bytes):

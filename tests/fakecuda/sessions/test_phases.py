@@ -346,3 +346,40 @@ def test_under_pgmo_run_phases_need_no_session_of_their_own(tmp_path):
     assert 32 <= int(ended.output.split()[0]) <= 36  # the reference sleeps already
     assert " 17 iterations" in ended.errors  # the session opens in the first step
     assert "contradict" not in ended.errors
+
+
+def test_a_wrapped_optimizer_sleeps_and_is_refused():
+    sizes, refused, kept = run_program(
+        """
+import json, pgmo, torch
+
+class Wrapper(torch.optim.Optimizer):
+    "As of accelerate, which does not call Optimizer.__init__."
+    def __init__(self, optimizer):
+        self.optimizer = optimizer
+    def step(self):
+        self.optimizer.step()
+
+torch.cuda.memory.change_current_allocator(pgmo.torch_allocator())
+model = torch.nn.Linear(2048, 2048, device="cuda")
+optimizer = Wrapper(torch.optim.AdamW(model.parameters()))
+model(torch.zeros(4, 2048, device="cuda")).sum().backward()
+optimizer.step()
+state = optimizer.optimizer.state[model.weight]["exp_avg"]
+state.copy_(torch.full((2048, 2048), 3.0))
+with pgmo.phase("rollout", asleep=[optimizer]) as released:
+    size = released.host
+    try:
+        optimizer.step()
+        refused = ""
+    except pgmo.errors.SessionError as error:
+        refused = str(error)
+with pgmo.phase("training"):
+    kept = bool((state.cpu() == 3).all())
+print(json.dumps([size, refused, kept]))
+""",
+        PYTHONPATH=str(ROOT),
+    )
+    assert sizes >= 32 * MIB
+    assert refused.startswith("the state of this AdamW sleeps")
+    assert kept

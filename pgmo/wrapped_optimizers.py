@@ -1,0 +1,16 @@
+"""Optimizers inside of the wrappers of accelerate, Lightning and others."""
+
+from typing import Any
+
+
+def unwrapped(optimizer: Any) -> Any:
+    """Return the optimizer inside of wrappers, which may lack the hooks and the state of one.
+
+    Args:
+        optimizer: an optimizer, or a wrapper with the attribute `optimizer`, such as accelerate's
+            `AcceleratedOptimizer`.
+    """
+    from torch.optim import Optimizer
+
+    inner = getattr(optimizer, "optimizer", None)
+    return unwrapped(inner) if isinstance(inner, Optimizer) else optimizer
