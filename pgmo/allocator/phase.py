@@ -132,11 +132,15 @@ class _Sleeper:
     sleeping: Sleeping
     sleep: Sleep
 
-    def is_of(self, group: SleepGroup) -> bool:
-        """Return whether these are the objects of a group, in the same order."""
-        return len(self.objects) == len(group.objects) and all(
-            mine() is other for mine, other in zip(self.objects, group.objects, strict=True)
-        )
+    @property
+    def living(self) -> list[Any]:
+        """Objects that still exist."""
+        return [one for ref in self.objects if (one := ref()) is not None]
+
+    def is_among(self, named: set[int]) -> bool:
+        """Return whether the objects that still exist are all among some, given by `id`."""
+        living = self.living
+        return bool(living) and all(id(one) in named for one in living)
 
 
 @dataclass
@@ -148,29 +152,48 @@ class _DevicePhases:
 
     def enter(self, sleeping: Sleeping, lists: PhaseLists) -> Released:
         """Make exactly the listed objects sleep; free idle memory before others wake."""
-        before, host, awake = sleeping.held, 0, 0
-        kept = []
         self._forget_woken()
-        for group in lists.groups:
-            sleeper = next((one for one in self.sleepers if one.is_of(group)), None)
-            if sleeper is None:
-                sleep, slept = sleeping.put_to_sleep(list(group.objects), group.state)
-                host, awake = host + slept.host, awake + slept.awake
-                if sleep is None:
-                    continue
-                sleeper = _Sleeper([weakref.ref(one) for one in group.objects], sleeping, sleep)
-                self.sleepers.append(sleeper)
-            kept.append(sleeper)
+        before = sleeping.held
+        named = {id(one) for group in lists.groups for one in group.objects}
+        waking = [one for one in self.sleepers if not one.is_among(named)]
+        again = named.intersection(id(one) for sleeper in waking for one in sleeper.living)
+        host, awake = self._put_to_sleep(sleeping, lists, again)
         sleeping.give_back(blocks=False)
         card = max(0, before - sleeping.held)
         if awake > max(card, _LARGE):
             warn_user(
                 f"pgmo: {format_bytes(awake)} that were to sleep in the phase {lists.name!r} stay "
-                "on the card, because they were allocated before pgmo served the program: start "
-                "it with `pgmo run`"
+                "on the card, usually because they were allocated before pgmo served the program: "
+                "start it with `pgmo run`"
             )
-        self.wake(lists.name, [one for one in self.sleepers if one not in kept])
+        self.wake(lists.name, waking)
+        if again:  # they slept together with objects that this phase does not list
+            self._put_to_sleep(sleeping, lists, set())
+            sleeping.give_back(blocks=False)
         return Released(card, host, awake)
+
+    def _put_to_sleep(
+        self, sleeping: Sleeping, lists: PhaseLists, without: set[int]
+    ) -> tuple[int, int]:
+        """Put listed objects to sleep, except those that sleep and some given by `id`.
+
+        Returns:
+            Bytes kept on the host, and bytes that could not sleep.
+        """
+        host = awake = 0
+        known = without.union(id(one) for sleeper in self.sleepers for one in sleeper.living)
+        for group in lists.groups:
+            objects = [one for one in group.objects if id(one) not in known]
+            if not objects:
+                continue
+            sleep, slept = sleeping.put_to_sleep(objects, group.state)
+            host, awake = host + slept.host, awake + slept.awake
+            if sleep is not None:
+                self.sleepers.append(
+                    _Sleeper([weakref.ref(one) for one in objects], sleeping, sleep)
+                )
+                known.update(map(id, objects))
+        return host, awake
 
     def wake(self, name: str, sleepers: list[_Sleeper]) -> None:
         """Wake objects, the ones that fell asleep last first.
@@ -252,10 +275,11 @@ def _sleeping(adapter: Adapter, opened: OpenSession | None) -> Sleeping:
 
 
 def _mark_iteration(adapter: Adapter, opened: OpenSession) -> None:
-    """Count the whole phase as one iteration, if the program marks none by itself."""
+    """Count the whole phase as one iteration, if the program marks none and pauses nothing."""
     session, turn = opened.session(), opened.device_turn
     ends_by_itself = isinstance(opened.turns, CallTurns) or (turn is not None and turn.shared)
-    if session is not None and find_open(adapter) is opened and not ends_by_itself:
+    paused = opened.turns.is_paused
+    if session is not None and find_open(adapter) is opened and not (ends_by_itself or paused):
         session.step()
 
 

@@ -1,6 +1,7 @@
 """Errors for the use of sleeping optimizers and modules.
 
-They are raised by steps, calls, and `state_dict()`, which usually precedes a checkpoint.
+They are raised by steps, calls, `state_dict()` (which usually precedes a checkpoint), and modules'
+`load_state_dict()`.
 
 A kernel that reads an address without pages fails later on the device, without naming the tensor.
 The process can then no longer use that device. PyTorch's hooks raise an error before that.
@@ -35,8 +36,11 @@ class SleepGuard:
                 self._sleeping.update(one.modules())
                 self._tensors.update((parameter, None) for parameter in one.parameters())
                 for inner in one.modules():
-                    add: Any = inner.register_state_dict_pre_hook
-                    self._handles.append(add(self._refuse_state))
+                    hooked: Any = inner
+                    self._handles += (
+                        hooked.register_state_dict_pre_hook(self._refuse_state),
+                        hooked.register_load_state_dict_pre_hook(self._refuse_state),
+                    )
             else:
                 self._tensors[one] = None
         if self._tensors or any(isinstance(one, torch.optim.Optimizer) for one in self._sleeping):

@@ -31,6 +31,9 @@ NO_PAGES = (
 )
 
 
+CAPTURED = "memory cannot be released while a CUDA graph is captured"
+
+
 @dataclass(eq=False)
 class Sleep:
     """Objects whose memory was released by one call.
@@ -88,18 +91,22 @@ class Sleeping:
         """
         if state not in ("host", "drop"):
             raise OptionError(f"state={state!r} is neither 'host' nor 'drop'")
+        import torch
+
         cuda = self._cuda
         if cuda is None:
             if objects is not None and self._adapter.name == "torch":
                 storages(objects, 0)  # only to check the types
             self._warn(NO_PAGES)
             return None, Released()
+        if torch.cuda.is_current_stream_capturing():
+            raise SessionError(CAPTURED)
         objects = stepped() if objects is None else listed(objects)
         meant = storages(objects, cuda.index)
         cuda.synchronize()
         number, runs = _core.lie_down(cuda.space, list(meant.items()))
         if not number:
-            raise SessionError("memory cannot be released while a CUDA graph is captured")
+            raise SessionError(CAPTURED)
         try:
             copy = HostCopy(cuda, runs) if state == "host" else None
             cuda.synchronize()

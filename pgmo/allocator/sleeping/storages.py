@@ -25,7 +25,7 @@ def listed(objects: object) -> list[Any]:
     if isinstance(objects, Iterable) and not isinstance(objects, str | bytes):
         return [one for inner in objects for one in listed(inner)]
     raise OptionError(
-        f"of={objects!r}: what is to sleep is named by tensors, modules or optimizers"
+        f"{objects!r} cannot sleep: give tensors, modules or optimizers, or collections of them"
     )
 
 
@@ -40,10 +40,14 @@ def storages(objects: object, index: int) -> dict[int, int]:
     Returns:
         Bytes of each storage by its address.
     """
+    import torch
+
     found: dict[int, int] = {}
     for tensor in _tensors(objects):
         if tensor.device.type != "cuda" or tensor.device.index != index:
             continue
+        if tensor.layout is not torch.strided:
+            continue  # sparse gradients have no storage of their own
         storage = tensor.untyped_storage()
         if storage.nbytes():
             found[storage.data_ptr()] = storage.nbytes()

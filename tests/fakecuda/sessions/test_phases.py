@@ -270,6 +270,85 @@ with pgmo.phase("rollout"):
     assert values
 
 
+def test_lists_that_grow_and_shrink_sleep_as_they_are():
+    fallen, awake, texts = run_parts(
+        """
+import warnings
+fallen, awake, lists = [], [], [cache, [*cache, block(40)], cache]
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    before = used()
+    for drop in lists:
+        with pgmo.phase("training", drop=drop) as released:
+            fallen.append((before - used()) // MIB)
+        awake.append(released.awake)
+tell(fallen, awake, [str(one.message) for one in caught])
+"""
+    )
+    assert fallen == [80, 120, 80]
+    assert awake == [0, 0, 0]
+    assert texts == []
+
+
+def test_a_phase_inside_a_pause_counts_no_iteration():
+    kept, iterations = run_parts(
+        """
+step()
+fill(states())
+with pgmo.optimize() as session:
+    session.step()
+    with session.pause(), pgmo.phase("evaluation", asleep=[optimizer]):
+        pass
+    with pgmo.phase("training"):
+        pass
+    tell(has_values(states()), len(session.history))
+"""
+    )
+    assert kept
+    assert iterations == 2
+
+
+def test_weights_are_not_loaded_into_a_sleeping_module_or_put_to_sleep_in_a_capture():
+    loaded, captured, kept = run_parts(
+        """
+fill(reference.parameters())
+weights = policy.state_dict()
+with pgmo.phase("training", asleep=[reference]):
+    loaded = error_of(lambda: reference.load_state_dict(weights))
+def capture():
+    with torch.cuda.graph(torch.cuda.CUDAGraph()):
+        optimizer.zero_grad()
+        with pgmo.phase("rollout", asleep=[reference]):
+            pass
+with pgmo.phase("rollout"):
+    pass
+captured = error_of(capture)
+tell(loaded, captured, has_values(list(reference.parameters())))
+"""
+    )
+    assert loaded.startswith("the contents of this Sequential sleep")
+    assert captured.startswith("memory cannot be released while a CUDA graph is captured")
+    assert kept
+
+
+def test_a_module_with_sparse_gradients_sleeps():
+    fallen, kept = run_parts(
+        """
+rows = torch.nn.Embedding(1 << 15, 512, sparse=True, device="cuda")
+fill([rows.weight])
+places, ones = torch.zeros(1, 4, dtype=torch.long), torch.ones(4, 512)
+rows.weight.grad = torch.sparse_coo_tensor(places, ones, rows.weight.shape).cuda()
+before = used()
+with pgmo.phase("rollout", asleep=rows):
+    fallen = before - used()
+with pgmo.phase("training"):
+    tell(fallen // MIB, has_values([rows.weight]))
+"""
+    )
+    assert fallen == 64
+    assert kept
+
+
 def test_a_session_that_ends_wakes_what_a_phase_has_put_to_sleep():
     kept, again = run_parts(
         """

@@ -127,6 +127,11 @@ class Turns:
         return threading.current_thread() in self._inside
 
     @property
+    def is_paused(self) -> bool:
+        """Return whether the calling thread is inside `pause()`."""
+        return threading.current_thread() in self._pauses.values()
+
+    @property
     def _is_alone(self) -> bool:
         """Return whether no other thread has ended an iteration recently, and none is delegated."""
         others = self._calls or self._inside or self._bypassing

@@ -8,6 +8,7 @@ Tensors of the state are replaced by tensors of the host and back, so `state_dic
 """
 
 import weakref
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -30,6 +31,8 @@ class SleepingState:
         self._handles: list[Any] = [
             optimizer.register_step_pre_hook(self._before),
             optimizer.register_step_post_hook(self._after),
+            optimizer.register_state_dict_pre_hook(self._wait),
+            optimizer.register_load_state_dict_post_hook(self._replace),
         ]
 
     @property
@@ -45,14 +48,15 @@ class SleepingState:
             (state, key, one)
             for parameter, state in optimizer.state.items()
             for key, one in state.items()
-            if isinstance(one, Tensor) and one.dim() and one.device == parameter.device
+            if type(one) is Tensor and one.dim() and one.device == parameter.device
         ]
         if not found:
             return
-        device = found[0][2].device
+        devices = {one.device for *_, one in found}
         total = sum(_rounded(one.nbytes) for *_, one in found)
         if self._arena is None or len(self._arena) != total:
-            pool = PinnedBufferPool(total, device.type == "cuda", lambda: _finish(device))
+            pinned = any(one.type == "cuda" for one in devices)
+            pool = PinnedBufferPool(total, pinned, lambda: _finish(devices))
             self._arena = pool.lend()
         place = 0
         for state, key, one in found:
@@ -60,8 +64,8 @@ class SleepingState:
             part = self._arena[place : place + one.nbytes].view(one.dtype)
             host = part.as_strided(one.shape, stride)
             host.copy_(one, non_blocking=True)
+            self._away.append((state, key, host, one.device))  # Ctrl-C may come after it
             state[key] = host  # frees the tensor's memory in the order of the stream
-            self._away.append((state, key, host, device))
             place += _rounded(one.nbytes)
 
     def fetch(self) -> None:
@@ -79,9 +83,9 @@ class SleepingState:
 
     def end(self) -> None:
         """Bring the state back, and leave it on the device from now on."""
+        self.fetch()
         for handle in self._handles:
             handle.remove()
-        self.fetch()
 
     def _before(self, *arguments: Any) -> None:
         del arguments
@@ -89,6 +93,16 @@ class SleepingState:
 
     def _after(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
         del args, kwargs
+        self.send(optimizer)
+
+    def _wait(self, _optimizer: Optimizer) -> None:
+        """Wait for the copies to the host, which a checkpoint reads next."""
+        _finish({device for *_, device in self._away})
+
+    def _replace(self, optimizer: Optimizer) -> None:
+        """Send the state of a loaded checkpoint to the host."""
+        self._away.clear()
+        self._arena = None  # loaded tensors may be views of it
         self.send(optimizer)
 
 
@@ -99,14 +113,15 @@ def let_state_sleep(optimizer: Optimizer, *, sleeps: bool) -> None:
         _sleeping[optimizer] = known = SleepingState(optimizer)
         known.send(optimizer)
     elif not sleeps and known is not None:
-        del _sleeping[optimizer]
         known.end()
+        del _sleeping[optimizer]
 
 
 def _rounded(size: int) -> int:
     return -(-size // _GRAIN) * _GRAIN
 
 
-def _finish(device: torch.device) -> None:
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
+def _finish(devices: Iterable[torch.device]) -> None:
+    for device in devices:
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)

@@ -34,5 +34,5 @@ def test_what_iterators_and_mappings_name_is_listed():
     )
     assert named[:-1] == [optimizer, *layers]
     assert listed(layers) == [layers]
-    with pytest.raises(OptionError, match="of='weights'"):
+    with pytest.raises(OptionError, match="'weights' cannot sleep"):
         listed([optimizer, "weights"])

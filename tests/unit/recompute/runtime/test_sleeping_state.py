@@ -72,6 +72,56 @@ def test_checkpoints_are_saved_and_loaded_while_the_state_sleeps():
     assert sleeping[0].size == sleeping[1].size > 0
 
 
+def test_a_loaded_state_sleeps_at_once():
+    model, other = net(), net()
+    optimizer, again = (torch.optim.AdamW(one.parameters()) for one in (model, other))
+    train(model, optimizer)
+    saved = copy.deepcopy([model.state_dict(), optimizer.state_dict()])
+    sleeping = SleepingState(again)
+    train(other, again, steps=2)
+    size = sleeping.size
+    again.state.clear()
+    other.load_state_dict(saved[0])
+    again.load_state_dict(saved[1])
+    assert sleeping.size == size > 0
+    entries = [(id(state), key) for state, key, *_ in sleeping._away]
+    assert entries == [
+        (id(state), key) for state in again.state.values() for key in ("exp_avg", "exp_avg_sq")
+    ]
+    train(model, optimizer)
+    train(other, again)
+    assert same(model, other)
+
+
+def test_an_interrupted_copy_loses_nothing():
+    model, other = net(), net()
+    optimizer, ours = (torch.optim.AdamW(one.parameters()) for one in (model, other))
+    sleeping = SleepingState(ours)
+    train(model, optimizer, steps=1)
+    train(other, ours, steps=1)
+
+    class Interrupting(dict):
+        def __setitem__(self, key, value):
+            super().__setitem__(key, value)
+            if key == "exp_avg_sq":
+                raise KeyboardInterrupt
+
+    sleeping.fetch()
+    first = next(iter(ours.state))
+    ours.state[first] = Interrupting(ours.state[first])
+    with pytest.raises(KeyboardInterrupt):
+        sleeping.send(ours)
+    entry = sleeping._away[-1]
+    assert entry[0][entry[1]] is entry[2]  # it is known that this one is on the host
+    ours.state[first] = dict(ours.state[first])
+    sleeping._away = [
+        (ours.state[first], key, host, device) for _, key, host, device in sleeping._away
+    ]
+    train(model, optimizer)
+    train(other, ours)
+    assert same(model, other)
+
+
 def test_the_state_sleeps_only_if_the_step_does_not_fit_beside_it():
     model = net()
     optimizer = torch.optim.AdamW(model.parameters(), foreach=False)
