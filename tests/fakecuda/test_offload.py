@@ -6,7 +6,7 @@ from torch import nn
 
 import pgmo
 from pgmo.recompute.runtime.offload import host as hosts
-from pgmo.recompute.runtime.offload.host import HostMemory
+from pgmo.recompute.runtime.offload.host import HostArenas
 from pgmo.recompute.runtime.offload.sleeping_state import SleepingState
 from tests.fakecuda.control import held
 
@@ -20,7 +20,7 @@ def is_pending():
 
 def test_operators_go_on_beside_a_copy_until_they_need_it():
     values = torch.randn(64, 32).t()
-    host, there = HostMemory(), values.to(DEVICE)
+    host, there = HostArenas(), values.to(DEVICE)
     host.place("another", 100)
     place = host.place("values", values.nbytes)
     arena = host.lend(DEVICE)
@@ -46,7 +46,7 @@ def test_operators_go_on_beside_a_copy_until_they_need_it():
 
 def test_what_is_on_its_way_is_held():
     value = torch.randn(1 << 20).to(DEVICE)
-    host = HostMemory()
+    host = HostArenas()
     place = host.place("value", value.nbytes)
     with held(hosts._stream_of(DEVICE)):
         host.send(host.lend(DEVICE), value, place, [1])
@@ -58,7 +58,7 @@ def test_what_is_on_its_way_is_held():
 
 def test_what_an_error_left_on_its_way_is_waited_for_and_freed():
     before = torch.cuda.memory_allocated()
-    host = HostMemory()
+    host = HostArenas()
 
     def fail(arguments):
         value = arguments.pop()

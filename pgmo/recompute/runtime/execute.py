@@ -41,7 +41,7 @@ from pgmo.recompute.runtime.decide import (
     plan_step,
 )
 from pgmo.recompute.runtime.interpreter import Interpreter
-from pgmo.recompute.runtime.offload.host import HostMemory
+from pgmo.recompute.runtime.offload.host import HostArenas
 from pgmo.recompute.runtime.rewrite import backward, split
 
 Names = frozenset[str]
@@ -71,7 +71,7 @@ class StepCompiler:
     came: Names | None = None
     is_measured: bool = False
     has_new_workspaces: bool = False
-    host: HostMemory = field(default_factory=HostMemory)
+    host: HostArenas = field(default_factory=HostArenas)
     is_alone: bool = True
     _narrow: fx.GraphModule | None = None
     _whole: Captured | None = None

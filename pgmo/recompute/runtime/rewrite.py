@@ -18,12 +18,12 @@ from pgmo.recompute.capture.graphs import graph_module
 from pgmo.recompute.capture.joint_graph import Captured
 from pgmo.recompute.planners.schedule import Schedule, is_made_again
 from pgmo.recompute.runtime.announce import ORIGIN
-from pgmo.recompute.runtime.offload.host import HostMemory
+from pgmo.recompute.runtime.offload.host import HostArenas
 from pgmo.recompute.runtime.offload.offloaded_values import OffloadedValues
 
 
 def split(
-    captured: Captured, schedule: Schedule, host: HostMemory | None = None
+    captured: Captured, schedule: Schedule, host: HostArenas | None = None
 ) -> tuple[fx.GraphModule, fx.GraphModule]:
     """Return the forward and the backward graph of a joint graph that runs by a schedule."""
     writer = _Writer(captured, schedule, host)
@@ -32,7 +32,7 @@ def split(
 
 
 def backward(
-    captured: Captured, schedule: Schedule, host: HostMemory | None = None
+    captured: Captured, schedule: Schedule, host: HostArenas | None = None
 ) -> fx.GraphModule:
     """Return the backward graph alone, without inputs that it does not read; see `split`."""
     graph = _Writer(captured, schedule, host).backward
@@ -48,7 +48,7 @@ class _Writer:
         backward: the graph whose inputs are the saved values and the tangents.
     """
 
-    def __init__(self, captured: Captured, schedule: Schedule, host: HostMemory | None) -> None:
+    def __init__(self, captured: Captured, schedule: Schedule, host: HostArenas | None) -> None:
         self.captured = captured
         self.forward, self.backward = fx.Graph(), fx.Graph()
         self._graph = self.forward  # The graph that is being written.

@@ -40,7 +40,7 @@ _LEAST, _MOST = 0.1, 1.5
 range has another cause, such as a forward pass that an error has interrupted.
 """
 
-_ALONE = 0.1
+_ALONE = 0.2
 """Maximum distance of a place's growth from the expected growth, as a share of it, at which this
 place alone is reported. Others that seem to grow were only found elsewhere before.
 """

@@ -33,7 +33,7 @@ def _stream_of(device: torch.device) -> torch.cuda.Stream:
         return _streams[device]
 
 
-class HostMemory:
+class HostArenas:
     """Host memory for the values of one planned step: one arena for each call in progress.
 
     All values are on the host between the passes, so packing them could not save memory.

@@ -18,7 +18,7 @@ from pgmo.recompute.capture.compat import fakes, renewed
 from pgmo.recompute.capture.joint_graph import Captured
 from pgmo.recompute.planners.offload.transfers import offloaded_value
 from pgmo.recompute.planners.schedule import Schedule
-from pgmo.recompute.runtime.offload.host import HostMemory
+from pgmo.recompute.runtime.offload.host import HostArenas
 
 
 class OffloadedValues:
@@ -31,7 +31,7 @@ class OffloadedValues:
     """
 
     def __init__(
-        self, graph: fx.Graph, captured: Captured, schedule: Schedule, host: HostMemory
+        self, graph: fx.Graph, captured: Captured, schedule: Schedule, host: HostArenas
     ) -> None:
         assert schedule.transfers is not None
         self._graph, self._captured, self._host = graph, captured, host
@@ -49,7 +49,7 @@ class OffloadedValues:
 
     @classmethod
     def of(
-        cls, graph: fx.Graph, captured: Captured, schedule: Schedule, host: HostMemory | None
+        cls, graph: fx.Graph, captured: Captured, schedule: Schedule, host: HostArenas | None
     ) -> "OffloadedValues | None":
         """Return the offloaded values of a schedule, or None if there are none."""
         if host is None or not schedule.offloaded:

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 import pgmo
-from pgmo.recompute.runtime.offload.host import HostMemory
+from pgmo.recompute.runtime.offload.host import HostArenas
 from tests.held_frames import (
     FailsInBackward,
     alive_after_error,
@@ -68,7 +68,7 @@ class Event:
 
 
 def test_copies_under_way_are_waited_for_and_let_go():
-    host, event = HostMemory(), Event()
+    host, event = HostArenas(), Event()
 
     def run(_arguments):
         host._flying[1, 0] = event, torch.ones(4)

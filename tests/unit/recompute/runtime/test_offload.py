@@ -171,7 +171,7 @@ def test_memory_that_cannot_be_had_is_an_error_with_advice():
 
 
 def test_a_value_whose_layout_is_not_the_captured_one_is_laid_out_as_captured():
-    host, value = hosts.HostMemory(), torch.randn(2, 3, 4, 5)
+    host, value = hosts.HostArenas(), torch.randn(2, 3, 4, 5)
     place = host.place("value", value.nbytes)
     arena = host.lend(torch.device("cpu"))
     stride = list(value.stride())
@@ -197,19 +197,19 @@ def test_an_output_without_gradient_leaves_it_as_it_is():
 
 def test_an_error_on_the_way_leaves_the_next_step_alone(offloading, monkeypatch):
     plain, model = offloading
-    fetch = hosts.HostMemory.arrived
+    fetch = hosts.HostArenas.arrived
 
     def failing(self, *arguments):
         raise RuntimeError("somebody stumbles")
 
-    monkeypatch.setattr(hosts.HostMemory, "arrived", failing)
+    monkeypatch.setattr(hosts.HostArenas, "arrived", failing)
     torch.manual_seed(0)
     made, _ = pgmo.recompute(
         copy.deepcopy(plain), ROWS, budget="min", offload="pcie5", measure=False
     )
     with pytest.raises(RuntimeError, match="stumbles"):
         step(made, ROWS)
-    monkeypatch.setattr(hosts.HostMemory, "arrived", fetch)
+    monkeypatch.setattr(hosts.HostArenas, "arrived", fetch)
     assert same(step(model, ROWS), step(plain, ROWS))
 
 
