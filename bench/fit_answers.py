@@ -1,4 +1,4 @@
-"""Whether the answers of `pgmo fit` hold until the end of a script.
+"""Answers of `pgmo fit` against whole runs of scripts.
 
 Needs no GPU: the real CUDA build of PyTorch runs on the stub CUDA runtime of pgmo/rehearsal.
 
@@ -6,12 +6,12 @@ Needs no GPU: the real CUDA build of PyTorch runs on the stub CUDA runtime of pg
     python bench/fit_answers.py --python .venv-fakecuda/bin/python --script mnist
     python bench/fit_answers.py --table
 
-The scripts are programs of other people (`programs/`), large models (`fitted/`), and a transformer
-with one of the parts by which scripts differ (`fitted/parts`). Each first runs whole on a card
+The scripts are published programs (`programs/`), large models (`fitted/`), and a transformer with
+different optimizers, evaluations and other parts (`fitted/parts`). Each first runs whole on a card
 of 141 GiB. Then `pgmo fit` is asked about two cards: one has 3 % more than the script took there,
-and the other 5 % less. Whatever it answers, the script runs whole on both. An answer is right if
-it says what happens. "Yes, but" names evaluations or checkpoints that did not run in the
-rehearsed steps; it is no promise.
+and the other 5 % less. The script then runs whole on both cards, for comparison. An answer is
+right if the run ends as predicted. "Yes, but" names evaluations or checkpoints that did not run in
+the rehearsed steps; it promises nothing.
 """
 
 import json
@@ -33,12 +33,12 @@ from pgmo.rehearsal import rehearse
 
 LARGEST_CARD = "141GiB"
 MORE, LESS = 1.03, 0.95
-"""Sizes of the two cards, over what a script takes of a larger one."""
+"""Sizes of the two cards, as multiples of the bytes that the script took on the largest card."""
 
 FOLDER = Path(__file__).parent / "fitted"
 QUICK = ("early_evaluation",)
 ENDLESS = ("generate",)
-"""Programs that ask the device for an end, which the stub does not give."""
+"""Programs that generate until a kernel computes an end token. The stub runs no kernels."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Script:
     Args:
         title: name in the table.
         command: path and arguments.
-        packages: packages that it needs besides torch.
+        packages: packages that it needs in addition to torch.
     """
 
     title: str
@@ -131,19 +131,19 @@ def asked(command: list[str], card: Card, python: str) -> dict[str, Any]:
 
 
 def words(one: dict[str, Any]) -> str:
-    """Return an answer in a cell."""
+    """Return an answer as the text of a table cell."""
     if not one["says"]:
         return "no" if one["last_step"] is None else f"until step {one['last_step']:,}"
     return "yes, but" if one["missed"] else "yes"
 
 
 def is_right(one: dict[str, Any]) -> bool:
-    """Return whether a promise was kept, and a refusal was due."""
+    """Return whether the job ran as the answer says."""
     return bool(one["fits"]) if one["says"] else not one["fits"]
 
 
 def tables(result: Result) -> str:
-    """Return the table of the README, and what it amounts to."""
+    """Return a Markdown table of all answers, and a sentence with the totals."""
     lines = [
         "| script | peak | 3 % more: answer | it runs | 5 % less: answer | it runs |",
         "| --- | --- | --- | --- | --- | --- |",

@@ -6,15 +6,15 @@ Needs no GPU: the real CUDA build of PyTorch runs on the stub CUDA runtime of pg
     python bench/phases.py --python .venv-fakecuda/bin/python --program grpo --contender pgmo
     python bench/phases.py --table
 
-`grpo` generates with the policy itself, `pool` with an engine in the process, whose weights and
-cache lie in a `MemPool` (`phased/grpo.py`). Peaks are those of a card of 141 GiB. In `processes`
+In `grpo` the policy itself generates; in `pool` an engine in the process, whose weights and cache
+lie in a `MemPool` (`phased/grpo.py`). Peaks are those of a card of 141 GiB. In `processes`
 (`phased/processes.py`) an engine has a process of its own on a card of 16 GiB; it gets weights by
 CUDA IPC and takes nine tenths of the free memory for its cache in each of 100 rounds. The figures
 are the bytes of that cache, file descriptors of both processes, and the memory that they hold
 after training.
 
-`backup` sleeps as torch_memory_saver does (emulated, `phased/ways.py`). PyTorch's own allocators
-and pages alone empty their caches between phases, and nothing sleeps.
+`backup` copies segments to the host as torch_memory_saver does (emulated, `phased/ways.py`).
+PyTorch's own allocators and pages alone empty their caches between phases, and nothing sleeps.
 """
 
 import argparse
@@ -32,7 +32,7 @@ from workloads.launch import ROOT, Stub
 MODULE = "phased.worker"
 MIB = 1 << 20
 ENGINE_CARD = 16 << 30
-"""Bytes of the card that trainer and engine share. The engine takes what the trainer leaves."""
+"""Bytes of the card that trainer and engine share."""
 ROUNDS = {"grpo": 4, "pool": 4, "processes": 100}
 QUICK_ROUNDS = {"grpo": 3, "pool": 3, "processes": 12}
 
@@ -60,7 +60,7 @@ def measure(stub: Stub, program: str, contender: str, *, quick: bool) -> Row:
 
 
 def progress(row: Row) -> str:
-    """Return a line for whoever watches."""
+    """Return a status line for a row."""
     begin = f"{row['program']:9} {row['contender']:10}"
     if "failed" in row:
         return f"{begin} FAILED: {row['failed']}"

@@ -4,9 +4,9 @@
     phase("scoring", asleep=[optimizer], drop=[cache])  optimizer stays asleep, cache is dropped
     phase("training", asleep=[reference], drop=[cache]) reference falls asleep, optimizer wakes
 
-The beginning of a phase first frees what the phase does not use, and only then restores what the
-phase before has not used. So the card never holds both. The end of the outermost phase restores
-nothing: the next phase may not use those objects either.
+A phase begins by freeing the memory of the objects that it lists. Then it restores sleeping objects
+that it does not list, so the card never holds both. The end of the outermost phase
+restores nothing: the next phase may list those objects, too.
 """
 
 import os
@@ -35,14 +35,15 @@ from pgmo.user_warnings import warn_user
 def phase(
     name: str, *, asleep: object = None, drop: object = None, device: object = None
 ) -> Iterator[Released]:
-    """Run a phase of a program on the memory that its other phases leave.
+    """Run a phase of a program without the memory of objects that it does not use.
 
-    At its beginning and its end, all idle memory goes back to the card: pages, also those of
-    arenas, and cached segments of PyTorch. An inference engine or another process may use it.
+    At its beginning and its end, all idle memory goes back to the card: pages, including those of
+    arenas, and PyTorch's cached segments. An inference engine or another process may use it.
 
     Listed objects keep their addresses, and must not be used while they sleep. After the phase they
     stay asleep until a phase begins that does not list them, so consecutive phases copy nothing
-    twice. An inner phase ends with the lists of the outer one. If a phase fails, all objects wake.
+    twice. At the end of an inner phase, the lists of the outer one apply again. If a phase fails,
+    all objects wake.
 
     With an open session, a phase without a marked iteration counts as one iteration. Without a
     session, objects sleep if `pgmo.torch_allocator()` serves the program.
@@ -51,16 +52,16 @@ def phase(
         name: name of the phase, for messages.
         asleep: optimizers, modules or tensors that the phase does not use. Their contents go to
             host memory.
-        drop: the same, for objects whose contents the program does not need again, such as a KV
-            cache. After they wake, their contents are undefined.
+        drop: optimizers, modules or tensors whose contents the program does not need again, such
+            as a KV cache. After they wake, their contents are undefined.
         device: as for `pgmo.optimize`.
 
     Yields:
-        Bytes that the beginning gave back to the card, kept on the host, or could not put to sleep.
-        Objects that slept before are not counted again.
+        Bytes that this phase gave back to the card, copied to the host, and could not put to sleep.
+        Objects that slept already are not counted again.
 
     Raises:
-        OptionError: if `asleep` or `drop` names something else, or `device` names no device.
+        OptionError: if `asleep` or `drop` contains other objects, or `device` names no device.
         SessionError: if the card has too little memory to wake an object, which then stays asleep;
             inside `session.iteration()`, or during graph capture.
 
@@ -88,8 +89,8 @@ NOT_SERVED = (
 )
 
 _LARGE = 64 << 20
-"""Bytes of listed objects outside of pages above which the user is warned. Below it, they are only
-pages that objects share with others."""
+"""Bytes of listed objects that stay on the card, above which the user is warned if they are also
+more than the phase freed. Fewer bytes may just lie in pages that other live blocks share."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,7 +127,7 @@ def _groups(objects: object, state: State) -> list[SleepGroup]:
 
 @dataclass(frozen=True, eq=False)
 class _Sleeper:
-    """Objects that sleep because of a phase. It keeps none of them alive."""
+    """Sleep of objects, begun by a phase. It holds only weak references to them."""
 
     objects: list["weakref.ref[Any]"]
     sleeping: Sleeping
@@ -138,7 +139,7 @@ class _Sleeper:
         return [one for ref in self.objects if (one := ref()) is not None]
 
     def is_among(self, named: set[int]) -> bool:
-        """Return whether the objects that still exist are all among some, given by `id`."""
+        """Return whether objects still exist and the `id` of each is in `named`."""
         living = self.living
         return bool(living) and all(id(one) in named for one in living)
 
@@ -151,7 +152,7 @@ class _DevicePhases:
     sleepers: list[_Sleeper] = field(default_factory=list)
 
     def enter(self, sleeping: Sleeping, lists: PhaseLists) -> Released:
-        """Make exactly the listed objects sleep; free idle memory before others wake."""
+        """Put the listed objects to sleep, free idle memory, and then wake all others."""
         self._forget_woken()
         before = sleeping.held
         named = {id(one) for group in lists.groups for one in group.objects}
@@ -167,7 +168,7 @@ class _DevicePhases:
                 "start it with `pgmo run`"
             )
         self.wake(lists.name, waking)
-        if again:  # they slept together with objects that this phase does not list
+        if again:  # just woken: they slept together with objects that are not listed
             self._put_to_sleep(sleeping, lists, set())
             sleeping.give_back(blocks=False)
         return Released(card, host, awake)
@@ -175,7 +176,7 @@ class _DevicePhases:
     def _put_to_sleep(
         self, sleeping: Sleeping, lists: PhaseLists, without: set[int]
     ) -> tuple[int, int]:
-        """Put listed objects to sleep, except those that sleep and some given by `id`.
+        """Put listed objects to sleep, except those that sleep or have an `id` in `without`.
 
         Returns:
             Bytes kept on the host, and bytes that could not sleep.
@@ -196,7 +197,7 @@ class _DevicePhases:
         return host, awake
 
     def wake(self, name: str, sleepers: list[_Sleeper]) -> None:
-        """Wake objects, the ones that fell asleep last first.
+        """Wake objects in the reverse of the order in which they fell asleep.
 
         Raises:
             SessionError: if the card has too little memory. The remaining objects stay asleep.
@@ -261,7 +262,7 @@ def phase_on(adapter: Adapter, lists: PhaseLists) -> Iterator[Released]:
 
 
 def _sleeping(adapter: Adapter, opened: OpenSession | None) -> Sleeping:
-    """Return what puts objects to sleep: the open session, or the pages without one."""
+    """Return the `Sleeping` of the open session, or of the device if no session is open."""
     if opened is not None:
         return opened.sleeping
     if adapter.device not in _without_session:
@@ -269,13 +270,13 @@ def _sleeping(adapter: Adapter, opened: OpenSession | None) -> Sleeping:
         if cuda is not None:
             cuda.choose_pages(True, 0)
             if cuda.pages:
-                cuda.engine.use_pages(cuda.space)  # whose statistics count them
+                cuda.engine.use_pages(cuda.space)  # its statistics then include the pages
         _without_session[adapter.device] = Sleeping(adapter, warn_user)
     return _without_session[adapter.device]
 
 
 def _mark_iteration(adapter: Adapter, opened: OpenSession) -> None:
-    """Count the whole phase as one iteration, if the program marks none and pauses nothing."""
+    """End an iteration with the phase, unless it is paused or iterations end in another way."""
     session, turn = opened.session(), opened.device_turn
     ends_by_itself = isinstance(opened.turns, CallTurns) or (turn is not None and turn.shared)
     paused = opened.turns.is_paused
@@ -284,7 +285,7 @@ def _mark_iteration(adapter: Adapter, opened: OpenSession) -> None:
 
 
 def _leave(adapter: Adapter, phases: _DevicePhases) -> None:
-    """Free idle memory at the end of a phase, and return to the lists of the outer one."""
+    """Free idle memory at the end of a phase, and apply the lists of the outer phase."""
     sleeping = _sleeping(adapter, find_open(adapter))
     if phases.running:
         phases.enter(sleeping, phases.running[-1])

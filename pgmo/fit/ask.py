@@ -1,4 +1,4 @@
-"""Answering a question about a job and a card, with as few rehearsals as possible."""
+"""Answers to questions about a job and a card, from as few rehearsals as possible."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -29,23 +29,25 @@ from pgmo.rehearsal.library import find_torch_build
 from pgmo.report.findings.attribution import Holder, find_peak
 
 POINTS = 12
-"""Number of values at which the curve of bytes over the option is drawn."""
+"""Number of evenly spaced option values on the curve of bytes; the answer's value is added."""
 
 
 @dataclass(frozen=True)
 class Question:
-    """Further parts of a question, apart from whether the job fits.
+    """Options of a question: which values are searched, and which further results are computed.
 
     Attributes:
         value: value of the option; None for the unchanged script, or to search the largest that
             fits.
-        values: values at which laws are learned; () for the defaults of `values_of`.
-        effective: batch of one optimizer step, to be split into micro-batches that fit.
-        changes: changes of the script whose largest value is also predicted, but not rehearsed.
+        values: values to rehearse, from which larger ones are predicted; () for the defaults of
+            `values_of`.
+        effective: samples of one optimizer step, to be split into micro-batches that fit.
+        changes: changes of the script. Each is rehearsed at `values`; its largest value is only
+            predicted.
         what_if: whether to examine alternatives.
         cards: other cards to examine; None for none, and () for all known cards.
         steps: optimizer steps of the job.
-        samples: samples of the whole job; divided by the batch they give the steps.
+        samples: samples of the whole job. The job takes `samples / value` steps.
         measured: a timed step at `value`.
         prove: whether to rehearse the answer on the card.
         most: maximum number of rehearsals of a search.
@@ -71,7 +73,17 @@ class Question:
 def ask(
     job: Job, card: Card, question: Question | None = None, say: Callable[[str], None] | None = None
 ) -> Answer:
-    """Rehearse a job, with status messages to `say`, and answer a question about it."""
+    """Rehearse a job, and answer a question about it.
+
+    Args:
+        job: the script and how its option varies.
+        card: card to answer for.
+        question: options of the question; None for the defaults.
+        say: called with status messages; None for none.
+
+    Returns:
+        The answer. Sizes are in bytes.
+    """
     question = question or Question()
     question = replace(question, values=question.values or values_of(job))
     notify = say or (lambda _: None)
@@ -95,7 +107,7 @@ def _as_it_is(
     notify(f"rehearsing on {card.name}")
     evidence = [collect(job, card, value=question.value, way="pgmo")]
     if not evidence[0].rehearsal.fits and evidence[0].whole and not evidence[0].is_past_work:
-        # It may have run out in the iteration that counts arithmetic, which takes more memory.
+        # The iteration that counts floating-point operations takes more memory than others.
         notify("memory ran out in a late iteration; rehearsing again without counting arithmetic")
         evidence.append(collect(job, card, value=question.value, way="pgmo", work=False))
     ran = evidence[-1].rehearsal.fits
@@ -134,10 +146,10 @@ def _until_the_end(
     fits: dict[Way, bool],
     notify: Callable[[str], None],
 ) -> tuple[Need, list[Evidence]]:
-    """Rehearse the ways of PyTorch that are predicted to fit, as a later step takes more memory.
+    """Rehearse a job with each allocator of PyTorch that is predicted to fit.
 
-    Laws of PyTorch's allocator know the first steps alone. With expandable segments a job fits if
-    it fits with the default settings.
+    Predictions for these allocators cover only the first steps, and a later step takes more memory.
+    If the job fits with the default settings, it is assumed to fit with expandable segments.
 
     Args:
         job: the job.
@@ -148,8 +160,8 @@ def _until_the_end(
         notify: called with a status message.
 
     Returns:
-        The need, in which a way that does not fit takes one page more than the card has, and the
-        rehearsals.
+        The corrected need, and the rehearsals. An allocator that does not fit needs at least one
+        page more than the card has.
     """
     reserved, evidence = dict(need.reserved), []
     for way in PYTORCH:
@@ -168,7 +180,7 @@ def _until_the_end(
 def _largest(
     job: Job, card: Card, question: Question, notify: Callable[[str], None]
 ) -> tuple[Answer, Law, list[Evidence]]:
-    """Search for the largest value with pgmo, without it, and with each change."""
+    """Search for the largest value with each requested allocator, and with each change."""
     shown = ", ".join(map(str, sorted(set(question.values))))
     notify(f"rehearsing at {shown}, and then at the predicted value")
     done = search(
@@ -213,7 +225,7 @@ def _largest(
 
 
 def _growing(law: Law, card: Card, value: int | None, *, ran: bool) -> GrowingJob | None:
-    """Return the growth of a job, if it matters on a card where the rehearsed steps `ran`."""
+    """Return the growth of a job if it matters on a card. `ran`: the rehearsed steps fit there."""
     growth = law.growth
     if growth is None:
         return None
@@ -278,7 +290,7 @@ def _missed(evidence: Sequence[Evidence]) -> tuple[str, ...]:
 
 
 def _holders(evidence: Sequence[Evidence]) -> dict[str, tuple[Holder, ...]]:
-    """Return the holders of the peak in the last recorded profile of one iteration."""
+    """Return the owners of the peak, from the last recorded profile of one iteration."""
     steady = [one.steady for one in evidence if one.steady is not None]
     if not steady:
         return {}
@@ -287,7 +299,7 @@ def _holders(evidence: Sequence[Evidence]) -> dict[str, tuple[Holder, ...]]:
 
 
 def _curve(law: Law, value: int) -> tuple[tuple[int, int, int, int], ...]:
-    """Return the bytes of the card over the option, up to 1.5 times the largest value."""
+    """Return bytes at values of the option, up to 1.5 times the largest value, at least to 4."""
     most = max(4, value + value // 2)
     values = sorted({max(1, round(most * one / POINTS)) for one in range(1, POINTS + 1)} | {value})
     rows = []

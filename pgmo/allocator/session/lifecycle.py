@@ -1,4 +1,4 @@
-"""State machine of one session: what the end of each iteration does.
+"""State machine of one session. It changes its state at the end of an iteration.
 
                  iterations repeat, and a plan for them pays
     RECORD ────────────────────────────────────────────────────────▶ REPLAY
@@ -8,15 +8,15 @@
      │ └── no new plan pays, and earlier plans serve too little ─────▶ BACKOFF
      └──── after a while, longer each time ───────────────────────────────┘
 
-    BYPASS: the session serves nothing more.  A saved plan of the first iteration starts in REPLAY.
+    BYPASS: the session serves nothing more.  With a saved plan of iteration 1, REPLAY is first.
 
 In RECORD and BACKOFF, requests are served from pages; without pages, by the framework's allocator.
-In RECORD, earlier plans serve first, even if iterations have diverged from them. Only RECORD and
-REPLAY take notable time.
+In RECORD, earlier plans still serve requests, even if iterations have diverged from them. BACKOFF
+and BYPASS take no notable time.
 
-    state       shared state of the parts       plan_finder    from a recording to plans
-    recorder    recording, tags                 installation   whether plans pay
-    installer   plans into the engine           given_plans    saved plans
+    state       shared state of the parts       plan_finder    makes plans from a recording
+    recorder    recording, tags                 installation   decides whether plans pay
+    installer   gives plans to the engine       given_plans    saved plans
 """
 
 from dataclasses import replace
@@ -71,7 +71,7 @@ class Lifecycle:
     # --- start and stop -------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Start in REPLAY with a saved plan of the first iteration, otherwise in RECORD."""
+        """Start in REPLAY with a saved plan of the first iteration, else in RECORD or BYPASS."""
         self._engine.reset_peaks()
         self._engine.forget_levels()
         if self._options.save_directory is not None:
@@ -142,7 +142,7 @@ class Lifecycle:
     # --- the end of an iteration ----------------------------------------------------------------
 
     def end_iteration(self, complete: bool) -> None:
-        """End an iteration, which is planned only if it is complete. Not for forked children."""
+        """End an iteration, to be planned only if complete. A forked child must not call this."""
         try:
             self._end_iteration(complete)
         except PgmoError:
@@ -200,7 +200,7 @@ class Lifecycle:
     def record_anew(self) -> None:
         """Drop plans and recording, because another session's requests were mixed in."""
         if self.state.phase in (Phase.RECORD, Phase.REPLAY) and not self._serves_first:
-            self._plans.clear()  # not removed for serving too little, so `_rule` must not count it
+            self._plans.clear()  # `_rule` counts only removals for serving too little
             self._record()
 
     def _record(self, length: int = 0) -> None:
@@ -250,7 +250,7 @@ class Lifecycle:
         elif not decision.reason:
             self._recorder.stop()
             self.state.phase = Phase.BYPASS
-        # Plans stay if they serve enough, or if the session needs any plan.
+        # Plans stay if they serve enough, or if an option asks for a plan in any case.
         elif (
             decision.keeps
             and len(self._plans)
@@ -358,8 +358,8 @@ class Lifecycle:
     def _let_pass(self, statistics: IterationStatistics, followed: bool) -> None:
         """Let the engine end by itself the iterations that follow their plan.
 
-        Iterations that repeat the last one, misses included, may also end in this way. The last
-        one must have followed its plan without driver calls and without a missing arena.
+        Iterations that repeat the last one, including its misses, may end in this way, too. That
+        holds if the last one followed its plan, had its arena and needed no driver calls.
         """
         if not self._plans.has_no_pending_work:
             return
@@ -368,5 +368,5 @@ class Lifecycle:
         self._engine.let_pass(_NO_LIMIT, again=followed and not needed_calls, anything=False)
 
     def _is_in(self, phase: Phase) -> bool:
-        """Return whether the session is in this phase, which other parts may have changed."""
+        """Return whether the session is in this phase; calls in between may have changed it."""
         return self.state.phase is phase

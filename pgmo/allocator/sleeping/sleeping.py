@@ -8,7 +8,7 @@
     resume()                restores the state; pages of arenas are mapped as slots need them
 
 Tensors keep their addresses, and until `resume` any process may use the pages. State sleeps only on
-CUDA devices with pages. Elsewhere, only memory of arenas is freed.
+CUDA devices with pages. Elsewhere, `release` frees only arenas and the framework's cached memory.
 """
 
 from collections.abc import Callable
@@ -26,8 +26,8 @@ from pgmo.errors import OptionError, PgmoError, SessionError
 from pgmo.units import format_bytes
 
 NO_PAGES = (
-    "no state sleeps here: this session has no pages of a CUDA device, so only the memory of its "
-    "arenas was freed"
+    "no state sleeps here: this session has no pages of a CUDA device, so only idle memory was "
+    "freed"
 )
 
 
@@ -39,7 +39,7 @@ class Sleep:
     """Objects whose memory was released by one call.
 
     Args:
-        number: number of the call on the device.
+        number: identifier of this sleep on its device.
         copy: copy of the contents; None if they were dropped.
         guard: guard that refuses use of the objects.
         size: bytes of the released pages.
@@ -52,10 +52,10 @@ class Sleep:
 
 
 class Sleeping:
-    """Part of a session that releases memory. Use it on one thread at a time.
+    """Memory release of a session, or of a device without one. Use it on one thread at a time.
 
     Attributes:
-        sleeps: what sleeps now.
+        sleeps: sleeps that have not been woken.
     """
 
     def __init__(self, adapter: Adapter, warn: Callable[[str], object]) -> None:
@@ -87,7 +87,7 @@ class Sleeping:
             state: "host" copies the contents to the host, "drop" discards them.
 
         Returns:
-            The sleep for `wake`, None if nothing can sleep; and the freed memory.
+            The sleep for `wake`, or None if nothing can sleep; and the freed memory.
         """
         if state not in ("host", "drop"):
             raise OptionError(f"state={state!r} is neither 'host' nor 'drop'")
@@ -125,7 +125,8 @@ class Sleeping:
     def wake(self, sleep: Sleep | None) -> None:
         """Restore sleeping memory at the same addresses. Repeated calls have no effect.
 
-        If the card has too little memory, this raises `SessionError` and all of it stays asleep.
+        Raises:
+            SessionError: if the card has too little memory. All of the sleep's memory stays asleep.
         """
         cuda = self._cuda
         if cuda is None or sleep is None or sleep not in self.sleeps:
@@ -144,12 +145,12 @@ class Sleeping:
         if sleep.copy is not None:
             sleep.copy.put_back(runs)
             cuda.synchronize()
-        _core.get_up(cuda.space, sleep.number)  # also frees blocks that died asleep
+        _core.get_up(cuda.space, sleep.number)  # also frees blocks that died meanwhile
         sleep.guard.end()
         self.sleeps.remove(sleep)
 
     def resume(self, released: Released | None = None) -> None:
-        """Wake the state that one call of `release` put to sleep; by default all of them."""
+        """Wake the state that one call of `release` put to sleep; by default, all state."""
         for sleep in list(reversed(self.sleeps)):
             if released is None or sleep.number == released.number:
                 self.wake(sleep)
@@ -174,13 +175,14 @@ class Sleeping:
         """Free idle memory between two iterations.
 
         Args:
-            blocks: whether to free arenas without pages, too. The next iteration then has none.
+            blocks: on devices without pages, whether to free the arena, too. The next iteration
+                then runs without an arena.
         """
         if self._cuda is None:
             if blocks:
                 self._adapter.engine.yield_idle()
             self._adapter.empty_cache()
             return
-        for _ in range(2):  # the first records events, which the second finds completed
+        for _ in range(2):  # the first call records events, the second finds them completed
             self._adapter.empty_cache(pages=True)
-        _core.forget_peak(self._cuda.space)  # new requests take idle pages first
+        _core.forget_peak(self._cuda.space)  # create no page while an idle one can be reused

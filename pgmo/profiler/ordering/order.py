@@ -3,8 +3,8 @@
 requests     0     1        2     3          ticks
 rows            F0    E  W    W         D    before request 1, 2, 3: free 0, event, wait, ...
 
-A program orders its streams by events. A row before request `t` has tick `t`. The order of rows of
-one tick shows whether a block was freed before or after an event was recorded.
+A program orders its streams by events. A row before request `t` has tick `t`. The order of rows
+with one tick shows whether a block was freed before or after an event was recorded.
 """
 
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ FREE, RECORD, WAIT, STREAM_DONE, EVENT_DONE, DEVICE_DONE = 1, 4, 5, 6, 7, 8
 event; the program itself waits for a stream, an event or all streams."""
 
 LOST = 9
-"""Kind of a gap in a recording: events may be missing, so earlier ones are unknown from here on."""
+"""Kind of a gap in a recording. The targets of later waits for events before it are unknown."""
 
 KINDS = (FREE, RECORD, WAIT, STREAM_DONE, EVENT_DONE, DEVICE_DONE)
 
@@ -52,7 +52,7 @@ class Order:
         stream: the stream that records the event, waits, or is waited for; else 0.
         target: for a free, the row of the block in the profile; for a wait, the row in this order
             that recorded its event; `UNKNOWN` if there is none.
-        back: how many iterations earlier the target is.
+        back: iterations from the target to this row; 0 within one iteration.
 
     Raises:
         ProfileError: when the columns contradict each other.
@@ -74,17 +74,21 @@ class Order:
                     f"{len(self.tick)}; give one for each row"
                 )
         if len(self.tick) and (self.tick[0] < 0 or (np.diff(self.tick) < 0).any()):
-            raise ProfileError("the ticks of an order go back; record again")
+            raise ProfileError("the ticks of an order decrease; record again")
         unknown = self.kind[~np.isin(self.kind, KINDS)]
         if unknown.size:
             raise ProfileError(f"a row of the order has kind {unknown[0]}, must be among {KINDS}")
         if (self.back < 0).any() or (self.back > MOST_BACK).any():
-            raise ProfileError(f"rows of an order look back up to {MOST_BACK} iterations")
+            raise ProfileError(
+                f"a target of the order is not 0 to {MOST_BACK} iterations earlier; record again"
+            )
         waits = np.isin(self.kind, (WAIT, EVENT_DONE)) & (self.target != UNKNOWN)
         target, own = self.target[waits], np.flatnonzero(waits)
         among = (target >= 0) & (target < len(self))
         if not among.all() or not (self.kind[target] == RECORD).all():
-            raise ProfileError("a row of the order waits for what records no event; record again")
+            raise ProfileError(
+                "a row of the order waits for a row that records no event; record again"
+            )
         if ((self.back[waits] == 0) & (target > own)).any():
             raise ProfileError("a row of the order waits for an event that comes later")
 
@@ -104,6 +108,6 @@ class Order:
         return replace(self, tick=ticks[self.tick], target=target)
 
     def fits(self, blocks: int, ticks: int) -> bool:
-        """Return whether an iteration with so many blocks and requests can have this order."""
+        """Return whether this order refers only to blocks and ticks below these numbers."""
         freed = self.target[self.kind == FREE]
         return bool((self.tick <= ticks).all() and ((freed >= 0) & (freed < blocks)).all())

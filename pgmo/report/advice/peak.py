@@ -8,7 +8,7 @@ from pgmo.report.advice.facts import Facts, Hint
 from pgmo.units import format_bytes
 
 _WORKSPACE_LIFE = 3
-"""Maximum lifetime, in requests, of a convolution's block that counts as a workspace."""
+"""Maximum lifetime, in requests, at which a convolution's block counts as its workspace."""
 
 
 def activations(facts: Facts) -> Hint | None:
@@ -64,7 +64,7 @@ def workspace(facts: Facts) -> Hint | None:
 def _dies_in_backward(profile: Profile) -> NDArray[np.bool_]:
     """Return whether each block is freed in a backward pass, shape (n,).
 
-    The phase of the request before the block's end decides.
+    The last tagged request before the block's end decides.
     """
     order = np.argsort(profile.start, kind="stable")
     known = order[profile.tag[order] >= 0]

@@ -1,4 +1,4 @@
-"""Phases of a program that shares a card: each has what the others leave, and what sleeps."""
+"""Phases of a program that shares a card: the peak of each phase, and sleeping objects."""
 
 import os
 
@@ -21,7 +21,7 @@ lengths = [24, 31, 28, 32, 25, 30, 32, 27]
 def rollout(tokens):
     x, cache = torch.zeros(8192, 1024, device="cuda"), []
     with torch.no_grad():
-        for _ in range(tokens):  # a cache that grows, as concatenation makes it
+        for _ in range(tokens):  # each step makes a longer cache, as torch.cat does
             cache = [torch.zeros(8192 + 256 * len(cache), 256, device="cuda"), *cache]
     return x
 
@@ -157,7 +157,7 @@ tell(levels, kept)
     for round_levels in (levels[0:3], levels[3:6], levels[6:9]):
         for (used, _), bytes_ in zip(round_levels, needed, strict=True):
             assert used <= (bytes_ + 12) * MIB
-    # Each peak is that since the phase before began: of two phases, the larger.
+    # A peak counts from the previous phase's beginning, so it is the larger need of the two phases.
     for at in range(1, len(levels)):
         larger = max(levels[at - 1][0], levels[at][0])
         assert levels[at][1] <= larger + 4 * MIB
@@ -433,7 +433,7 @@ def test_a_wrapped_optimizer_sleeps_and_is_refused():
 import json, pgmo, torch
 
 class Wrapper(torch.optim.Optimizer):
-    "As of accelerate, which does not call Optimizer.__init__."
+    "Wrapper like accelerate's, which does not call Optimizer.__init__."
     def __init__(self, optimizer):
         self.optimizer = optimizer
     def step(self):

@@ -37,8 +37,8 @@ namespace {
 // Whether the pool of the capture that this thread is about to begin may be chosen.
 thread_local bool may_expand = false;
 
-// Size of the steps by which an expandable segment grows, in MiB. Torch accepts more than 10, and
-// the driver multiples of 2. Torch's default, 20, leaves more of the last step unused.
+// Step by which an expandable segment grows, in MiB. Torch accepts values above 10, the driver
+// multiples of 2. With torch's default of 20, more of the last step stays unused.
 constexpr size_t kStepMib = 12;
 constexpr size_t kDefaultStep = size_t{20} << 20;
 
@@ -47,7 +47,7 @@ constexpr size_t kDefaultStep = size_t{20} << 20;
 // ones.
 constexpr uint64_t kMostAddressSpace = uint64_t{1} << 46;
 
-// Versions of torch in which a text can change one setting and keep the others.
+// Versions of torch whose settings can be read as text and parsed again, to change one of them.
 template <typename Config>
 concept ChangesOneSetting = requires {
   Config::large_segment_size();
@@ -61,8 +61,8 @@ class ExpandableSegmentsOf {
  public:
   using Pool = std::pair<int, c10::cuda::MempoolId_t>;
 
-  // Choose a pool that has no segments yet, on a card of so many bytes. Settings of the program
-  // take precedence.
+  // Choose a pool that has no segments yet. `card` is the card's size in bytes. Settings of the
+  // program take precedence.
   void choose(const Pool& pool, uint64_t card) {
     if constexpr (ChangesOneSetting<Config>) {
       const std::lock_guard guard(mutex_);
@@ -102,7 +102,7 @@ class ExpandableSegmentsOf {
     }
   }
 
-  std::mutex& mutex() { return mutex_; }  // for forks
+  std::mutex& mutex() { return mutex_; }  // locked during a fork
 
  private:
   static std::string text() { return Config::last_allocator_settings(); }
@@ -128,9 +128,9 @@ class ExpandableSegmentsOf {
   std::set<Pool> pools_;
   int active_ = 0;      // chosen pools that are active
   bool on_ = false;     // whether this class has switched the setting on
-  size_t step_ = 0;     // torch's size of a step, before that
-  std::string before_;  // torch's text of its settings, before that
-  std::string during_;  // the same, after that
+  size_t step_ = 0;     // torch's step before `on_` was set, in bytes
+  std::string before_;  // torch's settings before `on_` was set
+  std::string during_;  // torch's settings while `on_`
 };
 
 using ExpandableSegments = ExpandableSegmentsOf<c10::CachingAllocator::AcceleratorAllocatorConfig>;

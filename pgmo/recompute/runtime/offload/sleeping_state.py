@@ -1,10 +1,10 @@
-"""State of an optimizer that waits on the host between its steps.
+"""Optimizer state that is kept on the host between steps.
 
     on the card    | forward   backward |  fetch  step  send  | forward ...
     state          | on the host        |  on the card        | on the host
 
-Tensors of the state are replaced by tensors of the host and back, so `state_dict()` and
-`load_state_dict()` work at any time. Both copies are in the order of the current stream.
+Host tensors replace the tensors of the state, and the reverse. So `state_dict()` and
+`load_state_dict()` work at any time. Both copies run on the current stream.
 """
 
 import weakref
@@ -17,7 +17,7 @@ from torch.optim import Optimizer
 
 from pgmo.recompute.runtime.offload.pinned import PinnedBufferPool
 
-_GRAIN = 512  # bytes that places of tensors are multiples of
+_GRAIN = 512  # alignment of tensors in host memory, in bytes
 
 _sleeping: "weakref.WeakKeyDictionary[Optimizer, SleepingState]" = weakref.WeakKeyDictionary()
 
@@ -60,7 +60,7 @@ class SleepingState:
             self._arena = pool.lend()
         place = 0
         for state, key, one in found:
-            stride = torch.empty_like(one, device="meta").stride()  # without gaps
+            stride = torch.empty_like(one, device="meta").stride()  # those of a dense tensor
             part = self._arena[place : place + one.nbytes].view(one.dtype)
             host = part.as_strided(one.shape, stride)
             host.copy_(one, non_blocking=True)
@@ -76,7 +76,7 @@ class SleepingState:
         """
         while self._away:
             state, key, host, device = self._away[-1]
-            if state.get(key) is host:  # else a checkpoint was loaded
+            if state.get(key) is host:  # otherwise a checkpoint was loaded meanwhile
                 there = torch.empty_like(host, device=device)
                 state[key] = there.copy_(host, non_blocking=True)
             self._away.pop()
@@ -107,7 +107,7 @@ class SleepingState:
 
 
 def let_state_sleep(optimizer: Optimizer, *, sleeps: bool) -> None:
-    """Keep the state of an optimizer on the host between its steps, or no longer."""
+    """Keep an optimizer's state on the host between its steps, or stop doing so."""
     known = _sleeping.get(optimizer)
     if sleeps and known is None:
         _sleeping[optimizer] = known = SleepingState(optimizer)

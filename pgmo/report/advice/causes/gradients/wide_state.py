@@ -7,26 +7,27 @@ from pgmo.report.advice.facts import LEAST_SAVING, Facts, Hint
 from pgmo.units import format_bytes
 
 _DOMINATES = 1 / 3
-"""Minimum share of the state in the peak. Below it, other advice is of more use."""
+"""Minimum share of the state in the peak. Below it, other advice helps more."""
 
 _KNOWN = 0.5
-"""Minimum share of the state whose weights are certainly in float32."""
+"""Minimum share of the state whose weights are known to be in float32."""
 
 _SMALLEST = 4096 * 4
-"""Bytes from which on 8-bit optimizers quantize a state tensor."""
+"""Minimum bytes of a state tensor. Below it, 8-bit optimizers keep the tensor in float32."""
 
 _LEFT = (1 + 4 / 256) / 4
-"""Share of the state that is left: a byte per element, and a float32 scale per 256 elements."""
+"""Size of 8-bit state over that of float32 state. Each element takes a byte, and 256 elements a
+float32 scale."""
 
 _FLOAT8 = r"float8|fp8"
-"""Part of a file's name in the stack of a cast to float8, which halves bfloat16 weights."""
+"""Pattern of file names in the stack of a cast to float8, which halves bfloat16 weights."""
 
 
 def wide_state(facts: Facts) -> Hint | None:
-    """Return a hint if Adam's state in float32 makes most of the peak.
+    """Return a hint if Adam's state in float32 is at least a third of the peak.
 
-    A recording has no types. Weights are in float32 if forward passes cast them to half the size,
-    as autocast does, and Adam's state has their type.
+    A recording has no data types. Weights count as float32 if a forward pass casts them to half the
+    size, as autocast does. Adam's state has the type of its weights.
     """
     blocks = facts.blocks
     state = _of_adam(blocks)
@@ -54,8 +55,8 @@ def wide_state(facts: Facts) -> Hint | None:
 def _of_adam(blocks: AllBlocks) -> Mask:
     """Return which blocks are Adam's state, shape (n,); none if the state may be of another kind.
 
-    Adam requests two tensors for one weight after the other, so its state is larger than the
-    weights. The state of momentum is not, but its tensors are pairs if all weights are equal.
+    For each weight, Adam requests two tensors in a row, so its state is larger than the weights.
+    Momentum requests one. If all weights have one size, those form pairs, too, but are no larger.
     """
     long = blocks.stays | (blocks.passes_survived > 0)
     state = blocks.by_phase("optimizer") & long & (blocks.size >= _SMALLEST)
