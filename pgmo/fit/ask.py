@@ -107,7 +107,7 @@ def _as_it_is(
     notify(f"rehearsing on {card.name}")
     evidence = [collect(job, card, value=question.value, way="pgmo")]
     if not evidence[0].rehearsal.fits and evidence[0].whole and not evidence[0].is_past_work:
-        # The iteration that counts floating-point operations takes more memory than others.
+        # The iteration that counts arithmetic may have run out, because it can take more memory.
         notify("memory ran out in a late iteration; rehearsing again without counting arithmetic")
         evidence.append(collect(job, card, value=question.value, way="pgmo", work=False))
     ran = evidence[-1].rehearsal.fits
