@@ -19,6 +19,7 @@ def main(spec_path: str, command: list[str]) -> None:
     """
     spec = json.loads(Path(spec_path).read_text())
     watch = Watch(spec, None if spec.get("call") else _file_of(command))
+    watch.hook_libraries()
     after_import("torch.optim.optimizer", watch.attach)
     if spec.get("call"):
         from pgmo.fit.observer.called import call

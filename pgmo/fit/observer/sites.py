@@ -156,6 +156,10 @@ class SitesRun:
         """Note that an optimizer has other parameters than before."""
         self._has_replaced = True
 
+    def hook_trainer(self) -> None:
+        """Hook the Trainer of transformers, before the script imports it."""
+        self._trainer.attach()
+
     def attach(self) -> None:
         """Hook the beginnings of evaluations and checkpoints; torch is imported."""
         import torch
@@ -167,7 +171,6 @@ class SitesRun:
             (torch, "save"),
         ):
             setattr(owner, name, self._noting(getattr(owner, name)))
-        self._trainer.attach()
 
     def missed(self) -> list[str]:
         """Return descriptions of the sites that have not run, the first one of each function."""

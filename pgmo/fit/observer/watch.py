@@ -62,6 +62,15 @@ class Watch:
         self._sites = SitesRun(script) if script is not None else None
         self._longest = LongestSamples()
 
+    def hook_libraries(self) -> None:
+        """Hook what the script may import before torch, because it imports torch by itself.
+
+        Later, such a module is only half imported when torch is there.
+        """
+        self._longest.attach()
+        if self._sites is not None:
+            self._sites.hook_trainer()
+
     def attach(self) -> None:
         """Start the memory history and hook the optimizers; torch's optimizers are imported."""
         import torch
@@ -71,7 +80,6 @@ class Watch:
         )
 
         _when_cuda_starts(torch, self._record)
-        self._longest.attach()
         register_optimizer_step_pre_hook(self._before)
         register_optimizer_step_post_hook(self._after)
         # Wait for the rest of torch, which is still being imported.

@@ -195,3 +195,15 @@ def test_a_later_step_is_rehearsed_without_pgmo(tmp_path: Path) -> None:
         assert found.fits[way] is run(str(script), 8, between, way).fits, way
     assert not found.fits["default"]
     assert found.need.total("default") > between.usable
+
+
+def test_a_library_may_import_torch_before_the_script(tmp_path: Path) -> None:
+    library = tmp_path / "transformers"
+    library.mkdir()
+    (library / "__init__.py").touch()
+    (library / "trainer.py").write_text(
+        "import torch\n\nclass Trainer:\n    def train(self): ...\n    def evaluate(self): ...\n"
+    )
+    script = Path(train(tmp_path))
+    script.write_text(f"from transformers.trainer import Trainer\n{script.read_text()}")
+    assert pgmo.fit(str(script), card=card(1 << 12)).is_fit
