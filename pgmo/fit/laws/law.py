@@ -336,8 +336,11 @@ def _later_peak(evidence: Evidence) -> int:
 
 def taken(evidence: Evidence) -> int:
     """Return the bytes of the card that allocators took, without the context and without growth."""
-    growth = evidence.growth
-    grown = growth.until(growth.rehearsed) if growth is not None else 0
+    growth, grown = evidence.growth, 0
+    if growth is not None:
+        # Evidence is written now and then, so the last steps before memory ran out may be missing.
+        steps = max(growth.rehearsed, evidence.rehearsal.iterations or 0)
+        grown = growth.until(steps)
     return evidence.rehearsal.card_peak - evidence.rehearsal.context - grown
 
 

@@ -118,7 +118,7 @@ def test_a_script_that_starts_its_ranks_is_one_of_them(run, tmp_path):
     assert answer.iterations == 1
     assert target.read_text() == "0 of 4"
     notes = "; ".join(answer.notes)
-    assert "starts 4 processes: what number 0 does was rehearsed" in notes
+    assert "starts 4 processes, of which only number 0 was rehearsed" in notes
     assert "the script makes itself rank 0 of 4" in notes
 
 

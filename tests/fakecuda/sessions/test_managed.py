@@ -140,7 +140,7 @@ def test_whatever_is_requested_inside_is_unified(segments):
 def test_blocks_within_others_may_end_in_any_order():
     # torch's own way to end a pool would end the process while another one is in use.
     found = run_program(AROUND, **SETTINGS)
-    assert found.pop(4).startswith("inside of pgmo.managed() there are no pages")
+    assert found.pop(4).startswith("inside pgmo.managed() there are no pages")
     assert found == [0, 1, 0, True, 1, 0]
 
 
