@@ -104,7 +104,7 @@ def test_what_cannot_be_meant_is_an_error_here_as_well(adapter):
         iterate(Loop(adapter, LAYERS), session, 2)
         with pytest.raises(OptionError, match="neither 'host' nor 'drop'"):
             session.release(state="disk")
-    with pytest.raises(OptionError, match="named by tensors, modules or optimizers"):
+    with pytest.raises(OptionError, match="give tensors, modules or optimizers"):
         phase(adapter, asleep="optimizer")
     never = pgmo.optimize(device="cpu")
     with pytest.raises(SessionError, match="has not been opened"):
