@@ -3,7 +3,7 @@
 import pytest
 
 from tests.fakecuda.pages.block_program import MIB
-from tests.fakecuda.sessions.test_sleep import run
+from tests.fakecuda.sleeping.test_sleep import run
 
 ATTACK = """
 import random

@@ -5,8 +5,9 @@ import os
 import pytest
 
 from tests import forked
-from tests.fakecuda.pages.block_program import BEGIN, MIB, ROOT
+from tests.fakecuda.pages.block_program import MIB, ROOT
 from tests.fakecuda.programs import run_program
+from tests.fakecuda.sleeping.phase_program import PARTS, run_parts
 
 LOOP = """
 import contextlib, json, os, pgmo, torch
@@ -62,50 +63,10 @@ with pgmo.optimize() if PAGES else contextlib.nullcontext() as session:
     }))
 """
 
-PARTS = (
-    BEGIN
-    + """
-def module():
-    return torch.nn.Sequential(*(torch.nn.Linear(2048, 2048, False, device="cuda") for _ in "1234"))
-
-policy, reference, engine = module(), module(), module()
-optimizer = torch.optim.AdamW(policy.parameters(), foreach=False)
-cache = [block(40), block(40)]
-
-def step():
-    for one in policy.parameters():
-        one.grad = torch.zeros_like(one)
-    optimizer.step()
-    optimizer.zero_grad()
-
-def states():
-    return [t for state in optimizer.state.values() for t in state.values() if t.is_cuda]
-
-def fill(tensors):
-    for at, tensor in enumerate(tensors):
-        tensor.data.copy_(torch.full(tensor.shape, float(at)))
-
-def has_values(tensors):
-    return all((tensor.detach().cpu() == at).all().item() for at, tensor in enumerate(tensors))
-
-def error_of(call):
-    try:
-        call()
-    except pgmo.PgmoError as error:
-        return str(error)
-    return None
-"""
-)
-"""A policy, a reference and an engine of 64 MiB each, 128 MiB of state, and 80 MiB of a cache."""
-
 
 def run(pages, asleep=False, **environment):
     code = LOOP.replace("PAGES", str(pages)).replace("ASLEEP", str(asleep))
     return run_program(code, PYTHONPATH=str(ROOT), **environment)
-
-
-def run_parts(code, **environment):
-    return run_program(PARTS + code, PYTHONPATH=str(ROOT), **environment)
 
 
 @pytest.fixture(scope="module")
@@ -205,31 +166,6 @@ tell(inside // MIB, outside // MIB)
     assert 120 <= outside <= 128
 
 
-def test_an_error_wakes_everything_and_a_checkpoint_is_refused_before():
-    refused, woken, saved = run_parts(
-        """
-step()
-fill(states())
-refused = []
-try:
-    with pgmo.phase("rollout", asleep=[optimizer, reference]):
-        refused = [error_of(optimizer.state_dict), error_of(reference.state_dict),
-                   error_of(lambda: reference(torch.zeros(1, 2048, device="cuda")))]
-        raise KeyError
-except KeyError:
-    woken = has_values(states())
-saved = len(optimizer.state_dict()["state"]), len(reference.state_dict())
-tell(refused, woken, saved)
-"""
-    )
-    optimizer, reference, call = refused
-    assert optimizer.startswith("the contents of this AdamW sleep: begin a pgmo.phase() that")
-    assert reference.startswith("the contents of this Sequential sleep")
-    assert call.startswith("the memory of this Sequential sleeps")
-    assert woken
-    assert saved == [4, 4]
-
-
 def test_without_room_to_wake_the_phase_is_named_and_can_begin_later():
     error, kept = run_parts(
         """
@@ -252,44 +188,6 @@ tell(error, has_values(states()))
     assert kept
 
 
-def test_what_dies_asleep_takes_no_memory_when_others_wake():
-    fallen, risen, values = run_parts(
-        """
-fill(engine.parameters())
-before = used()
-with pgmo.phase("training", asleep=[engine], drop=cache):
-    pass
-fallen = before - used()
-cache.clear()
-with pgmo.phase("rollout"):
-    tell(fallen // MIB, (before - used()) // MIB, has_values(list(engine.parameters())))
-"""
-    )
-    assert fallen >= 64 + 80 - 6
-    assert risen == 80
-    assert values
-
-
-def test_lists_that_grow_and_shrink_sleep_as_they_are():
-    fallen, awake, texts = run_parts(
-        """
-import warnings
-fallen, awake, lists = [], [], [cache, [*cache, block(40)], cache]
-with warnings.catch_warnings(record=True) as caught:
-    warnings.simplefilter("always")
-    before = used()
-    for drop in lists:
-        with pgmo.phase("training", drop=drop) as released:
-            fallen.append((before - used()) // MIB)
-        awake.append(released.awake)
-tell(fallen, awake, [str(one.message) for one in caught])
-"""
-    )
-    assert fallen == [80, 120, 80]
-    assert awake == [0, 0, 0]
-    assert texts == []
-
-
 def test_a_phase_inside_a_pause_counts_no_iteration():
     kept, iterations = run_parts(
         """
@@ -306,47 +204,6 @@ with pgmo.optimize() as session:
     )
     assert kept
     assert iterations == 2
-
-
-def test_weights_are_not_loaded_into_a_sleeping_module_or_put_to_sleep_in_a_capture():
-    loaded, captured, kept = run_parts(
-        """
-fill(reference.parameters())
-weights = policy.state_dict()
-with pgmo.phase("training", asleep=[reference]):
-    loaded = error_of(lambda: reference.load_state_dict(weights))
-def capture():
-    with torch.cuda.graph(torch.cuda.CUDAGraph()):
-        optimizer.zero_grad()
-        with pgmo.phase("rollout", asleep=[reference]):
-            pass
-with pgmo.phase("rollout"):
-    pass
-captured = error_of(capture)
-tell(loaded, captured, has_values(list(reference.parameters())))
-"""
-    )
-    assert loaded.startswith("the contents of this Sequential sleep")
-    assert captured.startswith("memory cannot be released while a CUDA graph is captured")
-    assert kept
-
-
-def test_a_module_with_sparse_gradients_sleeps():
-    fallen, kept = run_parts(
-        """
-rows = torch.nn.Embedding(1 << 15, 512, sparse=True, device="cuda")
-fill([rows.weight])
-places, ones = torch.zeros(1, 4, dtype=torch.long), torch.ones(4, 512)
-rows.weight.grad = torch.sparse_coo_tensor(places, ones, rows.weight.shape).cuda()
-before = used()
-with pgmo.phase("rollout", asleep=rows):
-    fallen = before - used()
-with pgmo.phase("training"):
-    tell(fallen // MIB, has_values([rows.weight]))
-"""
-    )
-    assert fallen == 64
-    assert kept
 
 
 def test_a_session_that_ends_wakes_what_a_phase_has_put_to_sleep():
@@ -425,40 +282,3 @@ def test_under_pgmo_run_phases_need_no_session_of_their_own(tmp_path):
     assert 32 <= int(ended.output.split()[0]) <= 36  # the reference sleeps already
     assert " 17 iterations" in ended.errors  # the session opens in the first step
     assert "contradict" not in ended.errors
-
-
-def test_a_wrapped_optimizer_sleeps_and_is_refused():
-    sizes, refused, kept = run_program(
-        """
-import json, pgmo, torch
-
-class Wrapper(torch.optim.Optimizer):
-    "Wrapper like accelerate's, which does not call Optimizer.__init__."
-    def __init__(self, optimizer):
-        self.optimizer = optimizer
-    def step(self):
-        self.optimizer.step()
-
-torch.cuda.memory.change_current_allocator(pgmo.torch_allocator())
-model = torch.nn.Linear(2048, 2048, device="cuda")
-optimizer = Wrapper(torch.optim.AdamW(model.parameters()))
-model(torch.zeros(4, 2048, device="cuda")).sum().backward()
-optimizer.step()
-state = optimizer.optimizer.state[model.weight]["exp_avg"]
-state.copy_(torch.full((2048, 2048), 3.0))
-with pgmo.phase("rollout", asleep=[optimizer]) as released:
-    size = released.host
-    try:
-        optimizer.step()
-        refused = ""
-    except pgmo.errors.SessionError as error:
-        refused = str(error)
-with pgmo.phase("training"):
-    kept = bool((state.cpu() == 3).all())
-print(json.dumps([size, refused, kept]))
-""",
-        PYTHONPATH=str(ROOT),
-    )
-    assert sizes >= 32 * MIB
-    assert refused.startswith("the state of this AdamW sleeps")
-    assert kept
