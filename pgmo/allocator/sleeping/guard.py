@@ -45,7 +45,7 @@ class SleepGuard:
                 self._tensors[one] = None
         if self._tensors or any(isinstance(one, torch.optim.Optimizer) for one in self._sleeping):
             self._handles.append(register_optimizer_step_pre_hook(self._refuse_step))
-        if any(isinstance(one, torch.nn.Module) for one in self._sleeping):
+        if self._tensors or any(isinstance(one, torch.nn.Module) for one in self._sleeping):
             self._handles.append(register_module_forward_pre_hook(self._refuse_call))
 
     def _refuse_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
@@ -57,8 +57,16 @@ class SleepGuard:
 
     def _refuse_call(self, module: Any, args: Any) -> None:
         del args
-        if module in self._sleeping:
-            raise SessionError(f"the memory of this {type(module).__name__} sleeps{_ADVICE}")
+        # Compiled code calls no hooks of the modules inside, only those of its wrapper.
+        compiled = module._modules.get("_orig_mod")
+        used = [module] if compiled is None else list(compiled.modules())
+        if any(map(self._sleeps, used)):
+            raise SessionError(f"the memory of this {type(used[0]).__name__} sleeps{_ADVICE}")
+
+    def _sleeps(self, module: Any) -> bool:
+        """Return whether a module or one of its own parameters sleeps."""
+        own = (one for one in module._parameters.values() if one is not None)
+        return module in self._sleeping or any(one in self._tensors for one in own)
 
     def _refuse_state(self, owner: Any, *args: Any) -> None:
         del args

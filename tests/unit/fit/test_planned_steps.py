@@ -45,7 +45,12 @@ LOOPS = [
         "for epoch in range(3):\n    train()",
         (60, False),
     ),
+    # Comprehensions have no frame of their own since Python 3.12.
     ("[note() for _ in range(6)]", None),
+    ("for epoch in range(9):\n    {at: note() for at in range(6)}", None),
+    ("for epoch in range(9):\n    list(note() for at in range(6))", None),
+    ("for epoch in range(9): note([at for at in range(6)])", (9, False)),
+    ("for epoch in range(9):\n    [at for at in [note(), note()]]", (9, False)),
     # A script cannot plan fewer steps than it has made: another loop is not visible.
     ("for epoch in range(3):\n    [note() for _ in range(6)]", None),
     # Counters that begin again in each epoch, or in each call.
@@ -91,7 +96,7 @@ def steps_of(folder: Path, code: str, **names: Any) -> Any:
     path.write_text(textwrap.dedent(code))
     found: list[Any] = []
 
-    def note() -> None:
+    def note(*_: Any) -> None:
         found.append(None)
         if len(found) == 5:
             own = lambda file: file if os.path.realpath(file) == str(path) else ""  # noqa: E731
