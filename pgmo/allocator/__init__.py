@@ -1,1 +1,1 @@
-"""Replay: adapters that install the engine under a framework, and sessions that drive it."""
+"""Adapters for the allocators of frameworks, and sessions, which record and serve their memory."""

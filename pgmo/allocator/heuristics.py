@@ -20,8 +20,8 @@ class Heuristics:
     # --- recording ---
 
     usual_recording: int = 5
-    """Length of a recording, after which plans are made from it. Unit: iterations. Reason: the
-    first one differs, two are compared, and two more show which of their blocks are freed."""
+    """Usual length of a recording. Unit: iterations. Reason: the first iteration differs, the next
+    two are compared, and two more show which of their blocks are freed."""
 
     longest_recording: int = 24
     """Maximum number of iterations of one recording. Recordings are longer if structures
@@ -36,54 +36,54 @@ class Heuristics:
 
     longest_backoff: int = 256
     """Maximum pause between two recordings of a program that does not repeat, or between two plans
-    of a program whose sizes keep growing. Unit: iterations. Reason: a program that begins to repeat
-    later is still planned."""
+    of a program whose sizes keep growing. Unit: iterations. Reason: a program may begin to repeat
+    later."""
 
     # --- following a plan ---
 
     known_share: float = 0.9
     """Minimum share of an iteration's requests that its plan must have. Below it, the iteration did
-    not follow the plan, and a saved plan belongs to another program. Unit: share of requests.
-    Reason: an FSDP plan from another world size has three quarters of the requests, the next run of
-    the same program .97 and more."""
+    not follow the plan, and a saved plan is treated as another program's. Unit: share of requests.
+    Reason: an FSDP plan from another world size has 0.75 of the requests; a plan from an earlier
+    run of the same program has at least 0.97."""
 
     alike_share: float = 0.8
-    """Minimum share of requests that the first and a steady iteration of a program have in common.
-    Unit: share of the shorter iteration's requests. Reason: stages of a pipeline share less than .9
-    of them."""
+    """Minimum share of requests that the first iteration must have in common with a later one to be
+    treated as the same program. Unit: share of the shorter iteration's requests. Reason: in stages
+    of a pipeline, the share is below 0.9."""
 
     equal_share: float = 1 / 3
-    """Minimum share of the requests common to the first and a steady iteration that have equal
-    sizes. Unit: share of the common requests. Reason: gradients and temporaries of the optimizer
-    have equal sizes at any sequence length."""
+    """Minimum share of these common requests that must have equal sizes in both iterations. Unit:
+    share of the common requests. Reason: gradients and temporaries of the optimizer have equal
+    sizes at any sequence length."""
 
     # --- plans ---
 
     search_seconds: float = 1.0
-    """Maximum time of a search for a better plan, if fast packers waste memory on several streams.
-    Unit: seconds. Reason: the program waits during the search."""
+    """Maximum time of the search for a better plan. A search runs only if fast packers waste memory
+    on several streams. Unit: seconds. Reason: the program waits during the search."""
 
     # --- installation ---
 
     price: float = 4.0
-    """Number of pages that windows must have moved before a plan for varying lengths serves. Unit:
-    multiple of the pages that are free between two iterations. Reason: a divergence from a plan
-    moves about as many pages, and plans diverge a few times before they have the largest size of
-    each request. With 0, two models in turn make 249 driver calls per iteration instead of 106, and
-    Whisper takes 2.6 % more memory."""
+    """Number of pages that must have moved without a plan before a plan for varying lengths serves.
+    Unit: multiple of the pages that are free between two iterations. Reason: one divergence from a
+    plan moves about as many pages, and a few iterations diverge before the plan has the largest
+    size of each request. With 0, two alternating models make 249 driver calls per iteration instead
+    of 106, and Whisper takes 2.6 % more memory."""
 
     worthwhile_share: float = 0.5
-    """Minimum share of a program that plans must serve to be kept. Unit: share of bytes after
-    divergences from the plans; share of requests in the first iteration. Reason: below it, an arena
-    costs more than it saves. A first iteration at another length, or from a checkpoint, has half of
-    the planned requests."""
+    """Minimum share of a program that plans must serve to be kept. Unit: share of the requested
+    bytes, after iterations have diverged; share of the requests, in the first iteration. Reason:
+    below it, an arena costs more memory than it saves. A first iteration at another length, or
+    after loading a checkpoint, still makes half of the planned requests."""
 
     # --- threads ---
 
     tail_share: float = 1 / 8
-    """Maximum number of a thread's requests after its step that count as the tail of its iteration.
-    Unit: share of the iteration's requests. Reason: above it, the thread trains at the same time as
-    another one."""
+    """Maximum number of requests of a thread, after the end of its iteration, that still belong to
+    that iteration. Unit: share of the iteration's requests. Reason: with more, the thread trains at
+    the same time as another one."""
 
     # --- used by native code; csrc/heuristics.hpp has their values, units and reasons ---
 
@@ -102,13 +102,13 @@ current = Heuristics()
 """Heuristics of this process."""
 
 NATIVE = tuple(name for name in vars(_core.Heuristics) if not name.startswith("_"))
-"""Names of the heuristics that the native parts use."""
+"""Names of the heuristics that native code uses."""
 
 
 def use(chosen: Heuristics) -> None:
     """Replace the heuristics of this process.
 
-    Call this before the first session: engines and pages keep those with which they were made.
+    Call this before the first session: engines and pages keep the heuristics of their creation.
     """
     global current
     native = _core.Heuristics()

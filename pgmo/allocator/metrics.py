@@ -1,4 +1,4 @@
-"""Figures of the session on a device: for programs, dashboards, loggers and log files."""
+"""Figures of the session on a device, for loggers, dashboards and log files."""
 
 import json
 import math
@@ -79,8 +79,8 @@ def metrics(device: object = None, framework: str = "torch") -> dict[str, float]
 def memory_stats(device: object = None, framework: str = "torch") -> dict[str, int]:
     """Return the counters and current memory use of the session on a device.
 
-    torch counts an arena as one allocated block, so `torch.cuda.memory_allocated` does not show
-    which slots are in use; these figures do.
+    torch counts an arena as one allocated block, so `torch.cuda.memory_allocated` does not show how
+    much of it is in use. These figures do.
 
     Args:
         device: as for `pgmo.optimize`.
@@ -88,9 +88,10 @@ def memory_stats(device: object = None, framework: str = "torch") -> dict[str, i
 
     Returns:
         Numbers by name; sizes are in bytes; empty if no session is open on the device.
-        `arena_bytes` are held. `live_slot_bytes` are in use in slots and `live_fallback_bytes`
-        outside the plan, each with a `peak_`. Counts since the session began: `requests`, `hits`,
-        and misses by reason.
+        `arena_bytes`: bytes of all arenas. `live_slot_bytes`: bytes in use in slots.
+        `live_fallback_bytes`: bytes in use outside the plan. `peak_slot_bytes` and
+        `peak_fallback_bytes` are their peaks. `requests`, `hits`, and the misses by reason are
+        counted since the session began.
 
     Raises:
         OptionError: if `device` names no device.
@@ -193,7 +194,7 @@ def prometheus_text(found: dict[str, float], rank: int | None = None) -> str:
 
 
 def _of_torch(device: str) -> tuple[int, int, int]:
-    """Return peak of live bytes, reserved bytes and retries, as torch counts them."""
+    """Return torch's peak of live bytes, reserved bytes, and number of retries."""
     torch: Any = sys.modules["torch"]
     counts = torch.cuda.memory_stats(device)
     return (
@@ -204,7 +205,7 @@ def _of_torch(device: str) -> tuple[int, int, int]:
 
 
 def _of_engine(session: "Session") -> tuple[int, int, int]:
-    """Return peak of live bytes, reserved bytes and retries, as the engine counts them."""
+    """Return the engine's peak of live bytes, reserved bytes, and number of retries."""
     counters = session.statistics
     held = counters["arena_bytes"] + counters["live_fallback_bytes"]
     return session.peak_live, held, 0

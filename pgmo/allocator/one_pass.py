@@ -1,4 +1,4 @@
-"""Recording of a piece of code once, from beginning to end, as tests need it."""
+"""Recording of one run of a piece of code, for example in a test."""
 
 import gc
 import warnings
@@ -22,8 +22,8 @@ class OnePass:
 
     Attributes:
         device: device whose memory is recorded.
-        profile: linear profile, in which blocks that are not freed live to the end. None until the
-            recording has ended, and if nothing was requested.
+        profile: linear profile, in which blocks that are never freed live to the end. None until
+            the recording has ended, and if no memory was requested.
     """
 
     def __init__(self, device: str) -> None:
@@ -38,10 +38,10 @@ class OnePass:
 
 @contextmanager
 def record_once(device: object = None, *, name: str = "") -> Iterator[OnePass]:
-    """Record every request of a device's memory inside the block, with its tag.
+    """Record every allocation on a device inside the block, with the operator that makes it.
 
-    Nothing is planned or served. Operators become some microseconds slower; their results do not
-    change. Blocks allocated before the recording, and their frees, do not count.
+    Nothing is planned or served. Operators become a few microseconds slower; their results do not
+    change. Blocks that were allocated before the recording do not count.
 
     Args:
         device: "cpu", "cuda", "cuda:1"; by default as in `pgmo.optimize`.
@@ -75,8 +75,8 @@ def record_once(device: object = None, *, name: str = "") -> Iterator[OnePass]:
             yield made
             if took_over:
                 raise SessionError(
-                    "a session of pgmo was opened inside of what is recorded, and there is one "
-                    "recording at a time; ask that session instead: session.profile"
+                    "a session of pgmo was opened inside the recorded block, but only one "
+                    "recording at a time is possible; use that session's own: session.profile"
                 )
             opened = open_sessions.find_open(adapter)
             assert opened is not None
@@ -92,13 +92,13 @@ def record_once(device: object = None, *, name: str = "") -> Iterator[OnePass]:
 
 
 def _close(session: Session) -> None:
-    with warnings.catch_warnings():  # a session without iterations warns at its end
+    with warnings.catch_warnings():  # a session without iterations would warn here
         warnings.simplefilter("ignore")
         session.close()
 
 
 def _start_alike(device: str) -> None:
-    """Free leftovers of earlier work, so that equal code makes equal requests."""
+    """Free garbage and cached memory of earlier code, so that equal code makes equal requests."""
     gc.collect()
     if device.startswith("cuda"):
         import torch

@@ -39,7 +39,7 @@ class OptionFields(CommonFields, total=False):
 
 
 def _find_adapter(chosen: Options) -> Adapter:
-    """Return the adapter of a device, wrapped for unified memory if the program uses that there."""
+    """Return the adapter of a device, for unified memory inside `pgmo.managed()`."""
     adapter = adapter_of(chosen.device, chosen.framework)
     of_torch = cuda_adapter(adapter)
     if of_torch is None:
@@ -67,21 +67,22 @@ def optimize(
 ) -> Session | Optimized[P, R, Session]:
     """Serve a loop's memory from one arena, after recording a few of its iterations.
 
-    The result is a context manager, and a decorator that makes each call of a function an
-    iteration. It needs PyTorch, and a C++ compiler for its first use with each version of PyTorch;
-    or CuPy, without a compiler.
+    The result is a context manager. It is also a decorator, which makes each call of a function an
+    iteration. With PyTorch, the first use of each PyTorch version may need a C++ compiler. CuPy
+    needs none.
 
     Args:
-        function: the function that `@pgmo.optimize` without parentheses decorates.
-        plan: a plan or its path, to begin with instead of recording. It serves from the first
-            request if it includes the program's first iteration: it was saved by a session that saw
-            that iteration, or made by `pgmo.plan(profile, opening=...)`. Otherwise it serves after
-            one iteration has followed it. If none does, a new plan is made. If this is a directory
-            of `save`, the plan that this rank saved there is used, or without one, any plan there
-            that an iteration has followed.
-        save: directory for the profile and the plan (`<model_name>.pgmoprof`, `.pgmoplan`); files
-            of further structures get a number. All ranks of a job use one directory, in which equal
-            plans share one file (`<model_name>-<digest>.pgmoplan`).
+        function: the decorated function, if `@pgmo.optimize` is used without parentheses.
+        plan: a plan, or the path of one, to begin with instead of a recording. It serves from the
+            first request if it includes the program's first iteration: a session that recorded this
+            iteration has saved it, or `pgmo.plan(profile, opening=...)` has made it. Otherwise it
+            serves after one iteration has followed it. If no iteration follows it, a new plan is
+            made. The path may also be a directory that `save` has written. Then the plan that this
+            rank saved there is used; without one, any plan there that an iteration follows.
+        save: directory for the profile and the plan (`<model_name>.pgmoprof`, `.pgmoplan`). If
+            iterations alternate between several structures, further files get a number. All ranks
+            of a job use one directory, in which equal plans share one file
+            (`<model_name>-<digest>.pgmoplan`).
         framework: framework whose memory is served: "torch" (default) or "cupy".
         device: device whose memory is served: "cpu", "cuda", "cuda:1", or a `torch.device`. By
             default the current CUDA device if there is one, else the CPU. Sessions of different
@@ -90,7 +91,7 @@ def optimize(
         tags: record which module, operator and phase requested each block, for reports and
             out-of-memory errors. This takes the CPU time of three to six iterations, once. By
             default only with `save` or `record_only`.
-        record_only: only record a profile; plan and serve nothing (default: False).
+        record_only: record a profile, but plan and serve nothing (default: False).
         budget: device memory for the requests of an iteration, such as "12 GiB". If they need more,
             the blocks with the longest idle times are placed in unified memory that stays on the
             host; see `pgmo.plan`. Memory allocated before the session, such as parameters, does not
@@ -99,7 +100,8 @@ def optimize(
             addresses (default: if the device has virtual memory). With False, the arena is one
             block of the framework, which suits programs that repeat exactly. If PyTorch uses the
             driver's pool (`backend:cudaMallocAsync`), nothing is served unless this is False.
-        limit: maximum memory of the card in pages, such as "12 GiB"; out-of-memory errors name it.
+        limit: maximum memory that pages may take on the card, such as "12 GiB". Out-of-memory
+            errors name this limit.
 
     Raises:
         OptionError: if an option is invalid. Opening the session raises `AdapterError` without

@@ -1,1 +1,1 @@
-"""Profiles made from recorded events: what one iteration allocates, when, and from which code."""
+"""Profiles: which blocks an iteration allocates, when they live, and which code requests them."""

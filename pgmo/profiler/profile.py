@@ -19,13 +19,13 @@ from pgmo.profiler.trace import Trace
 from pgmo.units import format_bytes
 
 NEVER = -1
-"""The `end` of a persistent block, which no later iteration frees."""
+"""`end` of a persistent block, which no later iteration frees."""
 
 MAX_SIZE = 2**48
 """Largest accepted block size in bytes: 256 TiB, more than any device has."""
 
 MAX_TICKS = 2**27
-"""Largest accepted number of requests in one iteration; more indicates a corrupted profile."""
+"""Largest accepted number of requests in an iteration. A larger one means a corrupted profile."""
 
 CPU_ALIGNMENT = 64
 """Alignment of blocks in CPU memory, in bytes."""
@@ -45,12 +45,12 @@ COLUMNS: Mapping[str, np.dtype[Any]] = {
     "shared": np.dtype(np.bool_),
     "address": np.dtype(np.int64),
 }
-"""Columns of a profile and their types; also the members of a `.pgmoprof` file."""
+"""Columns of a profile and their types. They are also the members of a `.pgmoprof` file."""
 
 
 @dataclass(frozen=True)
 class ProfileMeta:
-    """Origin of a profile. It is only descriptive: nothing is computed from it."""
+    """Description of a profile's origin, for people. Nothing is computed from it."""
 
     framework: str = ""
     framework_version: str = ""
@@ -84,16 +84,16 @@ class Profile:
         tag: index into `tags`, -1 for none.
         ordinal: number of the request in its iteration; equals `start` in a recording.
         varying: whether the size differs between recorded shapes.
-        shared: whether the block is used on several streams. A stream may use it after its
-            `end`, so it gets no slot and counts in no load, like a persistent block.
+        shared: whether several streams use the block. A stream may use it after its `end`, so it
+            gets no slot and is part of no load, like a persistent block.
         address: address that the framework's allocator chose, 0 if unknown.
         ticks: requests per iteration, the period.
         circular: whether the iteration repeats.
-        steady: whether two recorded iterations issued the same requests (up to `varying`).
+        steady: whether two recorded iterations issued the same requests, except for `varying`
+            sizes.
         tags: the distinct tags.
         meta: origin of the profile.
-        trace: the whole trace that the iteration was taken from; None if only the iteration is
-            known.
+        trace: the whole trace from which the iteration was taken; None if unknown.
         order: synchronization between the iteration's streams; None if unknown.
 
     Raises:
@@ -228,7 +228,7 @@ class Profile:
 
     @cached_property
     def turns(self) -> NDArray[np.int64]:
-        """Number of slots of each block, shape (n,): 1, or 2 if it outlives a period.
+        """Number of slots of each block, shape (n,): 2 if it outlives a period, else 1.
 
         Persistent blocks and blocks shared between streams have none.
         """
@@ -243,8 +243,8 @@ class Profile:
     def load_curve(self, alignment: int = 1) -> NDArray[np.int64]:
         """Return the live bytes of the planned blocks at each tick of the steady state.
 
-        A block that outlives a period counts once per simultaneous copy. Persistent blocks and
-        blocks shared between streams do not count.
+        If a block outlives a period, two of its copies may be alive at once, and each counts.
+        Persistent blocks and blocks shared between streams do not count.
 
         Args:
             alignment: sizes are rounded up to a multiple of this many bytes.
@@ -286,14 +286,14 @@ class Profile:
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 (hex) of the data that replay compares: sizes, streams, varying, ticks."""
+        """SHA-256 of the data that replay compares: sizes, streams, varying, ticks; hexadecimal."""
         digest = hashlib.sha256(f"pgmo {self.ticks} {len(self)}".encode())
         for column in (self.size, self.stream, self.varying):
             digest.update(column.data if column.size else b"")
         return digest.hexdigest()
 
     def widened(self, size: ArrayLike) -> "Profile":
-        """Return a copy with the larger of both sizes in each row; rows that grow become `varying`.
+        """Return a copy with the larger of both sizes in each row. Rows that grow become `varying`.
 
         Source: the re-optimisation of Sekiyama et al. 2018.
 

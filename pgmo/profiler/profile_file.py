@@ -34,7 +34,7 @@ FORMAT = "pgmoprof"
 FORMAT_VERSION = 5
 _TRACE = "trace"
 _PRIVATE = "private"
-_MOST_LINES = 64  # Longest stack stored with a tag.
+_MOST_LINES = 64  # Maximum number of stack lines stored with a tag.
 _TEXTS = tuple(item.name for item in fields(ProfileMeta) if item.name != "notes")
 
 
@@ -86,8 +86,8 @@ def _fields(own: Fields, rows: int) -> dict[str, Any]:
     """Return the checked profile fields of `meta.json`, before writing or after reading."""
     own.only("ticks", "circular", "steady", "tags", "meta")
     ticks = own.integer("ticks", 0, MAX_TICKS)
-    # Later computations allocate memory per tick, so the count must be justified by the file's
-    # size.
+    # Later computations allocate memory for each tick, so the file's size limits the number of
+    # ticks.
     if ticks > 1024 * (rows + 1024):
         own.refuse(f"declares {ticks} ticks for {rows} blocks")
     return {

@@ -3,13 +3,13 @@
 from bisect import bisect_left, bisect_right
 from typing import Final
 
-_MOST: Final = 1024  # Longest run before it is split.
+_MOST: Final = 1024  # Maximum length of a list before it is split.
 
 
 class Ranges:
-    """Set of disjoint address ranges in which a new range replaces those that it overlaps.
+    """Set of disjoint address ranges. A new range replaces those that it overlaps.
 
-    Ranges are sorted by address in runs of about a thousand, so that insertion stays cheap.
+    Ranges are stored in sorted lists of about a thousand, so that insertion stays cheap.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""The recorder's events, split into iterations.
+"""Recorded events, and their division into iterations.
 
 events      R0 R1 F0 R2 | R3 F1 R4 S4 F3 R5 |       R request, F free, S shared, | step
                                                     (synchronizations: see pgmo.profiler.ordering)
@@ -38,7 +38,7 @@ stream; its other fields are zero. `pgmo.profiler.ordering` defines the higher v
 field is the number of an event."""
 
 ALIVE = -1
-"""The `gone` of a block that is not freed before the last step."""
+"""`gone` of a block that is not freed before the last step."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +55,8 @@ class Iteration:
         gone: number, since recording began, of the request before which the block was freed; or
             `ALIVE`.
         shared: whether the block was used on another stream before the last step.
-        in_gap: whether the framework could serve the request from memory that is otherwise idle.
+        in_gap: whether the framework could serve the request from cached memory that is otherwise
+            idle.
         rows: synchronizations between streams, numbered as in `pgmo.profiler.ordering.recorded`;
             None if there were none.
     """
@@ -79,14 +80,14 @@ class Iteration:
         return np.array_equal(self.size, other.size) and np.array_equal(self.stream, other.stream)
 
     def part(self, chosen: NDArray[np.bool_] | NDArray[np.int64]) -> "Iteration":
-        """Return the requests chosen by a mask or by rows; `gone` keeps its numbers."""
+        """Return the requests chosen by a mask or by rows. The values of `gone` do not change."""
         names = ("size", "stream", "thread", "tag", "gone", "shared", "in_gap")
         kept = {name: getattr(self, name)[chosen] for name in names}
         return replace(self, rows=None, **kept)
 
 
 def split(events: NDArray[np.void]) -> list[Iteration]:
-    """Split events into complete iterations; events after the last step are dropped.
+    """Split events into complete iterations. Events after the last step are dropped.
 
     Args:
         events: array of dtype `EVENT`, shape (events,), in order of occurrence.

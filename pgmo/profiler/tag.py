@@ -5,10 +5,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Tag:
-    """Origin of a block; a part that is unknown is empty.
+    """Origin of a block. Unknown parts are empty.
 
     Args:
-        module: dotted path of the module, its root's class name first; "" outside of modules.
+        module: dotted path of the module, which begins with the root's class name; "" outside of
+            modules.
         op: the operator, such as "aten.addmm".
         phase: "forward", "backward", "recompute" (forward code that runs again for the backward
             pass), "optimizer" or "other".

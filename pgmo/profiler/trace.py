@@ -15,10 +15,10 @@ from pgmo.profiler.tag import Tag
 
 
 class Event(IntEnum):
-    """Kind of an event. All names but `MARK` are those of PyTorch's memory history.
+    """Kind of an event. All names except `MARK` are those of PyTorch's memory history.
 
-    `FREE_REQUESTED` is the free by the program. `FREE_COMPLETED` follows when no other stream uses
-    the block, whose memory is then reusable. `MARK` is the beginning of an iteration.
+    `FREE_REQUESTED` is a free by the program. `FREE_COMPLETED` follows when no other stream uses
+    the block: its memory is reusable from then on. `MARK` is the beginning of an iteration.
     """
 
     ALLOC = 0
@@ -49,10 +49,10 @@ class MarkedBy(StrEnum):
     """The program's annotations of optimizer or profiler steps, or its calls that mark them."""
 
     METADATA = "metadata"
-    """A counter in the program's own metadata that goes up by one, per iteration or epoch."""
+    """A counter in the program's own metadata that goes up by one per iteration or epoch."""
 
     PERIOD = "period"
-    """A guess from the period with which the requests repeat."""
+    """A guess: the period with which requests repeat."""
 
 
 COLUMNS: Mapping[str, np.dtype[Any]] = {
@@ -68,7 +68,7 @@ COLUMNS: Mapping[str, np.dtype[Any]] = {
 
 @dataclass(frozen=True)
 class PrivateSegment:
-    """Reserved address range of a private pool, of CUDA graphs or of a `MemPool`; size in bytes."""
+    """Reserved address range of a private pool (CUDA graphs or `MemPool`). Sizes are in bytes."""
 
     pool: tuple[int, int]
     address: int
@@ -99,7 +99,7 @@ class Trace:
         settings: the allocator's settings by name, as text ("expandable_segments": "True").
         tags: the distinct origins.
         marked_by: source of the `MARK` rows.
-        private: segments of private pools that exist when the trace ends.
+        private: segments of private pools at the end of the trace.
 
     Raises:
         ProfileError: when the columns contradict each other.
@@ -187,7 +187,7 @@ class Trace:
 
     @cached_property
     def has_history(self) -> bool:
-        """Return whether the trace has requests or frees; if not, it is one snapshot."""
+        """Return whether the trace has requests or frees. If not, it is a single snapshot."""
         own = (Event.ALLOC, Event.FREE_REQUESTED, Event.FREE_COMPLETED, Event.OOM)
         return bool(np.isin(self.kind[self.before :], own).any())
 
@@ -198,7 +198,7 @@ class Trace:
 def check_ranges(
     address: NDArray[np.int64], size: NDArray[np.int64], time: NDArray[np.int64]
 ) -> None:
-    """Raise ProfileError if a number is impossible; the message names its row."""
+    """Raise ProfileError if a number is impossible. The message names its row."""
     _need((size >= 0) & (size <= MOST_SIZE), "size", size, f"from 0 to {MOST_SIZE}")
     _need((address >= 0) & (address <= MOST_ADDRESS), "address", address, "from 0 to 2**62")
     _need((time >= 0) & (time <= MOST_ADDRESS), "time", time, "from 0 to 2**62")

@@ -1,7 +1,8 @@
-"""Runs of scripts without a GPU, with PyTorch's real CUDA build on a stub CUDA runtime.
+"""Rehearsals: runs of scripts without a GPU, by PyTorch's CUDA build on a stub CUDA runtime.
 
-`rehearse` runs a script and returns the memory that it takes of a card. The script runs in the
-process of the package `child`. `values` provides values where the script reads them.
+`rehearse` runs a script and returns the memory that it would take of a card. The script runs in a
+process of the package `child`. Kernels compute nothing, so `values` provides values where the
+script reads them.
 """
 
 from pgmo.rehearsal.answer import Rehearsal

@@ -11,25 +11,25 @@ class Rehearsal:
     """Result of one run of a script on a simulated card. Sizes are in bytes.
 
     Attributes:
-        exit_code: of the script; 0 if it was stopped after the requested iterations, 128 plus the
-            signal's number if a signal ended it.
+        exit_code: exit code of the script; 0 if it was stopped after the requested iterations, 128
+            plus the signal's number if a signal ended it.
         fits: whether the script ran to its end without running out of memory at the end. It may
             have caught an earlier out-of-memory error; see `notes`.
-        card_peak: most bytes taken of a card at once, context included.
-        reserved_peak: most bytes that torch reports as reserved, on the fullest card.
-        allocated_peak: most bytes that torch reports as allocated, on the fullest card.
+        card_peak: peak bytes taken of a card, including the context.
+        reserved_peak: peak bytes that torch reports as reserved, on the fullest card.
+        allocated_peak: peak bytes that torch reports as allocated, on the fullest card.
         context: part of `card_peak` that is the context; an estimate.
         out_of_memory: torch's message and the requesting line, if running out of memory ended the
             script.
         error: traceback of any other error that ended the script; None if there was none.
-        reason: the same in one line: the error and its first cause.
+        reason: `error` in one line: the error and its first cause.
         iterations: number of finished optimizer steps; None if there was none.
         seconds: duration on this machine; unrelated to the time on a card.
         profile: file of the profile; None if none was requested or made.
         plan: file of the plan; None if none was requested or made.
         notes: uncertainties of the result, one sentence each.
-        rank: rank of this result in a world of several; else 0.
-        ranks: results of all rehearsed ranks, in a world of several.
+        rank: rank of this result, if there are several ranks; else 0.
+        ranks: results of all rehearsed ranks, if there are several.
     """
 
     exit_code: int
@@ -75,7 +75,7 @@ def read_answer(found: Mapping[str, Any], *, exit_code: int, seconds: float) -> 
 
 
 def of_ranks(answers: tuple[Rehearsal, ...]) -> Rehearsal:
-    """Return the result of the rank that does not fit or needs most, with the notes of all."""
+    """Return the result of the rank that does not fit or needs most, with all ranks' notes."""
     if len(answers) == 1:
         return answers[0]
     worst = max(answers, key=lambda one: (not one.fits, one.card_peak))

@@ -1,12 +1,12 @@
-"""Builds the stub CUDA runtime for the torch that another Python has.
+"""Builds the stub CUDA runtime for the torch of another Python interpreter.
 
     python pgmo/rehearsal/build.py --python PYTHON --out build/fakecuda
     build/fakecuda/run PYTHON train.py
 
-csrc/rehearsal implements the functions that need behaviour. All other functions that the installed
-torch imports from the runtime, the driver or cuBLAS are generated, and return success. The result
-is one library named libcuda.so.1, so preloading it also serves programs that load the driver by
-name. This module uses only the standard library.
+csrc/rehearsal implements the functions that must do something. All other functions that the
+installed torch imports from the runtime, the driver or cuBLAS are generated, and return success.
+The result is one library named libcuda.so.1, so that preloading it also serves programs that load
+the driver by name. This module uses only the standard library.
 """
 
 import argparse
@@ -33,7 +33,7 @@ class BuildError(Exception):
 
 
 def main() -> None:
-    """Build what the command line asks for, unless it is up to date."""
+    """Build the library that the command line asks for, unless it is up to date."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--python", default=sys.executable, help="one that has the CUDA torch")
     parser.add_argument("--out", type=Path, default=Path("build/fakecuda"))
@@ -52,7 +52,7 @@ def main() -> None:
 
 
 def find_torch(python: str) -> Path:
-    """Return the folder of the installed torch without importing it, which needs a real runtime."""
+    """Return the folder of the installed torch without an import, which needs a CUDA runtime."""
     code = "import importlib.util as u; print(u.find_spec('torch').submodule_search_locations[0])"
     shown = subprocess.run([python, "-c", code], capture_output=True, text=True)
     if shown.returncode:
@@ -104,8 +104,8 @@ def write_script(library: Path) -> None:
 def headers(torch: Path) -> list[Path]:
     """Return the header folders of torch's CUDA version: structures differ between major versions.
 
-    These are the toolkit's or Triton's. The folder of the runtime's wheel lacks a few files that
-    are equal in all versions, and takes them from Triton.
+    They come from a toolkit or from Triton. The wheel of the runtime lacks a few files that are
+    equal in all versions; these come from Triton.
     """
     triton = torch.parent / "triton/backends/nvidia/include"
     folders = [triton, *sorted(Path("/usr/local").glob("cuda*/include"), reverse=True)]
@@ -142,7 +142,7 @@ def header_version(folder: Path) -> int | None:
 
 
 def looked_up(torch: Path) -> set[str]:
-    """Return the driver functions that torch looks up by name; it requires some of them."""
+    """Return the driver functions that torch looks up by name. Torch requires some of them."""
     text = (torch / "lib/libc10_cuda.so").read_bytes()
     named = {name.decode() for name in re.findall(rb"\0(cu[A-Z]\w+)(?=\0)", text)}
     declared = set(re.findall(r"\bcu[A-Z]\w+", (headers(torch)[0] / "cuda.h").read_text()))

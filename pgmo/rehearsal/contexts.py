@@ -34,7 +34,7 @@ def measured_contexts() -> dict[str, int]:
 
 
 def keep_contexts(sizes: Mapping[str, int]) -> None:
-    """Add measured sizes, in bytes by name of the card, to those of earlier measurements.
+    """Add measured sizes, in bytes by name of the card, to the sizes of earlier measurements.
 
     Raises:
         DistrustError: if another user may write to the folder.

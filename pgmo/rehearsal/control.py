@@ -9,7 +9,7 @@ import torch
 
 @cache
 def _stub() -> ctypes.CDLL:
-    """Load the stub on first use, so that importing this module does not require it."""
+    """Return the stub library, loaded on first use: importing this module does not need it."""
     stub = ctypes.CDLL(os.environ["PGMO_FAKECUDA"])
     stub.fakecuda_hold.argtypes = [ctypes.c_void_p]
     stub.fakecuda_release.argtypes = [ctypes.c_void_p]
@@ -30,7 +30,7 @@ CALLS = ("create", "map", "unmap", "set_access", "reserve", "release", "export",
 
 
 def hold(stream: torch.cuda.Stream) -> None:
-    """Keep work that is submitted to the stream from now on pending, until release or wait."""
+    """Keep all further work on the stream pending, until `release` or a wait for it."""
     _stub().fakecuda_hold(stream.cuda_stream)
 
 
@@ -40,14 +40,15 @@ def release(stream: torch.cuda.Stream) -> None:
 
 
 def peak(device: int = 0, *, reset: bool = False) -> int:
-    """Return the most bytes of the card that this process took at once since the last reset."""
+    """Return the peak bytes of the card that this process has taken since the last reset."""
     return int(_stub().fakecuda_peak(device, reset))
 
 
 def card_peak(device: int = 0, *, reset: bool = False) -> int:
-    """Return the most bytes that all processes sharing the card took at once since the last reset.
+    """Return the peak bytes that all processes on the card have taken since the last reset.
 
-    It counts from the creation of the file of `FAKECUDA_SHARED`, or this process alone without one.
+    With `FAKECUDA_SHARED`, it counts all processes since the file was created. Without it, it
+    counts this process alone.
     """
     return int(_stub().fakecuda_card_peak(device, reset))
 

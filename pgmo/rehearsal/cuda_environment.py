@@ -1,10 +1,10 @@
-"""Environments with a CUDA build of torch, for machines whose own torch is another build.
+"""Environments with a CUDA build of torch, for machines with another build of torch.
 
     DIR/bin/python        a virtual environment of this Python
     site-packages         torch, of the CUDA build, and what it requires
     pgmo.pth              everything else comes from the environment that made it
 
-So scripts find the libraries of the original environment, also those that are installed later.
+So scripts find the libraries of the original environment, even if they are installed later.
 """
 
 import importlib.metadata
@@ -24,10 +24,10 @@ _STDERR = 2
 
 
 def make_environment(folder: Path, progress: Callable[[str], None]) -> str:
-    """Make an environment with a CUDA build of torch, unless the folder has one; return its Python.
+    """Make an environment with a CUDA build of torch, unless there is one. Return its Python.
 
-    The version of torch is that of this environment, or the newest if this one has none. Output of
-    pip goes to stderr. An incomplete folder is removed.
+    The environment gets this environment's version of torch, or the newest if this one has none.
+    Output of pip goes to stderr. An incomplete folder is removed.
 
     Raises:
         RehearsalError: if the folder has other contents, or torch cannot be installed.
@@ -61,7 +61,7 @@ def _install(folder: Path, python: str, progress: Callable[[str], None]) -> None
 
 
 def _torch_requirement() -> str:
-    """Return the requirement of this environment's torch release, which other libraries match."""
+    """Return a requirement for this environment's torch release, which other libraries need."""
     try:
         version = importlib.metadata.version("torch")
     except importlib.metadata.PackageNotFoundError:

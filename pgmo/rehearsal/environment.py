@@ -15,7 +15,8 @@ Way = Literal["default", "expandable", "pgmo"]
 WAYS: tuple[Way, ...] = ("default", "expandable", "pgmo")
 
 COPIED = 4 << 20
-"""Longest copy or set, in bytes, that the stub executes; a large model stays virtual."""
+"""Longest copy or memset, in bytes, that the stub executes, so that a large model takes no memory.
+"""
 
 PACKAGES = ("site-packages", "dist-packages")
 """Names of the folders of installed packages."""
@@ -41,10 +42,10 @@ def of_card(card: Card, devices: int) -> dict[str, str]:
 def context_bytes(card: Card) -> int:
     """Return the bytes of a context with its libraries.
 
-    They are as `pgmo doctor` has measured them on this machine, or estimated by multiprocessors.
-    On an H200 (132 multiprocessors; CUDA 13.0, driver 580) the driver reported 678 MiB for
-    processes with kernels of PyTorch and cuBLAS, and up to 696 MiB with cuDNN
-    (bench/gpu/rehearsals.py). The share that grows with the card is a guess.
+    `pgmo doctor` may have measured the size on this machine. Otherwise it is estimated from the
+    number of multiprocessors. On an H200 (132 multiprocessors; CUDA 13.0, driver 580) the driver
+    reported 678 MiB for processes with kernels of PyTorch and cuBLAS, and up to 696 MiB with cuDNN
+    (bench/gpu/rehearsals.py). The part that grows with the card is a guess.
     """
     estimate = (256 << 20) + card.multiprocessors * (13 << 18)
     return measured_contexts().get(card.name, estimate)
@@ -81,8 +82,8 @@ def of_stub(library: Path) -> dict[str, str]:
 def of_compilers(folder: Path, library: Path) -> dict[str, str]:
     """Return the variables that let Triton compile for the stub, with separate compiler caches.
 
-    Each rehearsal compiles anew: real runs must not reuse choices that come from timing kernels
-    which compute nothing, and a first iteration with a warm cache would not try kernels, which
+    Each rehearsal compiles again. Real runs must not reuse choices that come from timing kernels
+    that compute nothing. And with a warm cache, the first iteration would not try kernels, which
     takes memory.
     """
     driver = folder / "driver"
@@ -100,7 +101,8 @@ def of_compilers(folder: Path, library: Path) -> dict[str, str]:
 def of_python(folder: Path, torch: Path, environment: Mapping[str, str]) -> dict[str, str]:
     """Return the path at which the child finds this pgmo; none if it is installed next to torch.
 
-    The folder of an installed pgmo has its own build of torch, so a link to pgmo alone is used.
+    The folder of an installed pgmo contains another build of torch, so a link to pgmo alone is
+    used.
     """
     package = Path(pgmo.__file__).resolve().parent
     root = package.parent

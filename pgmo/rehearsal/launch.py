@@ -1,4 +1,4 @@
-"""Runs a script on the stub runtime in a separate process and reads the memory that it took."""
+"""Runs a script on the stub runtime in a separate process, and reads the memory that it took."""
 
 import json
 import os
@@ -61,7 +61,7 @@ def rehearse(
         profile: file for the profile, with its plan beside it; requires the way "pgmo".
         plan: a saved plan to start with, or a directory of plans; requires the way "pgmo".
         iterations: optimizer steps after which the script is stopped; None lets it run to its end.
-        longer: seconds for which the script goes on after these steps.
+        longer: seconds for which the script continues after these steps.
         timeout: seconds for each rank; None for no limit.
         environment: variables to add to those of this process.
         ranks: ranks to rehearse, one after the other.
@@ -72,7 +72,7 @@ def rehearse(
         quiet: whether to hide the script's output.
 
     Returns:
-        The memory that the script took, also if it failed or ran out of memory.
+        The memory that the script took, even if it failed or ran out of memory.
 
     Raises:
         OptionError: for invalid options.

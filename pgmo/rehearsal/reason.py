@@ -6,8 +6,8 @@
     It was asked for at:                                       ends early (from ValueError: the
       File "train.py", line 3                                  file ends early)
 
-Python's last line is not used: the text of an error may end with anything. In torch, the text of
-CUDA's initialization error ends with the lines that first requested CUDA.
+The last line of Python's traceback is not used, because the text of an error may end with anything.
+For example, torch's CUDA initialization error ends with the lines that first requested CUDA.
 """
 
 _LONGEST = 300
@@ -30,7 +30,7 @@ def reason_of(error: BaseException) -> str:
 
 
 def shortened(text: str, most: int) -> str:
-    """Return a text's beginning and end if it has more than `most` characters."""
+    """Return the text, or only its beginning and end if it has more than `most` characters."""
     half = most // 2
     return text if len(text) <= most else f"{text[:half]}\n[...]\n{text[-half:]}"
 

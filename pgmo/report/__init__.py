@@ -1,1 +1,1 @@
-"""Findings about a profile: holders, leaks and advice, as values, text and pages."""
+"""Findings about a profile: what holds memory, leaks, and advice. As values, text and pages."""

@@ -1,4 +1,4 @@
-"""Memory figures of the ranks of one program, and the rank that differs from the others.
+"""Memory figures of a program's ranks, and the ranks that differ from the others.
 
 NAME-rankR.json     of `pgmo run --json NAME.json` under torchrun
 NAME-R.jsonl        of `pgmo.log_metrics("NAME.jsonl", step)`; its last line counts
@@ -25,8 +25,8 @@ FIGURES = (*BYTES, "retries", "from_plan")
 """All figures, as `pgmo.metrics` names them."""
 
 _DIFFERS = 0.1
-"""Minimum difference that is reported: a share of the median of the other ranks, or for `from_plan`
-the difference of the two shares."""
+"""Minimum reported difference: a share of the median of the other ranks; for `from_plan`, the
+difference of the two shares."""
 
 _LEAST_BYTES = 1 << 20
 """Minimum difference of sizes that is reported, in bytes."""
@@ -34,7 +34,7 @@ _LEAST_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class RankFigures:
-    """Figures of one rank on one device, as in `FIGURES`; the device is "" if the file has none."""
+    """Figures of one rank on one device, as in `FIGURES`. The device is "" if the file has none."""
 
     rank: int
     device: str
@@ -44,7 +44,7 @@ class RankFigures:
 
 @dataclass(frozen=True)
 class Difference:
-    """Figure of a rank that differs from those of the others, of which `others` is the median."""
+    """Figure of a rank that differs from the other ranks. `others` is their median."""
 
     rank: int
     figure: str
@@ -125,7 +125,7 @@ def _figures(value: Any) -> dict[str, float]:
 
 
 def find_differences(ranks: list[RankFigures]) -> list[Difference]:
-    """Return for each figure the rank that differs most from the others, if it differs much."""
+    """Return, for each figure, the rank that differs most, if its difference is large enough."""
     found = []
     for name in FIGURES if len(ranks) > 1 else ():
         candidates = []

@@ -30,15 +30,15 @@ class Explanation:
     """Findings about a profile, made by `explain`. Sizes are in bytes.
 
     Args:
-        moment: findings about a profile without a history; None for one with a history.
+        moment: findings about a profile without a history; else None.
         blocks: requests of the iteration that get blocks.
         ticks: requests per iteration.
         circular: whether the iteration repeats.
         steady: whether two recorded iterations agreed.
         peak: the peak and its holders.
-        unplanned: bytes of the persistent and shared blocks, which get no slot. They come on top of
-            a plan, and PyTorch would reserve them, too.
-        residents: blocks that are always alive, on top of the peak.
+        unplanned: bytes of persistent and shared blocks, which get no slot. They are needed in
+            addition to a plan, and PyTorch would reserve them, too.
+        residents: blocks that are always alive, in addition to the peak.
         leaks: blocks that accumulate.
         drift: differences between iterations.
         streams: requests of each stream.
@@ -47,8 +47,8 @@ class Explanation:
         failures: requests of the trace that ran out of memory.
         reserved: predicted bytes that PyTorch reserves, by setting: "default", "expandable".
         plan: the given plan, or None.
-        kept: what keeps blocks alive, if the profile has it.
-        hints: advice, for most bytes first.
+        kept: variables that keep blocks alive, if the profile has such notes.
+        hints: advice; the hint with the largest saving comes first.
     """
 
     moment: Moment | None
@@ -130,7 +130,7 @@ def explain(
 def plain(value: Any) -> Any:
     """Convert values of this package to dicts, lists and numbers for JSON.
 
-    Columns that only drawings need are left out.
+    Columns that only drawings need are omitted.
     """
     if is_dataclass(value) and not isinstance(value, type):
         shown = (item.name for item in fields(value) if item.compare)

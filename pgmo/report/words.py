@@ -46,7 +46,7 @@ def explanation_lines(explanation: "Explanation") -> list[str]:
 
 
 def reserved_lines(explanation: "Explanation") -> list[str]:
-    """Return the bytes that PyTorch reserves, the plan's arena, and the lower bound of any plan."""
+    """Return lines on PyTorch's reserved bytes, the plan's arena, and the lower bound of plans."""
     if explanation.moment is not None:
         return []
     lines = [

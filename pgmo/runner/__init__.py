@@ -1,1 +1,1 @@
-"""Runs of unmodified training scripts, with sessions around their iterations."""
+"""`pgmo run`: runs an unmodified training script, with sessions around its iterations."""

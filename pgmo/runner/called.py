@@ -1,4 +1,4 @@
-"""Sessions around the calls of one function of a program, in any thread."""
+"""Sessions whose iterations are the calls of one function of a program, on any thread."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Called:
-    """Wrapper of the function; the first call opens the sessions, and no call waits for another."""
+    """Wrapper of the function. The first call opens the sessions. No call waits for another."""
 
     def __init__(self, supervision: Supervision) -> None:
         self._supervision = supervision
@@ -41,14 +41,14 @@ class Called:
         return result
 
     def _begin(self, args: tuple[Any, ...]) -> None:
-        """Open the sessions, unless another call does so: compiling an adapter may take long."""
+        """Open the sessions, unless another call is doing so, because compiling may take long."""
         if not self._opening.acquire(blocking=False):
             return
         try:
             if self._began:
                 return
-            # The devices of a method's object; without parameters, the current CUDA device or the
-            # CPU.
+            # Use the devices of a method's object. If it has no parameters, use the current CUDA
+            # device or the CPU.
             found = Devices().of(args[0] if args else None)
             supervision = self._supervision
             supervision.begin(list(found))

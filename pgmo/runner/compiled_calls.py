@@ -1,7 +1,8 @@
 """Detection of optimizers that have stepped inside compiled code.
 
-Such a step calls nothing observable, but it writes to parameters. Code that clips or averages them
-writes, too. So optimizers whose steps are seen elsewhere are not checked.
+A compiled step makes no observable calls, but it writes to parameters. Code that clips or averages
+parameters writes to them, too. So an optimizer is not checked if its steps were seen outside of
+compiled code.
 """
 
 import threading
@@ -10,7 +11,8 @@ from collections.abc import Iterable
 from typing import Any
 
 _SAMPLES = 4
-"""Parameters checked per optimizer; few, because the check runs around each compiled call."""
+"""Number of parameters checked per optimizer. It is small, because each compiled call is checked.
+"""
 
 
 class CompiledCalls:
@@ -46,24 +48,25 @@ class CompiledCalls:
         return [one for one, versions in before if self._versions(one) != versions]
 
     def _versions(self, optimizer: Any) -> list[int]:
-        """Return the write counters of some of the optimizer's parameters."""
+        """Return the write counters of a few of the optimizer's parameters."""
         groups = [group["params"] for group in getattr(optimizer, "param_groups", ())]
         count = sum(map(len, groups))
         known, places = self._places.get(optimizer, (-1, []))
         if known != count:
             places = _trained(groups)
-            # Without gradients it is unknown which parameters get any.
+            # Without gradients, it is unknown which parameters will get one.
             if any(groups[group][at].grad is not None for group, at in places):
                 self._places[optimizer] = count, places
         return [groups[group][at]._version for group, at in places if at < len(groups[group])]
 
 
 _Place = tuple[int, int]
-"""Index of a parameter group and of a parameter in it; a tensor itself would be kept alive."""
+"""Index of a parameter group and of a parameter in it. Unlike a reference, it keeps no tensor
+alive."""
 
 
 def _trained(groups: list[list[Any]]) -> list[_Place]:
-    """Return the places of a few parameters that a step probably writes to."""
+    """Return the indices of a few parameters to which a step probably writes."""
     # Parameters from inference mode have no write counter.
     able = [
         (one, (group, at))

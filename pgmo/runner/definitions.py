@@ -1,4 +1,4 @@
-"""Finds a function's definition in source code and decorates it there."""
+"""Finds the definition of a function in source code, and adds a decorator to it."""
 
 import ast
 from collections.abc import Iterator
@@ -36,7 +36,7 @@ def functions_of(source: bytes, path: str) -> list[str]:
 
 
 def _definitions(body: list[ast.stmt], within: str = "") -> Iterator[tuple[str, _Function]]:
-    """Yield the reachable functions: also in `if`, `try` and `match`, but not inside functions."""
+    """Yield functions, including those in `if`, `try` and `match`, but not inside functions."""
     for one in body:
         if isinstance(one, _Function):
             yield within + one.name, one

@@ -1,4 +1,4 @@
-"""Pages for a program from its first request on, with or without iterations.
+"""Pages for a program from its first CUDA request on, even if it has no iterations.
 
     import torch.cuda ──▶ CUDA is initialized ──▶ pages serve every request
                                                      └─ training begins ──▶ a session adds the plan
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def serve_from_the_start(notify: Callable[[str], object]) -> None:
-    """Serve from pages once the program initializes CUDA; without CUDA this costs nothing.
+    """Serve from pages once the program initializes CUDA. Without CUDA, this has no effect.
 
     Args:
         notify: called with the reason if this is impossible. The program continues without pages.
@@ -36,7 +36,7 @@ def serves() -> bool:
 
 
 def baselines() -> "dict[str, Baseline]":
-    """Return the figures of each device that was used; empty without pages."""
+    """Return the figures of the model and of pgmo for each used device; empty without pages."""
     if not _begun:
         return {}
     from pgmo.allocator.adapters.torch_cuda import device_baseline
@@ -47,7 +47,7 @@ def baselines() -> "dict[str, Baseline]":
 
 
 def summary_of(session: "Session") -> "Summary":
-    """Return a session's summary with the verdict on the whole process, also after its end."""
+    """Return a session's summary with the verdict on the whole process, even after its end."""
     summary = session.summary()
     figures = baselines().get(session.device)
     if figures is None or summary.verdict is None:

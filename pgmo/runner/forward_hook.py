@@ -1,4 +1,4 @@
-"""Hook on all forward passes that does not cause warnings about global hooks."""
+"""Hook on all forward passes, without PyTorch's warnings about global hooks."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,7 +9,7 @@ from pgmo.profiler.tagging.dynamo import skip
 def add_forward_hook(hook: Callable[[Any, Any], None]) -> Any:
     """Call `hook(module, arguments)` before each forward pass of a module.
 
-    Calls of compiled modules warn about global hooks. They do not count this one.
+    Calls of compiled modules warn about global hooks, but not about this one.
     """
     from torch.nn.modules import module
 

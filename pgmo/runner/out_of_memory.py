@@ -1,4 +1,4 @@
-"""Files that are saved when a program runs out of memory: snapshot, profiles and explanation.
+"""Files written when a program runs out of memory: snapshot, profiles and explanation.
 
     pgmo-oom-RANK.pickle      PyTorch's own history, if it was recorded
     pgmo-oom-RANK.pgmoprof    the blocks that pgmo has recorded
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pgmo.runner.keepers.watch import WhoKeeps
 
 _MESSAGES = ("out of memory", "can't allocate memory", "_STATUS_ALLOC_FAILED")
-"""Texts in out-of-memory errors without a type of their own: of the CUDA runtime, of PyTorch's CPU
+"""Texts in out-of-memory errors that have no specific type: of the CUDA runtime, of PyTorch's CPU
 allocator, and of libraries such as cuBLAS and cuDNN."""
 
 _NOTHING = """\
@@ -37,7 +37,7 @@ _DEEPEST = 16
 """Maximum number of causes of an error to check."""
 
 _CAUSE = "Cause: "
-"""Beginning of the line of the explanation that has the cause and its fix."""
+"""Beginning of the line of the explanation that contains the cause and its fix."""
 
 _LINES = 8
 """Maximum number of memory holders to name."""
@@ -72,13 +72,13 @@ def save_out_of_memory(
 ) -> tuple[Path, ...]:
     """Save the available information. Call it in the `except` clause, before sessions are closed.
 
-    Files that cannot be saved are skipped, so as not to hide the error itself.
+    Files that cannot be saved are skipped, so that the original error stays visible.
 
     Args:
         error: the error.
         sessions: the open sessions.
         folder: folder of the files.
-        who_keeps: search for what keeps blocks alive; None without one.
+        who_keeps: search for variables that keep blocks alive; None without one.
 
     Returns:
         The files, the explanation last.
@@ -140,7 +140,7 @@ def print_saved_files(files: Iterable[Path]) -> None:
 
 
 def _saved_cause(explanation: Path) -> str:
-    """Return the line of a saved explanation that has the cause; "" without one."""
+    """Return the line of a saved explanation that contains the cause; "" without one."""
     try:
         lines = explanation.read_text("utf-8").splitlines()
     except (OSError, UnicodeError):
@@ -166,7 +166,7 @@ def _known(session: "Session") -> "Profile | None":
 
 
 def _save_history(path: Path) -> list[Path]:
-    """Save PyTorch's snapshot if its history was recorded; without history it shows little."""
+    """Save PyTorch's snapshot if its history was recorded, because without it, it shows little."""
     torch: Any = sys.modules.get("torch")
     if torch is None or not torch.cuda.is_initialized():
         return []
@@ -180,7 +180,7 @@ def _save_history(path: Path) -> list[Path]:
 
 
 def _reserved_memory() -> list[str]:
-    """Say where the reserved memory of the current CUDA device is that no block has requested."""
+    """Return lines on reserved memory of the current device that no block has requested."""
     from pgmo.report.findings.unused_memory import unused_in_snapshot
     from pgmo.units import format_bytes
 
@@ -206,10 +206,10 @@ def _reserved_memory() -> list[str]:
 
 
 def _explained(profile: "Profile") -> list[str]:
-    """Return the explanation, or a line about the error in the rules that prevented it."""
+    """Return the explanation, or a line about an error in pgmo that prevented it."""
     try:
         return _explain(profile)
-    except Exception as problem:  # It must not hide the error of the program.
+    except Exception as problem:  # An error here must not hide the program's error.
         name = type(problem).__name__
         return [f"The profile could not be explained, an error in pgmo: {name}: {problem}"]
 

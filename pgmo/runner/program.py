@@ -22,7 +22,7 @@ class Rewriter(Protocol):
         """Return the code that `__main__` runs; None for the program's own code."""
 
     def attach(self) -> None:
-        """Handle the start: `sys.path` is the program's, and its first line runs next."""
+        """Handle the start: `sys.path` is final, and the program's first line runs next."""
 
 
 @dataclass(frozen=True)
@@ -42,14 +42,14 @@ class Program:
 
     @classmethod
     def of(cls, command: Sequence[str]) -> "Program":
-        """Create a program from a command, in a process that `python -m` itself started.
+        """Create a program from a command, in a process that was started by `python -m`.
 
         Args:
             command: a script and its arguments, or "-m", a module and its arguments.
         """
         module = command[0] == "-m"
         target, *arguments = command[1:] if module else command
-        # As in `python script`: the entry that our own -m added is not the script's.
+        # Remove the entry that our own -m has added, because `python script` has no such entry.
         if module and os.getcwd() not in sys.path:
             sys.path.insert(0, os.getcwd())
         return cls(target, module, tuple(arguments))
@@ -83,7 +83,7 @@ class Program:
         """
         sys.argv = [self.target, *self.arguments]
         try:
-            # The program's own frames begin in this block, even if compiling fails.
+            # Tracebacks of the program begin in this block, even if compiling fails.
             code = self._load(rewriter)
             if rewriter is not None:
                 rewriter.attach()
@@ -204,7 +204,7 @@ def _code_of(spec: importlib.machinery.ModuleSpec, rewriter: Rewriter | None) ->
 
 
 _replaced: list[ModuleType] = []
-"""Earlier `__main__` modules: their objects must stay alive while the program runs."""
+"""Earlier `__main__` modules. Their objects must stay alive while the program runs."""
 
 
 def _new_main(path: str, loader: object) -> ModuleType:
@@ -218,7 +218,7 @@ def _new_main(path: str, loader: object) -> ModuleType:
 
 
 def _await_threads(skip: Sequence[threading.Thread] = ()) -> None:
-    """Wait for the threads that the interpreter waits for after the last line."""
+    """Wait for the threads for which the interpreter waits after the program's last line."""
     others = {threading.current_thread(), *skip}
     while waited := [one for one in threading.enumerate() if not (one.daemon or one in others)]:
         waited[0].join()  # it may have started more

@@ -6,13 +6,13 @@ from pgmo.world import world
 
 
 def rank() -> int | None:
-    """Return the rank of this process; None if it is the only one, or the rank is unknown."""
+    """Return the rank of this process; None if there is only one process, or it is unknown."""
     own = world()
     return None if own is None else own.rank
 
 
 def of_rank(path: str) -> str:
-    """Return a file name or path that no other rank of the program uses."""
+    """Return a file name or path with the rank, so that no other rank uses it."""
     own = rank()
     if own is None:
         return path

@@ -5,9 +5,9 @@
     server.app:Model.answer                     a method
     transformers.GenerationMixin:generate       of a class that the module only re-exports
 
-If the named module defines the function, it is decorated there, below all its own decorators. So
-references that these keep, such as a server's routes, are watched, too. Otherwise the name is
-replaced after the module's import.
+If the named module defines the function, it is decorated in the source code, below all other
+decorators. So references that these decorators keep, such as a server's routes, are watched, too.
+Otherwise the name is replaced after the module's import.
 """
 
 import importlib
@@ -31,12 +31,12 @@ _FORM = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*
 
 
 class StepOn:
-    """Finder of a function while the program runs; its calls go through `around`.
+    """Finder of a function while the program runs. Its calls go through `around`.
 
     Args:
         target: name of the function, as in the table above.
         script: name of the program's own module.
-        around: runs the function, and returns the caller's result.
+        around: function that runs the found function and returns its result.
 
     Attributes:
         error: reason why the function cannot be watched; None if no reason is known.
@@ -60,7 +60,7 @@ class StepOn:
         self._around = around
 
     def attach(self) -> None:
-        """Start to look for the function; `sys.path` must be final, and no line has run yet."""
+        """Start to look for the function. `sys.path` must be final, and no line has run yet."""
         if self._is_script:
             return
         first, _, rest = self._module.partition(".")
@@ -82,7 +82,7 @@ class StepOn:
         return code
 
     def decorate(self, function: Any) -> Any:
-        """Return a function that is watched."""
+        """Return a wrapper that watches the function."""
         if isinstance(function, (staticmethod, classmethod)):
             return type(function)(self.decorate(function.__func__))
         if not inspect.isroutine(function):
@@ -99,7 +99,7 @@ class StepOn:
     # --- modules --------------------------------------------------------------------------------
 
     def _look_within(self) -> None:
-        """Look in an imported package: the rest of the name is a module or a class."""
+        """Look in an imported package. The rest of the name is a module or a class."""
         parts = self._module.split(".")
         for count in range(len(parts), 0, -1):
             name = ".".join(parts[:count])

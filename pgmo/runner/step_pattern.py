@@ -4,25 +4,25 @@
     a GAN                    D G | D G |
     a critic of five steps   D D D D D G | D D D D D G |
 
-An iteration repeats, so it may end at any of its steps, if it is always the same one. Gradient
-accumulation needs no special case: micro-batches have no step.
+An iteration repeats, so any of its steps can be its end, as long as it is always the same one.
+Gradient accumulation needs no special case, because micro-batches have no step.
 """
 
 from collections import deque
 from collections.abc import Set
 
 _LONGEST = 32
-"""Longest detected pattern, in steps; in longer ones an iteration ends when all have stepped."""
+"""Longest detected pattern, in steps. In longer ones, an iteration ends when all have stepped."""
 
 _PATIENCE = 8
-"""Number of equal steps in a row after which optimizers that never stepped are ignored."""
+"""Number of successive steps of the same optimizers after which the others are ignored."""
 
 
 class StepPattern:
     """Learner of the order in which optimizers step.
 
     While the order is unknown, an iteration ends when every optimizer has stepped. Once an order
-    has repeated, its period counts. When the order changes, learning starts again.
+    has repeated, an iteration is one period of it. When the order changes, learning starts again.
 
     Example:
         >>> pattern = StepPattern()
@@ -35,7 +35,7 @@ class StepPattern:
         self._since: set[object] = set()  # optimizers that have stepped in this iteration
         self._idle: set[object] = set()
         self._period = 0
-        self._position = 0  # within the period
+        self._position = 0  # number of steps in the current period
 
     def ends_iteration(self, optimizer: object, existing: Set[object]) -> bool:
         """Record a step and return whether it ends an iteration."""

@@ -1,7 +1,7 @@
 """Sessions around the iterations of an unmodified program.
 
-The modules of sessions are imported when the first one opens: many programs are short, or never
-train.
+The modules of sessions are imported when the first session opens, because many programs are short
+or never train.
 """
 
 import os
@@ -36,13 +36,13 @@ class RunOptions:
         save: directory for profiles and plans.
         device: the only device to serve; None for the devices of the optimizers' parameters.
         profile_only: whether to record and save the profile, and do nothing else.
-        start: base directory of relative paths; the program may change its own directory.
+        start: base directory of relative paths, because the program may change its directory.
         memory: "managed" for unified memory on CUDA devices; see `pgmo.managed`.
         budget: maximum device memory on CUDA devices, in bytes; None for no maximum.
         limit: maximum bytes of pages on CUDA devices; None for no maximum.
         step_on: function whose calls are the iterations; None for optimizer steps.
         tags: whether to name modules and operators of blocks; see `pgmo.optimize`.
-        who_keeps: whether to find out what keeps blocks alive.
+        who_keeps: whether to search for variables that keep blocks alive.
     """
 
     name: str
@@ -65,7 +65,7 @@ class RunOptions:
 
 @dataclass
 class Supervision:
-    """Sessions of a program: one per device, opened when training begins, and stepped.
+    """Sessions of a program, one per device. They open when training begins.
 
     Errors inside pgmo become notes, and the program continues without pgmo.
 
@@ -77,8 +77,8 @@ class Supervision:
         sessions: the opened sessions, one per device.
         notes: sentences about unexpected events.
         saved: files that were written.
-        metrics: figures of each device as in `pgmo.metrics`, of the time before the sessions close.
-        who_keeps: search for what keeps blocks alive; None without one.
+        metrics: figures of each device as in `pgmo.metrics`, read before the sessions close.
+        who_keeps: search for variables that keep blocks alive; None without one.
     """
 
     options: RunOptions
@@ -95,7 +95,7 @@ class Supervision:
         self._process = os.getpid()
         self._broken = False
         self._given_way: set[Session] = set()
-        self._unneeded = False  # on some device, where the script has its own session
+        self._unneeded = False  # whether the script has its own session on any device
 
     @property
     def gave_up(self) -> bool:
@@ -114,8 +114,8 @@ class Supervision:
                     f"the trained parameters are on {', '.join(devices) or 'no device'}, which "
                     "pgmo does not serve; the program ran without pgmo"
                 )
-            # Whatever the program's warning filters, our warnings must not become errors in its
-            # loop.
+            # Warnings of pgmo must not become errors in the program's loop, whatever its filters
+            # are.
             warnings.filterwarnings("default", message="pgmo: ")
             for device in served:
                 self._open(device, alone=len(served) == 1)
@@ -130,7 +130,7 @@ class Supervision:
         self.notify()
 
     def notify(self) -> None:
-        """Handle the end of an iteration: save the profiles if requested, and call the callback."""
+        """Handle the end of an iteration: save profiles if requested, call `after_iteration`."""
         if os.getpid() != self._process or self._broken:
             return
         if self._unneeded and not self._served():
@@ -160,7 +160,7 @@ class Supervision:
         """Close the sessions and collect the saved files."""
         if os.getpid() != self._process:
             return
-        with exclusive():  # threads of the program may outlive it and still train
+        with exclusive():  # threads may still train after the program's last line
             self._close()
 
     def _close(self) -> None:
@@ -194,7 +194,7 @@ class Supervision:
         return self.who_keeps.in_summary(summary, session.device)
 
     def to_fields(self) -> dict[str, Any]:
-        """Return all counters as plain values for JSON; sizes in bytes."""
+        """Return all counters as plain values for JSON. Sizes are in bytes."""
         return {
             "sessions": [
                 {
@@ -238,7 +238,7 @@ class Supervision:
             except SessionError:
                 if not any_open(device):
                     raise
-                self._leave_to_script(where)  # as a callback does at the first batch
+                self._leave_to_script(where)  # a callback may open its session at the first batch
                 return
             self._unified.push(around.pop_all())
         session.on_user_session = partial(self._on_user_session, session, where)
@@ -249,7 +249,7 @@ class Supervision:
         return [one for one in self.sessions if one not in self._given_way]
 
     def _on_user_session(self, session: "Session", where: str) -> None:
-        """Close a session because the script opens one on the same device; the others continue."""
+        """Close a session because the script opens one on the same device. The others continue."""
         with self.harmless(), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             self._given_way.add(session)
@@ -277,7 +277,7 @@ class Supervision:
                 self.saved.append(path)
 
     def harmless(self) -> "_Harmless":
-        """Return a block whose errors become notes and end the supervision."""
+        """Return a context in which errors become notes and end the supervision."""
         return _Harmless(self)
 
     def give_up(self, error: Exception) -> None:
@@ -296,7 +296,7 @@ class Supervision:
             with ExitStack() as steps:
                 steps.callback(self._close_sessions)
                 steps.callback(self._pauses.close)
-        except Exception as error:  # the program goes on
+        except Exception as error:  # the program must continue
             self.notes.append(f"a session could not be closed: {error}")
         self.end_iteration = self.pause = lambda: None  # type: ignore[method-assign]
 

@@ -1,4 +1,4 @@
-"""Watches from outside where a training loop begins, steps and evaluates.
+"""Detects where a training loop begins, where its optimizers step, and where it evaluates.
 
     Optimizer.__init__      parameters will be trained
     first forward pass      of a module in training mode, with gradients: the loop begins
@@ -7,12 +7,12 @@
     DeepSpeed's engine      the same, for all optimizer steps that it makes or skips
     model.eval()            evaluation: a pause, until the model is trained again
 
-There is a hook on forward passes only while the watcher waits for one, and compilers never see it
-(`pgmo.profiler.tagging.dynamo`). While it waits, a call of compiled code counts as a forward pass.
-A compiled step of an optimizer is detected by the parameters that it changed.
+Forward passes have a hook only while the watcher waits for one. Compilers never see it
+(`pgmo.profiler.tagging.dynamo`). While the watcher waits, a call of compiled code counts as a
+forward pass. A compiled step of an optimizer is detected by the parameters that it changed.
 
-Several threads may do this at once; calls of the listener are serialised. Each thread's
-optimizers have their own step pattern.
+Several threads may train at once. Calls of the listener are serialised. Each thread has a step
+pattern for its optimizers.
 """
 
 import sys
@@ -72,15 +72,16 @@ class Watcher:
         def outside_of_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
             return intercepted(hooked(step), self._stepping)
 
-        # Torch wraps each class's `step` in this to call hooks. A step hook would run inside of
-        # it, where hooks cannot be added or removed; a session does that between iterations.
+        # Torch wraps the `step` of each class in this function, which calls hooks. A step hook
+        # would run inside it, where hooks cannot be added or removed, as a session does between
+        # iterations.
         Optimizer.profile_hook_step = staticmethod(outside_of_hooks)  # type: ignore[assignment]
         _wrap(Optimizer, "__init__", self._making)
         after_import("deepspeed.runtime.engine", self._attach_to_deepspeed)
         dynamo.register(self)
 
     def _attach_to_deepspeed(self) -> None:
-        """Watch an engine's own step, which contains a step for each part of the parameters."""
+        """Watch the step of an engine, which contains steps for parts of the parameters."""
         engine = sys.modules["deepspeed.runtime.engine"].DeepSpeedEngine
         if hasattr(engine, "_take_model_step"):
             _wrap(engine, "_take_model_step", self._engine_step)
@@ -92,7 +93,7 @@ class Watcher:
         with exclusive():
             self._optimizers.add(args[0])
             if not self._attached:
-                # Not earlier: while torch.optim is imported, torch itself is incomplete.
+                # Do this no earlier, because torch is incomplete while torch.optim is imported.
                 self._attached = True
                 from torch import nn
                 from torch.amp.grad_scaler import GradScaler
@@ -114,7 +115,7 @@ class Watcher:
             self._forward_hook = None
 
     def _forward(self, module: Any, _args: object) -> None:
-        del _args  # a frame that an error leaves behind would hold them
+        del _args  # otherwise the traceback of an error would keep them alive
         if self._trains(module):
             self._forward_pass(module)
 
@@ -182,7 +183,7 @@ class Watcher:
             result = original(engine, *args, **kwargs)
         finally:
             self._thread.of_engine = False
-        with exclusive():  # no pattern waits for steps of its optimizers
+        with exclusive():  # its optimizers must not wait in a pattern
             for name in ("optimizer", "basic_optimizer"):
                 if (inner := getattr(engine, name, None)) is not None:
                     self._optimizers.discard(inner)
@@ -197,18 +198,18 @@ class Watcher:
             self._count(optimizer)
 
     def _count(self, optimizer: Any) -> None:
-        self._optimizers.add(optimizer)  # one that was copied or unpickled was never constructed
+        self._optimizers.add(optimizer)  # copied or unpickled ones were never constructed
         pattern = self._patterns.setdefault(optimizer, self._thread.pattern)
         existing = {
             id(one) for one in self._optimizers if self._patterns.get(one, pattern) is pattern
         }
         ends = pattern.ends_iteration(id(optimizer), existing)
         if self._evaluated is not None and self._evaluated() is not None:
-            # Its parts may have been switched one by one, or it trains in evaluation mode.
+            # The model's parts may have been switched one by one, or it trains in evaluation mode.
             self._watches_modes = self._evaluated().training
         self._end_wait()
         if not self._began:
-            self._begin()  # starts with the next iteration: the length of this one is unknown
+            self._begin()  # from the next iteration on: the beginning of this one is unknown
         elif ends:
             self._listener.end_iteration()
 
@@ -248,7 +249,7 @@ class Watcher:
                 self._await_training()
 
     def _is_trained(self, module: Any) -> bool:
-        """Return whether a module is a whole model, not a part that stays in evaluation mode."""
+        """Return whether a module is a trained model, not a part that stays in eval mode."""
         own = {id(parameter) for parameter in module.parameters()}
         return any(
             own.issuperset(id(parameter) for parameter in _parameters(optimizer))

@@ -16,10 +16,10 @@ from pathlib import Path
 from pgmo.errors import ShareError
 
 VARIABLE = "PGMO_SHARE"
-"""Environment variable of clients with the path of the socket."""
+"""Environment variable with the path of the broker's socket, for clients."""
 
 PRIORITY = "PGMO_SHARE_PRIORITY"
-"""Environment variable of clients with their priority, a whole number."""
+"""Environment variable with the priority of a client, a whole number."""
 
 _LONGEST = 107
 """Maximum length of a Unix socket's path, in bytes (`man 7 unix`)."""
@@ -28,7 +28,7 @@ _FOR_OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
 def default_address() -> Path:
-    """Return the default socket of a user on this machine."""
+    """Return the path of this user's default socket."""
     runtime = os.environ.get("XDG_RUNTIME_DIR")
     if runtime and os.path.isdir(runtime):
         return Path(runtime) / "pgmo" / "share"
@@ -63,7 +63,7 @@ def refuse_others(folder: Path) -> None:
 
 
 def peer(connection: socket.socket) -> tuple[int, int]:
-    """Return the process and the user at the other end, by the kernel (`SO_PEERCRED`)."""
+    """Return the process and the user at the other end, from the kernel (`SO_PEERCRED`)."""
     found = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
     pid, user, _group = struct.unpack("3i", found)
     return pid, user

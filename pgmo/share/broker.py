@@ -3,9 +3,9 @@
     connections ──lines──▶ schedule ──records──▶ log ──▶ connections
     process ends (pidfd) ──▶ gone       time ──▶ tick
 
-The broker holds no memory of a card and has no CUDA context; without it, clients go on alone. If a
-connection ends without goodbye, the member counts until its process has ended, because only then
-does the driver have its pages back. One process is one member of a card, however often it connects.
+The broker holds no memory of a card and has no CUDA context. Without it, clients continue alone. If
+a connection ends without goodbye, its member stays until the process has ended, because only then
+does the driver have its pages back. A process is one member of a card, however often it connects.
 """
 
 import contextlib
@@ -30,7 +30,7 @@ from pgmo.share.schedule import Record, Rules, TurnSchedule
 
 _PIECE = 1 << 16
 _PAUSE = 1.0
-"""Seconds without accepting connections after the system ran out of descriptors."""
+"""Seconds during which no connections are accepted after the system ran out of descriptors."""
 
 
 @dataclass(eq=False)
@@ -43,7 +43,7 @@ class _Connection:
 
 
 class Broker:
-    """Broker; it listens after construction, and serves in `run`.
+    """Broker. It listens after construction, and serves in `run`.
 
     Args:
         address: path of the socket.
@@ -99,7 +99,7 @@ class Broker:
     # --- its life -------------------------------------------------------------------------------
 
     def run(self) -> None:
-        """Serve until it is stopped, or unused for `linger` seconds."""
+        """Serve until `stop`, or until there were no clients for `linger` seconds."""
         while not self._stopping and not self._unused():
             for key, _ in self._selector.select(self._timeout()):
                 key.data(key.fileobj)
@@ -125,7 +125,7 @@ class Broker:
         self._selector.register(descriptor, selectors.EVENT_READ, ready)
 
     def close(self) -> None:
-        """End all connections: clients go on without the broker. Repeated calls do nothing."""
+        """End all connections. Clients continue without the broker. Repeated calls do nothing."""
         if self._lock < 0:
             return
         self._address.unlink(missing_ok=True)
@@ -157,7 +157,7 @@ class Broker:
 
     @property
     def _used(self) -> bool:
-        """Return whether there are clients; connections that only query the status do not count."""
+        """Return whether there are clients. Connections that only query the status do not count."""
         return bool(self._processes) or any(one.card for one in self._connections.values())
 
     def _timeout(self) -> float | None:
@@ -198,7 +198,7 @@ class Broker:
         )
 
     def _limit_guests(self) -> None:
-        """Close the oldest connection without hello if there are `GUESTS` of them."""
+        """Close the oldest connection that has sent no hello, if there are `GUESTS` of them."""
         guests = [one for one in self._connections.values() if not one.card]
         if len(guests) >= GUESTS:
             self._send(
@@ -293,7 +293,7 @@ class Broker:
         self._carry_out(schedule, records)
 
     def _known_member(self, card: str, pid: int) -> int | None:
-        """Return the existing member of this process, connected or lost; None if there is none."""
+        """Return the member of this process, connected or lost; None if there is none."""
         schedule = self._cards.get(card)
         number = schedule.number_of(pid) if schedule is not None else None
         if number is None:
@@ -316,7 +316,7 @@ class Broker:
         self._processes.add(connection.number, connection.pid)
 
     def _replace_connection(self, number: int, connection: _Connection, card: str) -> None:
-        """Replace a member's connection by its newest one."""
+        """Replace a member's connection by a newer one."""
         former = self._connections.get(number)
         if former is not None:
             self._close(former)
@@ -375,7 +375,7 @@ class Broker:
             self._cards.pop(schedule.card, None)
 
     def _send(self, connection: _Connection, kind: str, fields: Message) -> bool:
-        """Send a message; return False if the client does not read, or is gone."""
+        """Send a message. Return False if the client does not read, or is gone."""
         data = encode(kind, fields)
         try:
             return connection.socket.send(data) == len(data)

@@ -1,10 +1,11 @@
-"""Client of the broker: takes turns on a card, and gives memory back between them.
+"""Client of the broker. It takes turns on a card, and gives memory back between them.
 
     take() ──ask──▶ broker ──turn──▶ the iteration ──▶ give(): idle memory is released, if crowded
        └ pass, or no broker: the iteration runs without a turn
     listener thread: "crowded" between two turns ──▶ idle memory is released at once
 
-Without a broker the program runs as if alone. The client looks for one again at growing intervals.
+Without a broker, the program runs as if it were alone on the card. The client looks for a broker
+again at growing intervals.
 """
 
 import contextlib
@@ -24,10 +25,10 @@ from pgmo.share.handshake import shake_hands
 from pgmo.share.protocol import VERSION, Lines, Message, encode
 
 GRACE = 5.0
-"""Seconds to wait for a broker's answer after its promised maximum."""
+"""Seconds to wait for a broker's answer in addition to its promised maximum."""
 
 RETRY, LONGEST_RETRY = 1.0, 60.0
-"""First and longest interval in seconds for a new search of a broker; it doubles each time."""
+"""First and longest interval between searches for a broker, in seconds. It doubles each time."""
 
 
 class TurnAnswer(Enum):
@@ -40,7 +41,7 @@ class TurnAnswer(Enum):
 
 @dataclass(frozen=True)
 class Sizes:
-    """Bytes of a card: held by a process, idle between two of its turns, and free."""
+    """Bytes of a card: held by a process, idle ones among them between its turns, and free."""
 
     held: int
     idle: int
@@ -53,7 +54,7 @@ class Sizes:
 
 
 class MemoryHolder(Protocol):
-    """Owner of a process's memory on a card; one thread at a time calls it."""
+    """Owner of a process's memory on a card. Only one thread at a time calls it."""
 
     def begin(self) -> None:
         """Handle the start of an iteration, with or without a turn."""
@@ -73,7 +74,7 @@ class Registration:
         key: name of the card, the same for all processes of the machine.
         total: bytes of the card.
         name: display name of the program.
-        priority: doubles the share of the card with each step.
+        priority: each step doubles the process's share of the card.
     """
 
     key: str
@@ -89,7 +90,7 @@ class Client:
         address: socket of the broker.
         registration: the card and the name of the program.
         holder: owner of the process's memory on the card.
-        notify: called with a sentence when a broker cannot be used, or is gone.
+        notify: called with a message when a broker cannot be used, or is gone.
         clock: returns seconds.
     """
 
@@ -163,7 +164,7 @@ class Client:
     def give(self, *, whole: bool = True) -> None:
         """End the turn, or the iteration that ran without one.
 
-        After out of memory, an iteration is not `whole`: its peak does not show the need.
+        After an out-of-memory error, an iteration is not `whole`: its peak does not show its need.
         """
         if os.getpid() != self._process:
             return
@@ -188,7 +189,7 @@ class Client:
             self._disconnect()
 
     def _refuse_turn(self) -> None:
-        """Withdraw the request; a turn that was already granted is given back."""
+        """Withdraw the request for a turn. If the turn was already granted, give it back."""
         if self._answer is TurnAnswer.TURN:
             self._answer = None
             self._report("give")
@@ -312,7 +313,7 @@ class Client:
         self._changed.notify_all()
 
     def after_fork(self) -> None:
-        """Drop the connection in a forked child: it belongs to the parent."""
+        """Drop the connection in a forked child, because it belongs to the parent."""
         met, self._socket = self._socket, None
         self._changed = threading.Condition(threading.RLock())
         self._held = False

@@ -1,4 +1,4 @@
-"""File descriptors of the broker: its limit, and the number of clients that it allows."""
+"""Limit of the broker's file descriptors, and the number of clients that it allows."""
 
 import os
 import resource
@@ -7,17 +7,17 @@ MOST_MEMBERS = 1000
 """Maximum members of one broker. Each is a process on a card, so real machines stay far below."""
 
 GUESTS = 32
-"""Connections above the members', for `status` queries and for clients that are refused."""
+"""Additional connections for `status` queries and for clients that are refused."""
 
 _PER_MEMBER = 2  # its connection, and the pidfd of its process
 _OTHERS = 16  # opened later by the interpreter and by a command that the broker starts
 
 
 def member_capacity() -> int:
-    """Raise the descriptor limit as far as needed; return the number of members that fit.
+    """Raise the descriptor limit as far as needed. Return the number of members that fit.
 
-    The soft limit rises no further than `MOST_MEMBERS` need, because a command that the broker
-    starts inherits it.
+    The soft limit is raised no further than `MOST_MEMBERS` need, because commands that the broker
+    starts inherit it.
     """
     opened = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0
     fixed = opened + GUESTS + _OTHERS

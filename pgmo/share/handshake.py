@@ -1,4 +1,4 @@
-"""Connections of clients to the broker."""
+"""Connection of a client to the broker, and the first messages."""
 
 import os
 import socket
@@ -56,7 +56,7 @@ def connect(address: Path) -> socket.socket:
     refuse_others(address.parent)
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
     try:
-        _limit_sends(connection)  # the timeout of a blocking connect if the backlog is full
+        _limit_sends(connection)  # also the timeout of `connect` if the backlog is full
         connection.connect(os.fspath(address))
         connection.settimeout(GREETING)
         if peer(connection)[1] != os.geteuid():

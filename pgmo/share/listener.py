@@ -14,10 +14,11 @@ _EXHAUSTED = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 
 
 class Listener:
-    """Socket that accepts connections, and refuses them with a message if no descriptor is left.
+    """Socket that accepts connections. It refuses them with a message if no descriptor is left.
 
     A connection that is not accepted keeps the socket readable, so a broker that ignored it would
-    spin. One descriptor in reserve is closed to accept such a connection.
+    loop without end. To accept and refuse such a connection, a descriptor held in reserve is
+    closed.
     """
 
     def __init__(self, address: Path) -> None:
@@ -25,9 +26,9 @@ class Listener:
         self._reserve = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
 
     def accept(self) -> socket.socket | None:
-        """Accept one connection; return None if it is gone already, or was refused.
+        """Accept one connection. Return None if it is gone already, or was refused.
 
-        If the whole system has no descriptor left, it raises `OSError`: wait before the next try.
+        Raises `OSError` if the whole system has no descriptor left: wait before the next try.
         """
         try:
             return self._accept()
@@ -44,7 +45,7 @@ class Listener:
         return None
 
     def close(self) -> None:
-        """Close the socket and the reserve."""
+        """Close the socket and the descriptor in reserve."""
         self.socket.close()
         self._release_reserve()
 

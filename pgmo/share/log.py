@@ -1,4 +1,4 @@
-"""Log of the broker: one JSON object per line, appended before clients learn of the event."""
+"""Log of the broker: one JSON object per line, written before clients get the event."""
 
 import json
 import os
@@ -10,12 +10,12 @@ from pgmo.errors import FileError
 
 
 class Log:
-    """Append-only file; without a path nothing is written.
+    """Append-only file. Without a path, nothing is written.
 
-    Each line is one system call, so it survives even if the process is killed right after.
+    Each line is written by one system call, so it survives if the process is killed right after.
 
     Args:
-        path: path of the file; a new one is readable by this user alone.
+        path: path of the file. A new file is readable by this user alone.
     """
 
     def __init__(self, path: Path | None) -> None:

@@ -1,4 +1,4 @@
-"""State of one process that shares a card, as the broker knows it.
+"""The broker's state of one process that shares a card.
 
 held     ▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓    bytes of the card that it has now
 lasting  ▓▓▓▓▓▓▓▓              parameters, optimizer state: they stay between turns
@@ -10,13 +10,13 @@ from collections import deque
 from dataclasses import dataclass, field
 
 _REMEMBERED = 8
-"""Number of recent turns whose needs count. Lengths vary, so older turns are forgotten."""
+"""Number of recent turns whose needs are kept. Sequence lengths vary, so older ones are dropped."""
 
 _SHORT = 0.25
-"""Longest pause between turns that others wait for, as a share of the member's mean turn."""
+"""Longest pause between turns for which others wait, as a share of the member's mean turn."""
 
 _LEAST = 0.002
-"""Minimum wait in seconds: a message takes as long on a busy machine."""
+"""Minimum wait in seconds. A message takes this long on a busy machine."""
 
 
 @dataclass(eq=False)
@@ -24,25 +24,25 @@ class Member:
     """One process on one card. Sizes are in bytes, times in seconds of the broker's clock.
 
     Args:
-        number: number of its first connection; never reused.
+        number: number of its first connection, which is never reused.
         pid: process number.
         name: display name of the program.
-        priority: doubles the share of the card with each step.
+        priority: each step doubles the process's share of the card.
         held: bytes of the card that it has, as last reported.
-        idle: part of them that it would give back on request.
+        idle: part of `held` that it would give back on request.
         joined: time at which it connected.
 
     Attributes:
-        debt: used time divided by its weight; the waiting member with the least is next.
+        debt: used time divided by its weight. The waiting member with the least debt is next.
         asked: time since which it waits for a turn; None if it does not wait.
         began: time since which it has a turn; None if it has none.
         gave: time at which its last turn ended; None before the first.
         gap: recent mean of the seconds from the end of a turn to its next request.
-        recalled: time since which it should give back idle bytes, or its lost process should end;
-            None if it need not, or has done so.
+        recalled: time since which the broker waits for it to give back idle bytes, or for its lost
+            process to end; None if the broker does not wait.
         overdue: whether its turn exceeds the deadline; others no longer wait for it.
         late: whether `recalled` exceeds the deadline; others no longer wait for it.
-        squeezed: whether another member exceeded its rights during this turn, so its need is
+        squeezed: whether another member kept too much memory during this turn, so that its need is
             unknown.
         lost: whether the connection is gone while the process lives and keeps its memory.
     """
@@ -71,7 +71,7 @@ class Member:
 
     @property
     def weight(self) -> float:
-        """Its share of the card, relative to those of others."""
+        """Share of the card, relative to the weights of other members."""
         return float(2.0**self.priority)
 
     @property
@@ -81,12 +81,12 @@ class Member:
 
     @property
     def need(self) -> int | None:
-        """Most bytes that a recent turn took above the lasting ones; None before the first."""
+        """Largest number of bytes that a recent turn took above the lasting ones, or None."""
         return max(self._needs) if self._needs else None
 
     @property
     def running(self) -> bool:
-        """Return whether it has a turn for which others wait."""
+        """Return whether it has a turn that is not overdue."""
         return self.began is not None and not self.overdue and not self.lost
 
     @property
@@ -118,7 +118,7 @@ class Member:
             self._needs.append(need)
 
     def returns(self, fresh: "Member") -> None:
-        """Restart the member on another connection; its debt and the needs of its turns stay."""
+        """Restart the member on another connection. Its debt and the needs of its turns stay."""
         self.name, self.priority = fresh.name, fresh.priority
         self.asked = self.began = self.gave = self.recalled = None
         self.crowded = self.overdue = self.late = self.lost = False

@@ -1,4 +1,4 @@
-"""Watch on the end of members' processes, by `pidfd` descriptors."""
+"""Detection of the end of members' processes, by `pidfd` descriptors."""
 
 import errno
 import os
@@ -10,7 +10,7 @@ from pgmo.errors import ShareError
 
 
 class ProcessWatch:
-    """Watch that calls `ended` once with a member's number when the member's process ends."""
+    """Calls `ended` once with a member's number when the member's process ends."""
 
     def __init__(self, selector: selectors.BaseSelector, ended: Callable[[int], object]) -> None:
         self._selector, self._ended = selector, ended
@@ -42,7 +42,7 @@ class ProcessWatch:
         os.close(pidfd)
 
     def has_ended(self, number: int) -> bool:
-        """Return whether a watched process has ended, even before the callback."""
+        """Return whether a watched process has ended, even if the callback has not run yet."""
         if number not in self._pidfds:
             return False
         poll = select.poll()

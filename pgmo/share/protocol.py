@@ -18,7 +18,7 @@ LIMIT = 1 << 16
 """Maximum length of a line, in bytes. A longer one does not come from pgmo."""
 
 MOST_PRIORITY = 8
-"""Largest absolute priority; each step doubles a client's share of the card."""
+"""Largest absolute priority. Each step doubles a client's share of the card."""
 
 Message = dict[str, Any]
 
@@ -35,7 +35,7 @@ class Lines:
         self._rest = b""
 
     def feed(self, data: bytes) -> list[Message]:
-        """Add received bytes, and return the messages that are now complete."""
+        """Add received bytes. Return the messages that are now complete."""
         *whole, self._rest = (self._rest + data).split(b"\n")
         if len(self._rest) > LIMIT:
             raise ShareError(f"a message of more than {LIMIT} bytes")

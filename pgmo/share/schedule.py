@@ -1,15 +1,15 @@
-"""Schedule of turns on one card: decisions only, without clocks, sockets or processes.
+"""Schedule of turns on one card. It only decides, and uses no clocks, sockets or processes.
 
     join ─▶ ask ─▶ turn ─▶ give ─▶ ask ...           leave, or lost ─▶ gone
                 └▶ pass (it has waited too long and runs without a turn)
 
 If the needs of all members fit at once, each gets a turn on request, and keeps its arena between
-turns. Otherwise the card is *crowded*: members release idle memory between turns, and one turn is
-granted at a time, or as many as fit together. The member with the least used time (by priority) is
-next.
+turns. Otherwise the card is *crowded*: members release idle memory between turns, and only as many
+turns are granted as fit together, at least one. The member with the least used time, weighted by
+priority, is next.
 
-Mappings cannot be taken from a living process. A member that exceeds the deadline is passed over,
-and the others use the remaining memory.
+The broker cannot take memory from a running process. If a member exceeds the deadline, the others
+no longer wait for it and use the remaining memory.
 """
 
 from collections.abc import Iterator
@@ -19,10 +19,10 @@ from typing import Any
 from pgmo.share.member import Member
 
 Record = dict[str, Any]
-"""One event, a line of the log. An event for a client has its number in `to`."""
+"""One event, which is a line of the log. If it is for a client, `to` has the client's number."""
 
 MARGIN = 32
-"""Inverse share of a card that stays free in simultaneous turns, which may exceed past needs."""
+"""1/32 of the card stays free in simultaneous turns, because a turn may exceed past needs."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Rules:
 
     Args:
         deadline: maximum duration of a turn, and of keeping idle memory on a crowded card.
-        patience: maximum wait for a turn; after it the client runs without.
+        patience: maximum wait for a turn. After that, the client runs without one.
         lanes: maximum number of simultaneous turns.
         total: bytes of each card; None for the sizes that clients report.
     """
@@ -46,7 +46,7 @@ class Rules:
 class TurnSchedule:
     """Schedule of turns among the processes on one card.
 
-    Each method handles one event, and returns the records to log and send, in order.
+    Each event method handles one event, and returns the records to log and send, in order.
     """
 
     card: str
@@ -127,7 +127,7 @@ class TurnSchedule:
         return [record, *self._decide(now)]
 
     def released(self, number: int, now: float, *, held: int, idle: int, free: int) -> list[Record]:
-        """Handle a report of current sizes, as after idle memory was released."""
+        """Handle a report of current sizes, for example after idle memory was released."""
         member = self.members[number]
         member.reports(held, idle)
         self._update_foreign(free, self.total)
@@ -136,7 +136,7 @@ class TurnSchedule:
         return [record, *self._decide(now)]
 
     def leave(self, number: int, now: float) -> list[Record]:
-        """Handle a goodbye or the end of a process: its memory of the card is free."""
+        """Handle a goodbye or the end of a process. Its memory on the card is free."""
         member = self.members.pop(number, None)
         if member is None:
             return []
@@ -144,7 +144,7 @@ class TurnSchedule:
         return [record, *self._decide(now)]
 
     def lose(self, number: int, now: float) -> list[Record]:
-        """Handle the end of a connection whose process lives."""
+        """Handle the end of a connection whose process is still running."""
         member = self.members[number]
         member.lost, member.asked, member.recalled = True, None, now
         self._squeeze()
@@ -169,7 +169,7 @@ class TurnSchedule:
             if member.asked is not None and now >= member.asked + self.rules.patience:
                 waited, member.asked = now - member.asked, None
                 passed.append(self._record("pass", member, to=member.number, waited=waited))
-        # A member behind one that was passed over may fit where that one did not.
+        # If a member has run out of patience, a smaller one behind it may fit now.
         return [*records, *passed, *(self._decide(now) if passed else ())]
 
     def next_tick(self) -> float | None:
@@ -237,9 +237,10 @@ class TurnSchedule:
     def _awaits_another(self, head: Member, now: float) -> bool:
         """Return whether a member that has used less time is about to ask.
 
-        Without this wait, two members that ask during each other's turns would alternate, whatever
-        their priorities and durations. Source: S. Iyer and P. Druschel, "Anticipatory scheduling: a
-        disk scheduling framework to overcome deceptive idleness in synchronous I/O", SOSP 2001.
+        Without this wait, two members that ask during each other's turns would simply alternate,
+        whatever their priorities and durations. Source: S. Iyer and P. Druschel, "Anticipatory
+        scheduling: a disk scheduling framework to overcome deceptive idleness in synchronous I/O",
+        SOSP 2001.
         """
         return any(
             one.debt < head.debt and one.expected is not None and now < one.expected
@@ -253,7 +254,7 @@ class TurnSchedule:
         return not running or self._fit([head, *running], others)
 
     def _fit(self, turns: list[Member], others: list[Member] | None = None) -> bool:
-        """Return whether these members can have turns at once, beside the memory of the others."""
+        """Return whether these members can have turns at once, next to the memory of the others."""
         if any(one.need is None for one in turns):
             return False
         beside = [one for one in others or [] if one not in turns]
@@ -277,7 +278,7 @@ class TurnSchedule:
             one.squeezed = True
 
     def _credible_need(self, member: Member, need: int | None) -> int | None:
-        """Return the need that a turn shows; a squeezed turn can raise the known need only."""
+        """Return the need that a turn shows. A squeezed turn can only raise the known need."""
         if need is None or not member.squeezed:
             return need
         return None if member.need is None else max(need, member.need)
@@ -287,7 +288,7 @@ class TurnSchedule:
             member.recalled, member.late = None, False
 
     def _update_foreign(self, free: int, total: int) -> None:
-        """Update the bytes of non-members; not possible while a member has a turn or is lost."""
+        """Update the bytes of non-members, unless a member has a turn or is lost."""
         if any(one.began is not None or one.lost for one in self.members.values()):
             return
         known = sum(one.held for one in self.members.values())

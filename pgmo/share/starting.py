@@ -17,7 +17,7 @@ _WITHIN = 10.0
 
 
 def ensure_broker(address: Path) -> None:
-    """Start a broker in a separate process, unless one listens; it ends when it has no clients."""
+    """Start a broker in a separate process, unless one listens. It ends when it has no clients."""
     if listens(address):
         return
     command = [sys.executable, "-m", "pgmo", "share", "--socket", str(address)]

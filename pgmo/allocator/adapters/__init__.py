@@ -1,1 +1,1 @@
-"""Adapters, each of which installs the engine under one framework's allocator."""
+"""Adapters. Each installs pgmo's engine under the allocator of one framework."""

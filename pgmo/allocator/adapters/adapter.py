@@ -10,7 +10,7 @@ from pgmo.packing.plan import Plan
 
 
 class Memory(ctypes.Structure):
-    """Block that an adapter allocated from the framework; `pgmo_arena` of pgmo_engine.h."""
+    """Block that an adapter has allocated: struct `pgmo_arena` of pgmo_engine.h."""
 
     _fields_ = (
         ("base", ctypes.c_void_p),
@@ -31,12 +31,12 @@ class Memory(ctypes.Structure):
 
     @property
     def owner(self) -> tuple[int, int]:
-        """Function that frees the block, and its argument, for the engine."""
+        """Addresses of the function that frees the block, and of its argument; 0 for none."""
         return self.give_back or 0, self.context or 0
 
 
 class Adapter(ABC):
-    """Interface between a session and a framework's allocator. The alignment is in bytes."""
+    """Interface between a session and a framework's allocator. `alignment` is in bytes."""
 
     name: str
     version: str
@@ -44,15 +44,15 @@ class Adapter(ABC):
     alignment: int
     engine: _core.Engine
     session_index: int = 0
-    """Number of the session among those that share the device's pages; 0 if it shares none."""
+    """Number of the session among those that share the device's pages; 0 without others."""
     pages: bool = False
-    """Whether arenas are reserved addresses, to which pages are mapped when slots need them."""
+    """Whether arenas are only addresses, to which pages are mapped when slots need them."""
     unified: bool = False
     """Whether all memory is unified memory, which the session prefetches between iterations."""
 
     @property
     def unified_memory(self) -> tuple[int, int]:
-        """Peak bytes of unified memory, and free bytes of the card before; 0 without it."""
+        """Peak bytes of unified memory, and bytes that the card had free before it; else zeros."""
         return 0, 0
 
     @property
@@ -108,10 +108,10 @@ class Adapter(ABC):
         """Prepare for the next iteration, which is expected to follow the same plan."""
 
     def advise(self, text: str) -> None:  # noqa: B027
-        """Set the text that out-of-memory errors add, if the framework supports it."""
+        """Set the text to append to out-of-memory errors, if the framework supports it."""
 
     def baseline(self) -> Baseline | None:
-        """Return the modelled memory of plain PyTorch on the device; None without a model."""
+        """Return the memory that a model of plain PyTorch needs; None without a model."""
         return None
 
 

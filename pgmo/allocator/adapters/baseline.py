@@ -19,20 +19,20 @@ _VARIABLES = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF")
 
 @dataclass(frozen=True)
 class Baseline:
-    """Figures of one device since the model began, in bytes; they include earlier memory.
+    """Figures of one device in bytes, including memory from before the model started.
 
     Args:
         reserved: `reserved_bytes.all.current` of plain PyTorch, modelled.
         peak_reserved: `reserved_bytes.all.peak` of plain PyTorch, modelled.
-        live: bytes requested and not freed, counted.
+        live: bytes requested and not freed yet, counted.
         peak_live: the peak of `live`.
         taken: pages and segments that the process holds, counted.
         peak_taken: the peak of `taken`.
         card: bytes of the whole card.
         requests: number of requests that the model has served.
-        retries: number of times that plain PyTorch would have freed its cache to serve a request.
-        failures: requests that pgmo served, but plain PyTorch would not have had memory for.
-        broken: 1 if the model has missed requests.
+        retries: requests for which plain PyTorch would have freed its cache, modelled.
+        failures: requests that pgmo served, but for which plain PyTorch would have lacked memory.
+        broken: 1 if the model has missed requests, so that its figures are wrong.
         errors: number of out-of-memory errors that the program got.
         slept: whether pages of live blocks were unmapped (`Session.release`).
     """
@@ -101,7 +101,7 @@ def observe(library: AdapterLibrary) -> None:
 
 
 def baseline_of(library: AdapterLibrary, device: int) -> Baseline | None:
-    """Return a device's figures; None without a model: other settings or upstream allocator."""
+    """Return a device's figures; None if its settings or upstream allocator are not modelled."""
     figures = _Figures()
     if not library.ask("pgmo_baseline_of", device, ctypes.byref(figures)):
         return None

@@ -33,7 +33,7 @@ _installing = new_lock()
 
 
 def _return_memory(context: int) -> None:
-    """Free an arena: the engine's `give_back`. Only Python code of pgmo triggers it."""
+    """Free an arena. The engine calls this as `give_back`, perhaps while an array is destroyed."""
     _memory, before = _held.pop(context)
     if before is not None:
         before()
@@ -80,7 +80,7 @@ class Cupy(Adapter):
                 exchange(self._cuda, allocator)
             if self._allocator is not allocator:
                 self._detach()
-                self._route.forget_streams()  # they are of an earlier session or process
+                self._route.forget_streams()  # numbers of an earlier session or process
                 self._allocator = allocator
             allocator.attach(self.index, self._route)
 
@@ -172,7 +172,7 @@ class Cupy(Adapter):
         )
 
     def advise(self, text: str) -> None:
-        """Set the text that out-of-memory errors add, as a note (PEP 678)."""
+        """Set the text to append to out-of-memory errors, as a note (PEP 678)."""
         self._route.advice = text
 
 
@@ -180,7 +180,7 @@ _adapters: dict[int, Cupy] = {}
 
 
 def cupy_adapter(index: int | None = None) -> Cupy:
-    """Return this process's adapter of a device, by default the current one."""
+    """Return this process's adapter for a CUDA device, by default the current device."""
     index = cupy_device(imported_cupy(), index)
     with _installing:
         if index not in _adapters:
@@ -189,11 +189,11 @@ def cupy_adapter(index: int | None = None) -> Cupy:
 
 
 def cupy_allocator() -> _core.CupyAllocator:
-    """Return an allocator for `cupy.cuda.set_allocator`, over the current one.
+    """Return an allocator for `cupy.cuda.set_allocator`, on top of the current one.
 
     `pgmo.optimize(framework="cupy")` does not need this call: it installs the same allocator and
-    uninstalls it at the end. If the program has installed it, sessions use it and leave it there.
-    While no session is open, the upstream allocator serves all requests.
+    uninstalls it at the end. If the program has installed it, sessions use it and keep it
+    installed. While no session is open, the upstream allocator serves all requests.
 
     Returns:
         A function that takes a size in bytes and returns a `cupy.cuda.MemoryPointer`.

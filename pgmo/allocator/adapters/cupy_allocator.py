@@ -1,12 +1,13 @@
-"""Allocator that replaces CuPy's.
+"""Allocator that replaces CuPy's allocator.
 
     cupy.ndarray ──▶ CupyAllocator ──allocate──▶ engine ──▶ a slot:  UnownedMemory ─▶ Block
                           └──miss──▶ the upstream allocator ─▶ UnownedMemory ─▶ Block
 
 CuPy frees an array's memory by dropping its last reference. The destructor of its owner, a native
-object, then frees the block. A block of the upstream allocator has such an owner only while the
-engine records or serves. All of this is native (csrc/bindings/cupy_allocator.cpp), except for what
-follows a failure of the upstream allocator.
+object, then frees the block. A block of the upstream allocator has such an owner only if it was
+allocated while the engine recorded or served. All of this is native code
+(csrc/bindings/cupy_allocator.cpp). This module has only the code for a failure of the upstream
+allocator.
 """
 
 import atexit
@@ -17,15 +18,15 @@ from pgmo import _core
 from pgmo.units import format_bytes
 
 LEGACY = 1
-"""CUDA's second handle of the default stream; the first is 0."""
+"""CUDA's second handle of the default stream; the other one is 0."""
 
 _NO_MEMORY = 2
-"""CUDA's `cudaErrorMemoryAllocation`, for which CuPy has no name."""
+"""CUDA's error `cudaErrorMemoryAllocation`, for which CuPy has no constant."""
 
 PER_THREAD = 2
 """CUDA's handle of the per-thread default stream, the same in all threads."""
 
-# CuPy may be unloaded at exit before the last blocks; the process frees their memory anyway.
+# At exit, CuPy may be unloaded before the last blocks are freed. The process frees their memory.
 atexit.register(_core.end_blocks)
 
 
@@ -39,7 +40,7 @@ def exchange(cuda: Any, allocator: Callable[[int], Any]) -> None:
 
 
 def current_or_over_it(cuda: Any) -> _core.CupyAllocator:
-    """Return CuPy's current allocator if it is pgmo's, else a new one of pgmo over it."""
+    """Return CuPy's current allocator if it is pgmo's, else a new one on top of it."""
     current = cuda.get_allocator()
     if isinstance(current, _core.CupyAllocator):
         return current

@@ -18,7 +18,7 @@ from pgmo.errors import AdapterError
 from pgmo.profiler.tagging.cupy_module import imported_cupy
 
 _made: list[Any] = []
-"""CuPy's object of each allocator; kept alive, because arrays may outlive the allocator."""
+"""CuPy's allocator objects. They are never destroyed, because arrays may outlive them."""
 
 
 def cupy_torch_allocator() -> Any:

@@ -12,7 +12,7 @@ _finding = new_reentrant_lock()
 
 
 def adapter_of(device: object, framework: str = "torch") -> Adapter:
-    """Return the adapter of a device, of which None is the default."""
+    """Return the adapter of a device; None stands for the default device."""
     name = str(device)
     _, _, index = name.partition(":")
     number = int(index) if index else None

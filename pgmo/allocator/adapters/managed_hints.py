@@ -24,7 +24,7 @@ class Hints:
     The first error of the driver stops all hints. Programs work without them, but more slowly.
 
     Attributes:
-        note: why hints have stopped; "" if they have not.
+        note: reason why hints have stopped; "" if they have not.
     """
 
     def __init__(self, index: int) -> None:

@@ -27,9 +27,9 @@ def torch_allocator() -> Any:
     """Return pgmo's adapter for `torch.cuda.memory.change_current_allocator`.
 
     This is torch's own way to replace its allocator, and works only before CUDA is used.
-    `pgmo.optimize` does not need it, because it installs the adapter at any time; sessions use an
-    adapter that is installed already. While no session is open, pages serve all requests if the
-    device supports them, else torch's own allocator does.
+    `pgmo.optimize` does not need it: a session installs the adapter itself at any time, or uses an
+    installed one. While no session is open, pages serve all requests if the device supports them.
+    Otherwise torch's own allocator does.
 
     Returns:
         An object whose `allocator()` is a `torch._C._cuda_CUDAAllocator`.
@@ -58,7 +58,7 @@ def torch_allocator() -> Any:
 
 @cache
 def _wrapper() -> Any:
-    """Return the small extension module that makes objects of torch's allocator type."""
+    """Return a small extension module, which wraps the adapter in an object of torch's type."""
     source = module_source()
     ready = find_prebuilt(source)
     if ready is not None:

@@ -14,14 +14,15 @@ from pgmo.errors import AdapterError
 ALIGNMENT = 64
 """Alignment of every block in bytes, as in c10's CPU allocator; vectorised kernels rely on it."""
 
-# Parameters of glibc's malloc.h, and the bounds between which glibc adjusts the mmap threshold.
+# Parameters of `mallopt` in glibc's malloc.h, and the range in which glibc adjusts its mmap
+# threshold.
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 _MALLOC_VARIABLES = ("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_", "GLIBC_TUNABLES")
 _SPARING_LIMIT, _GLIBC_LIMIT = 128 << 10, 32 << 20
 
 
 class TorchCpu(Adapter):
-    """Adapter of PyTorch's CPU allocator; one per process, see `torch_cpu`."""
+    """Adapter of PyTorch's CPU allocator. `torch_cpu` returns the only one of the process."""
 
     name = "torch"
     device = "cpu"
@@ -44,7 +45,7 @@ class TorchCpu(Adapter):
         self._library.call("pgmo_uninstall")
 
     def take_arena(self, size: int, stream: int) -> Memory:
-        """Allocate a block of `size` bytes from the upstream allocator; there is one stream."""
+        """Allocate a block of `size` bytes from the upstream allocator. The CPU has one stream."""
         memory = Memory()
         self._library.call("pgmo_take_arena", ctypes.c_size_t(size), ctypes.byref(memory))
         return memory
@@ -54,7 +55,7 @@ class TorchCpu(Adapter):
         raise AdapterError("the CPU's memory is the host's: there is nowhere to spill to")
 
     def empty_cache(self, *, pages: bool = False) -> None:
-        """Return freed memory to the system, including arenas that no longer serve."""
+        """Return pages without live blocks to the system, including those of detached arenas."""
         self.engine.return_idle()
 
     def spare_memory(self, on: bool) -> None:
@@ -62,8 +63,8 @@ class TorchCpu(Adapter):
 
         While no slots serve, glibc would keep freed blocks of up to 32 MiB in a fragmented heap.
         The setting affects the whole process and costs page faults, so it is on for a few
-        iterations only. glibc cannot resume its own adjustment of the threshold, so switching off
-        sets its upper bound.
+        iterations only. Switching off sets the threshold to its largest value, because glibc cannot
+        resume its own adjustment.
         """
         if any(name in os.environ for name in _MALLOC_VARIABLES):
             return  # the user has chosen the limits

@@ -29,15 +29,15 @@ ALIGNMENT = 512
 
 _ERROR_PATIENCE = 50
 """Maximum milliseconds that a failing request waits, once, for another thread to drop an earlier
-out-of-memory error, whose traceback keeps tensors alive. An `except` clause that allocates while it
-holds its error is delayed by the full time."""
+out-of-memory error. The traceback of that error keeps tensors alive. An `except` clause that
+allocates while it holds its own error waits for the full time."""
 
 _FOREIGN = 0
 """Kind of a live block that the framework's own allocator served."""
 
 
 class TorchCuda(Adapter):
-    """Adapter of PyTorch's CUDA allocator for one device. See `torch_cuda`."""
+    """Adapter of PyTorch's CUDA allocator for one device, made by `torch_cuda`."""
 
     name = "torch"
     alignment = ALIGNMENT
@@ -69,7 +69,7 @@ class TorchCuda(Adapter):
 
     @property
     def delegation_reason(self) -> str:
-        """Reason to delegate every request: PyTorch uses the driver's own pool. "" for none."""
+        """Reason to delegate every request, if PyTorch uses the driver's own pool; else ""."""
         import torch
 
         if torch.cuda.memory.get_allocator_backend() != "cudaMallocAsync":
@@ -101,7 +101,7 @@ class TorchCuda(Adapter):
 
     @property
     def note(self) -> str:
-        """Note that the program displaced pgmo's trace of stream order; "" if it did not."""
+        """Note for the summary if the program replaced pgmo's trace of stream order; else ""."""
         if self.library.ask("pgmo_displacements") == self._displaced_before:
             return ""
         return (
@@ -121,7 +121,7 @@ class TorchCuda(Adapter):
         self.library.ask(function, self.index, address, ctypes.c_size_t(len(values)))
 
     def for_another_session(self) -> "TorchCuda":
-        """Return an adapter with its own engine, for one more session on the device."""
+        """Return an adapter with a separate engine, for one more session on the device."""
         taken = {other for index, other in _open if index == self.index}
         return torch_cuda(self.index, min(set(range(len(taken) + 1)) - taken))
 
@@ -147,13 +147,13 @@ class TorchCuda(Adapter):
             self.library.ask("pgmo_serve_pages", adapter.index, 0)
 
     def _remember_survivors(self) -> None:
-        """Register the live blocks of torch's own allocator, which will be freed through pgmo."""
+        """Register live blocks of torch's own allocator, because they are freed through pgmo."""
         living = self.engine.living()
         foreign = living["address"][living["kind"] == _FOREIGN]
         self._ask_with("pgmo_survive", np.ascontiguousarray(foreign, np.uint64))
 
     def take_arena(self, size: int, stream: int) -> Memory | None:
-        """Allocate an arena for a stream: addresses if it has pages, else an upstream block."""
+        """Allocate an arena for a stream: addresses if the device has pages, else a block."""
         if not self.library.ask("pgmo_knows_stream", self.index, ctypes.c_uint64(stream)):
             return None
         if self.pages:
@@ -190,11 +190,11 @@ class TorchCuda(Adapter):
 
     @property
     def space(self) -> int:
-        """Handle of the device's pages."""
+        """Handle of the device's page space, as an integer."""
         return self.library.pointer("pgmo_space_of", self.index)
 
     def baseline(self) -> Baseline | None:
-        """Return the modelled memory of plain PyTorch and that of pgmo; None without a model."""
+        """Return the memory of a model of plain PyTorch and that of pgmo; None without a model."""
         return device_baseline(self.index)
 
     def note_sleep(self) -> None:
@@ -213,12 +213,12 @@ class TorchCuda(Adapter):
         self.library.call("pgmo_copy", self.index, *ends, ctypes.c_size_t(size))
 
     def advise(self, text: str) -> None:
-        """Set the text that out-of-memory errors add."""
+        """Set the text to append to out-of-memory errors."""
         self.library.ask("pgmo_set_advice", self.index, ctypes.c_char_p(text.encode()))
 
 
 _adapters: dict[tuple[int, int], TorchCuda] = {}
-"""Adapters by device and session index. Those of one device share its pages."""
+"""Adapters by device and session index. Adapters of the same device share its pages."""
 
 _SLEPT: set[int] = set()
 """Devices on which pages of live blocks were ever unmapped."""
@@ -245,13 +245,13 @@ def torch_cuda(index: int | None = None, session_index: int = 0) -> TorchCuda:
 
 
 def device_baseline(index: int) -> Baseline | None:
-    """Return the modelled memory of plain PyTorch on a device and that of pgmo; None without it."""
+    """Return a device's memory under a model of plain PyTorch and under pgmo; None without it."""
     figures = baseline_of(adapter_library(), index)
     return figures and replace(figures, slept=index in _SLEPT)
 
 
 def expect_lasting(on: bool) -> None:
-    """Set whether further blocks on all devices are expected to be persistent."""
+    """Set whether the next blocks are expected to live to the end of the program."""
     adapter_library().ask("pgmo_expect_lasting", int(on))
 
 
@@ -273,7 +273,7 @@ def pages_wanted() -> bool:
 
 
 def serve_without_session() -> None:
-    """Serve all devices from pages to the end of the process. CUDA must be initialized."""
+    """Serve all devices from pages until the process ends. CUDA must be initialized."""
     use_pages_always()
     adapter_library().call("pgmo_install")
 
@@ -283,12 +283,12 @@ _always = False
 
 
 def use_pages_always() -> None:
-    """Let pages serve requests also while no session is open."""
+    """Let pages serve requests from now on, even while no session is open."""
     global _always
     adapter_library().call("pgmo_know_pages", ctypes.c_void_p(_core.pages_api()), 1)
     _always = True
 
 
 def has_pages_always() -> bool:
-    """Return whether pages serve requests also while no session is open."""
+    """Return whether pages serve requests even while no session is open."""
     return _always

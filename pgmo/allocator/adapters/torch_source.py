@@ -1,4 +1,4 @@
-"""PyTorch as installed: compilation against it, and free memory in its segments."""
+"""Compilation of adapters against the installed PyTorch, and free memory in PyTorch's segments."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -1,1 +1,1 @@
-"""Compilation of adapters, which derive from a framework's own classes, on the user's machine."""
+"""Compilation of adapters on the user's machine, because they derive from a framework's classes."""

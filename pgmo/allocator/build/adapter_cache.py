@@ -1,4 +1,4 @@
-"""Folder of compiled adapters, from which only files of this user are loaded.
+"""Folder of compiled adapters. Only files of this user are loaded from there.
 
     CACHE/adapters/
         torch_cpu-2.13.0-0123456789abcdef.so      the library, followed by its seal
@@ -18,7 +18,7 @@ from pathlib import Path
 
 ADAPTERS = "adapters"
 LEFT = re.compile(r".+\.(tmp|lock|partial)")
-"""Names of files that are needed only during compilation; `.tmp` is from earlier versions."""
+"""Names of files that only a compilation needs. Earlier versions of pgmo wrote `.tmp`."""
 
 _loads = count(1)
 
@@ -37,15 +37,16 @@ def compiling(folder: int, name: str) -> Iterator[None]:
 def loadable(library: int, path: Path) -> Path:
     """Return a path that loads exactly the open file, even if the file at `path` was replaced.
 
-    Each call returns a new path: the loader assumes that a known path means the library loaded from
-    it, but the system reuses descriptor numbers. The path is valid for other processes as well:
-    PyTorch's snapshots run addr2line on it to name C++ functions.
+    Each call returns a new path: the loader treats equal paths as the same library, but the system
+    reuses descriptor numbers. The path is valid in other processes, too: PyTorch's snapshots run
+    addr2line on it to name C++ functions.
 
     Args:
         library: the open file; a duplicate stays open, because the library stays loaded.
         path: path of the file, returned on systems without /proc.
     """
-    # Repeated "../fd/" makes the path unique; repeated slashes would not, `Path` removes them.
+    # Repeated "../fd/" makes the path unique. Repeated slashes would not, because `Path` joins
+    # them.
     folder = f"/proc/{os.getpid()}/fd/{'../fd/' * next(_loads)}"
     if not os.path.exists(f"{folder}{library}"):
         return path

@@ -1,7 +1,7 @@
 """Compilation of adapters on the user's machine, once per version of the framework.
 
-An adapter includes the framework's own headers, whose classes differ between versions. Wheels
-contain some adapters (`prebuilt.py`). Compiling takes a few seconds; the result is kept in the
+An adapter includes the framework's own headers, whose classes differ between versions. Wheels of
+pgmo contain some adapters (`prebuilt.py`). Compiling takes a few seconds. The result is kept in the
 user's cache directory (`PGMO_CACHE_DIR`).
 """
 
@@ -55,7 +55,7 @@ class AdapterSource:
         what: framework for messages, such as "PyTorch 2.13.0 (CPU)".
         version: version of the framework; part of the cache key.
         flags: compiler and linker arguments: include directories, libraries, macros.
-        generated: texts by file name, which the source includes.
+        generated: texts of generated files that the source includes, by file name.
         headers: the framework's folder of headers; None if there can be no prebuilt adapter.
         abi: strings such as "cuda 13" that determine the binary interface in addition to the
             headers.
@@ -103,10 +103,10 @@ def compiled_library(path: Path, what: str, build: Callable[[Path], Path]) -> It
 
 @contextmanager
 def kept_adapter(source: AdapterSource) -> Iterator[Path]:
-    """Yield a path like `compiled_adapter`, but only from the cache: compile and change nothing.
+    """Yield a path to an adapter in the cache. Compile nothing and change nothing.
 
     Raises:
-        AdapterError: if there is no compiler, on which the file name depends.
+        AdapterError: if there is no compiler; the file name depends on its command.
         DistrustError, DamageError: if the file exists, but must not be loaded.
         OSError: if the file does not exist or cannot be read.
     """
@@ -120,7 +120,7 @@ def kept_adapter(source: AdapterSource) -> Iterator[Path]:
 
 
 def adapter_path(source: AdapterSource) -> Path:
-    """Return the path of an adapter in the cache; the file exists if it has been compiled."""
+    """Return the path of an adapter in the cache. The file may not exist yet."""
     fingerprint = _fingerprint(source, native_sources(), find_compiler(source.what))
     return cache_directory() / ADAPTERS / f"{source.name}-{source.version}-{fingerprint}.so"
 
@@ -199,7 +199,7 @@ def _say_unkept(what: str, folder: Path, error: Exception) -> None:
     cause = error.__cause__ if isinstance(error, FileError) else error
     why = f"{folder} cannot be written: {getattr(cause, 'strerror', None) or cause}"
     if isinstance(error, DistrustError):
-        why = f"nothing is loaded from there, as {error}"
+        why = f"nothing is loaded from there, because {error}"
     say(
         f"pgmo: {what} is compiled for this process only: {why}. To keep "
         "it, set PGMO_CACHE_DIR to a folder of your own"

@@ -1,7 +1,7 @@
-"""Search for the headers of the CUDA runtime, in a toolkit or in the wheels that torch installs.
+"""Search for the headers of the CUDA runtime in toolkits and in wheels that torch depends on.
 
-The adapter is compiled by the C++ compiler alone. The wheel of the CUDA runtime lacks the folder
-`crt`; triton's wheel, which torch's CUDA builds require, has all headers.
+The adapter needs only a C++ compiler and these headers. The wheel of the CUDA runtime lacks the
+folder `crt`; triton's wheel, which torch's CUDA builds require, has all headers.
 """
 
 import os
@@ -48,7 +48,7 @@ def _inside(home: Path) -> Iterator[Path]:
 
 
 def _imported_triton() -> Iterator[Path]:
-    """Yield triton's headers as imported; torch and triton may be outside `site-packages`."""
+    """Yield the headers of the triton that Python imports, which may be outside `site-packages`."""
     from importlib.util import find_spec
 
     found = find_spec("triton")

@@ -4,9 +4,9 @@ PyTorch's `CUDAAllocator` has about forty virtual methods, whose set and signatu
 almost every version. The adapter overrides a few. This module generates the others from the headers
 of the installed PyTorch, just before the adapter is compiled.
 
-A method that takes an address may get that of a slot, which the upstream allocator does not know.
-Such methods are forwarded only if they are listed here after review; an unlisted one stops the
-compilation.
+A method that takes an address may get the address of a slot, which the upstream allocator does not
+know. Such methods are forwarded only if they are listed here after a review. An unlisted one stops
+the compilation.
 
 PyTorch reports the events that a program records and waits for to an object whose class represents
 a whole interpreter. The adapter's class (csrc/adapters/cuda/history/trace.hpp) only receives these
@@ -58,9 +58,9 @@ _IN_SOME_VERSIONS = frozenset(
     | {"emptyCache_all", "emptyCache_pool"}
 )
 
-# Forwarded methods with additional work before or after. The arguments differ between versions, so
-# the adapter's functions for them are templates.
-_SEEN_ON_THE_WAY = {
+# Forwarded methods for which the adapter does something before or after the call. Their arguments
+# differ between versions, so the adapter's functions for them are templates.
+_WITH_EXTRA_WORK = {
     "snapshot": "with_pages({all})",
     "recordHistory": "note_history({arguments}), {call}",
     "releasePool": "{call}, note_release(upstream_, {arguments})",
@@ -68,16 +68,16 @@ _SEEN_ON_THE_WAY = {
     "setNoSplit": "{call}, leave_pool({arguments})",
 }
 
-# Methods that may be forwarded with addresses; only the address parameters are listed.
+# Methods that take addresses and may be forwarded. Only the address parameters are listed.
 _REVIEWED = frozenset(
     {
         "is_simple_data_ptr(const DataPtr&)",  # compares the pointer's own two fields
         "cacheInfo(size_t*)",  # writes there
-        "checkPoolLiveAllocations(const unordered_set<void*>&)",  # of pools: no slots in them
-        "createOrIncrefPool(CUDAAllocator*)",  # 2.8 to 2.10: a pool's own allocator
-        "memcpyAsync(void*, const void*)",  # asks only which devices they are on
-        "getContextForPointer(const void*)",  # looks it up; nothing is known of a slot
-        "annotateMemory(const void*)",  # 2.14: looks it up, refuses a slot with an exception
+        "checkPoolLiveAllocations(const unordered_set<void*>&)",  # of pools, which have no slots
+        "createOrIncrefPool(CUDAAllocator*)",  # 2.8 to 2.10: the pool's own allocator
+        "memcpyAsync(void*, const void*)",  # queries only the devices of the addresses
+        "getContextForPointer(const void*)",  # looks the address up, and does not find a slot
+        "annotateMemory(const void*)",  # in 2.14; looks the address up, and throws for a slot
     }
 )
 _ADDRESS_TYPE = re.compile(
@@ -97,7 +97,7 @@ _TRACES = frozenset(
         *("memory_allocation", "memory_deallocation", "stream_creation"),
     }
 )
-"""Traces that csrc/adapters/cuda/history/trace.hpp implements by hand."""
+"""Trace methods that csrc/adapters/cuda/history/trace.hpp implements by hand."""
 
 _WHAT_TO_DO = (
     "This version of pgmo was made for PyTorch 2.6 to 2.15. Upgrade pgmo, or install one of these."
@@ -142,7 +142,7 @@ def forwarders(include: Path) -> str:
 
 
 def trace_methods(include: Path) -> str:
-    """Return the C++ methods of an interpreter that traces never call, each of which throws."""
+    """Return C++ methods that throw, for all methods of an interpreter except traces."""
     version, path = _version(include), include / _TRACE_HEADER
     methods = _find_class({path: _read(path, version)}, _TRACE_CLASS, version).methods
     traces = {one.name.removeprefix(_TRACE) for one in methods if one.name.startswith(_TRACE)}
@@ -200,7 +200,7 @@ def _read(path: Path, version: str) -> str:
 
 
 def _version(include: Path) -> str:
-    """Return PyTorch's version for messages; no header has it in all versions."""
+    """Return PyTorch's version for messages. Not all versions have it in a header."""
     try:
         text = (include.parent / "version.py").read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
@@ -210,7 +210,7 @@ def _version(include: Path) -> str:
 
 
 def _signature(method: Method) -> str:
-    """Return name and parameter types without namespaces, which headers use inconsistently."""
+    """Return name and parameter types, without namespaces, because not all headers write them."""
     types = (_NAMESPACES.sub("", each.type) for each in method.parameters)
     return f"{method.name}({', '.join(types)})"
 
@@ -256,9 +256,9 @@ def _definition(owner: ClassText, method: Method) -> str:
     # Call a base's method through the base, because a derived class may hide its name.
     upstream = "upstream_" if owner.name == _ROOT else f"static_cast<{owner.name}*>(upstream_)"
     result = f"{upstream}->{method.name}({', '.join(passed)})"
-    if method.name in _SEEN_ON_THE_WAY:
+    if method.name in _WITH_EXTRA_WORK:
         call = f"{upstream}->{method.name}({', '.join(names)})"
-        form = _SEEN_ON_THE_WAY[method.name]
+        form = _WITH_EXTRA_WORK[method.name]
         result = form.format(call=call, arguments=", ".join(names), all=", ".join([call, *names]))
     return (
         f"{method.returns} {method.name}({', '.join(declared)}) {qualifiers}override "

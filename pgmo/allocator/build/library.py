@@ -43,7 +43,7 @@ class AdapterLibrary:
             ) from error
 
     def call(self, function: str, *arguments: object) -> None:
-        """Call a function that can fail, with a message in the buffer that it gets last."""
+        """Call a function that can fail; its last arguments are a buffer for the error message."""
         message = ctypes.create_string_buffer(_MESSAGE_BYTES)
         failed = self._library[function](*arguments, message, ctypes.c_size_t(_MESSAGE_BYTES))
         if failed:
@@ -63,13 +63,13 @@ class AdapterLibrary:
         return entry
 
     def pointer(self, function: str, *arguments: object) -> int:
-        """Call a function that cannot fail and return the address that it returns; 0 for null."""
+        """Call a function that cannot fail. Return its result, an address; 0 for null."""
         entry = self._library[function]
         entry.restype = ctypes.c_void_p
         return int(entry(*arguments) or 0)
 
     def address(self, function: str, *arguments: object) -> int:
-        """Call a function that returns an address, or null with a message."""
+        """Call a function that returns an address, or null and an error message."""
         entry = self._library[function]
         entry.restype = ctypes.c_void_p
         message = ctypes.create_string_buffer(_MESSAGE_BYTES)

@@ -1,13 +1,13 @@
 """Prebuilt adapters in pgmo's wheel, for machines without a compiler.
 
     pgmo/_prebuilt/
-        manifest.json                     what each was compiled from
+          manifest.json      sources of each adapter, as digests
         torch_cpu-2.13.0-01234567.so
 
 A prebuilt adapter equals a compiled one if three inputs are equal: pgmo's sources with their
 generated files, the settings of the binary interface, and the text of every framework header that
-it includes. Version numbers do not matter: another build of PyTorch with the same headers matches,
-a patched one does not. Without a match, the adapter is compiled.
+it includes. Version numbers are not compared: another build of PyTorch with the same headers
+matches, a patched one does not. Without a match, the adapter is compiled.
 """
 
 import hashlib
@@ -55,7 +55,7 @@ def find_prebuilt(source: "AdapterSource", folder: Path | None = None) -> Path |
 
 
 def made_from(source: "AdapterSource") -> str:
-    """Return a digest of pgmo's own part of an adapter and of its binary interface."""
+    """Return a digest of pgmo's sources for an adapter and of its binary interface."""
     from pgmo.allocator.build.compile import native_files, native_sources
 
     digest = hashlib.sha256(source.name.encode())

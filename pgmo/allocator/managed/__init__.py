@@ -1,1 +1,1 @@
-"""Unified memory, to profile or run a model that does not fit on the card."""
+"""Unified memory, for profiling or running a model that does not fit on the card."""

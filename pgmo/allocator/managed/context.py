@@ -16,7 +16,7 @@ _active: dict[str, "Managed"] = {}
 
 
 class Managed:
-    """Unified memory on one device; made by `managed`.
+    """Unified memory on one device, made by `managed`.
 
     A pool (`torch.cuda.MemPool`) whose segments come from `cudaMallocManaged` serves the requests
     of all threads. The caching allocator is otherwise unchanged.
@@ -78,7 +78,7 @@ class Managed:
         self._peak_at_end = self._held()[1]
 
     def renew(self) -> None:
-        """Free the pool's cached memory, by a new pool: torch never empties a pool in use."""
+        """Free the cached memory by switching to a new pool: torch never empties a pool in use."""
         if self._pool is not None:  # None if the program's block ended before its session
             self._end()
             self._begin()
@@ -115,7 +115,7 @@ class Managed:
 
 @cache
 def _allocator() -> Any:
-    """Return the allocator of all pools; it is made once, because blocks outlive their pool."""
+    """Return the allocator of all pools. It is never destroyed, because blocks outlive pools."""
     import torch
 
     return torch.cuda.memory.CUDAPluggableAllocator(
@@ -129,7 +129,7 @@ def _number(pool: Any) -> tuple[ctypes.c_uint64, ctypes.c_uint64]:
 
 
 def in_use(device: str) -> Managed | None:
-    """Return the unified memory that the program uses on a device by `managed`, or None."""
+    """Return the open `managed` block of a device, or None."""
     return _active.get(device)
 
 
@@ -140,12 +140,13 @@ def managed(*, device: object = None, framework: str = "torch") -> Iterator[Mana
     PyTorch's own allocator caches as before, but its segments come from `cudaMallocManaged`, for
     requests of all threads. Memory moves to the card when touched, and back to the host when other
     memory needs the space. This is slow, and meant for profiling a model that does not fit.
-    Existing tensors stay where they are; tensors made inside stay valid afterwards. Captured graphs
-    keep their own pools. A nested block for the same device has no effect.
+    Existing tensors stay where they are. Tensors made inside the block stay valid afterwards.
+    Captured graphs keep their own pools. A nested `managed` block for the same device has no
+    effect.
 
-    A session that is opened inside is served from unified memory, including its arena, without
-    pages; close it before the block ends. At the end of each iteration, the memory that the next
-    one needs first is moved to the card.
+    A session that is opened inside the block uses unified memory for everything, including its
+    arena, and no pages. Close it before the block ends. At the end of each iteration, it moves the
+    memory that the next iteration needs first to the card.
 
     Args:
         device: "cuda", "cuda:1", or a `torch.device`; by default the current one.

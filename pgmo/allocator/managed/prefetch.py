@@ -7,8 +7,9 @@
     slot d                ▓▓▓▓               later: not moved
     slot e     ▓▓───────────────▓            alive, and not needed before its end: to the host
 
-A new block is written at once. A live block is read before its end, at an unknown tick. So slots
-are needed in the order of starts and ends.
+A slot is needed when its block is requested, because a new block is written at once. A slot with a
+live block is needed before the block's end, at an unknown tick. So slots are ordered by these
+starts and ends.
 """
 
 from dataclasses import dataclass
@@ -38,7 +39,7 @@ class Moves:
 
 
 def moves(plan: Plan, room: int, *, page: int = PAGE) -> Moves:
-    """Choose the pages to move before an iteration, so that its memory is on the device.
+    """Choose the pages to move before an iteration, so that its first memory is on the device.
 
     Args:
         plan: plan of the iteration.
@@ -46,7 +47,7 @@ def moves(plan: Plan, room: int, *, page: int = PAGE) -> Moves:
         page: bytes of a page.
 
     Returns:
-        The pages needed first, as many as fit on the device; for the host, those of the rest that
+        For the device, as many of the first needed pages as fit. For the host, the other pages that
         have live blocks.
     """
     period = max(1, plan.ticks)

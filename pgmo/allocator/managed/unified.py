@@ -37,11 +37,11 @@ class UnifiedAdapter(Adapter):
 
     @property
     def note(self) -> str:
-        """Notes of the framework's adapter, and why hints to the driver have stopped."""
+        """Note of the framework's adapter, and the reason why hints to the driver have stopped."""
         return "; ".join(filter(None, (self._adapter.note, self.hints.note)))
 
     def choose_pages(self, wanted: bool, limit: int) -> None:
-        """Choose single blocks, because unified memory has no pages of the device."""
+        """Choose arenas of single blocks, because unified memory has no device pages."""
         self._adapter.choose_pages(False, 0)
 
     def install(self) -> None:
@@ -74,8 +74,8 @@ class UnifiedAdapter(Adapter):
         return self._adapter.take_spill(size)
 
     def empty_cache(self, *, pages: bool = False) -> None:
-        """Free cached memory, so that the memory of recording and replay is never held together."""
-        if not pages:  # arenas are exchanged; idle pages alone say nothing of them
+        """Free cached memory, so that memory of recording and of replay is never held together."""
+        if not pages:  # arenas are about to be replaced; a call for idle pages keeps them
             self._arenas.clear()
         self.managed.renew()
         self._adapter.empty_cache()
@@ -87,7 +87,7 @@ class UnifiedAdapter(Adapter):
     def after_replay(self, plan: Plan) -> None:
         """Prefetch for the next iteration, which follows the plan."""
         known = self._moves is not None and self._moves[0] is plan
-        if not (known and self._fits):  # else the first prefetch brought all of it
+        if not (known and self._fits):  # otherwise the first prefetch has moved all of it
             self.prefetch(plan)
 
     def prefetch(self, plan: Plan) -> None:

@@ -1,1 +1,1 @@
-"""Plans of a session: planning, installation in the engine, and storage."""
+"""Plans of a session: how they are made, installed in the engine, and saved."""

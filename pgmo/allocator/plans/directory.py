@@ -58,15 +58,15 @@ class PlanDirectory:
                 yield loaded
 
     def save(self, plans: Sequence[PlannedProfile], opening: PlannedProfile | None) -> list[Path]:
-        """Write all plans to one file and each profile to its own, unless another rank has done so.
+        """Write all plans to one file and each profile to a separate one, if they are missing.
 
-        The files of this rank's earlier plan are removed, unless another rank names that plan. A
-        rank that saves the same plan at that moment may lose its file and then starts without a
+        Then remove the files of this rank's earlier plan, unless another rank's `.txt` names it. A
+        rank that saves that earlier plan at this moment may lose its file. It then starts without a
         plan.
 
         Args:
             plans: plans of the program's structures, the main one first.
-            opening: plan of the first iteration; None for none.
+            opening: plan of the first iteration, or None.
         """
         if self.world is None:
             return _write(plans, opening, self.folder, self._stem)
@@ -117,7 +117,7 @@ class PlanDirectory:
 
 
 def digest(plans: Sequence[Plan], opening: Plan | None) -> str:
-    """Return a short digest of the contents of plans, independent of their origin and time."""
+    """Return a short digest of plans, which does not depend on who made them and when."""
     made = hashlib.sha256(str(len(plans)).encode())
     for one in (*plans, *(() if opening is None else (opening,))):
         made.update(f" {len(one)} {one.ticks} {one.alignment} ".encode())
@@ -138,12 +138,12 @@ def _load(path: Path, alignment: int) -> tuple[Path, Plan] | None:
 
 
 def _profiles(plan: Path) -> list[Path]:
-    """Return the profiles of a plan's structures and of its first iteration."""
+    """Return the paths of the profiles that belong to a plan file."""
     return sorted(plan.parent.glob(f"{glob.escape(plan.stem)}*.pgmoprof"))
 
 
 def prepare_directory(folder: Path) -> None:
-    """Make the directory before training, so that failure is reported early."""
+    """Create the directory before training, so that an error is reported early."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -184,5 +184,5 @@ def find_profile(given: object, plan: Plan) -> Profile | None:
 
 
 def _alone(plan: Plan) -> Plan:
-    """Return a plan without the other plans of its file."""
+    """Return a copy of a plan without the other plans of its file."""
     return replace(plan, opening=None, others=()) if plan.inner else plan

@@ -1,6 +1,7 @@
-"""Layout of the arenas of several streams in one range of offsets.
+"""Layout of all arenas in one range of offsets.
 
-Each plan places its streams one after another; here, a stream begins at one offset for all plans.
+Each plan places its streams one after another. In a layout, a stream's arena begins at the same
+offset for all plans.
 
     plan A    stream 0 [0, 90)    stream 1 [90, 120)
     plan B    stream 0 [0, 40)    stream 1 [40, 110)
@@ -29,7 +30,7 @@ class Layout:
     Attributes:
         ranges: ranges of device memory, by stream. A stream whose slots are all spilled gets a
             minimal one.
-        spilled: ranges of unified memory behind these, by stream.
+        spilled: ranges of unified memory, by stream, after those of device memory.
         resident: bytes of `ranges`.
         size: bytes of all ranges.
     """
@@ -86,13 +87,13 @@ def _one_behind_the_other(sizes: dict[int, int], begin: int) -> tuple[dict[int, 
 
 
 def _slots(plan: Plan, spilled: bool) -> NDArray[np.bool_]:
-    """Return the mask of rows whose slots are in device memory, or are spilled."""
+    """Return a mask of the rows whose slots are spilled, or of those in device memory."""
     low, high = (plan.resident, plan.arena) if spilled else (0, plan.resident)
     return (plan.offset >= low) & (plan.offset < high)
 
 
 def extents(plan: Plan, *, spilled: bool = False) -> dict[int, tuple[int, int]]:
-    """Return lowest offset and end, in bytes, of each stream's resident or spilled slots."""
+    """Return the lowest offset and the end of each stream's resident or spilled slots, in bytes."""
     size = -(-plan.size // plan.alignment) * plan.alignment
     extents = {}
     slots = _slots(plan, spilled)

@@ -1,4 +1,4 @@
-"""Planning during a training loop, which waits for it."""
+"""Planning while the training loop waits."""
 
 from dataclasses import replace
 
@@ -16,13 +16,13 @@ from pgmo.user_warnings import warn_user
 
 
 def make_plan(profile: Profile, options: PlanningOptions) -> Plan:
-    """Plan like `pgmo.plan`, with a short search if packing on several streams wastes memory.
+    """Make a plan like `pgmo.plan`, with a short search if fast packers waste memory on streams.
 
-    If the budget is impossible, this warns and spills all blocks with a slot, so that training
+    If the budget is impossible, warn and spill all blocks that have a slot, so that training
     continues.
 
     Raises:
-        KeyboardInterrupt: if Ctrl-C arrived during planning; it is meant for the program.
+        KeyboardInterrupt: if Ctrl-C was pressed during planning, because the program must get it.
     """
     budget = options.budget_bytes
     if budget is not None:
@@ -47,7 +47,7 @@ def make_plan(profile: Profile, options: PlanningOptions) -> Plan:
 
 
 def _is_worth_a_search(made: Plan, options: PlanningOptions) -> bool:
-    """Return whether packers waste more than `spare_share` of a plan with several streams."""
+    """Return whether a plan with several streams wastes more than `spare_share` of its arena."""
     if not np.any(made.stream != made.stream[:1]):
         return False
     arenas = sum(high - low for low, high in extents(made).values())
@@ -55,7 +55,7 @@ def _is_worth_a_search(made: Plan, options: PlanningOptions) -> bool:
 
 
 def _loads(made: Plan) -> int:
-    """Return the sum of the streams' max loads in bytes, a lower bound of any packing."""
+    """Return the sum of the streams' max loads in bytes: no packing needs less."""
     profile, total = made.profile(), 0
     for stream in distinct(profile.stream[profile.turns > 0]):
         alone = replace(profile, shared=profile.shared | (profile.stream != stream))

@@ -4,9 +4,10 @@
     opening    a b s t c d          s, t: optimizer state, allocated in the first iteration
                                     and never freed, so it has no slot
 
-One recording shows which blocks only the first iteration allocates; its other requests equal those
-of later iterations. Therefore these blocks are added to each steady plan. All other offsets stay,
-so blocks that outlive the first iteration lie where the next one expects them.
+A recording shows which blocks only the first iteration allocates. Its other requests equal those of
+later iterations. So the plan of the first iteration is a steady plan to which these blocks are
+added. All other offsets stay, so blocks that outlive the first iteration lie where the next one
+expects them.
 """
 
 from dataclasses import replace
@@ -40,7 +41,7 @@ def _with_added(recorded: Plan, steady: Plan) -> Plan | None:
     before[others[paired]] = rows[paired]
     before = np.minimum.accumulate(before[::-1])[::-1]
     # Other requests that only the first iteration makes are added without a slot. If there are
-    # many, the first iteration had a longer sequence, and they are its surplus: leave them out.
+    # many, the reason is that the first iteration had a longer sequence: leave them out.
     once = persistent.copy()
     if np.count_nonzero(~paired) <= (1 - heuristics.current.alike_share) * len(others):
         once[others[~paired]] = True
@@ -82,7 +83,8 @@ def _with_added(recorded: Plan, steady: Plan) -> Plan | None:
 def _alike(steady: Plan, rows: np.ndarray, size: np.ndarray) -> int:
     """Count requests of the first iteration whose sizes the steady plan allows.
 
-    Its sequence may be shorter: sizes then lie between the shortest and the planned size.
+    The first iteration may have a shorter sequence. Sizes then lie between the shortest recorded
+    size and the planned one.
     """
     planned, shorter = steady.size[rows], steady.shorter[rows]
     between = (shorter > 0) & (shorter <= size) & (size <= planned)

@@ -3,8 +3,9 @@
     profile A ─▶ plan A ─┐
     profile B ─▶ plan B ─┴─▶ one arena per stream, as large as the largest plan needs
 
-Each iteration follows one plan, which the engine selects by the first requests. The plan of a
-program's first iteration, the opening, is alone in the engine while that iteration runs.
+Each iteration follows one plan, which the engine selects by the iteration's first requests. An
+*opening* is a plan of the program's first iteration. Only openings are in the engine while that
+iteration runs.
 """
 
 from contextlib import ExitStack
@@ -27,7 +28,7 @@ from pgmo.profiler.recording import ALIVE, Iteration
 
 @dataclass(eq=False)
 class PlannedProfile:
-    """Plan with the profile from which it was made.
+    """A plan and the profile from which it was made.
 
     Args:
         plan: the plan.
@@ -35,7 +36,7 @@ class PlannedProfile:
         family: family number of each request, shape (requests,); sizes in a family change together.
             None for a plan for one size.
         follows_events: whether streams share pages only where the program's events order them.
-            Otherwise they share them in the order of the requests, and may wait for each other.
+            Otherwise streams share pages in the order of the requests, and may wait for each other.
         followed: number of the last iteration that followed the plan; 0 for none.
     """
 
@@ -46,14 +47,14 @@ class PlannedProfile:
     followed: int = 0
 
     def __post_init__(self) -> None:
-        """Give the profile the plan's lifetimes, which differ if another rank made the plan."""
+        """Copy the plan's lifetimes into the profile. They differ if another rank made the plan."""
         profile, end = self.profile, self.plan.end
         if profile is not None and len(profile) == len(end) and np.any(profile.end != end):
             self.profile = replace(profile, end=end)
 
     @property
     def families(self) -> NDArray[np.uint32]:
-        """Family number of each request, shape (requests,); from the plan's sizes if unknown."""
+        """Family number of each request, shape (requests,); derived from sizes if unknown."""
         if self.family is not None:
             return self.family
         family = families(self.plan.size, self.plan.stream)
@@ -77,7 +78,7 @@ class PlanSet:
         self._adapter = adapter
         self._engine = adapter.engine
         self._layout = Layout([])
-        self._trims = 0  # number of further iterations whose end frees idle pages
+        self._trims = 0  # number of iterations left that free idle pages at their end
         self._missing: set[int] = set()  # streams without an arena yet
         self.all: list[PlannedProfile] = []
 
@@ -114,7 +115,7 @@ class PlanSet:
         self._trims = 2 if any(planned.plan.spilled for planned in plans) else 0
 
     def install_openings(self, openings: list[Plan], steady: list[PlannedProfile]) -> None:
-        """Replay plans of the first iteration, in arenas that also hold the later `steady` ones."""
+        """Replay plans of the first iteration, in arenas that also have room for `steady` plans."""
         for opening in openings:
             check_replayable(opening, self._adapter.alignment)
         self._adapter.empty_cache()
@@ -123,7 +124,7 @@ class PlanSet:
         self.all = []
 
     def end_iteration(self) -> None:
-        """Allocate arenas for streams that are now in use, and free idle pages if due."""
+        """Allocate arenas for streams that have come into use, and free idle pages if due."""
         if self._trims:
             self._trims -= 1
             self._adapter.empty_cache(pages=True)
@@ -211,7 +212,7 @@ class PlanSet:
 
 
 def _behind(plan: Plan, streams: NDArray[np.uint64]) -> NDArray[np.int64] | None:
-    """Return the tick from which each stream runs after each block's use; None if unknown."""
+    """Return, for each block and stream, the tick from which the stream runs after its use."""
     if plan.order is None or len(streams) < 2:
         return None
     return behind(
@@ -225,7 +226,7 @@ def _behind(plan: Plan, streams: NDArray[np.uint64]) -> NDArray[np.int64] | None
 
 
 def check_replayable(plan: Plan, alignment: int) -> None:
-    """Raise `PlanError` if a plan is invalid, or not made from an iteration's requests."""
+    """Raise `PlanError` if a plan is invalid, or was not made from a recorded iteration."""
     validate(plan)
     if plan.alignment % alignment:
         raise PlanError(

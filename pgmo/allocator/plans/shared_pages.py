@@ -1,4 +1,4 @@
-"""Number of pages that a plan needs if its streams share them in the order of its requests."""
+"""Number of pages that a plan needs if its streams share pages in the order of its requests."""
 
 import numpy as np
 
@@ -18,7 +18,7 @@ def shared_pages(plan: Plan, page: int) -> int:
     for number, stream in enumerate(low):
         arena[plan.stream == stream], base[plan.stream == stream] = number, low[stream]
     second = plan.alternate != UNPLANNED
-    # The slots of a block that outlives an iteration serve no other block.
+    # The two slots of a block that outlives an iteration serve no other block.
     always = second | (plan.end - plan.start >= plan.ticks)
     begin = np.where(always, 0, plan.start)
     end = np.where(always, plan.ticks, np.minimum(plan.end, plan.ticks))

@@ -1,4 +1,4 @@
-"""Advice that out-of-memory errors show; it is made when the plan changes."""
+"""Advice for out-of-memory errors, which is written whenever the plan changes."""
 
 import numpy as np
 
@@ -10,8 +10,8 @@ from pgmo.units import format_bytes
 _MOST_BLOCKS = 10
 
 GOOD_SHARE = 0.999
-"""Minimum share of an iteration's planned bytes that slots serve without further advice. Below it,
-out-of-memory errors list the reasons for misses."""
+"""If slots serve a smaller share of an iteration's planned bytes, out-of-memory errors list the
+reasons for misses."""
 
 HOW_TO_NAME = "To see which modules and operators hold memory: `pgmo run`, or tags=True."
 
@@ -36,7 +36,7 @@ def while_recording(*, pages: bool) -> str:
 
 
 def without_plan(reason: str, *, pages: bool) -> str:
-    """Return the advice of a session in `BACKOFF`."""
+    """Return the advice of a session that has no plan and does not record."""
     serves = "Pages serve" if pages else "The framework's own allocator serves"
     return f"pgmo has no plan for this program: {reason}. {serves} it.\n{_GO_FURTHER}"
 
@@ -44,7 +44,7 @@ def without_plan(reason: str, *, pages: bool) -> str:
 def while_replaying(
     plan: Plan, profile: Profile | None, last: IterationStatistics | None = None
 ) -> str:
-    """Return the advice of a session that replays a plan, with the largest blocks at its peak."""
+    """Return the advice of a session that replays a plan, with the largest blocks at the peak."""
     lines = [
         f"The plan needs {format_bytes(plan.arena)}, {plan.gap:.2%}".replace("%", " %")
         + f" above the max load of {format_bytes(plan.max_load)}."

@@ -1,4 +1,4 @@
-"""Installation of plans in the engine, with a fallback if memory is short."""
+"""Installation of plans in the engine, with a fallback if there is too little memory."""
 
 from dataclasses import replace
 
@@ -94,7 +94,7 @@ class Installer:
         return [plans[at] for at in keep], keep.index(number)
 
     def save(self) -> None:
-        """Write all plans and their profiles, if the session saves them."""
+        """Write all plans and their profiles to files, if the session has a `save` directory."""
         options = self._state.options
         if options.save_directory is None:
             return
@@ -124,8 +124,8 @@ class Installer:
         self._state.warn(f"{reason}; {instead}")
 
     def _fall_back(self, before: list[PlannedProfile], size: int, error: AdapterError) -> None:
-        """Continue with the previous plans if a larger arena does not fit; else give up."""
-        # Only the first sentence: frameworks add long memory reports.
+        """Return to the previous plans if a larger arena does not fit; without them, give up."""
+        # Keep only the first sentence, because frameworks append long memory reports.
         short = str(error).partition("\n")[0].partition(". ")[0].rstrip(".:")
         reason = f"the arena of {format_bytes(size)} could not be allocated: {short}"
         if before and PlannedProfile.largest(before) < size:

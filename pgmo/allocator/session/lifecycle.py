@@ -10,9 +10,9 @@
 
     BYPASS: the session serves nothing more.  With a saved plan of iteration 1, REPLAY is first.
 
-In RECORD and BACKOFF, requests are served from pages; without pages, by the framework's allocator.
-In RECORD, earlier plans still serve requests, even if iterations have diverged from them. BACKOFF
-and BYPASS take no notable time.
+In RECORD and BACKOFF, pages serve the requests; without pages, the framework's allocator does. In
+RECORD, earlier plans still serve, even if iterations have diverged from them. BACKOFF and BYPASS
+take no notable time.
 
     state       shared state of the parts       plan_finder    makes plans from a recording
     recorder    recording, tags                 installation   decides whether plans pay
@@ -48,7 +48,7 @@ _NO_LIMIT = 1 << 62
 
 
 class Lifecycle:
-    """State machine of one session. Sizes in bytes throughout."""
+    """State machine of one session. All sizes are in bytes."""
 
     def __init__(self, adapter: Adapter, options: Options) -> None:
         self.state = SessionState(adapter, options)
@@ -113,7 +113,7 @@ class Lifecycle:
     # --- results --------------------------------------------------------------------------------
 
     def summary(self, *, with_verdict: bool) -> Summary:
-        """Return the session's totals so far; a verdict needs an open session."""
+        """Return the session's totals so far. Only an open session has a verdict."""
         state = self.state
         managed, card_room = self._adapter.unified_memory
         growth = find_growth(*self._engine.live_levels())
@@ -142,14 +142,14 @@ class Lifecycle:
     # --- the end of an iteration ----------------------------------------------------------------
 
     def end_iteration(self, complete: bool) -> None:
-        """End an iteration, to be planned only if complete. A forked child must not call this."""
+        """End an iteration. An incomplete one is not planned. A forked child must not call this."""
         try:
             self._end_iteration(complete)
         except PgmoError:
             raise
         except BaseException:
-            # Mostly Ctrl-C while planning. Plans are exchanged atomically, so existing ones still
-            # serve. A recording may have ended without a plan, so a new one begins.
+            # Usually Ctrl-C during planning. Plans are exchanged atomically, so existing ones still
+            # serve. The recording may have ended without a plan, so a new one begins.
             if self.state.phase is Phase.RECORD:
                 self._record()
             raise
@@ -198,9 +198,9 @@ class Lifecycle:
     # --- RECORD ---------------------------------------------------------------------------------
 
     def record_anew(self) -> None:
-        """Drop plans and recording, because another session's requests were mixed in."""
+        """Drop plans and recording, because they contain another session's requests."""
         if self.state.phase in (Phase.RECORD, Phase.REPLAY) and not self._serves_first:
-            self._plans.clear()  # `_rule` counts only removals for serving too little
+            self._plans.clear()  # `_rule` must not count this removal
             self._record()
 
     def _record(self, length: int = 0) -> None:
@@ -241,7 +241,7 @@ class Lifecycle:
         return False
 
     def _follow(self, decision: PlanDecision) -> None:
-        """Act on the result of a recording."""
+        """Replay or record, depending on the decision about a recording."""
         if decision.plans:
             self._replay(decision.plans, decision.number)
             self._installer.save()
@@ -250,7 +250,7 @@ class Lifecycle:
         elif not decision.reason:
             self._recorder.stop()
             self.state.phase = Phase.BYPASS
-        # Plans stay if they serve enough, or if an option asks for a plan in any case.
+        # Earlier plans stay if they serve enough, or if an option requires a plan.
         elif (
             decision.keeps
             and len(self._plans)
@@ -348,7 +348,7 @@ class Lifecycle:
         return False
 
     def _grow(self, plan: int, grown: list[tuple[int, int]]) -> None:
-        """Widen a plan for larger requests, with backoff in case lengths rise steadily."""
+        """Widen a plan for larger requests. If lengths keep rising, pause longer each time."""
         self._growth.count(1)
         if not self._growth.left:
             self._growth.begin()
@@ -358,8 +358,8 @@ class Lifecycle:
     def _let_pass(self, statistics: IterationStatistics, followed: bool) -> None:
         """Let the engine end by itself the iterations that follow their plan.
 
-        Iterations that repeat the last one, including its misses, may end in this way, too. That
-        holds if the last one followed its plan, had its arena and needed no driver calls.
+        Iterations that repeat the last one, including its misses, may also end this way. The
+        condition is that the last one followed its plan, had its arena and needed no driver calls.
         """
         if not self._plans.has_no_pending_work:
             return
@@ -368,5 +368,5 @@ class Lifecycle:
         self._engine.let_pass(_NO_LIMIT, again=followed and not needed_calls, anything=False)
 
     def _is_in(self, phase: Phase) -> bool:
-        """Return whether the session is in this phase; calls in between may have changed it."""
+        """Return whether the session is in this phase now, which any call may change."""
         return self.state.phase is phase

@@ -1,7 +1,7 @@
-"""Registry of open sessions: one per allocator, or several that take turns on its pages.
+"""Registry of open sessions. An allocator has one, or several that take turns on its pages.
 
-It keeps what the end of a session has to undo, but not the session object that the program holds.
-If that object is lost without `close()`, its finalizer ends the session.
+The registry has what the end of a session must undo, but no reference to the program's session
+object. If that object is lost without `close()`, its finalizer ends the session.
 """
 
 import gc
@@ -28,21 +28,22 @@ from pgmo.user_warnings import warn_user
 
 
 def never_passes() -> bool:
-    """Return False: the session examines every iteration."""
+    """Return False, so that the session examines every iteration."""
     return False
 
 
 @dataclass(eq=False)
 class OpenSession:
-    """Parts of an open session, apart from the object that the program holds.
+    """Parts of an open session, without the program's session object.
 
     Args:
         lifecycle: state machine that runs at boundaries.
         session: weak reference to the program's `Session`, which imports this module.
         device_turn: turns on the device; None if the session cannot share the device.
-        process_turns: turns of this process among others; None if the card is not shared.
+        process_turns: turns between processes on the card; None if it is not shared.
         process: id of the process that opened it.
-        pass_step: ends an iteration that needs no examination; returns whether it did.
+        pass_step: function that ends an iteration if it needs no examination, and returns whether
+            it did.
     """
 
     lifecycle: Lifecycle
@@ -61,7 +62,7 @@ class OpenSession:
 
     @property
     def turns(self) -> Turns:
-        """Turns that decide which thread's boundaries count."""
+        """Object that decides which thread's iterations count."""
         return self.lifecycle.state.turns
 
     @property
@@ -110,7 +111,7 @@ def _key(adapter: Adapter) -> Key:
 
 
 def find_open(adapter: Adapter) -> OpenSession | None:
-    """Return an open session of this adapter's device, or None; one with its index comes first."""
+    """Return an open session on the adapter's device, preferably one with its index, or None."""
     there = (one for (*under, _), one in _open.items() if under == [adapter.name, adapter.device])
     return _open.get(_key(adapter)) or next(there, None)
 
@@ -168,7 +169,7 @@ def begin(session: Any, adapter: Adapter, options: Options) -> OpenSession:
 
 
 def _leave_to_parent(adapter: Adapter) -> None:
-    """Forget inherited sessions of this allocator in a forked child; their engine is in bypass."""
+    """Forget sessions that a forked child has inherited. Their engine delegates all requests."""
     for key, opened in list(_open.items()):
         if opened.process == os.getpid() or key[:2] != (adapter.name, adapter.device):
             continue
@@ -182,7 +183,7 @@ def _leave_to_parent(adapter: Adapter) -> None:
 def _adapter_for_another(
     other: OpenSession, session: Any, adapter: Adapter, options: Options
 ) -> Adapter:
-    """Return the adapter for one more session on a device, if they can share its pages."""
+    """Return the adapter for one more session on a device, if both can share its pages."""
     first, wanted = cuda_adapter(other.adapter), cuda_adapter(adapter)
     can = other.device_turn is not None and session.shares_card and options.pages is not False
     if can and first is not None and wanted is not None:
@@ -221,7 +222,7 @@ def end(opened: OpenSession) -> None:
 
 
 def _undo(opened: OpenSession) -> str:
-    """End a session; return what could not be undone, usually ""."""
+    """End a session. Return a description of what could not be undone, usually ""."""
     warnings: list[str] = []
     opened.pass_step = never_passes
     shared, opened.process_turns = opened.process_turns, None
@@ -252,9 +253,8 @@ def _uninstall(adapter: Adapter) -> str:
 def close(device: object = None) -> None:
     """Close all open sessions, wherever they were opened.
 
-    For notebooks, where an interrupted cell or a lost object can leave a session open. Tensors
-    stay valid. Sessions of `pgmo run` stay open: they close by themselves when the program opens
-    its own.
+    This helps in notebooks, where an interrupted cell or a lost object can leave a session open.
+    Tensors stay valid. Sessions of `pgmo run` stay open; they close when the program opens its own.
 
     Args:
         device: close only sessions on this device: "cpu", "cuda:1", or a `torch.device`; "cuda"

@@ -1,4 +1,4 @@
-"""Decorated functions, each call of which is an iteration of a session."""
+"""Decorated functions. Each call of the function is an iteration of a session."""
 
 import functools
 from collections.abc import Callable
@@ -15,7 +15,7 @@ S = TypeVar("S", bound=Any)
 
 
 class Optimized(Generic[P, R, S]):
-    """Function each call of which is an iteration of a session.
+    """Decorated function. Each call is an iteration of its session.
 
     Attributes:
         session: the session, for its summary and plan.
@@ -51,7 +51,7 @@ class Optimized(Generic[P, R, S]):
             raise
 
     def __get__(self, instance: object, owner: type | None = None) -> Any:
-        """Bind like a function, so that methods can be decorated."""
+        """Bind to an instance like a function, so that methods can be decorated."""
         return self if instance is None else MethodType(self, instance)
 
     def close(self) -> None:

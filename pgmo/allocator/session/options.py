@@ -76,12 +76,12 @@ class Options:
 
     @property
     def names_blocks(self) -> bool:
-        """Return whether an iteration is tagged: on request, and for profiles that are saved."""
+        """Return whether an iteration is tagged: on request, and for saved profiles."""
         return self.needs_first if self.tags is None else self.tags
 
     @property
     def needs_first(self) -> bool:
-        """Return whether the profiles of the first iteration and of all structures are needed."""
+        """Return whether profiles of the first iteration and of all structures are needed."""
         return self.record_only or self.save is not None
 
     @property
@@ -107,5 +107,5 @@ class Options:
 
     @property
     def save_directory(self) -> Path | None:
-        """Directory to which profile and plan are written; None if they are not saved."""
+        """Directory for the saved profile and plan; None if they are not saved."""
         return None if self.save is None else Path(self.save)

@@ -1,4 +1,4 @@
-"""Recording of iterations, and tagging of one of them."""
+"""Recording of iterations. One of them may be tagged with modules and operators."""
 
 import threading
 from contextlib import ExitStack
@@ -14,13 +14,12 @@ from pgmo.profiler.tagging import dynamo
 from pgmo.profiler.tagging.tags import Tagger
 
 _MOST_TAGGED = 3
-"""Maximum number of tagged iterations in one recording. An iteration that compiles something is
-tagged again later. Above the limit, a program that compiles in every iteration is not tagged
-again."""
+"""Maximum number of tagged iterations in one recording. If code is compiled in a tagged iteration,
+a later one is tagged again. The limit is for programs that compile in every iteration."""
 
 _tagging_threads: list[int] = []
-"""Ids of the threads whose operators are tagged; at most one thread at a time. torch fails if two
-threads pass the same operator to Python for the first time simultaneously (c10,
+"""Id of the thread whose operators are tagged; at most one at a time. torch fails if two threads
+simultaneously pass the same operator to Python for the first time (c10,
 `PyHandleCache::ptr_or`)."""
 
 
@@ -33,7 +32,7 @@ class Recorder:
         self._tagging = ExitStack()
         self._tagger: Tagger | None = None
         self._tagged = 0  # iterations
-        self._began = self._tags_from = 0  # iterations of the session
+        self._began = self._tags_from = 0  # numbers of iterations in the session
         self._sparing = False
         self._may_tag = False
         self._usual_length = self._length = heuristics.current.usual_recording
@@ -106,7 +105,7 @@ class Recorder:
 
     @property
     def is_served(self) -> bool:
-        """Return whether plans served enough of the recorded bytes to be kept."""
+        """Return whether plans have served enough of the recorded bytes to be kept."""
         served = sum(one.bytes_hit for one in self._recorded)
         return served >= heuristics.current.worthwhile_share * self.requested
 
@@ -143,15 +142,15 @@ class Recorder:
 
         Tagging takes the CPU time of three to six iterations and adds requests, so a session tags
         only if it saves its profile or was asked to, and the tagged iteration is not planned.
-        Usually this is the first iteration. If the first one is saved, the third is tagged, because
-        the second shows which blocks the first leaves alive. No iteration is tagged while plans
-        serve. While another thread tags, this one waits for its next iteration.
+        Usually the first iteration is tagged. If the first one is saved, the third is tagged,
+        because the second shows which blocks the first leaves alive. No iteration is tagged while
+        plans serve. If another thread is tagging, a later iteration is tagged.
         """
         recording = self._state.phase is Phase.RECORD and self._may_tag
-        # The tagger sees only modules and operators of torch.
+        # Only modules and operators of torch can be tagged.
         by_torch = self._state.adapter.name != "cupy"
         wanted = self._state.options.names_blocks and recording and by_torch and dynamo.hidden()
-        # An iteration that compiles is not tagged to its end and differs from later ones.
+        # An iteration in which code is compiled differs from later ones, and its tags end early.
         again = self._tagger is not None and self._tagger.compiled
         due = self._tagged < _MOST_TAGGED if again else not self._tagged
         due = due and self.iterations >= 2 * self._state.options.needs_first
@@ -160,7 +159,8 @@ class Recorder:
             _tagging_threads.append(me)
             self._tagging.callback(_tagging_threads.remove, me)
             self._tagged += 1
-            # An operator of another thread may outlive the tagger, and its tag would then be wrong.
+            # An operator of another thread may still run after the tagger's end. A new generation
+            # makes the engine ignore its tag.
             generation = _core.next_tag_generation()
             set_tag = partial(_core.set_tag, generation=generation)
             self._tagger = self._tagging.enter_context(Tagger(set_tag, self.tags))

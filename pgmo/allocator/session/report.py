@@ -1,4 +1,4 @@
-"""Read-only view of a session: phase, statistics, plans and summary."""
+"""The read-only attributes of a session: phase, statistics, plans and summary."""
 
 from dataclasses import replace
 from html import escape
@@ -34,17 +34,17 @@ class SessionReport:
         return self._opened.lifecycle if self._opened is not None else None
 
     def summary(self) -> Summary:
-        """Return the session's totals so far with a verdict; printable.
+        """Return the session's totals so far, with a verdict. `print` shows them as a table.
 
         The verdict compares the device memory that the process took with the memory that plain
-        PyTorch would have reserved for the same requests, which a model computes. `counted()` omits
-        it.
+        PyTorch would have reserved for the same requests. A model computes the latter. `counted()`
+        omits the verdict.
         """
         with exclusive():  # a boundary must not change the plans meanwhile
             return self._last or self._summary(with_verdict=True)
 
     def counted(self) -> Summary:
-        """Return the summary without a verdict; does not wait for a boundary of another thread."""
+        """Return the summary without a verdict. Does not wait for planning in another thread."""
         if self._last is not None:
             return replace(self._last, verdict=None)
         return self._summary(with_verdict=False)
@@ -60,7 +60,7 @@ class SessionReport:
         return f"<pre>{escape(f'pgmo session ({state})')}\n{escape(str(self.summary()))}</pre>"
 
     def report(self, *, height: int = 900) -> NotebookFrame:
-        """Return a report page on the replayed iteration, which begins with the verdict.
+        """Return a report page on the replayed iteration. The page begins with the verdict.
 
         Args:
             height: height in a notebook, in pixels.
@@ -117,7 +117,7 @@ class SessionReport:
 
     @property
     def recording(self) -> Profile | None:
-        """Current recording as one linear profile; None if nothing is being recorded."""
+        """Current recording as one profile that does not repeat; None if nothing is recorded."""
         with exclusive():
             return self._lifecycle.recording() if self._open and self._lifecycle else None
 
@@ -138,7 +138,7 @@ class SessionReport:
 
     @property
     def peak_live(self) -> int:
-        """Peak of the live bytes that the session has seen until now."""
+        """Peak of the live bytes since the session began."""
         return self._lifecycle.collector.peak_live if self._lifecycle else 0
 
     @property

@@ -1,7 +1,7 @@
-"""The session object that a program holds: it marks iterations and gives memory back.
+"""The session object of a program. The program marks iterations with it, and releases memory.
 
-`lifecycle.py` decides what the end of an iteration does. `open_sessions.py` keeps what the end of
-the session has to undo.
+`lifecycle.py` has the actions at the end of an iteration. `open_sessions.py` has those at the end
+of the session.
 """
 
 import os
@@ -40,12 +40,12 @@ class Session(SessionReport):
 
     Args:
         options: the checked options.
-        adapter: returns the adapter; called when the session opens.
+        adapter: function that returns the adapter. It is called when the session opens.
 
     Attributes:
         shares_card: whether the session may take turns with others on its device.
-        on_user_session: callback that closes a session which pgmo opened by itself; called when the
-            program opens its own. None for the program's own sessions.
+        on_user_session: callback that closes a session that pgmo has opened by itself. It is called
+            when the program opens its own session. None for the program's own sessions.
 
     Example:
         >>> with pgmo.optimize() as session:  # doctest: +SKIP
@@ -101,7 +101,7 @@ class Session(SessionReport):
                 self._known.give_turn(whole=complete, keeps_device_turn=keeps_device_turn)
 
     def step(self) -> None:
-        """End an iteration; call this once at the end of each, instead of `iteration()`.
+        """End an iteration. Call this once at the end of each iteration, instead of `iteration()`.
 
         Any thread may call it, as with `iteration()`.
 
@@ -127,7 +127,7 @@ class Session(SessionReport):
 
     @contextmanager
     def pause(self) -> Iterator[None]:
-        """Delegate all requests inside the block to the framework: evaluation, checkpoints.
+        """Delegate all requests inside the block to the framework, for evaluation or checkpoints.
 
         If another thread continues its iterations meanwhile, only the calling thread is paused.
 
@@ -150,7 +150,7 @@ class Session(SessionReport):
                     turn.take()
 
     def count_calls(self) -> CallTurns:
-        """Treat calls of a function or module as iterations; serve no request between calls.
+        """Treat calls of a function or module as iterations. Requests between calls are not served.
 
         Returns:
             The turns; each call must begin with their `enter()`.
@@ -203,7 +203,9 @@ class Session(SessionReport):
             if not self._open:
                 return
             if self._busy and not self._is_forked:
-                self._to_be_closed = True  # a signal handler interrupted a boundary
+                self._to_be_closed = (
+                    True  # called by a signal handler during the end of an iteration
+                )
                 return
             self._open = False
             self._closed_by = threading.current_thread()
@@ -226,21 +228,21 @@ class Session(SessionReport):
         pages, an arena without live blocks is freed as a whole; the next iteration has none.
 
         With `state`, pages of optimizer state are unmapped as well. Its tensors keep their
-        addresses but may not be used before `resume()`: `optimizer.step()` and calls of sleeping
-        modules raise `SessionError`. Kernels and copies fail with CUDA's `illegal memory access`,
-        after which the process can no longer use that device.
+        addresses but must not be used before `resume()`: `optimizer.step()` and calls of sleeping
+        modules raise `SessionError`. Kernels and copies that use such a tensor fail with CUDA's
+        `illegal memory access`. After that the process can no longer use the device.
 
         Args:
             state: "host" copies the sleeping contents to the host, to pinned memory if available.
                 "drop" discards them; after `resume()` the contents are undefined. With None,
                 nothing sleeps unless `of` is given.
-            of: tensors, modules (parameters, gradients, buffers) or optimizers that sleep; by
+            of: tensors, modules (parameters, gradients, buffers) or optimizers to put to sleep; by
                 default the optimizers that have stepped since the session was opened.
 
         Returns:
             Bytes given back to the card, bytes kept on the host, and bytes that could not sleep.
-            The last lie in PyTorch's own segments, like a model built before the session, or share
-            a page with other blocks.
+            Bytes cannot sleep if they lie in PyTorch's own segments, like a model built before the
+            session, or share a page with other blocks.
 
         Raises:
             OptionError: if `of` or `state` has an invalid value.
@@ -261,7 +263,8 @@ class Session(SessionReport):
     def resume(self, released: Released | None = None) -> None:
         """Restore the memory that `release` put to sleep, at the same addresses.
 
-        Repeated calls have no effect. A call after `close()` is valid if memory was short then.
+        Repeated calls have no effect. If `close()` could not restore all memory, call this
+        afterwards.
 
         Args:
             released: the result of one `release` call, to wake only that memory; by default all.
@@ -276,7 +279,7 @@ class Session(SessionReport):
             self._known.sleeping.resume(released)
 
     def stage(self, *_: object, **_options: object) -> NoReturn:
-        """Raise a SessionError that names `pgmo.phase`, which took the place of this method."""
+        """Raise a SessionError that names `pgmo.phase`, which has replaced this method."""
         raise SessionError(
             "session.stage() was removed: use `with pgmo.phase(name, asleep=[...]):`, which "
             "restores memory at the beginning of the phase that needs it"
@@ -291,11 +294,11 @@ class Session(SessionReport):
 
     @property
     def _is_forked(self) -> bool:
-        """Return whether this process is a forked child, whose engine is in bypass."""
+        """Return whether this process is a forked child, whose engine delegates all requests."""
         return self._opened is not None and os.getpid() != self._opened.process
 
     def _is_open(self, call: str) -> bool:
-        """Return whether a call should take effect; warn if another thread closed the session.
+        """Return whether a call has an effect. Warn if another thread has closed the session.
 
         Raises:
             SessionError: if the session was never opened, or this thread has closed it.
@@ -314,7 +317,7 @@ class Session(SessionReport):
         )
 
     def _take_turn(self) -> bool:
-        """Wait for the turn. End an iteration that the arrival of another session has split."""
+        """Wait for the turn. If the arrival of another session has split an iteration, end it."""
         taken, turn = self._known.take_turn(), self._known.device_turn
         if taken and turn is not None and (turn.is_split or turn.has_foreign_requests):
             with exclusive():
@@ -332,7 +335,7 @@ class Session(SessionReport):
 
     def _end_iteration(self, complete: bool) -> None:
         if self._busy:
-            return  # a signal handler or finalizer runs inside a boundary
+            return  # called by a signal handler or finalizer during the end of an iteration
         try:
             self._busy = True
             self._known.lifecycle.end_iteration(self._known.turns.whole() and complete)

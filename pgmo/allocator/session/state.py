@@ -33,11 +33,12 @@ class SessionState:
         saved: files written.
         replans: number of plans that replaced others.
         notes: notes for the summary.
-        persistent_origin: origin of the blocks that no iteration frees, in one line; "" if unknown.
-        waits: why no plan serves; "" while one does, and at the beginning.
-        gave_up: why everything is delegated for the rest of the session; "" if it is not.
-        paused: pauses of the engine.
-        turns: decides which thread's iterations are counted.
+        persistent_origin: module or operator that allocated most bytes of never freed blocks, in
+            one line; "" if unknown.
+        waits: reason why no plan serves; "" while one does, and at the beginning.
+        gave_up: reason why all requests are delegated for the rest of the session; else "".
+        paused: pauses of the engine (`Pauses`).
+        turns: object that decides which thread's iterations are counted.
     """
 
     adapter: Adapter

@@ -26,7 +26,7 @@ MISS_ADVICE: Mapping[str, str] = {
 
 
 class Phase(StrEnum):
-    """Activity of a session during an iteration."""
+    """State of a session during an iteration; see lifecycle.py."""
 
     RECORD = "record"
     BACKOFF = "backoff"
@@ -60,11 +60,10 @@ class IterationStatistics:
             in the iteration that allocates it.
         driver_calls: calls of the driver's virtual memory, by kind (`DRIVER_CALLS`).
         hand_overs: pages that came from another stream.
-        waits_added: waits for another stream that the program's own events do not imply, an
-            estimate. It is too high if events are recorded by direct CUDA calls, as in collective
-            libraries, because pgmo does not see these. It is too low if a stream gets more work on
-            a block after the program's last event there: the wait is then counted as the program's
-            own, though it is longer.
+        waits_added: estimated number of waits for another stream that the program's own events do
+            not imply. It is too high if libraries record events by direct CUDA calls, which pgmo
+            does not see. It is too low if a stream works on a block after the program's last event
+            on that stream: the longer wait then counts as the program's own.
 
     Example:
         >>> one = IterationStatistics(Phase.REPLAY, 4, 3, 400, 390)
@@ -88,12 +87,12 @@ class IterationStatistics:
 
     @property
     def pages_moved(self) -> int:
-        """Pages mapped at a new address. New pages, which must be mapped anyway, do not count."""
+        """Number of existing pages that were mapped at another address."""
         return max(0, self.driver_calls["maps"] - self.driver_calls["creates"])
 
     @property
     def recurring_moves(self) -> int:
-        """Pages moved, or 0 while memory still grows: then they do not predict later moves."""
+        """`pages_moved`; 0 while memory still grows, because later iterations then move fewer."""
         return 0 if self.driver_calls.get("creates") else self.pages_moved
 
     @property
@@ -109,7 +108,7 @@ class IterationStatistics:
 
     @property
     def known_rate(self) -> float:
-        """Share of requests that the plan expected, even if their slots were occupied."""
+        """Share of requests that occur in the plan, even if their slots were occupied."""
         unknown = self.misses.get("unknown", 0)
         return 1 - unknown / self.requests if self.requests else 1.0
 

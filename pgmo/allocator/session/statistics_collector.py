@@ -20,13 +20,13 @@ from pgmo.locks import new_reentrant_lock
 from pgmo.packing.plan import Plan
 
 _HISTORY = 10_000
-"""Iterations whose statistics are kept singly. Older ones count only in the totals."""
+"""Number of iterations whose statistics are kept one by one. Older ones count only in totals."""
 
 _LAST = 16
-"""Latest iterations over which the summary takes the medians of driver calls."""
+"""Number of latest iterations over which the summary takes medians of driver calls."""
 
 _LEVELS = ("live_", "peak_", "pages_", "planned_", "arena", "late_now")
-"""Name prefixes of engine readings that are levels, not counters."""
+"""Name prefixes of the engine's figures that are current levels, not counters."""
 
 _SUMMED = ("requests", "hits", "bytes_requested", "bytes_hit")
 
@@ -47,16 +47,16 @@ class StatisticsCollector:
     def __init__(self, engine: _core.Engine) -> None:
         self._engine = engine
         self._begin = self._before = engine.statistics()
-        # Of the iterations not yet returned by `take_passed`.
+        # Number of iterations and of moved pages that `take_passed` has not returned yet.
         self._passed = self._moved = 0
         self._followed: dict[int, int] = {}
         self.passing = Phase.REPLAY
-        # Other threads read as well, and a signal handler may interrupt a count: hence reentrant.
+        # Reentrant, because a signal handler that uses this object may interrupt a count.
         self._lock = new_reentrant_lock()
         self._closed = False
         self._totals: dict[str, Any] = dict.fromkeys(_TOTALS, 0)
         self._misses = dict.fromkeys(MISS_REASONS, 0)
-        # Peaks over replayed iterations; the engine resets its own with each plan.
+        # Peaks over all replayed iterations. The engine resets its own peaks with each plan.
         self._peaks = {"peak_slot_bytes": 0, "peak_fallback_bytes": 0}
         self._peak_live = 0  # of all iterations
         self._since = 0
@@ -102,7 +102,7 @@ class StatisticsCollector:
             self._before = self._before | calls
 
     def close(self) -> None:
-        """Count the passed iterations, then stop: another session may use the engine next."""
+        """Count the last iterations, then stop, because another session may use the engine next."""
         with self._lock:
             self._take_passed()
             self._closed = True
@@ -114,7 +114,8 @@ class StatisticsCollector:
             now, before = self._engine.statistics(), self._before
             change = {name: now[name] - before[name] for name in now}
             if phase is Phase.RECORD:
-                # The replay counters skip requests that no plan serves; the recorder sees all.
+                # The replay counters omit requests that no plan serves. The recorder's counter has
+                # all.
                 change["requests"] = change["recorded_requests"]
                 change["requested_bytes"] = change["recorded_bytes"]
             statistics = _statistics(phase, plan, change)

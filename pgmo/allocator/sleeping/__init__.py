@@ -1,1 +1,1 @@
-"""Sleep and wake: memory that is given back to the card while its tensors are alive."""
+"""Sleep of live tensors: their memory is given back to the card, and restored later."""

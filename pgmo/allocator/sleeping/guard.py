@@ -1,10 +1,11 @@
 """Errors for the use of sleeping optimizers and modules.
 
-They are raised by steps, calls, `state_dict()` (which usually precedes a checkpoint), and modules'
-`load_state_dict()`.
+Steps of optimizers, calls of modules, `state_dict()`, and `load_state_dict()` of modules raise
+them.
 
-A kernel that reads an address without pages fails later on the device, without naming the tensor.
-The process can then no longer use that device. PyTorch's hooks raise an error before that.
+Without the guard, a kernel that reads an address without pages fails later on the device, without
+naming the tensor. The process can then no longer use that device. The guard uses PyTorch's hooks to
+raise an error before.
 """
 
 from typing import Any
@@ -26,7 +27,7 @@ class SleepGuard:
         from torch.utils.weak import WeakIdKeyDictionary
 
         self._sleeping: WeakSet[Any] = WeakSet()
-        self._tensors = WeakIdKeyDictionary()  # parameters among them
+        self._tensors = WeakIdKeyDictionary()  # listed tensors, including parameters
         self._handles: list[Any] = []
         for one in listed(objects):
             if isinstance(one, torch.optim.Optimizer):
@@ -49,7 +50,7 @@ class SleepGuard:
             self._handles.append(register_module_forward_pre_hook(self._refuse_call))
 
     def _refuse_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        del args, kwargs  # the error's frame would keep them alive
+        del args, kwargs  # otherwise the traceback would keep them alive
         if optimizer in self._sleeping:
             raise SessionError(f"the state of this {type(optimizer).__name__} sleeps{_ADVICE}")
         if any(one in self._tensors for group in optimizer.param_groups for one in group["params"]):

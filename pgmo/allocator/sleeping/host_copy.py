@@ -8,7 +8,7 @@ if TYPE_CHECKING:
 
 CHUNK = 32 << 20
 """Bytes of one block of host memory. PyTorch rounds pinned memory up to powers of two and caches
-it, so blocks of equal size are reused by the next copy."""
+it, so the next copy reuses blocks of equal size."""
 
 
 class HostCopy:
@@ -29,7 +29,7 @@ class HostCopy:
         return sum(int(host.nbytes) for _, host in self._chunks)
 
     def put_back(self, runs: Iterable[tuple[int, int]]) -> None:
-        """Write the contents of some runs back to their addresses."""
+        """Copy the contents of these runs back to their addresses on the device."""
         chunks = iter(self._chunks)
         chunk = next(chunks, None)
         for begin, size in runs:

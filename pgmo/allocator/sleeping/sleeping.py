@@ -7,8 +7,9 @@
     release(state="host")   also frees pages of optimizer state, with a copy on the host
     resume()                restores the state; pages of arenas are mapped as slots need them
 
-Tensors keep their addresses, and until `resume` any process may use the pages. State sleeps only on
-CUDA devices with pages. Elsewhere, `release` frees only arenas and the framework's cached memory.
+Tensors keep their addresses. Until `resume`, any process may use the freed memory. State sleeps
+only on CUDA devices with pages. On other devices, `release` frees only arenas and the framework's
+cached memory.
 """
 
 from collections.abc import Callable
@@ -36,7 +37,7 @@ CAPTURED = "memory cannot be released while a CUDA graph is captured"
 
 @dataclass(eq=False)
 class Sleep:
-    """Objects whose memory was released by one call.
+    """Objects whose memory one call has released.
 
     Args:
         number: identifier of this sleep on its device.
@@ -52,10 +53,10 @@ class Sleep:
 
 
 class Sleeping:
-    """Memory release of a session, or of a device without one. Use it on one thread at a time.
+    """Released memory of a session, or of a device without a session. Not thread-safe.
 
     Attributes:
-        sleeps: sleeps that have not been woken.
+        sleeps: sleeps that have not ended.
     """
 
     def __init__(self, adapter: Adapter, warn: Callable[[str], object]) -> None:
@@ -145,7 +146,9 @@ class Sleeping:
         if sleep.copy is not None:
             sleep.copy.put_back(runs)
             cuda.synchronize()
-        _core.get_up(cuda.space, sleep.number)  # also frees blocks that died meanwhile
+        _core.get_up(
+            cuda.space, sleep.number
+        )  # also releases pages of blocks that were freed during the sleep
         sleep.guard.end()
         self.sleeps.remove(sleep)
 
@@ -156,7 +159,7 @@ class Sleeping:
                 self.wake(sleep)
 
     def end(self) -> str:
-        """Wake all state for which there is memory; return a warning for the user, usually ""."""
+        """Wake all state for which there is enough memory. Return a warning, usually ""."""
         why = None
         for sleep in list(reversed(self.sleeps)):
             try:

@@ -1,4 +1,4 @@
-"""Addresses of the memory of modules, optimizers and tensors."""
+"""Addresses and sizes of the storages of modules, optimizers and tensors."""
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -11,8 +11,8 @@ from pgmo.wrapped_optimizers import unwrapped
 def listed(objects: object) -> list[Any]:
     """Return a flat list of the tensors, modules and optimizers in nested collections.
 
-    Callers that need the objects twice use the list, because an iterator such as
-    `model.children()` yields them only once.
+    Use the list if the objects are needed twice: an iterator such as `model.children()` yields them
+    only once.
     """
     import torch
 
@@ -30,7 +30,7 @@ def listed(objects: object) -> list[Any]:
 
 
 def storages(objects: object, index: int) -> dict[int, int]:
-    """Return the storages on one CUDA device that objects hold.
+    """Return the storages of objects on one CUDA device.
 
     Args:
         objects: a tensor, a module (its parameters, their gradients and its buffers), an optimizer

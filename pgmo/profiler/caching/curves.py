@@ -16,14 +16,15 @@ class Reserved:
     """Memory that the caching allocator reserves, and how much of it is in use.
 
     Args:
-        reserved: bytes reserved from the driver after each request, shape (ticks,), read-only.
-            A profile's curve is that of the last simulated iteration.
+        reserved: bytes reserved from the driver after each request, shape (ticks,), read-only. For
+            a profile, these are the bytes in the last simulated iteration.
         active: bytes of blocks in use after each request, including rounding, shape (ticks,).
         address: address of each row of a profile, or of each request of a trace; 0 for blocks
             after a failure.
         peak_reserved: largest number of reserved bytes in the whole simulation.
         peak_active: largest number of bytes in use in the whole simulation.
-        fragmentation: smallest unused share of the reserved bytes at any peak of `reserved`.
+        fragmentation: unused share of the reserved bytes when `reserved` peaks; the smallest one if
+            there are several peaks.
         retries: number of times that cached memory was released to serve a request.
         failed: index of the request that ran out of memory and ended the simulation; or None.
     """
@@ -62,17 +63,17 @@ class Curves:
         self._peak_active = 0
 
     def begin(self) -> None:
-        """Begin an iteration; earlier ones count only for the peaks."""
+        """Begin an iteration. Curves are those of the last iteration, peaks those of all."""
         self._count()
         self._reserved, self._active = [], []
 
     def served(self) -> None:
-        """Record the figures after a request."""
+        """Record the allocator's figures after a request."""
         self._reserved.append(self._allocator.reserved)
         self._active.append(self._allocator.active)
 
     def result(self, ticks: int, address: list[int], failed: int | None = None) -> Reserved:
-        """Return the figures; after a failure the curves keep their last value."""
+        """Return the figures. After a failure, the curves keep their last value."""
         self._count()
         missing = ticks - len(self._reserved)
         reserved, active = self._peak

@@ -23,18 +23,18 @@ def simulate_profile(
 ) -> Reserved:
     """Run the iteration of a profile several times under a model of PyTorch's allocator.
 
-    Persistent blocks are requested once, in the first iteration. Wrapping and doubly live blocks
-    are freed in the next iteration. Without memory pressure, the figures settle after two or three
-    iterations. Allocations outside of iterations, such as parameters, are not simulated.
+    Persistent blocks are requested once, in the first iteration. Blocks that outlive an iteration
+    are freed in the next one. If memory does not run out, the figures stay the same after two or
+    three iterations. Allocations outside of iterations, such as parameters, are not simulated.
 
     Args:
         profile: the requests of one iteration. A profile that does not repeat runs once.
         settings: configuration of the allocator; None = PyTorch's defaults.
         iterations: number of iterations to simulate.
         capacity: bytes of the card that the profile may use; None = no limit.
-        convolution: for each row the number of the convolution whose workspace it is, or -1;
-            shape (n,), or empty for none. If a workspace does not fit, that convolution runs
-            without workspace from then on, as in PyTorch.
+        convolution: for each row, the number of the convolution whose workspace it is, or -1; shape
+            (n,), or empty for no workspaces. If a workspace does not fit, that convolution runs
+            without one from then on, as in PyTorch.
 
     Returns:
         Curves of the last iteration, one value for each tick.

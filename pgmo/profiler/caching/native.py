@@ -11,13 +11,13 @@ def native_allocator(
     *,
     card: int | None = None,
 ) -> _core.ModelledAllocator:
-    """Create the native model (`csrc/baseline`), which also runs inside of live processes.
+    """Create the native model (`csrc/baseline`). Sessions use the same model in running programs.
 
     Args:
         settings: configuration of the allocator; None = PyTorch's defaults.
         capacity: bytes of the card that the allocator can use; None = no limit.
-        card: bytes of the whole card, of which the program's own memory limit and the address
-            space of expandable segments are fractions; None = `capacity`.
+        card: bytes of the whole card; None = `capacity`. The program's own memory limit and the
+            address space of expandable segments are fractions of it.
 
     Raises:
         OptionError: when the capacity is not above 0.

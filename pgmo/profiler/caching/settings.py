@@ -9,10 +9,10 @@ from pgmo.errors import OptionError
 
 MIB = 1 << 20
 INTERVALS = 16
-"""Number of size intervals with their own division count: below 2 MiB, below 4 MiB, ..."""
+"""Number of size intervals for `roundup_power2_divisions`: below 2 MiB, below 4 MiB, ..."""
 
-# These settings do not affect the addresses of served requests. They concern host memory, locks,
-# the error of a failed request, or reserved address space.
+# Settings that do not change the addresses of blocks. They concern host memory, locks, the error of
+# a failed request, or reserved address space.
 _WITHOUT_EFFECT = re.compile(
     "pinned_.*|release_lock_on_.*|graph_capture_record_stream_reuse|use_uvm|backend:native|"
     "throw_on_cudamalloc_oom|expandable_segments_(?:reserve|reserve_by_class|handle_type)"
@@ -132,7 +132,7 @@ def _known(name: str, value: str) -> tuple[str, Any] | None:
 
 
 def _divisions(items: str) -> tuple[int, ...]:
-    """Parse 'megabytes:steps' items; the first also applies below it, '>' to all larger sizes."""
+    """Parse 'megabytes:steps' items. The first also applies to smaller sizes, '>' to larger."""
     steps = [0] * INTERVALS
     last = -1
     for item in items.split(","):

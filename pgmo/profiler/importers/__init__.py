@@ -1,1 +1,1 @@
-"""Importers of other tools' recordings: one module per format, all producing traces."""
+"""Importers of recordings by other tools: one module for each file format."""

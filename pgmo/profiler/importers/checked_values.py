@@ -1,7 +1,7 @@
 """Type and range checks of values in other tools' files.
 
-Only checked values may be printed, hashed or traversed: a value of a few bytes in a file can
-describe more parts than fit in memory.
+Only checked values may be printed, hashed or traversed: a few bytes of a malicious file can
+describe a value that does not fit in memory.
 """
 
 import re
@@ -18,7 +18,7 @@ MOST_DEVICE: Final = 127
 """Largest accepted device number; PyTorch stores it in a signed byte."""
 
 MOST_TEXT: Final = 1024
-"""Maximum number of characters kept of a text; some C++ symbols have ten times as many."""
+"""Maximum number of characters kept of a text. Some C++ symbols have ten times as many."""
 _ODD = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 _short = reprlib.Repr()
@@ -54,8 +54,8 @@ def device_number(value: Any) -> int:
 def text(value: Any, what: str) -> str:
     r"""Return the first `MOST_TEXT` characters of a string, with unprintable ones replaced.
 
-    Python represents file names that are not UTF-8 with lone surrogates, which can be neither
-    printed nor saved.
+    Python represents file names that are not UTF-8 by lone surrogates. These can be neither printed
+    nor saved.
 
     Raises:
         ValueError: when the value is no string.

@@ -10,7 +10,7 @@ from pgmo.errors import FileError
 
 _MOST_UNPACKED = 2**35
 _MOST_RATIO = 50  # Traces compress to 1/20. zlib holds its output twice.
-_LITTLE = 2**20  # Bytes that any file may unpack to, whatever its size.
+_LITTLE = 2**20  # Bytes that a file of any size may unpack to.
 _GZIP = b"\x1f\x8b"
 
 
@@ -36,7 +36,7 @@ def contents(path: Path, most: int | None = None) -> bytes:
 
 
 def text_of(path: Path) -> str:
-    """Read a text file in UTF-8. Raises FileError as `contents`, and when it is not UTF-8."""
+    """Read a text file in UTF-8. Raises FileError like `contents`, and if it is not UTF-8."""
     try:
         return contents(path).decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -31,7 +31,7 @@ OFFSET = "offset"
 MOST = 2**62
 """Largest number accepted in a cell."""
 
-_MOST_COLUMNS = 256  # Every output line has all columns, even if the input line is short.
+_MOST_COLUMNS = 256  # Limits memory: each row gets all columns, even if its line is short.
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +73,7 @@ def read_lifetimes(path: str | os.PathLike[str]) -> Lifetimes:
 
 
 def read_csv_blocks(path: Path) -> Imported:
-    """Read a table as a linear profile, whose ticks count requests in the order of `lower`.
+    """Read a table as a linear profile. Its ticks are requests in the order of `lower`.
 
     Raises:
         FileError: as `read_lifetimes`, and when the table has no rows.

@@ -4,8 +4,8 @@
     {"hook":"malloc","device_id":0,"size":24,"mem_size":512,"mem_ptr":150496608256,"pmem_id":"0x7"}
     {"hook":"free","device_id":0,"mem_size":512,"mem_ptr":150496608256,"pmem_id":"0x7"}
 
-Memory that is returned to the driver has no line. It shows when the driver reuses the address.
-Lines that the program itself printed are skipped and counted.
+No line shows that memory is returned to the driver. The importer notices it when the driver reuses
+the address. Lines that the program itself printed are skipped and counted.
 """
 
 import json

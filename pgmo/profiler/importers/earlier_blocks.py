@@ -3,8 +3,8 @@
     recorded   ... F0  A1  A2  F2 ...         final segments:  1 and 3 are alive
     earlier    0 existed (it is freed), 3 existed (it is alive, and no event allocates it)
 
-A history has limited length and may begin at any time, so most traces need this. Segments, and
-pages of expandable segments, are found in the same way.
+A memory history has limited length and may begin at any time, so most traces need this. Segments,
+and pages of expandable segments, are reconstructed in the same way.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ _BLOCK = (Event.ALLOC, Event.FREE_REQUESTED, Event.FREE_COMPLETED)
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Columns of a trace under construction, shape (m,); `origin` numbers a stack, -1 = none."""
+    """Columns of an unfinished trace, shape (m,). `origin` is the number of a stack, or -1."""
 
     kind: NDArray[np.int8]
     address: NDArray[np.int64]
@@ -111,12 +111,12 @@ def _sorted_rows(seen: Rows, kinds: tuple[Event, ...]) -> NDArray[np.int64]:
 
 
 def _is_first_of_address(address: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Return whether each row is the first of its address; `address` is sorted."""
+    """Return whether each row is the first row of its address. `address` must be sorted."""
     return np.concatenate([[True], address[1:] != address[:-1]])[: len(address)]
 
 
 def _repair(seen: Rows) -> tuple[Rows, int, int]:
-    """Drop frees without a block, add missing frees at reused addresses; return both counts."""
+    """Drop frees without a block, and add missing frees at reused addresses. Count both."""
     rows = _sorted_rows(seen, _BLOCK)
     kind = seen.kind[rows]
     first = _is_first_of_address(seen.address[rows])
@@ -152,7 +152,7 @@ def _earlier(seen: Rows, kinds: tuple[Event, ...], final: Rows) -> _Earlier:
     orphans = rows[first & (seen.kind[rows] != made_by)]
     open_at_end = address[last & (seen.kind[rows] != kinds[-1])]
     made = np.isin(final.address, open_at_end)
-    # A range that overlaps any recorded one cannot have existed all the time.
+    # A final range that overlaps the range of any event cannot have existed all the time.
     kept = ~made & ~_overlaps(final, seen.take(rows))
     old = replace(
         seen.take(orphans),
@@ -193,7 +193,7 @@ def _earlier_pages(seen: Rows, final: Rows) -> Rows:
     highs = np.searchsorted(edges, everything.address + everything.size)
     was_there = everything.kind == Event.SEGMENT_UNMAP
     was_there[len(events) :] = True
-    # The first event of a range counts. `following` links each edge to the next one without a
+    # Only the first event of a range matters. `following` links each edge to the next one without a
     # state, so that no range is visited twice.
     following = list(range(len(edges) + 1))
     for row, (low, high) in enumerate(zip(lows.tolist(), highs.tolist(), strict=True)):

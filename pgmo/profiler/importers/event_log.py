@@ -1,4 +1,4 @@
-"""Builder of traces from event logs, one event at a time."""
+"""Builder of a trace from an event log, one event at a time."""
 
 from collections.abc import Sequence
 from pathlib import Path

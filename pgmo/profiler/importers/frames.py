@@ -19,10 +19,11 @@ T = TypeVar("T")
 MOST_LINES = 64
 """Maximum number of Python lines that a tag keeps."""
 
-_OUTERMOST = 16  # Outermost calls that a shortened stack keeps: they show the request's purpose.
+_OUTERMOST = 16  # Outermost calls that a shortened stack keeps, because they show its purpose.
 
 # Limits on the characters of a line. A snapshot may refer to a line with two bytes, but a profile
-# spells it out for each stack. So all lines of a tag have at most 6,400 characters plus numbers.
+# contains its text for each stack. With these limits, all lines of a tag have at most 6,400
+# characters plus numbers.
 _MOST_PATH = 50
 _MOST_NAME = 50
 
@@ -32,7 +33,7 @@ _LIBRARY = re.compile(
     r"lib/python3\.\d+)/|^<frozen "
 )
 _OPERATOR = re.compile(r"at::_ops::(\w+)::(?:call|redispatch)\b")
-# Operators that only make a tensor for another operator to fill.
+# Operators that only allocate a tensor, which another operator fills.
 _FACTORY = re.compile(r"aten\.(?:(?:new_)?(?:empty|zeros)|resize_)")
 _OVERLOAD = re.compile(
     r"(?:_(?:[A-Z]\w*|out|memory_format|dim|int|self|correction|start(?:_step)?|reduce|value|"
@@ -50,7 +51,7 @@ class Frame(NamedTuple):
 
     @property
     def is_python(self) -> bool:
-        """Return whether the call is Python, judging by its file name."""
+        """Return whether the call is of Python code, according to its file name."""
         name = self.file.rsplit("/", 1)[-1]
         if name.endswith(_PYTHON) or name.startswith("<"):
             return True
@@ -106,8 +107,8 @@ class Labels:
 class CallFacts(NamedTuple):
     """Facts about one call; empty if unknown.
 
-    `line` has the form of `Tag.file`, for Python calls. `own` is whether it is the user's code
-    rather than a library's.
+    `line` has the form of `Tag.file` for Python calls. `own` is true for the user's code, false for
+    a library's.
     """
 
     line: str = ""
@@ -129,14 +130,14 @@ def shortened(stack: Sequence[T], most: int) -> Sequence[T]:
 def tag_of(stack: Sequence[Frame], labels: Labels) -> Tag:
     """Return the tag of one stack of calls.
 
-    Without C++ frames there is no operator. A request of autograd's engine thread then has an empty
-    stack, so an empty stack counts as backward: few other threads allocate.
+    Without C++ frames, the operator is unknown. A request of autograd's engine thread then has an
+    empty stack. So an empty stack counts as backward, because few other threads allocate.
     """
     if not stack:
         return Tag("", "", "backward")
     calls = [labels.facts(frame) for frame in stack]
     operators = [own.operator for own in calls if own.operator]
-    # Prefer an operator that does more than make a tensor to fill, else the outermost.
+    # Prefer an operator that does more than allocate a tensor, else take the outermost one.
     op = next((name for name in operators if not _FACTORY.match(name)), (operators or [""])[-1])
     phases = [own.phase for own in calls if own.phase]
     decided = next((phase for phase in phases if phase != "forward"), "")

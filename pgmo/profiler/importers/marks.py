@@ -25,7 +25,7 @@ _OPTIMIZER = "Optimizer.step#"
 
 @dataclass(frozen=True)
 class Marks:
-    """Beginnings of iterations: the ascending events that they precede, and their source."""
+    """Beginnings of iterations: the events before which they lie, ascending, and their source."""
 
     rows: tuple[int, ...] = ()
     explanation: str = ""
@@ -76,18 +76,20 @@ def _annotated(
     if prefix == _PROFILER:
         what, times = "ProfilerStep", [at for _, at in named]
     else:
-        # Several optimizers may step in an iteration, some more than once; the rarest counts.
+        # Several optimizers may step in an iteration, some more than once. Use the one with fewest
+        # steps.
         counts = Counter(name for name, _ in named)
         name = min(counts, key=lambda name: counts[name])
         what, times = f"the end of {name}", [at for own_name, at in named if own_name == name]
-    # Times are whole microseconds. At equal times, an end follows the event, a start precedes it.
+    # Times are whole microseconds. If an event has the same time, an end comes after it and a start
+    # before it.
     later = np.array(sorted(times), np.int64) + (stage == "END")
     rows = np.unique(np.searchsorted(time, later))
     return Marks(tuple(rows.tolist()), what)
 
 
 def _begun(own: Sequence[Mapping[str, Any]]) -> bool:
-    """Return whether an optimizer began a step; it may not end if memory runs out in it."""
+    """Return whether an optimizer has begun a step, which does not end if memory runs out."""
     return any(
         text(item.get("name", ""), "a name").startswith(_OPTIMIZER) and item.get("stage") == "START"
         for item in own
@@ -112,7 +114,7 @@ def _from_metadata(note: NDArray[np.int32], notes: Sequence[str]) -> Marks:
 
 
 def _follows(last: list[int], numbers: list[int]) -> bool:
-    """Return whether the first changed number went up by one; later ones may restart at 0."""
+    """Return whether the first changed number went up by one. Later numbers may restart at 0."""
     if len(last) != len(numbers):
         return False
     at = next(i for i in range(len(last)) if last[i] != numbers[i])

@@ -32,7 +32,7 @@ _DAY = 24 * 60 * 60 * 1_000_000
 
 
 def read_rmm_log(path: Path, device: int | None = None) -> list[Imported]:
-    """Read a log. It names no device and counts as device 0.
+    """Read a log. It does not name its device, so device 0 is assumed.
 
     Raises:
         FileError: when a line is incomplete; the message names it.

@@ -1,1 +1,1 @@
-"""Splitting of events into iterations, and profiles made from iterations."""
+"""Division of events into iterations, and profiles of iterations."""

@@ -4,8 +4,9 @@
     another one          6      7      6      7
     family               0      1      0      1
 
-Once one request of a family has come, replay knows the sizes of all. Two families may have equal
-sizes at one length, for example if it needs no padding. A further iteration can separate them.
+In replay, the first request of a family determines the sizes of all others. Two families may have
+equal sizes at one sequence length, for example at a length without padding. Another iteration can
+separate them.
 """
 
 import numpy as np
@@ -16,7 +17,7 @@ from pgmo.profiler.iterations.request_pairs import UNPAIRED
 
 
 def families(size: NDArray[np.int64], stream: NDArray[np.uint64]) -> NDArray[np.uint32]:
-    """Return the families of one iteration: requests of equal size and stream; shape (n,)."""
+    """Return family numbers for one iteration: equal for equal size and stream; shape (n,)."""
     return numbered_rows(size, stream).astype(np.uint32)
 
 
@@ -47,7 +48,7 @@ def refine(
 
 
 def _most_common(family: NDArray[np.uint32], size: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the most common size of each family, -1 if none of its requests came."""
+    """Return the most common size of each family, or -1 if it has no requests."""
     most = np.full(int(family.max(initial=0)) + 1, -1, np.int64)
     came = size >= 0
     pairs, counts = np.unique(

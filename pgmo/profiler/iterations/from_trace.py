@@ -1,13 +1,13 @@
-"""Profile of a trace: of one iteration if the trace repeats, else of the whole trace.
+"""Profile of a trace: of one iteration if its iterations repeat, else of the whole trace.
 
     requests   h h h | a b c d | a b c d | a b          h: warm-up, other requests
     pieces     0     | 1       | 2       | 3            reference: 2, the last whole one
     paired     - - - | 0 1 2 3 | 0 1 2 3 | 0 1          3 shows when wrapping blocks are freed
 
-Boundaries are the trace's marks if the iterations between them agree. Otherwise they follow the
-period of the requests, and lie where live bytes are lowest. Most periods are loops within an
+Iterations begin at the trace's marks if the iterations between them agree. Otherwise they are
+periods of the requests, and begin where live bytes are lowest. Most periods are loops within an
 iteration and are rejected (`iteration_guess`). If exactly one iteration is marked, no period is
-sought. The caller can ask for the whole trace or for one iteration instead.
+searched for. The caller can request the whole trace or one iteration instead.
 """
 
 from collections.abc import Iterator, Sequence
@@ -30,10 +30,10 @@ from pgmo.profiler.recording import EVENT, FREE, REQUEST, STEP, STREAM, Iteratio
 from pgmo.profiler.trace import Event, MarkedBy, Trace
 
 _ALMOST = 0.1
-"""Share of an iteration's requests that may be missing in an iteration that counts as recorded."""
+"""Maximum share of missing requests in an iteration that still counts as recorded."""
 
 _FEWEST_BY_HAND = 2
-"""Minimum number of iterations that marks of the caller's choice must make."""
+"""Minimum number of iterations that the caller's own marks must give."""
 
 _MOST_OF_ONE = 0.5
 """Minimum share of an iteration that the first or last piece needs to count as recorded."""
@@ -48,17 +48,17 @@ def profile_of(
 ) -> Profile:
     """Return the profile of a trace, with the trace attached.
 
-    A steady iteration gives a circular profile, any other trace a linear one. In a linear profile,
-    blocks from before the trace start at tick 0, and are persistent if nothing frees them. Blocks
-    that the trace allocates and never frees live to its end.
+    A trace with repeated iterations gives a circular profile, any other a linear one. In a linear
+    profile, blocks from before the trace start at tick 0, and are persistent if no event frees
+    them. Blocks that are allocated in the trace and never freed live to its end.
 
     Args:
         trace: the trace. If its boundaries were guessed, the attached copy has them as marks.
         meta: metadata of the profile; a note `iterations` describes the result.
         whole: whether to return a linear profile of the whole trace even if it repeats.
-        iteration: number of the iteration to choose, repeated or not: 0 is the first that begins
-            at a mark, -1 precedes it. Without marks, the period of the requests sets boundaries,
-            even if `objection` rejects it.
+        iteration: number of the iteration to choose, repeated or not. Number 0 is the first that
+            begins at a mark, and -1 precedes it. Without marks, iterations are periods of the
+            requests, even if `objection` rejects them.
 
     Raises:
         OptionError: when there is no such iteration, or `whole` and `iteration` are both given.
@@ -97,8 +97,7 @@ def profile_of(
         return _line(trace, blocks, meta, "one is marked; all {} requests, as they came")
     steady = same_pieces(pieces)
     if steady is not None and 2 * _count(steady) < len(pieces):
-        # Few pieces are equal, so sizes probably change between iterations; then the larger
-        # group counts.
+        # Few pieces are equal, so sizes probably change between iterations: take the larger group.
         steady = max(steady, find_steady(pieces) or steady, key=_count)
     if steady is not None:
         return _circle(trace, blocks, pieces, steady, meta, "by the marks in the trace")
@@ -113,9 +112,10 @@ def profile_of(
 
 
 def marked_every(trace: Trace, count: int) -> Trace:
-    """Return a trace with iterations of `count` steps, or of `count` requests without any steps.
+    """Return a trace with iterations of `count` steps, or of `count` requests if it has no steps.
 
-    Iterations of requests end with the trace; the requests before the first one are left over.
+    The last iteration of requests ends with the trace. Requests before the first one belong to
+    none.
 
     Raises:
         OptionError: when that makes less than two iterations, or `count` is below 1.
@@ -211,10 +211,10 @@ def _count(steady: Steady) -> int:
 
 
 def _pieces(trace: Trace, blocks: Blocks, edges: NDArray[np.int64]) -> list[Iteration]:
-    """Return the requests between the edges, also before the first and after the last one."""
+    """Return the requests between the edges, before the first edge, and after the last."""
     first = int(np.searchsorted(blocks.row, trace.before))
     row, shared = blocks.row[first:], blocks.shared[first:]
-    # A block that other streams use is free only when they have finished.
+    # A block that other streams use becomes free only when they have finished.
     ends = np.where(shared, blocks.gone[first:], blocks.let_go[first:])
     edges = np.unique(edges)
     edges = edges[(edges > 0) & (edges < len(row))]
@@ -237,7 +237,7 @@ def _pieces(trace: Trace, blocks: Blocks, edges: NDArray[np.int64]) -> list[Iter
 def _boundaries(
     trace: Trace, blocks: Blocks, requests: NDArray[np.int64], period: Period
 ) -> NDArray[np.int64]:
-    """Return the requests that begin iterations: where live bytes are lowest, few blocks wrap."""
+    """Return the requests at which iterations begin: where live bytes are lowest."""
     # Live bytes before each request; nothing precedes a request in row 0.
     live = live_bytes(trace, blocks)[requests - 1]
     if len(requests) and requests[0] == 0:
@@ -303,9 +303,10 @@ def _counted(pieces: Sequence[Iteration], steady: Steady, ticks: int) -> str:
 
 
 def _recorded(pieces: Sequence[Iteration], reference: Iteration) -> int:
-    """Count the recorded iterations, the first and the last by the share that the reference has.
+    """Count the recorded iterations. The first and the last may be recorded in part.
 
-    The first has extra requests, such as for optimizer state. Either may be recorded in part.
+    These two count if they have enough of the reference's requests. The first also has extra
+    requests, such as for optimizer state.
     """
     whole = sum(1 for piece in pieces[1:-1] if len(piece))
     ends = [
@@ -316,7 +317,7 @@ def _recorded(pieces: Sequence[Iteration], reference: Iteration) -> int:
 
 
 def _line(trace: Trace, blocks: Blocks, meta: ProfileMeta, what: str) -> Profile:
-    """Return the profile of the whole trace; `what` is a note with a slot for the request count."""
+    """Return the profile of the whole trace. `what` is a note with `{}` for the request count."""
     seen = np.zeros(len(trace) + 1, np.int64)
     is_request = np.zeros(len(trace), np.bool_)
     is_request[blocks.row[blocks.row >= trace.before]] = True

@@ -1,4 +1,4 @@
-"""Removal of the gradient sums that tagging adds."""
+"""Removal of the requests for gradient sums that tagging adds to an iteration."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -15,13 +15,13 @@ from pgmo.profiler.tag import Tag
 def summed_in_place(
     iteration: Iteration, tags: Sequence[Tag]
 ) -> tuple[Iteration, NDArray[np.bool_]]:
-    """Return a tagged iteration as it would be without tagging.
+    """Return a tagged iteration as it would have been without tagging.
 
-    Autograd adds two gradients in place, but allocates the sum while a dispatch mode is active.
+    Autograd adds two gradients in place. While a dispatch mode is active, it allocates their sum.
 
     Returns:
-        The iteration, in which each summand lives as long as its sum, and whether each request is
-        for a sum, shape (n,). Untagged programs do not make these requests.
+        The iteration, in which each summand lives as long as its sum. And a mask of the requests
+        for sums, which programs without tagging do not make, shape (n,).
 
     Example:
         >>> from pgmo.profiler.recording import make_events, split

@@ -1,8 +1,9 @@
-"""Comparison of two iterations: the same requests, one structure at two shapes, or neither.
+"""Comparison of two iterations: equal requests, one structure at two shapes, or neither.
 
-Two iterations agree *exactly* (the same sizes on the same streams in the same order), or they
-*fit*: one structure at two shapes. `_convincing` decides whether different sizes mean another shape
-or another network. A wrong decision costs speed, never safety: replay checks every request.
+Two iterations agree *exactly* if they have the same sizes on the same streams in the same order.
+They *fit* if they have one structure at two shapes. `_convincing` decides whether different sizes
+come from another shape or another network. A wrong decision costs only speed, because replay checks
+every request.
 """
 
 from collections.abc import Iterable
@@ -24,7 +25,7 @@ _SEVERAL = 3
 
 @dataclass(frozen=True, eq=False)
 class Match:
-    """Result of a comparison; `explanation` describes it with the first difference.
+    """Result of a comparison. `explanation` describes it, with the first difference.
 
     Args:
         kind: "exact", "fit" or "none".
@@ -68,7 +69,7 @@ def compare(first: Iteration, second: Iteration) -> Match:
 
 
 def _pairings(base: Iteration, other: Iteration) -> list[NDArray[np.int64]]:
-    """Return the ways to pair two iterations: by position if they are equally long, and aligned."""
+    """Return ways to pair two iterations: by alignment, and by position at equal length."""
     pairings = []
     if len(base) == len(other):
         pairings.append(np.where(base.stream == other.stream, np.arange(len(base)), UNPAIRED))
@@ -99,7 +100,7 @@ def _fit(base: Iteration, other: Iteration, rows: NDArray[np.int64], difference:
     rows = rows.copy()
     paired = np.flatnonzero(rows != UNPAIRED)
     before, after = base.size[rows[paired]], other.size[paired]
-    # Replay would not match a batch and a scalar.
+    # Replay does not match sizes as different as a batch and a scalar.
     fits = (after <= before * LENGTH_RATIO) & (after >= before // LENGTH_RATIO**2)
     rows[paired[~fits]] = UNPAIRED
     paired = paired[fits]
@@ -125,9 +126,10 @@ def _convincing(base: Iteration, other: Iteration, rows: NDArray[np.int64]) -> b
     3. An eighth have equal sizes. Of the others, nine in ten change in one direction, and three
        quarters by one of four ratios. (Two networks change by as many ratios as they have layers.)
 
-    Measured on third-party training loops: the share in rule 2 is at least 0.91 for one program at
-    two shapes or with two choices of experts. It is at most 0.53 for two programs cut to one length
-    (0.71 for two kinds of BERT). Equal pairs are 20 to 77 % in one program, 0 to 16 % in two.
+    Measured on third-party training loops: the share of requests in rule 2 is at least 0.91 for one
+    program at two shapes or with two choices of experts. It is at most 0.53 for two different
+    programs of the same length (0.71 for two kinds of BERT). One program has 20 to 77 % of equal
+    pairs, two programs 0 to 16 %.
     """
     paired = np.flatnonzero(rows != UNPAIRED)
     if 2 * len(other) < len(base) or 10 * len(paired) < 9 * len(other) or not len(paired):
@@ -148,7 +150,7 @@ def _convincing(base: Iteration, other: Iteration, rows: NDArray[np.int64]) -> b
 
 
 def _sizes_stay_grouped(before: NDArray[np.int64], after: NDArray[np.int64]) -> bool:
-    """Return whether requests of one size mostly have a common size afterwards."""
+    """Return whether requests of equal size mostly have equal sizes in the other iteration."""
     _, kind, often = np.unique(before, return_inverse=True, return_counts=True)
     several = often[kind] >= _SEVERAL
     if 2 * several.sum() < len(before):
@@ -178,7 +180,7 @@ def first_difference(first: Iteration, second: Iteration) -> str:
 
 
 def _name(iteration: Iteration) -> str:
-    """Return a name for messages; the requests of a plan have no iteration number."""
+    """Return a name for messages. The requests of a plan have no iteration number."""
     return f"iteration {iteration.index}" if iteration.index >= 0 else "the plan"
 
 

@@ -1,11 +1,12 @@
-"""Profile of the reference iteration, with lifetimes observed in later iterations.
+"""Profile of one iteration, with lifetimes that later iterations show.
 
     iterations   A0        A1        B         A2          A: the structure, B: another one
     clock        0 .. T    T .. 2T   2T        2T .. 3T    T requests each; B takes no ticks
     block              [-----------------)                 freed in B: lives to the start of A2
 
-Time passes only in iterations of the same structure. A block that is freed while another structure
-runs (an evaluation between two training steps) ends when the structure's next iteration begins.
+The clock advances only in iterations of the same structure. If a block is freed during another
+structure, such as an evaluation between two training steps, its lifetime ends when the next
+iteration of its own structure begins.
 """
 
 from collections.abc import Sequence
@@ -31,14 +32,14 @@ class Steady:
     Args:
         kind: "exact", "fit", or "none" when made by `best_effort`.
         reference: index of the iteration whose requests the profile lists.
-        rows: by iteration index, the request of the reference that each request pairs with, or -1.
-            Tagged iterations are left out, because the tagger's dispatch mode adds requests and
+        rows: by iteration index: for each request, the paired request of the reference, or -1.
+            Tagged iterations are omitted, because the tagger's dispatch mode adds requests and
             lengthens lifetimes.
         varying: whether members differ in the size, shape (requests of the reference,).
         followers: number of iterations recorded after the reference; `find_all` counts only those
-            without tags. With two, the frees of wrapping and doubly live blocks have been recorded;
-            with none, these blocks look persistent.
-        explanation: why these iterations belong together, or why none do.
+            without tags. With two, all frees of blocks that outlive an iteration have been
+            recorded. With none, these blocks look persistent.
+        explanation: reason why these iterations belong together, or why none do.
     """
 
     kind: Kind
@@ -60,9 +61,9 @@ def build_profile(
     """Make a profile of the reference iteration of `steady`.
 
     Sizes and lifetimes are the largest among the members with as many requests as the reference.
-    Lifetimes in shorter members count only for blocks that no full member frees, because their
-    requests are paired by similarity. A block is persistent if no member frees it, or if it
-    outlives two periods. A block is shared if any member shares it between streams.
+    Shorter members are paired by similarity, so their lifetimes are used only for blocks that no
+    full member frees. A block is persistent if no member frees it, or if it outlives two periods. A
+    block is shared if any member shares it between streams.
 
     With `alone`, sizes and lifetimes are those of the reference only. The other members then show
     only when its surviving blocks are freed.
@@ -100,7 +101,7 @@ def build_profile(
 
 
 def _order(iterations: list[Iteration], steady: Steady, members: list[int]) -> Order | None:
-    """Return the order of the reference, which depends on the members before it."""
+    """Return the synchronization order of the reference. Its targets may lie in earlier members."""
     if steady.reference not in members:
         return None
     return order_of([iterations[one] for one in members], members.index(steady.reference))
@@ -139,15 +140,15 @@ def _ends(iterations: list[Iteration], steady: Steady, counted: list[int]) -> ND
 
 
 class _Clock:
-    """Converter from request numbers of the recording to ticks since the first member began."""
+    """Converter of request numbers in the recording into ticks since the first member began."""
 
     def __init__(self, iterations: list[Iteration], steady: Steady, ticks: int) -> None:
         members = sorted(steady.rows)
         self._last = np.array([it.first + len(it) for it in iterations])
         self._first = np.array([it.first for it in iterations])
         self._is_member = is_among(np.arange(len(iterations)), members)
-        # `_begun` counts the members that began up to and including each iteration. `_table` holds
-        # for each local position of each member the tick of the next request that is paired.
+        # `_begun` counts the members up to and including each iteration. `_table` has, for each
+        # position in each member, the tick of the next paired request.
         self._begun = np.cumsum(self._is_member)
         self._ticks = ticks
         tables = [_next_row(steady.rows[index], ticks) for index in members]
@@ -157,7 +158,7 @@ class _Clock:
         self._offset[members] = offsets
 
     def at(self, request: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the tick of each request; a boundary belongs to the earlier iteration."""
+        """Return the tick of each request number. A boundary belongs to the earlier iteration."""
         inside = np.searchsorted(self._last, request, side="left")
         local = request - self._first[inside]
         member = self._is_member[inside]
@@ -168,7 +169,7 @@ class _Clock:
 
 
 def _next_row(rows: NDArray[np.int64], ticks: int) -> NDArray[np.int64]:
-    """Return for each position 0..n of a member the first reference request at or after it."""
+    """Return, for each position 0..n of a member, the first reference request at or after it."""
     filled = np.append(np.where(rows == UNPAIRED, ticks, rows), ticks)
     return np.minimum.accumulate(filled[::-1])[::-1]
 
@@ -176,10 +177,11 @@ def _next_row(rows: NDArray[np.int64], ticks: int) -> NDArray[np.int64]:
 def tags_of(
     iterations: list[Iteration], steady: Steady, end: NDArray[np.int64]
 ) -> NDArray[np.int32]:
-    """Return the tags of the reference's requests, taken from the tagged iteration; or -1."""
+    """Return tag numbers of the reference's requests, from the tagged iteration; -1 for none."""
     reference = iterations[steady.reference]
     tag = np.full(len(reference), -1, np.int32)
-    # Count distinct tags, not requests: a compiling iteration has many requests with one tag.
+    # Count distinct tags, not requests: an iteration with a compilation has many requests with one
+    # tag.
     tagged = [len(distinct(one.tag[one.tag >= 0])) for one in iterations]
     order = sorted(range(len(iterations)), key=lambda i: (i in steady.rows, tagged[i]))
     tags_from = next((index for index in reversed(order) if tagged[index]), steady.reference)
@@ -191,7 +193,7 @@ def tags_of(
         # The first iteration allocates optimizer state next to temporaries of the same sizes. Only
         # the temporaries recur, so only they may be paired.
         source, rows = source.part(~survives), None
-    # A recording may begin within the first iteration, which then lacks its first requests.
+    # A recording may begin in the middle of the first iteration.
     last = np.arange(max(0, len(reference) - len(source)), len(reference))
     begins_late = tags_from == 0 and source.same_requests(reference.part(last))
     if begins_late:

@@ -1,4 +1,4 @@
-"""Linear profile of a whole recording, for programs that do not complete iterations."""
+"""Linear profile of a whole recording, for programs without complete iterations."""
 
 from collections.abc import Sequence
 
@@ -18,13 +18,13 @@ def linear_profile(
     *,
     sums: bool = True,
 ) -> Profile | None:
-    """Make a profile of a recording that stopped anywhere, such as when memory ran out.
+    """Make a profile of a recording that may stop anywhere, for example when memory ran out.
 
     Args:
         events: array of dtype `EVENT`, shape (events,), in order of occurrence.
         tags: the tags that the events index.
         meta: metadata of the profile.
-        sums: whether to keep the requests for gradient sums that tagging adds.
+        sums: whether to keep requests for gradient sums that tagging has added.
 
     Returns:
         A profile that does not repeat, or None without requests. Blocks that were not freed live
@@ -45,7 +45,7 @@ def linear_profile(
     if not sums:
         recorded, added = summed_in_place(recorded, tags)
         kept = ~added
-    ticks = np.concatenate(([0], np.cumsum(kept)))  # number of kept requests before each
+    ticks = np.concatenate(([0], np.cumsum(kept)))  # number of kept requests before each one
     gone = np.where(recorded.gone == ALIVE, len(recorded), recorded.gone)
     return Profile.from_columns(
         size=recorded.size[kept],

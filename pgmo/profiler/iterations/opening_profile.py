@@ -7,8 +7,8 @@
     block c            [===========)                                freed in the next: wrapping
     block s          [=======================================...    never freed: persistent
 
-Later iterations lack the extra requests of the first, so their plan does not fit it. A plan made
-from the opening serves the first iteration, and knows in advance which of its blocks persist.
+Later iterations lack the extra requests of the first one, so their plan does not fit it. A plan
+made from the opening serves the first iteration of the next run. It contains which blocks persist.
 """
 
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ from pgmo.profiler.recording import ALIVE, Iteration
 from pgmo.profiler.tag import Tag
 
 _FOLLOWERS = 2
-"""Minimum number of later iterations: a block of the first may live through the second."""
+"""Minimum number of later iterations, because a block of the first may live through the second."""
 
 
 def build_opening(
@@ -39,10 +39,10 @@ def build_opening(
 ) -> Profile | None:
     """Make a profile of the first recorded iteration with its own sizes.
 
-    Its lifetimes are observed in the following members of `steady`. A block that is never freed is
-    persistent, such as optimizer state. A block freed after more than two periods ends after two,
-    the longest lifetime that a profile can represent. Tags are those of a later iteration, because
-    tagging adds requests.
+    The following members of `steady` show the lifetimes of its blocks. A block that is never freed
+    is persistent, such as optimizer state. A block that is freed after more than two periods ends
+    after two, the longest lifetime in a profile. Tags come from a later iteration, because tagging
+    adds requests.
 
     Returns:
         The profile. None if the first iteration has no requests, was tagged, or is a member of

@@ -4,13 +4,13 @@
     other   A 4 B   C D 4 E        digits: sizes that do not (fixed), the anchors
     pairs   | | |   | | | |        one request is missing: another kernel was chosen
 
-An edit distance (Myers, or difflib) takes quadratic time here, because every varying size is a
-difference. Instead anchors are sought as in patience diff, but a size need not be unique: sizes
-that occur *equally often* in both sequences are paired occurrence by occurrence. The longest
-increasing chain of these pairs is kept. Each gap between anchors is treated in the same way,
-because sizes often occur equally often inside a gap. Gaps of equal length are paired by position.
+An edit distance (Myers, or difflib) would take quadratic time, because every varying size is a
+difference. Instead, the algorithm searches for anchors as in patience diff. A size need not be
+unique: sizes that occur *equally often* in both sequences are paired occurrence by occurrence. The
+longest increasing chain of these pairs is kept. Each gap between anchors is searched in the same
+way, because other sizes may occur equally often there. Gaps of equal length are paired by position.
 Gaps without anchors are aligned by dynamic programming, in a sliding window if they are large. No
-step costs more than O(n log n), and the number of passes is bounded.
+step takes more than O(n log n), and the number of passes is bounded.
 """
 
 import numpy as np
@@ -24,17 +24,17 @@ UNPAIRED = -1
 
 _SHARE = 0.98
 """Minimum share of the shorter iteration's requests that must be paired. Below it, anchors may be
-wrong, so alignment is repeated with anchors closer to their position."""
+wrong, so alignment is repeated with a smaller displacement of anchors."""
 
 _NEAR, _AT_HAND = 16, 8
 """Allowed displacement of anchors in the second try (1/16 of the longer iteration) and the third
 (8 requests), in addition to the difference in length."""
 
 _RATIOS, _VOTERS = 6, 128
-"""Number of size ratios that alignment tries, and of sizes per iteration that vote for them."""
+"""Number of size ratios that alignment tries, and of sizes per iteration from which they come."""
 
 LENGTH_RATIO = 16
-"""Maximum ratio of two lengths of one program, as in `pgmo.allocator.heuristics`."""
+"""Maximum ratio of two sequence lengths of one program, as in `pgmo.allocator.heuristics`."""
 
 
 def align(reference: Iteration, other: Iteration) -> NDArray[np.int64]:
@@ -85,9 +85,9 @@ class _Aligner:
     def anchored(self, off: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the pairs of anchors and the gaps between them; see csrc/alignment/anchors.hpp.
 
-        An anchor's positions may differ by `off` requests. Without this limit, a micro-batch could
-        be paired with another one of its length, or one extra request could shift all pairs of its
-        size.
+        The two positions of an anchor may differ by `off` requests. Without this limit, a
+        micro-batch could be paired with another one of equal length, or one extra request could
+        shift all pairs of its size.
         """
         rows = np.full(len(self.b), UNPAIRED, np.int64)
         return rows, _core.pair_by_anchors(self.a, self.b, off, rows)
@@ -109,7 +109,8 @@ class _Aligner:
     def _common_ratios(self) -> NDArray[np.float64]:
         """Return likely ratios of sizes, most likely first.
 
-        Sizes that occur in only one iteration vote, if their frequencies are similar.
+        Candidates are ratios of sizes that occur in only one of the iterations, with similar
+        frequency.
         """
         kinds = []
         for own, foreign, size in ((self.a, self.b, 0), (self.b, self.a, 1)):

@@ -1,8 +1,8 @@
 """Search for the steady state: iterations that issue the same requests.
 
-`steady.explanation` describes what agrees, or, from `best_effort`, what differs. A tagged iteration
-has extra requests, so two other iterations must agree. If the first iteration is tagged, the steady
-state is complete after the fourth.
+`steady.explanation` says which iterations agree, or, for `best_effort`, what differs. A tagged
+iteration has extra requests, so two other iterations must agree. If the first iteration is tagged,
+the fourth completes the steady state.
 """
 
 import numpy as np
@@ -35,7 +35,7 @@ def find_all(iterations: list[Iteration]) -> list[Steady]:
 
 
 def find_repeated(iterations: list[Iteration]) -> list[Steady]:
-    """Find the one structure that every iteration repeats exactly since its first occurrence.
+    """Find the structure that every iteration since its first occurrence repeats exactly.
 
     This takes a fraction of the time of `find_all`, which aligns every pair of iterations.
     """
@@ -47,7 +47,7 @@ def find_repeated(iterations: list[Iteration]) -> list[Steady]:
 
 
 def best_effort(iterations: list[Iteration]) -> Steady | None:
-    """Return the last iteration with a recorded successor, for a plan although none agree.
+    """Return the last iteration with a recorded successor, for a plan if no iterations agree.
 
     Its profile is marked as not steady. None without any requests.
     """
@@ -58,7 +58,7 @@ def best_effort(iterations: list[Iteration]) -> Steady | None:
     rows = {base.index: np.arange(len(base))}
     explanation = f"only iteration {base.index} was recorded"
     if base is not full[-1]:
-        # Aligning the next iteration shows when wrapping blocks are freed, as far as both match.
+        # Align the next iteration, because it shows when blocks that outlive this one are freed.
         rows[full[-1].index] = align(base, full[-1])
         explanation = first_difference(base, full[-1])
     followers = len(iterations) - 1 - base.index
@@ -120,7 +120,7 @@ def _is_warm_up(match: Match) -> bool:
 
 
 def _gather(reference: Iteration, plain: list[Iteration], recorded: list[Iteration]) -> Steady:
-    """Collect the iterations that fit the reference; a longer one that fits replaces it."""
+    """Collect the iterations that fit the reference. A longer one becomes the reference."""
     matches = [compare(reference, other) for other in plain if other is not reference]
     matches = [match for match in matches if not _is_warm_up(match)]
     longest = max((m.base for m in matches if m.kind == "fit"), key=len, default=reference)

@@ -1,13 +1,13 @@
-"""Vector clocks: the work of other streams that is certainly done before a request.
+"""Vector clocks: which work of other streams is certainly done before a request.
 
 stream 0    F0 ──F1──E────────F2──────▶
                       ╲
 stream 1    ───────────W──R5──────────▶     R5 comes after F0 and F1, but not provably after F2
 
 The work of a stream runs in order. An event covers all earlier work of its stream, and the work
-that its stream has waited for. A stream that waits for the event comes after all of it. Source:
+that its stream has waited for. A stream that waits for the event comes after all this work. Source:
 vector clocks (Fidge 1988, Mattern 1989), with a component for each stream. An iteration repeats, so
-its rows are processed several times in a row.
+its rows are processed several times in succession.
 """
 
 from dataclasses import dataclass
@@ -27,10 +27,11 @@ from pgmo.profiler.ordering.order import (
 )
 
 NEVER = np.iinfo(np.int64).max
-"""Tick that stands for never; greater than the tick of any request."""
+"""Tick that means never. It is greater than the tick of any request."""
 
 _TURNS = 6
-"""Number of iterations processed: a block may live for two, and the wait for it may come later."""
+"""Number of processed iterations. A block may live for two, and the wait for its use may come
+later."""
 
 
 @dataclass(frozen=True)
@@ -87,9 +88,9 @@ def behind(
 ) -> NDArray[np.int64]:
     """Return for each block and stream the tick from which the stream comes after the block's use.
 
-    A request at that tick or later can reuse the memory without another event. Ticks count from
-    the beginning of the iteration that requests the block, and go on into the next iterations. On
-    the block's own stream the tick is the block's end.
+    A request at that tick or later can reuse the memory without another event. Ticks count from the
+    beginning of the iteration that requests the block, and continue in the next iterations. For the
+    block's own stream, the tick is the block's end.
 
     Args:
         order: order of the iteration.
@@ -148,11 +149,11 @@ def used_until(
     stream: NDArray[np.uint64],
     ticks: int,
 ) -> NDArray[np.int64]:
-    """Return a row after each block's last use, counted like `freed_at` and never later.
+    """Return a row after each block's last use, counted like `freed_at`, at or before the free.
 
-    A program may free a block long after its stream finished with it. An event on the stream, or a
-    wait for the stream, may precede the free. If the stream got neither a request nor a wait in
-    between, that row counts instead: it covers the block's last use as well.
+    A program may free a block long after its stream's last work. If an event on the stream, or a
+    wait for the stream, precedes the free, and the stream has neither a request nor a wait in
+    between, that earlier row is returned: it covers the block's last use, too.
     """
     freed = freed_at(order, end, ticks)
     length = max(1, len(order))

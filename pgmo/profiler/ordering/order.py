@@ -4,7 +4,7 @@ requests     0     1        2     3          ticks
 rows            F0    E  W    W         D    before request 1, 2, 3: free 0, event, wait, ...
 
 A program orders its streams by events. A row before request `t` has tick `t`. The order of rows
-with one tick shows whether a block was freed before or after an event was recorded.
+with equal ticks shows whether a block was freed before or after an event was recorded.
 """
 
 from collections.abc import Mapping
@@ -22,12 +22,13 @@ FREE, RECORD, WAIT, STREAM_DONE, EVENT_DONE, DEVICE_DONE = 1, 4, 5, 6, 7, 8
 event; the program itself waits for a stream, an event or all streams."""
 
 LOST = 9
-"""Kind of a gap in a recording. The targets of later waits for events before it are unknown."""
+"""Kind of a gap in a recording. If a later row waits for an event from before the gap, its target
+is unknown."""
 
 KINDS = (FREE, RECORD, WAIT, STREAM_DONE, EVENT_DONE, DEVICE_DONE)
 
 UNKNOWN = -1
-"""The `target` of a row without one, or whose target was not recorded."""
+"""`target` of a row that has none, or whose target was not recorded."""
 
 MOST_BACK = 4
 """Maximum number of iterations between a row and its target."""
@@ -39,7 +40,7 @@ COLUMNS: Mapping[str, np.dtype[Any]] = {
     "target": np.dtype(np.int64),
     "back": np.dtype(np.int64),
 }
-"""Columns of an order and their types; also the members of its file."""
+"""Columns of an order and their types. They are also the members of its file."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,9 +51,9 @@ class Order:
         tick: number of the next request; `ticks` at the iteration's end.
         kind: one of `KINDS`.
         stream: the stream that records the event, waits, or is waited for; else 0.
-        target: for a free, the row of the block in the profile; for a wait, the row in this order
-            that recorded its event; `UNKNOWN` if there is none.
-        back: iterations from the target to this row; 0 within one iteration.
+        target: for a free, the row of the block in the profile; for a wait, the row of this order
+            that recorded the event; else `UNKNOWN`.
+        back: number of iterations from the target to this row; 0 within one iteration.
 
     Raises:
         ProfileError: when the columns contradict each other.

@@ -1,4 +1,4 @@
-"""Orders in the files of profiles and plans, as nested archives with their own columns."""
+"""Orders in the files of profiles and plans. Each is a nested archive of columns."""
 
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ def pack_order(order: Order, kind: str, version: int) -> bytes:
 
 
 def unpack_order(data: Any, where: Path, kind: str, version: int) -> Order:
-    """Read an order and check its consistency, but not that it fits its profile.
+    """Read an order and check its consistency, but not whether it fits its profile.
 
     Raises:
         FileError: when the member is damaged or inconsistent.

@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 NUMBERED = np.dtype(
     [("tick", "i8"), ("kind", "u1"), ("stream", "u8"), ("target", "i8")],
 )
-"""Layout of a recorded row. Its tick, and the target of a free, count requests since recording
-began. The target of an event's row is the number of events that had been recorded before it."""
+"""Layout of a recorded row. The tick, and the target of a free, are request numbers since recording
+began. The target of a recorded event is the number of events recorded before it."""
 
 
 def numbered(events: NDArray[np.void], served: NDArray[np.int64]) -> NDArray[np.void] | None:
-    """Return all rows of a recording as `NUMBERED`, in order; None if nothing orders streams.
+    """Return all rows of a recording as `NUMBERED`, in order; None if there are only frees.
 
     Args:
         events: events of dtype `pgmo.profiler.recording.EVENT`, shape (events,).
@@ -66,7 +66,7 @@ def numbered(events: NDArray[np.void], served: NDArray[np.int64]) -> NDArray[np.
 def split_rows(
     rows: NDArray[np.void] | None, edges: NDArray[np.int64]
 ) -> list[NDArray[np.void] | None]:
-    """Split rows by iteration; rows before a first request belong to the preceding iteration.
+    """Split rows by iteration. Rows before an iteration's first request belong to the one before.
 
     Args:
         rows: rows from `numbered`, or None, which gives None for each iteration.

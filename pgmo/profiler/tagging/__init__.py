@@ -1,1 +1,1 @@
-"""Tags that name the origin of each block: module, operator and phase."""
+"""Tagging: records module, operator and phase of each block's request."""

@@ -3,10 +3,10 @@
     main thread     backward( ......... ) raises        except: a smaller batch
     device thread        operator fails --^   drops the error, then node and graph   needs the GIL
 
-A device thread drops the error before the failed node, and needs the GIL for an error that has
-passed through Python. So the graph of the failed step lives until the main thread releases the GIL,
-perhaps after it requests memory again. Under a dispatch mode every error passes through Python;
-without one, C++ drops it without the GIL.
+A device thread drops the error before it drops the failed node. If the error has passed through
+Python, dropping it needs the GIL. So the graph of the failed step lives until the main thread
+releases the GIL, perhaps after it has requested memory again. Under a dispatch mode, every error
+passes through Python. Without one, C++ drops the error without the GIL.
 """
 
 import functools
@@ -28,7 +28,7 @@ _thread = _Thread()
 
 
 def attach() -> None:
-    """Install the wait for the rest of the process; repeated calls have no effect."""
+    """Install the wait for the rest of the process. Repeated calls have no effect."""
     global _attached
     if _attached:
         return
@@ -59,8 +59,8 @@ def attach() -> None:
 def await_device_threads() -> None:
     """Wait until autograd's threads have dropped the nodes that they ran last.
 
-    Each thread gets an empty backward pass, which it begins only after that. Nothing is allocated.
-    Inside of another backward pass the function returns at once.
+    It runs an empty backward pass on each thread, which begins only after that. Nothing is
+    allocated. Inside another backward pass, the function returns immediately.
     """
     import torch
 

@@ -10,14 +10,14 @@ if TYPE_CHECKING:
     from types import CodeType, FrameType
 
 _PGMO = os.path.dirname(os.path.dirname(os.path.dirname(__file__))) + os.sep
-"""Folder of the package, spelled as in its code objects: a ".." of `sys.path` stays."""
+"""Folder of the package, spelled as in code objects, with any ".." of `sys.path`."""
 
 _STEP = "Optimizer.profile_hook_step.<locals>.wrapper"
 """Qualified name of the function in which PyTorch wraps the step of each optimizer class."""
 
 
 class Running(NamedTuple):
-    """Modules that run on a thread, outermost first, the optimizer's class, and the own line."""
+    """Running modules, outermost first, class of the running optimizer, and line of user code."""
 
     modules: list[Any]
     optimizer: str
@@ -27,8 +27,8 @@ class Running(NamedTuple):
 class Calls:
     """Finder of module calls, optimizer steps and the user's own line in the caller's frames.
 
-    It installs no hooks: a compiler would trace them, a library count them, an exception skip them.
-    A search takes some microseconds.
+    It installs no hooks, because compilers trace them, some libraries count them, and an exception
+    skips them. A search takes a few microseconds.
     """
 
     def __init__(self) -> None:

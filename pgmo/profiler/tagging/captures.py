@@ -1,6 +1,6 @@
-"""No tags while a thread captures a CUDA graph.
+"""Suspension of tagging while a thread captures a CUDA graph.
 
-Under a dispatch mode autograd adds gradients to new tensors instead of in place, so a captured
+Under a dispatch mode, autograd allocates gradient sums instead of adding in place. A captured
 backward pass would request more memory, which its graph keeps. Requests of captures are not
 recorded, so they need no tags.
 """
@@ -14,7 +14,7 @@ from pgmo.profiler.tagging.operator_mode import OperatorMode
 
 
 def suspend_during_captures(mode: OperatorMode) -> Callable[[], None]:
-    """Suspend a mode on each thread that captures, until the capture ends; return the undo."""
+    """Suspend a mode on each thread while it captures. Return a function that ends this."""
     import torch
 
     graph: Any = getattr(torch._C, "_CUDAGraph", None)

@@ -1,4 +1,4 @@
-"""Lazy import of CuPy, and the choice of its device; every error names a remedy."""
+"""Lazy import of CuPy, and the choice of its device."""
 
 from typing import Any
 

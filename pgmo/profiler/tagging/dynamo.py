@@ -1,17 +1,17 @@
-"""Callbacks at the beginning and end of compiled code, so that observers can pause.
+"""Callbacks at the beginning and end of compiled code, so that tagging can pause there.
 
     eager code            observed
       compiled(x)  --->   suspend()     guards are checked, frames traced, compiled code runs
                    <---   resume()
     eager code            observed
 
-TorchDynamo inspects more than the code that it compiles: it guards on hooks, traces them, and
-refuses dispatch modes. They would change the number of graphs, the graph breaks and so the last
-bits of the results. So pgmo removes all of its observers while Dynamo runs.
+TorchDynamo guards on hooks, traces them, and refuses dispatch modes. They would change the number
+of graphs and the graph breaks, and so the last bits of results. So pgmo removes all its observers
+while Dynamo runs.
 
-Dynamo begins when a thread gets a callback for evaluated frames, and ends when the caller restores
-the previous callback. Both happen in `set_eval_frame`, which every compiled function calls through
-its module's namespace. Everything that a compiled function calls counts as compiled.
+Dynamo begins when a thread's callback for frame evaluation is set, and ends when the previous
+callback is restored. Both happen in `set_eval_frame`, which every compiled function looks up in its
+module's namespace. All code that a compiled function calls counts as compiled.
 """
 
 import sys
@@ -28,17 +28,17 @@ _EVAL_FRAME = "torch._dynamo.eval_frame"
 _NEEDED = ("_maybe_set_eval_frame", "skip_code")
 _UNKNOWN = -1
 _COMPILED = "compile_wrapper"
-"""Name of the wrapper called in place of a compiled function; it differed before torch 2.7."""
+"""Name of the wrapper of a compiled function, from torch 2.7 on."""
 
 
 class Observer(Protocol):
-    """Observer of a program. Its callbacks run on the thread concerned and must not raise."""
+    """Observer of a program. Its callbacks run on the observed thread and must not raise."""
 
     def suspend(self) -> None:
-        """Stop observing this thread: it enters compiled code."""
+        """Stop observing this thread, because it enters compiled code."""
 
     def resume(self) -> None:
-        """Resume observing this thread: it has left compiled code."""
+        """Resume observing this thread, because it has left compiled code."""
 
     def compiling(self) -> None:
         """Handle the start of a compilation, perhaps within an operator of the backward pass."""
@@ -58,12 +58,12 @@ _hidden = True
 
 
 def hidden() -> bool:
-    """Return whether observers can be suspended before Dynamo sees them. If not, install none."""
+    """Return whether observers can be suspended before Dynamo sees them. If not, use none."""
     return _hidden
 
 
 def track() -> None:
-    """Track the calls of compiled code from now on, which `inside` needs."""
+    """Track calls of compiled code from now on. `inside` needs this."""
     global _wanted
     if not _wanted:
         _wanted = True
@@ -82,8 +82,8 @@ def register(observer: Observer) -> Callable[[], None]:
 def skip(function: Any) -> None:
     """Exclude the function's own frame from Dynamo, wherever it is called.
 
-    While a thread is in compiled code, Dynamo evaluates the frames of all called functions. The
-    function's callees are evaluated as if its caller had called them.
+    While a thread is in compiled code, Dynamo evaluates the frames of all called functions.
+    Functions that `function` calls are evaluated as if its caller had called them.
     """
 
     def skip_it() -> None:
@@ -147,7 +147,7 @@ def _setting(original: Callable[[Any], Any], begins: bool) -> Callable[[Any], An
                 _enter(caller)
             return original(callback)
         prior = original(callback)
-        # Only this call shows the end reliably: a failed compilation loses the callback.
+        # Only this call marks the end reliably, because a failed compilation loses the callback.
         if callback is None and not begins and outermost in (_UNKNOWN, _identity(caller)):
             _leave()
         return prior
@@ -172,7 +172,8 @@ def _enter(caller: FrameType) -> None:
 
 def _leave() -> None:
     _thread.outermost = 0
-    # Include observers unregistered meanwhile. New observers started inside compiled code.
+    # Resume observers that were unregistered in between, too, and those registered inside compiled
+    # code.
     back = dict.fromkeys((*_thread.suspended, *_observers))
     _thread.suspended = ()
     for observer in back:
@@ -204,7 +205,7 @@ def call_observer(call: Callable[[], None]) -> None:
 
 
 def _await_compilation() -> None:
-    """Register for compilations, each time anew: `torch._dynamo.reset()` drops callbacks."""
+    """Register for compilations again, because `torch._dynamo.reset()` drops callbacks."""
     handler = sys.modules["torch._dynamo.callback"].callback_handler
     if _compiling not in handler.start_callbacks:
         handler.register_start_callback(_compiling)

@@ -1,4 +1,4 @@
-"""Attribution of the statements of inductor's generated code to kernels, and insertion of marks.
+"""Attribution of statements in inductor's generated code to kernels, and insertion of marks.
 
 buf0 = empty_strided_cpu((16, 16), ...)      triton_poi_fused_gelu_0, the first user of buf0
 triton_poi_fused_gelu_0.run(arg0, buf0, ...)
@@ -70,7 +70,7 @@ def mark(source: str, path: str) -> MarkedCode:
 
 
 def runs_kernels(name: str) -> bool:
-    """Return whether a function of a generated module runs kernels, judging by its name."""
+    """Return whether a function of a generated module runs kernels, according to its name."""
     return name == "call" or name.startswith("partition_")
 
 
@@ -84,7 +84,7 @@ def _codes(code: CodeType, names: set[str]) -> dict[str, CodeType]:
     return found
 
 
-# --- what is about which kernel ------------------------------------------------------------------
+# --- attribution to kernels ----------------------------------------------------------------------
 
 
 def _mark_function(function: ast.FunctionDef, kernels: list[GeneratedKernel]) -> None:

@@ -2,14 +2,15 @@
 
 Inductor turns a graph into a Python module whose function `call` requests buffers and runs kernels
 one by one. Compiled code has no operators to observe, and a mode or hook inside it would be
-compiled too. But `call` is ordinary Python that no compiler processes again. While a listener is
+compiled, too. But `call` is ordinary Python code, which is not compiled again. While a listener is
 registered, `call` has another code object, with calls of `KernelMarks` between the same statements
-(see `generated_code`). Afterwards it gets its own code back, so other iterations cost nothing.
+(see `generated_code`). Afterwards it gets its original code back, so other iterations are not
+slowed down.
 
     call.__code__:    plain    marked    plain    plain ...
                                listened
 
-A function whose code differs from its file is not changed.
+If a function's code differs from its file, it is not changed.
 """
 
 import contextlib
@@ -78,14 +79,16 @@ def listen(listener: KernelListener) -> Callable[[], None]:
         try:
             for module in _generated_modules():
                 _mark_module(module)
-        except BaseException:  # Even on Ctrl-C: the caller gets no function to remove the marks.
+        except (
+            BaseException
+        ):  # Ctrl-C, too, because the caller then gets no function to remove marks.
             leave()
             raise
     return leave
 
 
 class KernelMarks:
-    """Callbacks of marked code. They stay in the module, as a call may outlast its listeners."""
+    """Callbacks of marked code. They stay in the module: a call may outlive its listeners."""
 
     def __init__(self, origins: tuple[KernelOrigin, ...]) -> None:
         self._origins = origins

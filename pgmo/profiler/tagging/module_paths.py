@@ -1,4 +1,4 @@
-"""Dotted names of modules, as a reader of the model's code would write them."""
+"""Dotted names of modules, as in the model's code."""
 
 import weakref
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ class ModulePaths:
         self._paths: dict[int, list[str]] = {}  # Maps id(module) to its paths below every root.
         self._owners: dict[int, str] = {}  # Maps id(parameter) to the path of its module.
         self._roots: dict[str, int] = {}  # Number of roots of each class.
-        self._alive: dict[int, weakref.ref[Any]] = {}  # Ids are valid while their modules live.
+        self._alive: dict[int, weakref.ref[Any]] = {}  # Modules whose ids are in use.
         self._innermost: dict[tuple[int, ...], str] = {}  # Keyed by the ids of nested modules.
 
     def enter(self, module: Any, caller: str | None) -> str:
@@ -32,7 +32,8 @@ class ModulePaths:
             # A submodule called directly (by a checkpoint in the backward pass) keeps its path.
             return known[0] if known else self._add_root(module)
         below = [path for path in known if path.startswith(f"{caller}.")]
-        # Fall back for a parent called by its own child, or a module that the root does not list.
+        # Fall back for a parent that its own child calls, or for a module that the root does not
+        # list.
         return (below or known or [f"{caller}.{type(module).__name__}"])[0]
 
     def innermost(self, modules: Sequence[Any]) -> str:

@@ -1,4 +1,4 @@
-"""Torch dispatch mode that does not disturb the program's own modes.
+"""Torch dispatch mode that can be entered and left at any time, below the program's own modes.
 
     entered   [ user A ]                   ->  [ ours | user A ]
     left      [ ours | user A | user B ]   ->  [ user A | user B ]
@@ -22,7 +22,7 @@ from pgmo.profiler.tagging import backward_errors
 Around = Callable[[Any, tuple[Any, ...], Callable[[], Any]], Any]
 
 # Inactive modes that are still on a thread's stack because another thread left them. Only the
-# owning thread can remove them; until then they forward every operator.
+# stack's own thread can remove them. Until then they forward every operator.
 _left: list[tuple[threading.Thread, Any]] = []
 _left_lock = new_lock()
 
@@ -30,8 +30,8 @@ _left_lock = new_lock()
 class _ThreadExitCleanup:
     """Finalizer that removes the modes from an ending thread while it may still run Python.
 
-    torch would release them when the operating system's thread ends. By then the interpreter may
-    be shutting down, which would abort the process.
+    Otherwise torch would release them when the operating system's thread ends. If the interpreter
+    is shutting down by then, this aborts the process.
     """
 
     def __del__(self) -> None:
@@ -42,11 +42,11 @@ class _ThreadExitCleanup:
 
 
 _here = threading.local()
-"""Thread-local storage, which Python drops before the thread has ended."""
+"""Thread-local storage. Python drops it while the thread can still run Python code."""
 
 
 class OperatorMode(AbstractContextManager["OperatorMode"]):
-    """Mode that passes every operator of the entering thread to `around`; leaving never raises.
+    """Mode that passes every operator of the entering thread to `around`. Leaving never raises.
 
     If another thread leaves it, the mode stays on the entering thread's stack without effect,
     until that thread enters or leaves the next mode.
@@ -126,14 +126,14 @@ def _take_out(mode: Any) -> bool:
         if one is mode:
             _without(len(stack) - at - 1, _dispatch()._pop_mode)
             return True
-    return False  # Inside of an operator, torch has set its modes aside.
+    return False  # Inside an operator, torch has removed the modes temporarily.
 
 
 def _without(above: int, change: Callable[[], object]) -> None:
     """Change the stack below its topmost `above` modes.
 
-    Entering and leaving modes normally also changes process-wide flags of torch, which become wrong
-    if threads alternate. pgmo's mode needs none of them.
+    Normally, entering and leaving modes also changes process-wide flags of torch. These become
+    wrong if several threads do so alternately. pgmo's mode does not need the flags.
     """
     dispatch, back = _dispatch(), []
     try:
@@ -198,8 +198,8 @@ def _mode_class() -> Any:
             super().__init__()  # type: ignore[no-untyped-call]
             self.around: Around | None = around
 
-    # Set the method outside of the class body: torch would wrap it in a call that imports
-    # TorchDynamo, which costs seconds and 60 MiB in programs that compile nothing. The wrapper only
-    # keeps Dynamo out of the function, and `dynamo.skip` does that if Dynamo is loaded.
+    # Set the method outside of the class body. Inside it, torch would wrap the method in a call
+    # that imports TorchDynamo, which costs seconds and 60 MiB in programs that compile nothing. The
+    # wrapper only excludes the function from Dynamo; `dynamo.skip` does that if Dynamo is loaded.
     OperatorDispatchMode.__torch_dispatch__ = dispatch  # type: ignore[method-assign]
     return OperatorDispatchMode

@@ -1,15 +1,15 @@
 """Tagging of blocks with module, operator, phase and line, through a thread-local number.
 
-Blocks are requested deep inside of operators, where no Python may run. So a number is set around
-each operator for the allocator to read, and this module maps the numbers to tags:
+Blocks are requested deep inside operators, where no Python code may run. So a thread-local number
+is set around each operator, which the allocator reads. This module maps the numbers to tags:
 
     model(x) -> GPT.forward -> GPT.mlp.forward -> aten.addmm: set_tag(17) [requests ...] set_tag(-1)
                        17 = Tag("GPT.mlp", "aten.addmm", "forward", "model.py:54 in forward")
 
-Module and optimizer are those whose calls are on the stack, because the program and its compiler
-would see hooks. In the backward pass no module is called: an operator belongs to the module and
-line that made the running graph node, found by the node's sequence number. Both are "" if torch
-lacks a private function for this.
+Modules and optimizers are found by their calls on the stack, because hooks would be visible to the
+program and its compiler. In the backward pass, no module is called: an operator belongs to the
+module and line that created the running graph node, found by the node's sequence number. Both are
+"" if torch lacks a private function for this.
 
 Compiled code is not inspected (see `dynamo`) and counts as one operator, "torch.compile". For code
 of inductor, marks in the generated code name the kernel instead (see `inductor`).
@@ -35,7 +35,7 @@ FORWARD, BACKWARD, OPTIMIZER, OTHER = "forward", "backward", "optimizer", "other
 RECOMPUTE = "recompute"
 COMPILED = "torch.compile"
 ADD, ADD_IN_PLACE = "aten.add", "aten.add_"
-"""Operators that add two gradients. Autograd adds in place, except under a dispatch mode."""
+"""Operators that add two gradients: the second one in place, the first under a dispatch mode."""
 
 
 class _Thread(threading.local):
@@ -58,17 +58,17 @@ class _CompiledCall(threading.local):
 class Tagger(AbstractContextManager["Tagger"]):
     """Context that tags every block requested in it, without changing results.
 
-    It slows each operator down by some microseconds, so it is meant for one recorded iteration. The
-    program may enter and leave its own dispatch modes meanwhile, and another thread may close it. A
-    closed tagger keeps the tags and no reference to a module. Tagging stops at the first
-    compilation, because a compiling iteration differs from all later ones.
+    It slows each operator down by a few microseconds, so it is meant for one recorded iteration.
+    The program may enter and leave its own dispatch modes inside, and another thread may close the
+    tagger. A closed tagger keeps the tags, but no reference to a module. Tagging stops at the first
+    compilation, because an iteration with a compilation differs from all later ones.
 
     Args:
         set_tag: called on the requesting thread with an index into `tags`, or -1 for none.
         tags: tags of an earlier tagger whose numbers are still in use.
 
     Attributes:
-        compiled: whether a compilation happened meanwhile.
+        compiled: whether code was compiled inside the context.
     """
 
     def __init__(self, set_tag: Callable[[int], None], tags: Iterable[Tag] = ()) -> None:
@@ -87,7 +87,7 @@ class Tagger(AbstractContextManager["Tagger"]):
 
     @property
     def tags(self) -> tuple[Tag, ...]:
-        """The tags given so far, by index."""
+        """All tags so far, by index."""
         return tuple(self._index)
 
     def __enter__(self) -> "Tagger":
@@ -140,7 +140,7 @@ class Tagger(AbstractContextManager["Tagger"]):
             self._note_nodes(place)
 
     def compiling(self) -> None:
-        """Stop observing for good; see `dynamo.Observer`."""
+        """Stop tagging for good; see `dynamo.Observer`."""
         self.compiled = True
         self._mode.__exit__(None, None, None)
 
@@ -165,7 +165,7 @@ class Tagger(AbstractContextManager["Tagger"]):
         self._set_tag(self._compiled_call.number)
 
     def _forget(self) -> None:
-        # Keep only the tags: their reader must not keep the program's modules alive.
+        # Keep only the tags, so that a reader of tags does not keep the program's modules alive.
         self._operators = {}
         self._paths = ModulePaths()
         self._of_node = {}
@@ -180,7 +180,9 @@ class Tagger(AbstractContextManager["Tagger"]):
         if name is None:
             name = self._operators.setdefault(operator, _name_of(operator))
         if not name:
-            return run()  # In-place operators request nothing; half of an optimizer's step are.
+            return (
+                run()
+            )  # In-place operators request no memory; they are half of an optimizer's step.
         module, phase, line = self._where()
         if name == ADD and phase is BACKWARD and _has_storage_alone(arguments[0]):
             name = ADD_IN_PLACE
@@ -225,7 +227,9 @@ class Tagger(AbstractContextManager["Tagger"]):
         before = self._thread.sequence
         self._thread.sequence = count
         if before is None:
-            return 0  # The thread was not observed before, so the nodes' origin is unknown.
+            return (
+                0  # The origin of the first nodes is unknown, because the thread was not observed.
+            )
         for number in range(before, count):
             if threading.get_ident() == self._owner:
                 self._of_node[number] = place
@@ -248,7 +252,7 @@ class Tagger(AbstractContextManager["Tagger"]):
 def _name_of(operator: Any) -> str:
     """Return an operator's name for reports, or "" for in-place pointwise operators.
 
-    These request no memory. The profile needs in-place sums, which keep their name.
+    These request no memory. In-place sums keep their name, because the profile needs it.
     """
     import torch
 
@@ -258,12 +262,12 @@ def _name_of(operator: Any) -> str:
 
 
 def _compiled_phase(phase: str) -> str:
-    """Return the phase of compiled code: the forward pass if the phase is unknown."""
+    """Return the phase of compiled code. An unknown phase counts as the forward pass."""
     return FORWARD if phase is OTHER else phase
 
 
 def _has_storage_alone(tensor: Any) -> bool:
-    """Return whether a tensor fills its storage, as autograd requires for adding in place."""
+    """Return whether a tensor fills its storage, which autograd requires for adding in place."""
     import torch
 
     if not isinstance(tensor, torch.Tensor) or tensor.layout is not torch.strided:

@@ -1,1 +1,1 @@
-"""Process in which a script is rehearsed."""
+"""Code of the process in which a script is rehearsed."""

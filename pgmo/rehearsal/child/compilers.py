@@ -1,4 +1,4 @@
-"""Handles `torch.compile` and Triton: code compiles as for the card, kernels compute nothing."""
+"""Handles `torch.compile` and Triton. Code is compiled as for the card; kernels do nothing."""
 
 import os
 from functools import wraps
@@ -26,7 +26,7 @@ class Compilers:
         self._timed = False
 
     def install(self) -> None:
-        """Disable Dynamo if Triton is missing, and watch `torch.compile`; before torch loads."""
+        """Disable Dynamo without Triton, and watch `torch.compile`. Call before torch loads."""
         if not self._there:
             os.environ["TORCHDYNAMO_DISABLE"] = "1"
         after_import("torch", self._see)

@@ -15,11 +15,11 @@ _MOST_LONGER = 2000
 """Maximum number of iterations after the required ones. Growth shows in far fewer."""
 
 _PATIENCE = 2.0
-"""Multiple of the further seconds after which an iteration that does not end is interrupted."""
+"""Multiple of `longer` after which an iteration that does not end is interrupted."""
 
 
 class Stopped(BaseException):
-    """Exception that ends a script after enough iterations; no `except Exception` catches it."""
+    """Ends a script after enough iterations. `except Exception` does not catch it."""
 
 
 class IterationCounter:
@@ -28,7 +28,7 @@ class IterationCounter:
     Args:
         supervision: receives the forwarded calls; None for no receiver.
         most: iterations after which the script is stopped; None for no limit.
-        longer: seconds for which the script goes on after them.
+        longer: seconds for which the script continues after them.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class IterationCounter:
         return time.monotonic() >= self._deadline
 
     def close(self) -> None:
-        """Interrupt the script no more."""
+        """Cancel a pending interruption of the script."""
         if self._interruption is not None:
             self._interruption.cancel()
 
@@ -94,7 +94,7 @@ class _Interruption:
         timer.start()
 
     def cancel(self) -> None:
-        """Withdraw the exception, also one that is due but has not been raised."""
+        """Cancel the exception, even if it is due but has not been raised."""
         with self._lock:
             self._cancelled = True
             ctypes.pythonapi.PyThreadState_SetAsyncExc(self._thread, None)

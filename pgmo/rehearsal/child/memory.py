@@ -1,4 +1,4 @@
-"""Memory that the script took of the cards, and the line that ran out of memory."""
+"""Memory that the script took of the cards, and the line at which memory ran out."""
 
 import os
 import sys
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def counted() -> dict[str, Any]:
-    """Return the peaks of the fullest card, in bytes, as the stub and torch count them."""
+    """Return the peaks of the fullest card in bytes, by the counters of the stub and of torch."""
     from pgmo.rehearsal import control
 
     cuda = sys.modules.get("torch.cuda")

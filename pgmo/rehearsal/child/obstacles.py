@@ -43,17 +43,17 @@ _ADVICE: Sequence[tuple[str, str]] = (
         "on a card with pgmo run --profile-only",
     ),
 )
-"""Pattern in an error's last line, and the advice."""
+"""Patterns in an error's last line, each with advice."""
 
 
 def advice(error: str) -> str | None:
-    """Return one sentence for an error that the stub runtime causes; None for others."""
+    """Return one sentence of advice on an error that the stub runtime causes; None for others."""
     last = error.strip().splitlines()[-1] if error.strip() else ""
     return next((text for pattern, text in _ADVICE if re.search(pattern, last)), None)
 
 
 def packages_with_kernels() -> list[str]:
-    """Return the sorted names of packages that launch CUDA kernels of their own in this process."""
+    """Return the sorted names of packages in this process that launch their own CUDA kernels."""
     return sorted({_package(path) for path in _libraries() if _launches(path)})
 
 

@@ -22,7 +22,7 @@ from pgmo.runner.supervision import RunOptions, Supervision
 from pgmo.runner.watcher import Watcher
 
 _SHOWN = 4000
-"""Maximum number of characters of an error; its beginning (the cause) and its end are kept."""
+"""Maximum number of characters of an error. Its beginning (the cause) and its end are kept."""
 
 _FILES = {".pgmoprof": "profile", ".pgmoplan": "plan"}
 
@@ -60,7 +60,7 @@ class ScriptRun:
         self._ended = False
 
     def prepare(self) -> None:
-        """Install the watcher and the handlers that notice every kind of exit."""
+        """Install the watcher, and handlers for every kind of exit."""
         self._setup.install()
         if self._supervision is not None:
             serve_from_the_start(self._supervision.notes.append)

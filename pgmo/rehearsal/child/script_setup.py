@@ -1,4 +1,4 @@
-"""Differences between the script's environment and a machine with the card, with their notes."""
+"""Adjustment of the script's environment to the simulated card, and notes on the differences."""
 
 import sys
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ _NAMED = 3
 
 
 class ScriptSetup:
-    """Setup before the script's first line; it imports nothing that the script does not."""
+    """Setup before the script's first line. Imports no module that the script does not import."""
 
     def __init__(self, spec: Mapping[str, Any]) -> None:
         self._spec = spec
@@ -26,13 +26,13 @@ class ScriptSetup:
         self._world = FakeWorld(spec["rank"], spec["world"])
 
     def install(self) -> None:
-        """Install the differences; those of torch follow when the script imports it."""
+        """Adjust the environment. Torch is adjusted when the script imports it."""
         self._compilers.install()
         after_import("torch", self._torch)
         self._world.install()
 
     def notes(self) -> list[str]:
-        """Return the uncertainties of the result that come from these differences."""
+        """Return the uncertainties of the result that the differences cause."""
         found = self._compilers.notes()
         found += dict.fromkeys(self._world.notes)
         if self._values is not None:
@@ -45,7 +45,7 @@ class ScriptSetup:
 
         from pgmo.rehearsal.values.mode import Values
 
-        # NVML would count the machine's own cards.
+        # NVML would count the real cards of the machine.
         torch.cuda._device_count_nvml = lambda: -1
         self._values = Values()
         self._values.begin()

@@ -1,7 +1,7 @@
-"""One rank of a job without its other ranks: a fake process group replaces them.
+"""One rank of a job without its other ranks, which a fake process group replaces.
 
 If a script starts its ranks itself, by `torch.multiprocessing.spawn` or by variables that it sets,
-one of them runs in this process.
+one of these ranks runs in this process.
 
 Source: `torch.testing._internal.distributed.fake_pg`, whose collectives do nothing.
 """
@@ -99,7 +99,7 @@ class FakeWorld:
         module.scatter_object_list = _scatter_object_list
 
     def _data_parallel(self) -> None:
-        """Replace the reducer's hook, which cannot handle the empty results of fake collectives."""
+        """Replace DDP's hook, which cannot handle the empty results of fake collectives."""
         import torch
         from torch.nn.parallel import distributed
 

@@ -1,8 +1,9 @@
-"""Backward passes without a dispatch mode, which would change their requests.
+"""Backward passes without the dispatch mode, because it would change their requests.
 
-Under a mode PyTorch treats every tensor as a subclass, and adds gradients out of place that it
-would add in place. So the mode is disabled while the engine runs. It is enabled again for Python
-code that the engine calls and that may read values: the script's own functions, and recomputation.
+Under a mode, PyTorch treats every tensor as a subclass, and allocates gradient sums instead of
+adding in place. So the mode is disabled while autograd's engine runs. It is enabled again for
+Python code that the engine calls and that may read values: the script's own functions, and
+recomputation.
 
 Source: `can_accumulate_inplace` in torch/csrc/autograd/input_buffer.cpp.
 """
@@ -23,8 +24,8 @@ Block = Callable[[], AbstractContextManager[None]]
 def keep_backward_plain(aside: Block, back: Block, repeated: Callable[[], Block]) -> None:
     """Disable the mode in backward passes, and enable it in the Python code that they call.
 
-    `aside` and `back` are blocks without and with the mode. `repeated` makes blocks in which the
-    same values are made up each time.
+    `aside` and `back` make contexts without and with the mode. `repeated` makes contexts in which
+    the same values are made up each time.
     """
     graph: Any = torch.autograd.graph
     run_engine = graph._engine_run_backward
@@ -49,7 +50,7 @@ def _see_recomputation(back: Block, repeated: Callable[[], Block]) -> None:
     hook: Any = checkpoint._recomputation_hook
     enter, leave = hook.__enter__, hook.__exit__
 
-    # It is entered around the recomputed function, on the engine's thread.
+    # This context is entered around the recomputed function, on the engine's thread.
     def entered(self: Any) -> Any:
         self._pgmo_seen = back()
         self._pgmo_seen.__enter__()

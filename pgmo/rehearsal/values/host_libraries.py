@@ -1,10 +1,10 @@
-"""Operators that use cuSOLVER and cuFFT, two libraries that the stub lacks.
+"""Operators that use cuSOLVER and cuFFT, which the stub does not have.
 
 torch.linalg.qr(x) ─▶ linalg_qr on CUDA ─▶ results of the right shapes, after a workspace
                                         └─▶ values on the host, if those of x are known
 
 PyTorch's CUDA kernels are replaced, because backward passes in C++ call them without any dispatch
-mode. The workspace is a guess: as many bytes as the operands.
+mode. The size of the workspace is a guess: as many bytes as the operands.
 """
 
 from collections import Counter
@@ -94,7 +94,7 @@ class HostLibraries:
         return made
 
     def _shapes(self, func: Any, name: str, args: Any, kwargs: Any) -> Any:
-        """Return the results as meta tensors, or on the host if there is no meta kernel."""
+        """Return tensors like the results: on meta, or on the host without a meta kernel."""
         if name == "linalg_lstsq":
             # CUDA supports this driver only. The CPU's default driver also returns a rank.
             return func(*tree_map(_on_host_at_random, args), **{**kwargs, "driver": "gels"})
@@ -113,7 +113,7 @@ class HostLibraries:
         return out
 
     def _set_codes(self, func: Any, out: Any) -> None:
-        """Write plausible integers to unknown results such as error codes (0) and pivots."""
+        """Write plausible integers to unknown results, such as error codes (0) and pivots."""
         results = out if isinstance(out, (list, tuple)) else (out,)
         for one, result in zip(func._schema.returns, results, strict=True):
             for code in on_card(result):

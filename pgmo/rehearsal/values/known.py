@@ -1,4 +1,4 @@
-"""Tracks the card memory with computed or copied values, and views it from the host."""
+"""Tracks which card memory has computed or copied values, and gives the host a view of it."""
 
 import torch
 from torch import Tensor
@@ -8,7 +8,7 @@ _HOST = torch.device("cpu")
 
 
 class KnownStorages:
-    """Storages with known values, by address, while they live.
+    """Addresses of live storages with known values.
 
     Memory that is freed and allocated again is unknown.
     """
@@ -47,7 +47,7 @@ def address_of(tensor: Tensor) -> int:
 
 
 def readable(tensor: Tensor) -> bool:
-    """Return whether `on_host` shows the tensor's values."""
+    """Return whether `on_host` can show the tensor's values."""
     return (
         tensor.layout is torch.strided
         and not tensor.is_quantized
@@ -57,7 +57,7 @@ def readable(tensor: Tensor) -> bool:
 
 
 def covers(tensor: Tensor) -> bool:
-    """Return whether the tensor is all of its storage."""
+    """Return whether the tensor covers its whole storage."""
     return tensor.nbytes == tensor.untyped_storage().nbytes()
 
 

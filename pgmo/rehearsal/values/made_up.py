@@ -1,7 +1,7 @@
-"""Made-up values for memory that is read but that no kernel has written.
+"""Made-up values for memory that a script reads but no kernel has written.
 
-They keep a script on its usual path: finite, positive, spread between 0.5 and 1.5 times their mean.
-A value that is read repeatedly decreases, as a loss does.
+The values should not make a script behave unusually: they are finite, positive, and between 0.5 and
+1.5 times their mean. A value that is read repeatedly decreases, like a loss.
 """
 
 import sys
@@ -15,12 +15,12 @@ from torch import Tensor
 from pgmo.rehearsal.values.known import KnownStorages, on_host, whole
 
 MOST = 1 << 21
-"""Maximum number of elements to make up or compute; more elements are left as they are."""
+"""Maximum number of elements to make up or compute. Larger tensors are left as they are."""
 
 _SEED = 20180713
 
 _EVEN = 1 << 12
-"""Maximum number of elements whose values are spread evenly; more elements are drawn at random."""
+"""Maximum number of elements with evenly spread values. Larger tensors get random values."""
 
 _SHARE = 2
 """One in this many elements of an unknown mask counts as true."""
@@ -43,7 +43,7 @@ class MadeUp:
         self.sizes: Counter[str] = Counter()
 
     def fill(self, tensor: Tensor, reader: str) -> bool:
-        """Fill an unknown tensor's storage with made-up values; return False for a large tensor."""
+        """Fill an unknown tensor's storage with made-up values. Return False if it is too large."""
         if tensor.numel() > MOST:
             return False
         self.read[reader] += 1
@@ -71,7 +71,7 @@ class MadeUp:
             torch.set_rng_state(before)
 
     def repeated(self) -> "Repeated":
-        """Return a block for code that runs again and must get the same values each time."""
+        """Return a context for code that runs several times with the same values."""
         return Repeated(self)
 
     def state(self) -> tuple[Tensor, Tensor, int]:
@@ -89,7 +89,7 @@ class MadeUp:
         elif host.numel() > _EVEN:
             host.uniform_(0.5, 1.5, generator=self._generator)
         else:
-            # Spread evenly, so that the mean falls from one reading to the next.
+            # Spread values evenly, so that the mean falls with each reading.
             self._readings += 1
             level = 1 + 1 / (1 + 0.01 * self._readings)
             count = host.numel()
@@ -98,7 +98,7 @@ class MadeUp:
 
 
 class Repeated:
-    """Block in which the same values are made up each time; a call returns its context manager."""
+    """Maker of contexts in which the same values are made up each time."""
 
     def __init__(self, made_up: MadeUp) -> None:
         self._made_up = made_up
@@ -106,7 +106,7 @@ class Repeated:
 
     @contextmanager
     def __call__(self) -> Iterator[None]:
-        """Enter the block in the state of its first time, and restore the state at its end."""
+        """Enter the context with the state of its first entry, and restore the state at its end."""
         if self._first is None:
             self._first = self._made_up.state()
             yield

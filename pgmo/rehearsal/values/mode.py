@@ -1,4 +1,4 @@
-"""Dispatch mode below all of the script's modes; it provides values after each operator."""
+"""Dispatch mode below all modes of the script. It provides values after each operator."""
 
 import os
 from collections.abc import Iterator
@@ -25,11 +25,11 @@ _COPIED = int(os.environ.get("FAKECUDA_COPY_LIMIT", 1 << 62))
 """Longest copy, in bytes, that the stub executes."""
 
 _ZEROED = 256 << 20
-"""Largest host copy of unknown values, in bytes, that is zeroed; larger ones stay as they are."""
+"""Largest host copy of unknown values, in bytes, that is zeroed. Larger ones stay as they are."""
 
 
 class Values:
-    """Provider of values on the thread that begins it, and in Python code of backward passes."""
+    """Provider of values on the thread that calls `begin`, and in Python code of backwards."""
 
     def __init__(self) -> None:
         self.known = KnownStorages()
@@ -52,7 +52,7 @@ class Values:
         }
 
     def begin(self) -> None:
-        """Start to see operators of this thread, except in backward passes."""
+        """Start to observe operators of this thread, except in backward passes."""
         self._mode = self._made_mode()
         self._sized.begin()
         self.libraries.begin()
@@ -72,7 +72,7 @@ class Values:
 
     @contextmanager
     def back(self) -> Iterator[None]:
-        """See operators of this thread again inside the block."""
+        """Observe operators of this thread again inside the block."""
         if self._mode in operator_mode._stack():
             yield
             return
@@ -100,7 +100,7 @@ class Values:
             if any(issubclass(one, (FakeTensor, FunctionalTensor)) for one in others):
                 return func(*args, **(kwargs or {}))
             if others:
-                return NotImplemented  # the subclass unwraps, and calls again with its tensors
+                return NotImplemented  # the tensor subclass unwraps and calls again
             return values.around(func, args, kwargs or {})
 
         # Assigned outside of the class, as in `operator_mode`: torch would import TorchDynamo
@@ -185,7 +185,7 @@ class Values:
 
 
 def _hide_from_dynamo(mode: Any) -> None:
-    """Disable Dynamo inside the mode: it evaluates every call of a thread in compiled code."""
+    """Disable Dynamo inside the mode. Otherwise it would evaluate the mode in compiled code."""
     from torch._C._dynamo.eval_frame import set_eval_frame
 
     dispatch = mode.__torch_dispatch__

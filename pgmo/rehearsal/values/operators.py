@@ -1,4 +1,4 @@
-"""Properties of operators, derived from their schemas, and replacement of their kernels."""
+"""Properties of operators, derived from their schemas, and replacement of kernels."""
 
 import warnings
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ _CREATES = {
 """Operators that create tensors without values."""
 
 _LEAVES = {"resize_", "resize_as_", "set_", "record_stream"}
-"""Operators that leave a tensor's values as they are, or point it to unknown ones."""
+"""Operators that keep a tensor's values, or make it refer to unknown ones."""
 
 _OVERWRITES = {
     "copy_",
@@ -38,7 +38,7 @@ _OVERWRITES = {
 """Operators that write to a tensor without reading it."""
 
 _CHOOSES = {"topk", "sort", "max", "min", "kthvalue", "median", "nanmedian", "mode", "cummax"}
-"""Operators whose second result is a choice among the floats of the first."""
+"""Operators that return indices of chosen floats."""
 
 
 @dataclass(frozen=True)
@@ -46,14 +46,14 @@ class Operator:
     """Properties that all calls of an operator share.
 
     Attributes:
-        name: without its overload and the namespace, if that is aten.
+        name: name without the overload, and without the namespace if it is aten.
         is_view: whether it returns a view.
         writes: positions and names of the arguments that it writes to.
         random: whether it draws random numbers.
         creates: whether it creates tensors without values.
         leaves_unwritten: whether its results have no values yet.
-        chooses: whether its results are a choice among floats.
-        overwrites: whether it does not read what it writes to.
+        chooses: whether its results depend on a choice among floats.
+        overwrites: whether it writes to a tensor without reading it.
         collective: whether other ranks take part.
     """
 
@@ -103,7 +103,7 @@ def operator(func: Any) -> Operator:
 
 @contextmanager
 def replacing_kernels() -> Iterator[Any]:
-    """Yield a library that replaces CUDA kernels while it exists, without PyTorch's warnings."""
+    """Yield a `torch.library.Library` that replaces CUDA kernels, without PyTorch's warnings."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="(?s).*Overriding a previously registered kernel")
         yield torch.library.Library("aten", "IMPL")  # type: ignore[no-untyped-call]
@@ -124,5 +124,5 @@ def on_card(value: Any) -> Iterator[Tensor]:
 
 
 def _is_plain(value: Tensor) -> bool:
-    """Return whether a tensor lies on a card and is no tensor subclass with its own dispatch."""
+    """Return whether a tensor is on a card and is no tensor subclass with its own dispatch."""
     return value.is_cuda and type(value).__torch_dispatch__ is Tensor.__torch_dispatch__

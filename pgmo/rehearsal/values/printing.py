@@ -1,4 +1,4 @@
-"""Printing of tensors: PyTorch disables all modes for it and would run kernels on the stub."""
+"""Printing of tensors. PyTorch disables all modes for this, and would run kernels on the stub."""
 
 from collections.abc import Callable
 from functools import wraps

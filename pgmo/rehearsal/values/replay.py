@@ -1,4 +1,4 @@
-"""Computes operators on the host, in the memory that they allocated on the card."""
+"""Computes operators on the host, in the memory that they have allocated on the card."""
 
 from collections.abc import Iterable
 from contextlib import nullcontext
@@ -25,7 +25,7 @@ class Replay:
         self._made_up = made_up
 
     def after(self, func: Any, op: Operator, args: Any, kwargs: Any, out: Any) -> None:
-        """Compute what an operator that ran on the stub should have written, or forget it."""
+        """Compute the results of an operator that ran on the stub, or mark them as unknown."""
         written = op.written(args, kwargs, out)
         if not written:
             return
@@ -58,7 +58,7 @@ class Replay:
             self._forget(written)
 
     def _pass_on(self, written: list[Tensor], read: list[Tensor]) -> None:
-        """Mark the results of a fake collective, which copies bytes, as known if its inputs are."""
+        """Mark the results of a fake collective as known if its inputs are. It copies bytes."""
         targets = {address_of(one) for one in written}
         sources = [one for one in read if address_of(one) not in targets]
         for one in written if sources else ():
@@ -81,7 +81,7 @@ class Replay:
         return all(one in self._known or self._made_up.fill(one, op.name) for one in read)
 
     def _compute(self, func: Any, op: Operator, args: Any, kwargs: Any, out: Any) -> bool:
-        """Compute an operator on the host; return whether that succeeded."""
+        """Compute an operator on the host. Return whether that succeeded."""
         with self._made_up.drawing() if op.random else nullcontext():
             try:
                 made = func(*_moved(args), **_moved_names(kwargs))
@@ -96,7 +96,7 @@ class Replay:
         return True
 
     def _guess(self, op: Operator, written: list[Tensor], read: list[Tensor]) -> None:
-        """Guess results of too many values: `all` holds, and half of the elements are true."""
+        """Guess results of too many values: `all` is true, and half of a mask's elements are."""
         for one in written:
             if one.numel() > MOST_FLOATS:
                 continue
@@ -112,7 +112,7 @@ class Replay:
             self._known.add(one)
 
     def _clear(self, made: list[Tensor]) -> None:
-        """Set new integers to zero: parts of them may be written and read one by one."""
+        """Set new integer tensors to zero: parts of them may be written and read one by one."""
         for one in made:
             if not one.is_floating_point() and 0 < one.numel() <= MOST_FLOATS and covers(one):
                 on_host(one).zero_()

@@ -1,7 +1,7 @@
-"""Operators with results whose size depends on values: `nonzero`, masks, `unique` and similar.
+"""Operators whose result sizes depend on values: `nonzero`, masks, `unique` and similar.
 
-Their kernels would read unwritten memory on the stub. Here the size comes from known or made-up
-values. Memory is allocated as by the kernels, except for scratch memory of sorts and scans.
+On the stub, their kernels would read unwritten memory. Here the size comes from known or made-up
+values. Memory is allocated like in the kernels, except for scratch memory of sorts and scans.
 """
 
 from collections.abc import Callable
@@ -46,7 +46,7 @@ class Sized:
         }
 
     def begin(self) -> None:
-        """Replace `nonzero` below all modes, because C++ operators call it in backward passes."""
+        """Replace the kernel of `nonzero`, because C++ operators call it in backward passes."""
         with replacing_kernels() as self._library:
             self._library.impl("nonzero", self._nonzero, "CUDA")
 

@@ -1,4 +1,4 @@
-"""Advice with figures: each rule examines the facts and returns a hint or nothing.
+"""Advice with figures. Each rule examines the facts and returns a hint, or None.
 
 causes/     a known fix, and by how much the peak falls with it
 other       what holds memory, and what helps in general
@@ -94,11 +94,11 @@ def advise(facts: Facts) -> tuple[Hint, ...]:
         key=lambda hint: (not hint.is_cause, hint.changes_results, -_live_bytes(hint, facts))
     )
     first: dict[str, Hint] = {}
-    for hint in hints:  # a cause and a general rule may have the same title
+    for hint in hints:  # a cause and a general rule may have equal titles
         first.setdefault(hint.title, hint)
     return tuple(first.values())
 
 
 def _live_bytes(hint: Hint, facts: Facts) -> float:
-    """Return the saving, or its share of another peak as that share of the peak of live bytes."""
+    """Return a hint's saving, scaled to the peak of live bytes if it lowers another peak."""
     return hint.bytes / hint.peak * facts.blocks.peak if hint.peak else hint.bytes

@@ -1,4 +1,4 @@
-r"""All blocks of a program: their peak, and how far it falls without some of them.
+r"""All blocks of a program, their peak, and how far the peak falls without some of them.
 
 live   |      /\     peak                   |
 bytes  |  /\ /  \                           |  /\  __    peak without the blocks of a cause:
@@ -23,14 +23,14 @@ Mask = NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False)
 class AllBlocks:
-    """Blocks of a whole recording, or of one iteration where nothing else is known.
+    """Blocks of a whole recording, or of one iteration if nothing else is known.
 
     Args:
         size: bytes, shape (n,).
         start: request that allocates the block, shape (n,).
         end: number of requests made before it is freed, shape (n,).
         tag: index into `tags`, -1 for none, shape (n,).
-        stays: whether nothing frees it, shape (n,).
+        stays: whether no event frees it, shape (n,).
         tags: origins.
         marks: number of requests made before each mark of the trace, shape (k,).
     """
@@ -78,7 +78,7 @@ class AllBlocks:
 
     @property
     def peak(self) -> int:
-        """Most bytes that are alive at once."""
+        """Largest number of bytes that are alive at once."""
         return int(self.live.max(initial=0))
 
     @cached_property
@@ -88,18 +88,18 @@ class AllBlocks:
         return (self.start <= tick) & (tick < self.end)
 
     def without(self, phase: str) -> Mask:
-        """Return the mask of blocks in whose lifetime a phase makes no request, shape (n,)."""
+        """Return a mask of blocks whose lifetimes contain no request of a phase, shape (n,)."""
         before = self._before(phase)
         found: Mask = before[self.start] == before[self.end]
         return found
 
     @cached_property
     def unused_by_backward(self) -> Mask:
-        """Mask of forward blocks in whose lifetime no backward pass runs, shape (n,)."""
+        """Mask of forward blocks whose lifetimes contain no backward pass, shape (n,)."""
         return self.without("backward") & self.by_phase("forward")
 
     def saving(self, blocks: Mask, left: float | NDArray[np.float64] = 0.0) -> int:
-        """Return by how many bytes the peak falls if these blocks shrink or vanish.
+        """Return how many bytes the peak falls if these blocks shrink or vanish.
 
         Args:
             blocks: mask of the blocks, shape (n,).
@@ -109,7 +109,7 @@ class AllBlocks:
         return self.peak - int(self._live(size).max(initial=0))
 
     def saving_until(self, end: NDArray[np.int64]) -> int:
-        """Return by how many bytes the peak falls if blocks are freed at other times.
+        """Return how many bytes the peak falls if blocks are freed at other times.
 
         Args:
             end: number of requests made before each block is freed, shape (n,).
@@ -119,7 +119,7 @@ class AllBlocks:
     def saving_within(
         self, size: NDArray[np.int64], start: NDArray[np.int64], end: NDArray[np.int64]
     ) -> int:
-        """Return by how many bytes the peak falls if some bytes are missing for some time.
+        """Return how many bytes the peak falls if some bytes are missing for some time.
 
         Args:
             size: missing bytes, shape (k,).
@@ -162,12 +162,12 @@ class AllBlocks:
         return self._by_tag([any(map(search, tag.stack)) for tag in self.tags])
 
     def by_stack(self, pattern: str) -> Mask:
-        """Return whether each block's stack, a line per call, matches an expression, shape (n,)."""
+        """Return whether each block's stack matches an expression, shape (n,). Lines are calls."""
         search = re.compile(pattern).search
         return self._by_tag([bool(search("\n".join(tag.stack))) for tag in self.tags])
 
     def place(self, blocks: Mask) -> str:
-        """Return where most bytes of these blocks are requested, as " (at LINE)"; "" if unknown."""
+        """Return the line that requests most of these bytes, as " (at LINE)"; "" if unknown."""
         known = blocks & (self.tag >= 0)
         sizes: dict[str, int] = {}
         for tag, size in zip(self.tag[known].tolist(), self.size[known].tolist(), strict=True):

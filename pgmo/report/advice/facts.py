@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pgmo.report.summary import Explanation
 
 LEAST_SAVING = 0.1
-"""Minimum share of the peak that a fix must save; below it, there is no hint."""
+"""Minimum share of the peak that a fix must save. Below it, there is no hint."""
 
 
 @dataclass(frozen=True)
@@ -28,11 +28,11 @@ class Hint:
     Args:
         title: a few words.
         text: the observation with its figures, and the advice.
-        bytes: saving of the fix, if the hint is a cause; else an upper bound on the saving.
+        bytes: bytes that the fix saves, if the hint is a cause; else an upper bound.
         is_cause: whether the fix is known, and its saving was computed.
-        peak: peak that a cause lowers, if it is not that of live bytes, such as that of reserved
-            bytes; else 0.
-        changes_results: whether the fix of a cause changes results. Causes without that come first.
+        peak: bytes of the peak that a cause lowers, if that is not the peak of live bytes but, for
+            example, of reserved bytes; else 0.
+        changes_results: whether the fix of a cause changes results. Other causes are listed first.
     """
 
     title: str

@@ -1,4 +1,4 @@
-"""Rules about the placement of blocks: fragmentation, two slots, several streams."""
+"""Rules about the placement of blocks: fragmentation, blocks with two slots, several streams."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ from pgmo.units import format_bytes
 
 
 def fragmented(facts: Facts) -> Hint | None:
-    """Return a hint if at least 1/10 and 16 MiB of the reserved memory hold no block."""
+    """Return a hint if at least 1/10 of the reserved memory, and 16 MiB, contain no block."""
     seen, default = facts.explanation.fragmentation, facts.explanation.reserved.get("default")
     if facts.profile.meta.device.startswith("cpu"):
         return None  # its allocator returns each block to the system
@@ -44,7 +44,7 @@ def fragmented(facts: Facts) -> Hint | None:
 
 
 def private_pools(facts: Facts) -> Hint | None:
-    """Return a hint if 1/10 and 16 MiB of the private pools could be shared."""
+    """Return a hint if at least 1/10 of the private pools, and 16 MiB, could be shared."""
     pools = facts.explanation.pools
     waste = 0 if pools is None else pools.reserved - pools.needed
     if pools is None or waste < max(pools.reserved // 10, 16 * 2**20):
@@ -65,7 +65,7 @@ def private_pools(facts: Facts) -> Hint | None:
 
 
 def two_slots(facts: Facts) -> Hint | None:
-    """Return a hint if a plan is 1/50 above the bound and blocks outlive an iteration."""
+    """Return a hint if a plan is 1/50 above its lower bound and blocks outlive an iteration."""
     double = facts.profile.turns == 2
     over = 0 if facts.arena is None else facts.arena - facts.explanation.peak.size
     if not double.any() or not facts.matters(over, 0.02):
@@ -83,7 +83,7 @@ def two_slots(facts: Facts) -> Hint | None:
 
 
 def several_streams(facts: Facts) -> Hint | None:
-    """Return a hint if blocks that streams cannot share cost 1/50 of the peak."""
+    """Return a hint if memory that streams cannot share costs at least 1/50 of the peak."""
     if len(facts.explanation.streams) < 2:
         return None
     apart = sum(use.max_load for use in facts.explanation.streams) - facts.explanation.peak.size

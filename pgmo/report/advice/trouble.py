@@ -4,7 +4,7 @@ from pgmo.report.advice.facts import Facts, Hint
 from pgmo.units import format_bytes
 
 _SCALAR = 1024
-"""Maximum bytes of a kept block that counts as a number, such as a loss or an accuracy."""
+"""Maximum bytes of a block that is treated as a number, such as a loss or an accuracy."""
 
 
 def leaking(facts: Facts) -> Hint | None:

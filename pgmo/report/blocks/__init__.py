@@ -1,1 +1,1 @@
-"""Properties of blocks: origin, lifetime, and address by the framework."""
+"""Properties of blocks: origin, lifetime, and address in the framework's allocator."""

@@ -1,9 +1,9 @@
-"""Addresses of the blocks by the framework's own allocator, without the unused gaps.
+"""Addresses that the framework's own allocator has chosen, without the unused gaps.
 
     addresses   0x7f00 [ segment ]......................0x7f90 [ segment ][ segment ]
     squeezed    0      [ segment ]                             [ segment ][ segment ]
 
-Segments are scattered over the address space; a drawing to scale would be empty.
+Segments are far apart in the address space, so a drawing to scale would be almost empty.
 """
 
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from pgmo.profiler.profile import Profile
 from pgmo.profiler.trace import Event, Trace
 
 _APART = 2 * 2**20
-"""Minimum unused bytes between blocks that are left out if segments are unknown."""
+"""Minimum size in bytes of gaps that are removed if segments are unknown."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,8 +25,8 @@ class Placement:
     Args:
         position: position of each block in bytes, -1 if its address is unknown, shape (n,).
         segments: position, bytes and address of each segment; shape (s, 3).
-        resident: position, bytes and tag (of the trace) of each block that existed before the trace
-            and stays, and is no block of the profile; shape (r, 3).
+        resident: position, bytes and tag (of the trace) of each block that exists during the whole
+            trace and is no block of the profile; shape (r, 3).
         height: bytes of the whole space.
     """
 
@@ -41,8 +41,9 @@ def find_placement(profile: Profile, address: NDArray[np.int64]) -> Placement | 
 
     Args:
         profile: the profile.
-        address: of its blocks, 0 if unknown, shape (n,): its own column, or the result of an
-            allocator model. Segments and residents of the trace are used with its own column only.
+        address: address of each block, or 0, shape (n,): the profile's own column, or the result of
+            an allocator model. Segments and residents of the trace are used only for the own
+            column.
     """
     known = address > 0
     if not known.any():
@@ -76,7 +77,7 @@ def find_placement(profile: Profile, address: NDArray[np.int64]) -> Placement | 
 
 
 def _segments(trace: Trace) -> NDArray[np.int64]:
-    """Return address and bytes of all ever reserved memory, in order; mapped parts are joined."""
+    """Return address and bytes of all memory that was ever reserved, in order of address."""
     whole = trace.kind == Event.SEGMENT_ALLOC
     pieces = trace.kind == Event.SEGMENT_MAP
     taken = np.column_stack([trace.address, trace.size])
@@ -85,7 +86,7 @@ def _segments(trace: Trace) -> NDArray[np.int64]:
 
 
 def _residents(trace: Trace) -> NDArray[np.int64]:
-    """Return address, bytes and tag of blocks that lived at the beginning and are never freed."""
+    """Return address, bytes and tag of blocks that exist during the whole trace."""
     alive: dict[int, tuple[int, int]] = {}
     before = np.flatnonzero(trace.kind[: trace.before] == Event.ALLOC)
     for row in before.tolist():

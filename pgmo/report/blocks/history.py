@@ -1,4 +1,4 @@
-"""Blocks of a trace: the rows of their request and free, and their iteration.
+"""Blocks of a trace, with the rows of request and free, and the iteration.
 
 rows    ALLOC a   MARK   ALLOC b   FREE a   ALLOC a'   MARK   ...
 block      a: born 0, gone 3, iteration -1          a': born 4, gone ALIVE, iteration 0
@@ -53,8 +53,8 @@ class History:
 def follow(trace: Trace) -> History:
     """Find the end of each block of a trace.
 
-    A free is ignored if its block was allocated before the trace and is not among the rows that
-    rebuild the beginning. Requests of zero bytes make no blocks.
+    A free is ignored if its block is unknown: allocated before the trace, and not among the rows
+    that rebuild the initial state. Requests of zero bytes make no blocks.
     """
     blocks = pair_blocks(trace)
     marks = np.cumsum(trace.kind == Event.MARK)

@@ -18,10 +18,10 @@ KINDS: tuple[By, ...] = get_args(By)
 """Available groupings."""
 
 UNTAGGED = "(untagged)"
-"""Name of blocks of unknown origin."""
+"""Name for the origin of blocks without a tag."""
 
 EARLIER = "(before recording)"
-"""Name of blocks that existed before the recording, so that their origin is unknown."""
+"""Name for the origin of blocks that existed before the recording."""
 
 UNNAMED = frozenset({UNTAGGED, EARLIER})
 """Names without information about an origin."""
@@ -30,12 +30,13 @@ UNNAMED = frozenset({UNTAGGED, EARLIER})
 def existed_before(profile: Profile) -> NDArray[np.bool_]:
     """Return whether each block existed before the first recorded request, shape (n,).
 
-    Always false in a profile that repeats: it does not contain the blocks from before its trace.
+    Always false in a profile that repeats, because it does not contain blocks from before its
+    trace.
     """
     found = np.zeros(len(profile), np.bool_)
     if profile.circular or profile.trace is None or not profile.trace.before:
         return found
-    # They come first, and begin at tick 0 as the first request does.
+    # These blocks come first, and begin at tick 0 like the first request.
     first = np.flatnonzero(profile.start == 0)
     requests = bool((profile.trace.kind[profile.trace.before :] == Event.ALLOC).any())
     found[first[: len(first) - requests]] = True

@@ -1,4 +1,4 @@
-"""Assignment of blocks to lanes of a timeline, so that bars do not overlap."""
+"""Assignment of blocks to lanes (rows) of a timeline, so that bars do not overlap."""
 
 from dataclasses import dataclass
 from heapq import heappush, heapreplace
@@ -10,14 +10,14 @@ from pgmo.packing.plan import UNPLANNED, Plan
 from pgmo.profiler.profile import NEVER, Profile
 
 MOST_LANES = 1000
-"""Maximum number of addresses with a lane each; more lanes make viewers slow."""
+"""Maximum number of addresses with separate lanes. More lanes make viewers slow."""
 
 _Column = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
 class Lanes:
-    """Lane of each bar, from 0, and the common address of each lane's bars; None if they differ."""
+    """Lane of each bar, from 0, and the address of each lane; None if its bars have several."""
 
     lane: _Column
     place: tuple[int | None, ...]
@@ -51,7 +51,7 @@ def in_lanes(begin: _Column, end: _Column, place: _Column) -> Lanes:
 
 
 def in_one_turn(start: _Column, end: _Column, ticks: int) -> tuple[_Column, _Column, _Column]:
-    """Return begin, end and row of each lifetime in the steady state, a piece per period."""
+    """Return begin, end and row of all lifetimes in one period of the steady state."""
     rows = np.arange(len(start), dtype=np.int64)
     begins, ends, of = [], [], []
     for turn in range(3):

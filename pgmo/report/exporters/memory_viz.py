@@ -3,9 +3,9 @@
     segments         an arena for each stream, and one segment for blocks without a slot
     device_traces    one period of the steady state: segment_alloc, then alloc and free in order
 
-Blocks lie at their planned offsets. One tick is one microsecond. Blocks from the last iteration are
-requested at tick 0, and blocks that live into the next are alive at the end. The file is a pickle
-of plain containers, like PyTorch's.
+Blocks lie at their planned offsets. One tick is one microsecond. Live blocks of the last iteration
+are requested at tick 0, and blocks that live into the next iteration are alive at the end. The file
+is a pickle of plain containers, like PyTorch's.
 
 Source: `torch/cuda/_memory_viz.py`, and the docstring of `_snapshot` in `torch/cuda/memory.py`.
 """
@@ -21,7 +21,7 @@ from pgmo.profiler.profile import CUDA_ALIGNMENT, NEVER, Profile
 from pgmo.report.exporters.lanes import in_one_turn, slots_in_one_turn
 
 _BASE = 1 << 40
-"""Address of the first segment; the others follow at multiples of it."""
+"""Address of the first segment. The others are at multiples of it."""
 
 _PAGE = 2**21
 
@@ -63,7 +63,7 @@ def snapshot_of(source: Profile | Plan) -> dict[str, Any]:
 
 
 def _arenas(plan: Plan) -> list[tuple[int, list[PlacedBlock]]]:
-    """Return the blocks of each stream with a slot, and last all blocks without a slot."""
+    """Return the blocks with a slot by stream, then all blocks without a slot."""
     has_slot = plan.offset != UNPLANNED
     found = []
     for stream in np.unique(plan.stream[has_slot]).tolist():
@@ -78,7 +78,7 @@ def _arenas(plan: Plan) -> list[tuple[int, list[PlacedBlock]]]:
 
 
 def _without_slots(plan: Plan, rows: NDArray[np.int64]) -> list[PlacedBlock]:
-    """Place each block without a slot at its own address; persistent ones are always alive."""
+    """Place each block without a slot at a separate address. Persistent ones are always alive."""
     never = plan.end[rows] == NEVER
     stays = [(0, plan.ticks + 1, row) for row in rows[never].tolist()]
     freed = rows[~never]
@@ -94,7 +94,7 @@ def _without_slots(plan: Plan, rows: NDArray[np.int64]) -> list[PlacedBlock]:
 def _block_events(
     rows: list[PlacedBlock], plan: Plan, source: Profile | Plan, stream: int
 ) -> list[tuple[int, int, Event]]:
-    """Return events with their tick and their order in it: frees precede the request."""
+    """Return events with their tick and their order within it: frees precede the request."""
     made = []
     for low, high, at, row in rows:
         size = int(plan.size[row])

@@ -6,7 +6,7 @@
         slice "aten.mm"                     ph X: a block, its origin in `args`
 
 One tick is one microsecond. The timeline shows one period of the steady state. A block that lives
-into the next iteration is at its end and at its beginning.
+into the next iteration appears at the end and at the beginning.
 
 Sources: the Trace Event Format, and Perfetto's page "External trace formats: Chrome JSON format".
 """
@@ -32,7 +32,8 @@ _Column = NDArray[np.int64]
 def write_perfetto(source: Profile | Plan, out: TextIO) -> None:
     """Write the timeline of a profile or a plan.
 
-    Lanes are a plan's offsets or a profile's addresses; without addresses, as few as possible.
+    There is a lane for each offset of a plan or address of a profile. Without addresses, there are
+    as few lanes as possible.
     """
     kind = "plan" if isinstance(source, Plan) else "profile"
     head = {
@@ -48,7 +49,7 @@ def write_perfetto(source: Profile | Plan, out: TextIO) -> None:
     begin = json.dumps(head)[:-1]
     out.write(f'{begin}, "traceEvents": [')
     separator = "\n"
-    for event in _events(source):  # one by one: they may be many
+    for event in _events(source):  # one by one, because there may be many
         out.write(separator + json.dumps(event))
         separator = ",\n"
     out.write("\n]}\n")

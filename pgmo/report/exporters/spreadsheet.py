@@ -9,7 +9,7 @@ from pgmo.report.exporters.rows import block_rows, column_names
 
 
 def write_spreadsheet(source: Profile | Plan, out: TextIO) -> None:
-    """Write a header and one line per block; true is 1, false 0, and a missing value is empty."""
+    """Write a header and one line per block: true as 1, false as 0, a missing value as empty."""
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(column_names(source))
     for row in block_rows(source):

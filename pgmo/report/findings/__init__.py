@@ -1,1 +1,1 @@
-"""Findings about profiles and traces: one question per file, answered in values."""
+"""Findings about profiles and traces, as values. Each file has one kind of finding."""

@@ -1,4 +1,4 @@
-"""Holders of the memory at a profile's peak.
+"""Origins of the memory at a profile's peak.
 
 peak 96 B = GPT.blocks.0 64 B + GPT.head 32 B          every grouping adds up to the peak
           = forward 80 B + backward 16 B
@@ -35,7 +35,7 @@ class Holder:
 
 @dataclass(frozen=True)
 class Peak:
-    """First tick of the peak, and its holders, largest first.
+    """First tick of the peak, and the origins that hold memory then, largest first.
 
     Each list of holders adds up to `size` and `blocks` exactly.
     """
@@ -104,7 +104,7 @@ def peak_tick(profile: Profile) -> int:
 def alive(profile: Profile, tick: int) -> NDArray[np.int64]:
     """Return how many copies (0, 1, 2) of each block live at a tick of the steady state.
 
-    In a profile without a history all blocks live: they were allocated at its one moment.
+    In a profile without a history, all blocks are alive at its only moment.
 
     Returns:
         Numbers of copies, shape (n,).
@@ -121,7 +121,7 @@ def alive(profile: Profile, tick: int) -> NDArray[np.int64]:
 def hold(
     profile: Profile, copies: NDArray[np.int64], by: By, top: int | None = None
 ) -> tuple[Holder, ...]:
-    """Sum blocks by one grouping, largest first."""
+    """Return the bytes and blocks of each origin under one grouping, largest first."""
     rows = np.flatnonzero(copies)
     names = names_of(profile, by)
     counts = copies[rows]
@@ -130,7 +130,7 @@ def hold(
 
 
 def rank(rows: Iterable[tuple[str, int, int]], top: int | None = None) -> tuple[Holder, ...]:
-    """Add up bytes and blocks by name, largest first; beyond `top`, one row has the rest."""
+    """Add up bytes and blocks by name, largest first. Beyond `top`, one row has the rest."""
     sums: dict[str, list[int]] = {}
     for name, size, count in rows:
         entry = sums.setdefault(name, [0, 0])

@@ -4,10 +4,10 @@
     capture   `----- 0 ----'    -    `------- 1 -------'       B: a block of another pool
     block     A, A2: temporary      A": carried from capture 0 to 1      A': freed by no capture
 
-PyTorch does not record the beginning of a capture. During a capture, its requests go to its pool
-and no memory returns to the driver, so consecutive requests of one pool count as one capture. Frees
-that follow at once count as the capture's own. Iterations by which `torch.compile` warms up in the
-pool look like captures, too.
+PyTorch does not record the beginning of a capture. During a capture, all requests go to its pool
+and no memory returns to the driver. So consecutive requests of one pool count as one capture. Frees
+that directly follow belong to it. Warm-up iterations of `torch.compile` in the pool look like
+captures, too.
 """
 
 from dataclasses import dataclass
@@ -31,14 +31,15 @@ class PoolBlocks:
     Args:
         pool: index of the block's pool.
         address: address of the block.
-        size: rounded up as by the allocator.
+        size: bytes, rounded up like the allocator does.
         begin: row of the request.
         end: row of the free; the number of rows for a block that is alive.
         born: number of the capture that requests the block.
         freed: number of the capture of the same pool that frees it, -1 for none.
-        is_alive: whether nothing frees it.
+        is_alive: whether no event frees it.
         recorded: whether all requests of the pool were recorded.
-        is_mempool: whether the pool has blocks of the default stream, where no graph is captured.
+        is_mempool: whether the pool has blocks of the default stream, on which no graph is
+            captured.
     """
 
     pool: Rows
@@ -56,7 +57,7 @@ class PoolBlocks:
 def blocks_of_pools(
     trace: Trace, history: History, pools: tuple[tuple[int, int], ...]
 ) -> PoolBlocks:
-    """Find the blocks of private pools by the segments that exist when the trace ends."""
+    """Find the blocks of private pools: those in private segments at the end of the trace."""
     pool, recorded = _owners(trace, history, pools)
     born, freed = _captures(trace, history, pool)
     rows = np.flatnonzero(pool >= 0)

@@ -65,13 +65,13 @@ class Comparison:
         before: figures of the first side.
         after: figures of the second side.
         same: whether both have the same requests, by their fingerprints.
-        peaks: holders of the peaks of two profiles by grouping, largest change first. Unchanged
-            origins are left out, and so are modules, operators and lines if neither side has any.
+        peaks: origins of the memory at the peaks of two profiles by grouping, largest change first.
+            Unchanged origins are omitted, and so are groupings that neither side has.
         new: origins of the second side only, with their bytes per iteration.
         gone: origins of the first side only.
         resized: origins of both sides with another number of blocks or other sizes.
         moments: findings for each side without a history.
-        unused: reserved bytes that no block had requested, of each side; None where unknown.
+        unused: reserved bytes of each side that no block had requested; None if unknown.
     """
 
     before: Side
@@ -161,7 +161,7 @@ def _changes(before: Mapping[str, int], after: Mapping[str, int]) -> tuple[Chang
 
 
 def _origins(profile: Profile) -> dict[str, list[int]]:
-    """Return each origin's sizes, ascending; unknown origins are grouped by size class."""
+    """Return each origin's sizes, ascending. Unknown origins are grouped by size class."""
     described = [describe(tag) for tag in profile.tags]
     origins: dict[str, list[int]] = {}
     columns = (profile.tag.tolist(), profile.size.tolist(), size_classes(profile.size))

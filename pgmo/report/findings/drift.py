@@ -14,8 +14,8 @@ class Drift:
     """Differences between a trace's iterations.
 
     Args:
-        compared: number of iterations compared with the one before; without the first and the last,
-            which may be incomplete.
+        compared: number of iterations that were compared with the one before, without the first and
+            the last, which may be incomplete.
         changed: number of those that differ from the one before.
         varying: number of blocks whose size differs between recorded iterations.
         varying_size: bytes of these blocks at their largest.

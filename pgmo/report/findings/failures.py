@@ -30,7 +30,7 @@ class Failure:
 
     @property
     def unused(self) -> int:
-        """Reserved bytes in no block: an upper bound on the cost of fragmentation."""
+        """Reserved bytes that contain no block: an upper bound on the cost of fragmentation."""
         return max(0, self.reserved - self.live)
 
 

@@ -1,4 +1,4 @@
-"""Unused part of the framework allocator's reserved memory, by the trace's own addresses.
+"""Unused part of the framework's reserved memory, measured by the addresses in a trace.
 
 segment  [ block A |  hole  | block B |      hole      ]     reserved = blocks + holes
 """
@@ -23,14 +23,15 @@ class Fragmentation:
 
     Args:
         peak_reserved: peak of the reserved bytes.
-        live_then: requested bytes of live blocks at that peak; the largest if it occurs repeatedly.
+        live_then: requested bytes of live blocks at that peak; the largest number if the peak
+            occurs repeatedly.
         peak_live: peak of the requested bytes of live blocks.
         reserved_then: reserved bytes at the peak of live bytes.
         segments: number of segments at the peak of live bytes; adjacent ones count as one.
-        holes: number of ranges in them without a block.
+        holes: number of ranges of these segments without a block.
         largest_hole: size of the largest of these ranges.
         hole_bytes: sum of these ranges.
-        unused: the bytes at the peak of the reserved bytes that no block had requested, in parts.
+        unused: bytes at the peak of the reserved bytes that no block had requested, by reason.
     """
 
     peak_reserved: int
@@ -45,7 +46,7 @@ class Fragmentation:
 
     @property
     def waste(self) -> float:
-        """Share of the reserved peak that no block had requested: 0.25 is a quarter."""
+        """Share of the reserved peak that no block had requested; 0.25 is a quarter."""
         return 1 - self.live_then / self.peak_reserved if self.peak_reserved else 0.0
 
 
@@ -92,7 +93,7 @@ def _segments(trace: Trace, row: int) -> list[tuple[int, int]]:
 
 
 def _blocks(history: History, row: int) -> list[tuple[int, int]]:
-    """Return the ranges of blocks after a row, also of those that other streams still use."""
+    """Return the ranges of blocks after a row, including those that other streams still use."""
     taken = (history.born <= row) & ((history.released == ALIVE) | (history.released > row))
     start = history.trace.address[history.born[taken]]
     order = np.argsort(start)
@@ -101,7 +102,7 @@ def _blocks(history: History, row: int) -> list[tuple[int, int]]:
 
 
 def _holes(segments: list[tuple[int, int]], blocks: list[tuple[int, int]]) -> list[int]:
-    """Return the sizes of segment ranges without a block; padding of blocks is not counted."""
+    """Return the sizes of segment ranges without a block. Padding of blocks is not counted."""
     holes = []
     at = 0
     for begin, end in segments:

@@ -20,13 +20,13 @@ from pgmo.report.blocks.origins import UNTAGGED, describe, size_classes
 from pgmo.report.findings.moment import find_moment
 
 _FEWEST = 4
-"""Minimum number of iterations in an examined trace, with the first and the last one."""
+"""Minimum number of iterations in an examined trace, including the first and the last."""
 
 _LIKELY = 0.8
-"""Share of iterations that must leave blocks for a likely leak."""
+"""Minimum share of iterations that leave blocks, for a likely leak."""
 
 _PARTS = 3
-"""Number of parts of the trace, in each of which a leak must leave blocks."""
+"""Number of parts of the trace. A leak must leave blocks in each of them."""
 
 
 @dataclass(frozen=True)
@@ -36,11 +36,12 @@ class Leak:
     Args:
         origin: place of the requests, in one line.
         tag: the origin's tag; None if unknown.
-        blocks: number of blocks that were never freed; per iteration if only one is known.
+        blocks: number of blocks that were never freed; per iteration if only one iteration is
+            known.
         size: bytes of these blocks.
         growth: bytes per iteration.
-        first: iteration that requested the first of them; -1 if that was before the first whole
-            iteration, 0 if only one iteration is known.
+        first: iteration that requested the first of these blocks; -1 if that was before the first
+            whole iteration, 0 if only one iteration is known.
         confidence: "certain", "likely" or "possible"; never certain if iterations were guessed.
         why: the observation, in words.
     """
@@ -61,7 +62,7 @@ class Leaks:
 
     Args:
         found: the leaks.
-        judged: whether the data sufficed; if not, an empty `found` has no meaning.
+        judged: whether the data was sufficient; if not, an empty `found` has no meaning.
         basis: the examined data, in words.
         live: peak of the live bytes, as far as known.
         guessed: whether iterations were derived only from the period of the requests.
@@ -124,8 +125,8 @@ def _why_not_known(profile: Profile, iterations: int) -> str:
 def _of_trace(history: History) -> Leaks:
     """Find the origins whose blocks from all parts of the trace are never freed."""
     count = history.iterations
-    # The next iteration may free the last one's blocks, and two alternating buffers live for two
-    # iterations. So in long traces the last two do not count.
+    # The next iteration may free blocks of the last one, and two alternating buffers live for two
+    # iterations. So in long traces, the last two iterations do not count.
     stop = count - 1 if count == _FEWEST else count - 2
     stayed = (history.gone == ALIVE) & (history.iteration >= 0)
     guessed = history.trace.marked_by == MarkedBy.PERIOD
@@ -208,7 +209,7 @@ def _groups(
 
 
 def _names(tags: Sequence[Tag], tag: NDArray[np.int32], size: NDArray[np.int64]) -> list[str]:
-    """Return the origin of each block; unknown origins are distinguished by size class."""
+    """Return the origin of each block. Unknown origins are distinguished by size class."""
     described = [describe(one) for one in tags]
     names = []
     for one, size_class in zip(tag.tolist(), size_classes(size), strict=True):

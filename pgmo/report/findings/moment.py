@@ -1,4 +1,4 @@
-"""Findings about a file without a history: the blocks and segments at one moment."""
+"""Findings about a file without a history, which has blocks and segments at one moment."""
 
 from dataclasses import dataclass
 
@@ -20,7 +20,7 @@ class Moment:
     """Allocations at the only known moment; sizes in bytes.
 
     Args:
-        size: requested by the blocks.
+        size: bytes that the blocks have requested.
         blocks: number of blocks.
         reserved: bytes of segments; None if no segments are known.
         largest_hole: largest range of a segment without a block; None if no segments are known.

@@ -10,12 +10,12 @@ from pgmo.report.blocks.origins import EARLIER, UNTAGGED, existed_before
 from pgmo.report.findings.attribution import alive, peak_tick
 
 _DEEPEST = 40
-"""Maximum number of levels; deeper ones are part of the last."""
+"""Maximum number of levels. Deeper ones are part of the last level."""
 
 
 @dataclass
 class Bar:
-    """Call or module, with its children by name; size and blocks include those of the children."""
+    """Call or module, with its children by name. Size and blocks include the children."""
 
     name: str
     size: int = 0
@@ -46,7 +46,7 @@ def _named(operator: str) -> tuple[str, ...]:
 
 
 def _without(tag: Tag, what: str) -> tuple[str, ...]:
-    """Return the path of a block without a stack, as in the backward pass, or without a module."""
+    """Return the path of a block without a module or a stack, for example in a backward pass."""
     return (f"{tag.phase}, no {what}", *_named(tag.op)) if tag.phase else _named(tag.op)
 
 

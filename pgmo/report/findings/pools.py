@@ -1,4 +1,4 @@
-"""Private pools of CUDA graphs and `MemPool` objects, and their size if graphs shared pages.
+"""Private pools of CUDA graphs and `MemPool` objects, and the size that sharing would give.
 
     pool (1, 0)   [ survivors | temporaries         ]
     pool (2, 0)   [ survivors | temporaries   ]
@@ -34,12 +34,12 @@ class PoolUse:
         reserved: sum of its segments.
         alive: bytes of live blocks.
         survivors: bytes of live blocks and, in a pool of graphs, of blocks that no capture freed. A
-            graph writes to these at every replay, so they cannot be shared.
-        temporaries: peak bytes of all other blocks. If the requests of the pool were not recorded,
-            all bytes that are not alive, holes included.
+            graph writes to all these blocks in every replay, so they cannot be shared.
+        temporaries: peak bytes of all other blocks. If the pool's requests were not recorded, all
+            bytes without live blocks, including holes.
         carried: peak bytes of temporaries that a later capture frees, such as activations between a
             forward and a backward graph.
-        captures: number of captures: runs of consecutive requests; 0 for a `MemPool`.
+        captures: number of captures, which are runs of consecutive requests; 0 for a `MemPool`.
         recorded: whether the requests of the pool were recorded.
     """
 
@@ -74,10 +74,10 @@ class PrivatePools:
         reserved: sum of their segments.
         alive: bytes of live blocks.
         needed: bytes if graphs shared pages and replayed one after the other: all survivors and the
-            largest temporaries, in whole pages, or the peak of the live bytes, if that is more. An
-            upper bound if a pool was not recorded.
-        interleaved: the same if the carried blocks of all pools are alive at once, as when all
-            layers' forward graphs replay before the backward graphs; None if nothing is carried.
+            largest temporaries, in whole pages. At least the peak of the live bytes. An upper bound
+            if a pool was not recorded.
+        interleaved: like `needed`, if the carried blocks of all pools are alive at once, because
+            all forward graphs replay before the backward graphs; None if no blocks are carried.
     """
 
     pools: tuple[PoolUse, ...]
@@ -115,7 +115,7 @@ def find_private_pools(trace: Trace, history: History | None = None) -> PrivateP
     for one in trace.private:
         reserved[one.pool] += one.size
     blocks = blocks_of_pools(trace, history or follow(trace), tuple(reserved))
-    # A block of a `MemPool` is gone when it is freed: no graph uses it again.
+    # No graph uses a block of a `MemPool` again after it was freed.
     survives = blocks.is_alive | ((blocks.freed < 0) & ~blocks.is_mempool[blocks.pool])
     order = np.argsort(blocks.pool, kind="stable")
     edges = np.searchsorted(blocks.pool[order], np.arange(1, len(reserved)))
@@ -159,7 +159,7 @@ def _use(
         at_once = _peak(blocks.begin[both], blocks.end[both], size[both]) - survivors
     else:
         at_once = _peak(blocks.begin[freed], blocks.end[freed], size[freed])
-    # Survivors may lie where temporaries were, so their sum can exceed the segments.
+    # Survivors may lie at addresses of temporaries, so their sum can exceed the segments.
     temporaries = max(0, min(at_once, reserved - survivors)) if recorded else reserved - survivors
     is_captured = is_graphs and recorded
     carried = _peak(blocks.born[freed], blocks.freed[freed], size[freed]) if is_captured else 0
@@ -177,7 +177,7 @@ def _use(
 
 
 def _peak(begin: NDArray[np.int64], end: NDArray[np.int64], size: NDArray[np.int64]) -> int:
-    """Return the peak of the live bytes; a block that begins where it ends does not count."""
+    """Return the peak of the live bytes. Blocks with an empty lifetime do not count."""
     at, place = np.unique(np.concatenate([begin, end]), return_inverse=True)
     change = np.zeros(len(at), np.int64)
     np.add.at(change, place, np.concatenate([size, -size]))
@@ -185,7 +185,7 @@ def _peak(begin: NDArray[np.int64], end: NDArray[np.int64], size: NDArray[np.int
 
 
 def _union(address: NDArray[np.int64], size: NDArray[np.int64]) -> int:
-    """Return the bytes of addresses that at least one of the ranges covers."""
+    """Return the number of addresses that at least one of the ranges covers."""
     order = np.argsort(address, kind="stable")
     low, high = address[order], (address + size)[order]
     reached = np.concatenate([[0], np.maximum.accumulate(high)])[: len(low)]

@@ -17,8 +17,8 @@ class Reservation:
 
     Args:
         peak: peak of the reserved bytes.
-        active: peak of the bytes in blocks, rounded up as by the allocator.
-        fragmentation: share of the reserved peak that no block takes.
+        active: peak of the bytes in blocks, rounded up like the allocator does.
+        fragmentation: share of the reserved peak that contains no block.
         failed: request at which memory ran out, if a limit was given and reached.
         curve: bytes reserved at each tick of the last iteration, shape (ticks,).
         address: address of each block of the profile, 0 if it is not allocated, shape (n,).

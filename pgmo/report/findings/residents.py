@@ -12,7 +12,7 @@ from pgmo.report.findings.attribution import Holder, rank
 
 @dataclass(frozen=True)
 class Residents:
-    """Blocks outside the plan that are always alive; they come on top of the peak.
+    """Blocks outside the plan that are always alive, in addition to the peak.
 
     Bytes by phase and bytes by line each add up to `size`.
     """
@@ -27,9 +27,9 @@ def find_residents(profile: Profile, history: History | None = None, top: int = 
     """Find the blocks that are always alive and not among those of the profile's own peak.
 
     In a profile that does not repeat, these are the persistent blocks. In one that repeats, they
-    are blocks of the trace that live at the end and were requested before the second iteration and
-    the last one. Without a trace they are unknown, because a block that an iteration leaves behind
-    is a leak.
+    are blocks of the trace that are alive at its end and were requested before the second and
+    before the last iteration. Without a trace they are unknown, because a block that an iteration
+    never frees is a leak.
     """
     if profile.circular and profile.trace is not None:
         history = history or follow(profile.trace)

@@ -35,7 +35,7 @@ def stream_use(profile: Profile) -> tuple[StreamUse, ...]:
     for stream in np.unique(profile.stream):
         mine = profile.stream == stream
         shared = mine & profile.shared
-        # Blocks marked as shared do not count in a load, so mark those of other streams.
+        # Shared blocks are not part of the load, so mark the blocks of all other streams as shared.
         alone = replace(profile, shared=profile.shared | ~mine)
         found.append(
             StreamUse(

@@ -1,4 +1,4 @@
-"""Reserved bytes that no program data occupies, by the reason why they are unused.
+"""Reserved bytes that no block had requested, by the reason why they are unused.
 
 segment of stream 0   [ block | between blocks | block | at the end ]
 segment of stream 0   [ free                                        ]
@@ -26,8 +26,8 @@ class UnusedMemory:
 
     Args:
         between: holes between two live blocks of one segment.
-        ends: free parts at the beginning and the end of segments that hold a block. A free part
-            cannot merge with a neighbouring segment.
+        ends: free parts at the beginning and the end of segments with a block. A free part cannot
+            merge with a neighbouring segment.
         segments: segments without a block. empty_cache() frees them.
         streams: free parts of segments that belong to another stream.
         pools: free parts of private pools, those of CUDA graphs and of each `MemPool`.
@@ -64,7 +64,7 @@ WORDS: Mapping[str, str] = {
     "waiting": "in freed blocks that another stream may use",
     "rounding": "in the rounding of block sizes",
 }
-"""Phrase for each part, which follows its size."""
+"""Phrase for each part, for use after its size."""
 
 
 class ReservedRange(NamedTuple):
@@ -93,7 +93,7 @@ class TakenRange(NamedTuple):
 def split_unused(
     segments: Iterable[ReservedRange], blocks: Sequence[TakenRange], stream: int
 ) -> UnusedMemory:
-    """Return the unused reserved bytes by reason; free memory should serve requests of `stream`."""
+    """Return the unused reserved bytes by reason, from the view of requests on `stream`."""
     ordered = sorted(blocks)
     starts = np.array([one.start for one in ordered], np.int64)
     sums = dict.fromkeys((part.name for part in fields(UnusedMemory)), 0)

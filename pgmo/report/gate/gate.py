@@ -20,7 +20,7 @@ class Gate:
     Args:
         programs: both states of each program, sorted by name.
         new: names of programs without an earlier state.
-        gone: names of programs without a new state, which can no longer be checked.
+        gone: names of programs without a new state.
         tolerance: allowed growth.
     """
 
@@ -31,7 +31,7 @@ class Gate:
 
     @property
     def passed(self) -> bool:
-        """Return whether nothing has grown beyond the tolerance, and no program is missing."""
+        """Return whether no figure has grown beyond the tolerance, and no program is missing."""
         return not self.gone and not any(program.failed for program in self.programs)
 
 
@@ -59,7 +59,7 @@ def compare_states(new: Path, base: Path, tolerance: Tolerance) -> Gate:
 
 
 def _files(folder: Path) -> Mapping[str, Path]:
-    """Return files by name without suffix; a profile has priority over its plan."""
+    """Return files by name without suffix. A profile takes precedence over its plan."""
     found: dict[str, Path] = {}
     for kind in reversed(_KINDS):
         for path in folder.rglob(f"*{kind}"):

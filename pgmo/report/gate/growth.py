@@ -1,4 +1,4 @@
-"""Growth from one state of a program to the next, with its origins.
+"""Growth of a program's memory from one state to the next, with its origins.
 
 base  max load 100 MiB   arena 101 MiB   persistent 8 MiB   230 blocks
 new   max load 112 MiB   arena 112 MiB   persistent 8 MiB   236 blocks      tolerance 1 %
@@ -23,7 +23,7 @@ from pgmo.report.gate.tolerance import Tolerance
 Copies = Callable[[Profile], NDArray[np.int64]]
 
 ORIGINS: tuple[By, ...] = ("module", "op")
-"""Groupings of the origins to which growth is attributed."""
+"""Groupings by which growth is attributed to origins."""
 
 
 @dataclass(frozen=True)
@@ -75,8 +75,8 @@ def find_growth(
 ) -> Growth:
     """Compare two states of a program, each a profile or a plan.
 
-    A profile's arena is that of a quick plan, made now for both states, so a changed planner has no
-    influence. Plans contain no origins.
+    A profile's arena is the one of a quick plan. It is made now for both states, so that a changed
+    planner makes no difference. Plans contain no origins.
     """
     sides = _figures_of(before), _figures_of(after)
     profiles = isinstance(before, Profile) and isinstance(after, Profile)
@@ -105,11 +105,11 @@ def _all(profile: Profile) -> NDArray[np.int64]:
 
 _COPIES: Mapping[str, Copies] = {
     "max load": _at_peak,
-    "arena": _at_peak,  # the arena holds the blocks that live at the peak
+    "arena": _at_peak,  # the arena contains the blocks that are alive at the peak
     "persistent": _persistent,
     "blocks": _all,
 }
-"""Selection of the blocks that account for each figure."""
+"""Function that selects the blocks of each figure."""
 
 
 def _figures_of(what: Profile | Plan) -> dict[str, int | None]:

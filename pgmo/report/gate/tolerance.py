@@ -38,7 +38,7 @@ class Tolerance:
             ) from error
 
     def limit(self, before: int, *, blocks: bool = False) -> int:
-        """Return the largest allowed value of a figure; numbers of blocks get only the share."""
+        """Return the largest allowed value of a figure. For blocks, only the share counts."""
         return before + int(before * self.share) + (0 if blocks else self.size)
 
     def __str__(self) -> str:

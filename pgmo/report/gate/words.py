@@ -1,4 +1,4 @@
-"""Text of a gate, for terminals and pull requests."""
+"""Text of a comparison, for terminals and pull requests."""
 
 from collections.abc import Iterable, Iterator
 
@@ -79,7 +79,7 @@ def markdown_lines(gate: Gate, top: int = 3) -> Iterator[str]:
 
 
 def _growers(program: Growth, top: int) -> Iterator[str]:
-    """Yield lines for the figures that have grown too much, each origin once."""
+    """Yield a line for each origin of figures that have grown too much."""
     listed: set[tuple[Grown, ...]] = set()
     for figure in program.figures:
         if not figure.failed or not figure.grown or figure.grown in listed:
@@ -133,7 +133,7 @@ def _percent(figure: Figure) -> str:
 
 
 def _code(name: str) -> str:
-    """Format a name as code, so that markup in it has no effect."""
+    """Format a name as Markdown code, so that markup in it has no effect."""
     return f"`{_one_line((name,)).replace('`', chr(39)).replace('|', chr(0x2502))}`"
 
 

@@ -1,4 +1,4 @@
-"""Joins many small files into one script and one style sheet, for a page that loads nothing."""
+"""Joins many small files into one script and one style sheet, so that a page loads no files."""
 
 import base64
 import hashlib
@@ -17,7 +17,7 @@ def asset(name: str) -> str:
 
 @cache
 def script() -> str:
-    """Return the page's modules as one script, after their imports; uPlot and its notice first.
+    """Return the page's modules as one script in the order of imports, uPlot first.
 
     The modules' top-level names are unique, so removing `import` and `export` suffices to join
     them.
@@ -46,6 +46,6 @@ def style() -> str:
 
 
 def source_hash(text: str) -> str:
-    """Return the source expression by which a content security policy admits a text."""
+    """Return the source expression by which a content security policy allows a text."""
     digest = hashlib.sha256(text.encode()).digest()
     return f"'sha256-{base64.b64encode(digest).decode()}'"

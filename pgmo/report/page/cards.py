@@ -1,4 +1,4 @@
-"""Main figures of a report: the need, the plan, and PyTorch's reserved memory."""
+"""Main figures of a report: memory that is needed, the plan, and PyTorch's reserved memory."""
 
 from dataclasses import dataclass
 
@@ -13,7 +13,7 @@ from pgmo.units import format_bytes
 
 @dataclass(frozen=True)
 class FigureCard:
-    """One figure as text, with a note that compares it with another, or ""."""
+    """One figure as text, with a note that explains it or compares it with another."""
 
     title: str
     value: str
@@ -51,7 +51,7 @@ def cards(profile: Profile, plan: Plan, explanation: Explanation) -> list[Figure
 
 
 def _unplanned_bytes(profile: Profile, plan: Plan, explanation: Explanation) -> list[FigureCard]:
-    """Return what a plan needs on top of the arena, and the sum."""
+    """Return the bytes that a plan needs in addition to the arena, and the sum."""
     if not explanation.unplanned:
         return []
     shared = profile.shared & ~profile.persistent
@@ -89,7 +89,7 @@ def _of_moment(moment: Moment, explanation: Explanation) -> list[FigureCard]:
 
 
 def _reserved(explanation: Explanation, *, on_cpu: bool) -> list[FigureCard]:
-    """Return the bytes that PyTorch takes from the device, and their unused part at that time."""
+    """Return the bytes that PyTorch takes from the device, and their unused part at the peak."""
     titles = {"default": "PyTorch would reserve", "expandable": "with expandable segments"}
     made = []
     for name, one in explanation.reserved.items():
@@ -106,7 +106,7 @@ def _reserved(explanation: Explanation, *, on_cpu: bool) -> list[FigureCard]:
 
 
 def _unused(explanation: Explanation) -> list[FigureCard]:
-    """Return the reserved bytes that no block had requested, as recorded."""
+    """Return the recorded reserved bytes that no block had requested."""
     seen = explanation.fragmentation
     parts = [] if seen is None else seen.unused.parts()
     if seen is None or not parts:

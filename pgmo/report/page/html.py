@@ -1,4 +1,4 @@
-"""Report of a profile: one HTML file that shows the blocks at their places and loads nothing."""
+"""Report of a profile: one HTML file that draws the blocks at their offsets and loads no files."""
 
 import html
 import re
@@ -71,12 +71,12 @@ def render(
             extra=extra,
         ),
     }
-    # One pass, so that inserted text is never taken for a placeholder.
+    # Replace in one pass, so that inserted text is never treated as a placeholder.
     return _PLACE.sub(lambda match: filled[match[1]], asset("report.html"))
 
 
 def plan_of(profile: Profile, plan: Plan) -> Plan | None:
-    """Return the plan, or the plan inside of it, for a profile; None if there is none."""
+    """Return the plan for a profile, which may be inside another plan; None if there is none."""
     for inner in (plan, *plan.inner):
         if inner.fingerprint == profile.fingerprint and len(inner) == len(profile):
             return inner
@@ -102,7 +102,7 @@ def _curves(explanation: Explanation) -> "dict[str, NDArray[np.int64]]":
 
 
 def _addresses(profile: Profile, explanation: Explanation) -> "NDArray[np.int64]":
-    """Return the recorded addresses, or else those that PyTorch would choose."""
+    """Return the recorded addresses, or, if there are none, those that PyTorch would choose."""
     default = explanation.reserved.get("default")
     if default is None or (profile.address > 0).any():
         return profile.address
@@ -117,7 +117,7 @@ def _origin(profile: Profile) -> str:
 
 
 def _headline(text: str) -> str:
-    """Return the sentence, with its details in a part that opens; "" without a text."""
+    """Return the sentence, with its details in a part that opens on click; "" without a text."""
     if not text:
         return ""
     sentence, _, details = text.partition("\n")

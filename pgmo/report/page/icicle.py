@@ -1,10 +1,10 @@
-"""Holders of the peak as icicles: a bar per call or module, with its callees below it.
+"""Memory at the peak as icicle plots: a bar per call or module, with its callees below it.
 
     | peak 4.94 GiB                                       |
     | train.py:9 in step                 | train.py:12    |      the outermost on top,
     | model.py:31 in forward   |  ...    |                       width in proportion to bytes
 
-They are SVG drawings without a script, in percent, so they fit any screen.
+They are SVG drawings without scripts. Sizes are in percent, so they fit any screen.
 """
 
 import html
@@ -22,14 +22,14 @@ _ROW = 20
 """Height of a bar, in pixels."""
 
 _NARROWEST = 0.002
-"""Share of the peak below which a bar is not drawn."""
+"""Minimum share of the peak of a bar. Smaller ones are not drawn."""
 
 _COLOURS = 8
 """Number of colours in the style sheet."""
 
 
 def icicles(profile: Profile, title: str = "Who holds the peak") -> str:
-    """Return both drawings as a section of the page; "" without known modules and stacks."""
+    """Return both drawings as a section of the page; "" if modules and stacks are unknown."""
     drawn = []
     if any(tag.module for tag in profile.tags):
         drawn.append(_figure("By module, with the operators in it", by_module(profile)))

@@ -1,4 +1,4 @@
-"""Compact columns of whole numbers, for pages that contain their data.
+"""Compression of columns of whole numbers, for pages that contain their data.
 
     numbers --(differences)--> zigzag --> 7 bits a byte, the lowest first --> deflate --> base64
     0 -1 1 -2 ...              0 1 2 3
@@ -25,7 +25,7 @@ class Column:
     Args:
         name: name of the column.
         values: whole numbers from -1 up to 2**53 - 1, JavaScript's largest; -1 stands for "none".
-        delta: whether to store differences, which are small if neighbours are similar.
+        delta: whether to store differences, which are small if adjacent values are similar.
     """
 
     name: str
@@ -45,7 +45,7 @@ class Column:
 
 
 def encode_integers(values: ArrayLike) -> bytes:
-    """Encode whole numbers, small ones in few bytes (zigzag, then base 128, lowest digit first)."""
+    """Encode whole numbers, small ones in few bytes: zigzag, then base 128, lowest digit first."""
     signed = np.asarray(values, np.int64)
     zigzag = ((signed << 1) ^ (signed >> 63)).astype(np.uint64)
     digits = np.ones(len(zigzag), np.int64)
@@ -62,7 +62,7 @@ def encode_integers(values: ArrayLike) -> bytes:
 
 
 def pack(header: Mapping[str, Any], columns: Sequence[Column]) -> str:
-    """Pack a header and columns into one line of base64, which HTML cannot take for a tag.
+    """Pack a header and columns into one line of base64, which contains no HTML tags.
 
     The deflated bytes are the header's length (four bytes, lowest first), the header as JSON with
     the entry "columns", and the columns.

@@ -24,7 +24,7 @@ def payload(
     reserved: dict[str, NDArray[np.int64]] | None = None,
     extra: dict[str, Any] | None = None,
 ) -> str:
-    """Pack everything that the page draws; `extra` has further JSON entries of the header."""
+    """Pack all data that the page draws. `extra` has further JSON entries for the header."""
     streams, stream = np.unique(profile.stream, return_inverse=True)
     flags = (
         profile.varying * VARYING
@@ -96,7 +96,7 @@ def _tags(
 
 
 def _strings(tags: tuple[Tag, ...]) -> dict[str, Any]:
-    """Return tags as rows of string numbers: stacks share most of their lines."""
+    """Return tags as rows of string numbers, because stacks share most of their lines."""
     number: dict[str, int] = {}
 
     def index(text: str) -> int:

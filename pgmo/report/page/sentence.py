@@ -9,7 +9,7 @@ from pgmo.report.summary import Explanation
 from pgmo.units import format_bytes
 
 _SAME = 0.005
-"""Minimum saved share that the sentence mentions."""
+"""Minimum saved share. The sentence does not mention smaller savings."""
 
 _DURING = {
     "optimizer": "the optimizer step",
@@ -44,7 +44,7 @@ def _of_profile(profile: Profile, plan: Plan, explanation: Explanation) -> str:
 
 def place_of(profile: Profile, tick: int) -> str:
     """Describe the position in the program at a tick, by the block requested then."""
-    # Blocks from before the recording also begin at tick 0; the request comes after them.
+    # Blocks from before the recording also begin at tick 0. The first request comes after them.
     requested = np.flatnonzero(profile.start == tick)
     number = int(profile.tag[requested[-1]]) if requested.size else -1
     tag = profile.tags[number] if number >= 0 else Tag("", "", "")

@@ -1,4 +1,4 @@
-"""Tables of the peak's holders and of advice, without scripts."""
+"""Tables of origins at the peak and of advice, without scripts."""
 
 import html
 from collections.abc import Iterable

@@ -1,1 +1,1 @@
-"""Search for the Python objects that keep tensors alive: `pgmo run --who-keeps`."""
+"""Search for Python objects that keep tensors alive, for `pgmo run --who-keeps`."""

@@ -1,8 +1,8 @@
-"""Census of the tensors that are alive, with the place that keeps each.
+"""Census of the live tensors, each with the place that keeps it alive.
 
 A breadth-first search from the program's variables finds the shortest path to each tensor. Local
-variables come before variables of modules. Paths through autograd graphs and optimizers come after
-all others, and paths from libraries last. The result holds only text and numbers.
+variables are searched before variables of modules. Autograd graphs and optimizers are searched
+later, and libraries last. The result contains only text and numbers, so it keeps no tensor alive.
 """
 
 import gc
@@ -21,16 +21,16 @@ from pgmo.runner.keepers.roots import of_functions, of_modules
 from pgmo.runner.keepers.tensors import Storage, is_tensor, python_tensors, storage_of
 
 _MOST_OBJECTS = 400_000
-"""Maximum number of objects that are visited or wait for it. Each takes about 150 bytes."""
+"""Maximum number of objects that are visited or queued. Each takes about 150 bytes."""
 
 _SECONDS = 5.0
-"""CPU time after which a search stops; it then returns what it has found."""
+"""CPU time in seconds after which a search stops. It then returns the places found so far."""
 
 _LEAST_MISSING = 0.1
-"""Variables of library modules are searched if more than this share of bytes has no keeper."""
+"""Variables of library modules are searched if more bytes than this share have no keeper."""
 
 _EVERY = 512
-"""Number of objects after which the time is checked."""
+"""Number of objects between two checks of the time."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class KeptBlock:
         device: its device, such as "cuda:0".
         size: bytes.
         place: the place that keeps it.
-        by_graph: whether an autograd graph keeps it, not a tensor of the program.
+        by_graph: whether an autograd graph keeps it alive, and no tensor of the program.
         address: its address on the device.
     """
 
@@ -74,7 +74,7 @@ def take_census(error: BaseException | None = None) -> Census:
     if "torch" not in sys.modules:
         return Census()
     collects = gc.isenabled()
-    gc.disable()  # A collection would free cycles during the search.
+    gc.disable()  # A collection during the search would free cycles.
     search = _Search(time.thread_time() + _SECONDS)
     try:
         return search.run(error)
@@ -119,7 +119,7 @@ class _Search:
         return Census(tuple(self._found.values()), unknown)
 
     def release(self) -> None:
-        """Drop all references to the program's objects, even if a cycle keeps this object alive."""
+        """Drop all references to the program's objects: a cycle may keep this object alive."""
         self._visited.clear()
         self._nodes.clear()
         self._later.clear()

@@ -1,9 +1,9 @@
-"""Tensors that no variable reaches, mostly in reference cycles.
+"""Keepers of tensors that no variable reaches, mostly because of reference cycles.
 
 ctx.result ──▶ tensor ──grad_fn──▶ ctx        forward() has stored its result on the context
 
-Finding the objects that refer to tensors takes a pass over all Python objects, once for each level
-of references. So only a sample of the tensors of one size is examined. If the whole sample has one
+To find the objects that refer to tensors, each level of references takes a pass over all Python
+objects. So only a sample of the tensors of equal size is examined. If the whole sample has the same
 keeper, it counts as the keeper of all tensors of that size.
 """
 
@@ -19,7 +19,7 @@ from pgmo.runner.keepers.place import Place
 from pgmo.runner.keepers.tensors import Storage, is_tensor, python_tensors, storage_of
 
 _MOST_SIZES = 4
-"""Maximum number of different sizes to examine, beginning with the size that has most bytes."""
+"""Maximum number of different sizes to examine. Sizes with the most bytes come first."""
 
 _LEAST_BYTES = 1 << 20
 """Minimum total bytes of the tensors of one size. Below it, the size is not examined."""
@@ -34,7 +34,7 @@ _MOST_REFERRERS = 64
 """Maximum number of containers to follow at each level."""
 
 _MOST_OF_CYCLE = 2_000
-"""Maximum number of objects to visit in the check whether a tensor reaches itself."""
+"""Maximum number of objects to visit when checking whether a tensor is in a reference cycle."""
 
 _CONTAINERS = (dict, list, tuple, set, frozenset, deque, types.CellType, types.MethodType)
 
@@ -42,7 +42,7 @@ _CONTAINERS = (dict, list, tuple, set, frozenset, deque, types.CellType, types.M
 def lost_tensors(found: Container[Storage], deadline: float) -> list[tuple[Any, Place]]:
     """Return tensors whose storages were not found, with the object that keeps each.
 
-    It returns a list, because a suspended generator would itself refer to the tensors.
+    This returns a list, because a suspended generator would itself refer to the tensors.
 
     Args:
         found: storages whose keepers are known.
@@ -105,7 +105,7 @@ _IN_CYCLE = ", a reference cycle that only Python's garbage collector frees"
 
 
 def _name(owner: Any, held: Container[int]) -> str:
-    """Return the name of an object that keeps others; "" if its type has none.
+    """Return the name of an object that keeps others alive; "" if its type has no names.
 
     Args:
         owner: the object.
@@ -130,7 +130,7 @@ def _name(owner: Any, held: Container[int]) -> str:
 
 
 def _name_cycle(tensor: Any, names: dict[int, str], deadline: float) -> None:
-    """Extend the name of a tensor's keeper if the tensor reaches itself.
+    """Add a remark to the name of a tensor's keeper if the tensor is in a reference cycle.
 
     The other tensors of the cycle get the same name.
 

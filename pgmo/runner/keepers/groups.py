@@ -1,4 +1,4 @@
-"""Groups of kept tensors: the smallest place that keeps most of a variable's bytes.
+"""Groups of kept tensors. Each is the smallest place that keeps most of a variable's bytes.
 
 train
 ├── .history    list      72 MiB     no element has most of it: "train.history (list of 36 tensors"
@@ -15,7 +15,8 @@ from pgmo.runner.keepers.place import Place
 from pgmo.units import format_bytes
 
 _MOST_OF_IT = 0.8
-"""If a part has at least this share of a place's bytes, the part is named instead."""
+"""If a part has at least this share of a place's bytes, the part is reported instead of the place.
+"""
 
 _LEAST = 0.05
 """Minimum share of all bytes. Smaller groups are not reported."""
@@ -31,7 +32,7 @@ class Keeper:
         tensors: number of tensors.
         size: bytes that the tensors and their graphs occupy.
         by_graphs: the part of `size` that only autograd graphs keep.
-        grown: `size` minus the bytes in the earlier census; without one, `size`.
+        grown: bytes of `size` that the earlier census did not have; without one, `size`.
     """
 
     name: str
@@ -69,10 +70,11 @@ class _Node:
 def find_keepers(
     blocks: Iterable[KeptBlock], before: Iterable[KeptBlock] = (), *, most: int = 3
 ) -> tuple[Keeper, ...]:
-    """Return the places whose bytes have grown most; without `before`, those that keep most.
+    """Return the places that have grown most; without `before`, those that keep the most bytes.
 
-    A block that was alive before has not grown, even if another place keeps it now: the parameters
-    of a model are found in a function while it runs, and in a module after its end.
+    A block that was alive in the earlier census is not growth, even if another place keeps it now.
+    For example, the parameters of a model are found in a function while it runs, and in a module
+    after its end.
 
     Args:
         blocks: blocks of one device in a census.

@@ -1,4 +1,4 @@
-"""Parts of an object, with their places. No code of the program runs: no property, no `__iter__`.
+"""Parts of an object, with their places. This runs no code of the program, such as properties.
 
 module       parameters, buffers and gradients as one group each; other attributes one by one
 optimizer    its state as one group; its parameters later, since a module names them better
@@ -23,7 +23,7 @@ _LEFT_OUT = (
     *(types.GetSetDescriptorType, types.WrapperDescriptorType, types.MethodDescriptorType),
     types.FrameType,
 )
-"""Types of objects that keep no tensors, or that are roots of the search themselves."""
+"""Types of objects that keep no tensors alive, or are roots of the search themselves."""
 
 _MOST_NODES = 20_000
 """Maximum number of autograd nodes to search."""
@@ -41,7 +41,7 @@ class Part(NamedTuple):
     Args:
         value: the part.
         place: its place.
-        later: whether it is searched after all others, since another path names it better.
+        later: whether it is searched after all others, because another path gives it a better name.
     """
 
     value: object
@@ -125,9 +125,11 @@ def attributes_of(value: object) -> dict[str, object]:
 
 
 def _of_object(value: object, place: Place) -> Iterator[Part]:
-    """Yield attributes by name, then the other objects to which the object refers."""
+    """Yield attributes by name, then all other objects to which the object refers."""
     referents = gc.get_referents(value)
-    if type(value) is types.TracebackType:  # Its frame keeps an ended function's variables.
+    if (
+        type(value) is types.TracebackType
+    ):  # Its frame keeps the variables of a function that has ended.
         referents += gc.get_referents(value.tb_frame)
     held = [one for one in referents if may_keep(one)]
     if not held:

@@ -10,7 +10,7 @@ A place holds only text, so it keeps no object alive.
 from dataclasses import dataclass
 
 _LONGEST_KEY = 40
-"""Maximum characters of a dictionary's key in a name."""
+"""Maximum number of characters of a dictionary's key in a name."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -35,7 +35,7 @@ class Place:
 
     @property
     def key(self) -> str:
-        """Text that distinguishes the place from the other places of its parent."""
+        """Text that distinguishes the place from other places with the same parent."""
         return self.whole or self.step
 
     @property
@@ -70,7 +70,7 @@ def function_scope(name: str) -> Place:
 
 
 def key_step(key: object) -> str:
-    """Return the step to the value of a dictionary's key."""
+    """Return the step to the value for a key of a dictionary."""
     if type(key) in (str, int, bool, float):
         text = repr(key)
         return f"[{text if len(text) <= _LONGEST_KEY else text[: _LONGEST_KEY - 3] + '...'}]"

@@ -1,6 +1,6 @@
 """Roots of the search: local variables of running functions, and variables of modules.
 
-Variables of libraries are separate, because those of the program's own code are searched first.
+Variables of libraries are separate, because variables of the program's own code are searched first.
 """
 
 import inspect
@@ -28,10 +28,10 @@ dictionary that the program holds. So functions that use one of these names are 
 """
 
 _KEEPS_SNAPSHOT = sys.version_info < (3, 13)
-"""Whether a frame keeps the dictionary that `f_locals` returns, and with it the values."""
+"""Whether a frame keeps the dictionary that `f_locals` returns, and with it the values alive."""
 
 _REFERENCES = 3
-"""References to such a dictionary that no program holds: of the frame, a variable and a call."""
+"""Number of references to such a dictionary that are not the program's: frame, variable, call."""
 
 
 def of_functions(error: BaseException | None, *, of_libraries: bool) -> Iterator[Part]:

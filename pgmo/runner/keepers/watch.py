@@ -1,10 +1,10 @@
-"""Censuses of a run: when they are taken, and which keepers are reported.
+"""Censuses during a run, and the choice of the keepers to report.
 
 iteration 6        all live blocks; later growth is measured from here
 while it grows     after iteration 10, and after 1.5 times as many iterations each time
 the end            after the last line of the program, or at its error
 
-Local variables are gone once their function has returned, so earlier censuses count, too.
+Local variables are gone once their function has returned, so earlier censuses are used, too.
 """
 
 from dataclasses import dataclass, replace
@@ -24,7 +24,7 @@ FIRST = 6
 """Iteration after which the first census is taken. Optimizer state and caches exist by then."""
 
 _NEXT = 10
-"""First iteration after which growth can be known."""
+"""Number of iterations before growth can be known."""
 
 _FACTOR = 1.5
 """Ratio of the iterations between two censuses, so that a long run takes few of them."""
@@ -37,13 +37,11 @@ Also the minimum share of the largest census's bytes that the last one must have
 
 _LEAST, _MOST = 0.1, 1.5
 """Minimum and maximum ratio of a place's growth to the expected growth. Growth outside of this
-range has another cause, such as a forward pass that an error has interrupted.
-"""
+range has another cause, such as a forward pass that an error has interrupted."""
 
 _ALONE = 0.2
 """Maximum distance of a place's growth from the expected growth, as a share of it, at which this
-place alone is reported. Others that seem to grow were only found elsewhere before.
-"""
+place alone is reported. Others that seem to grow were only found elsewhere before."""
 
 _LARGEST = 5
 """Maximum number of places that are named for live blocks."""
@@ -129,7 +127,9 @@ class WhoKeeps:
         if len(self._taken) < 2 or self._taken[0].at_end:
             return ()
         first, *later = self._taken
-        if not self._failed:  # After an error, the last one has blocks of a partial iteration.
+        if (
+            not self._failed
+        ):  # After an error, the last census has blocks of an incomplete iteration.
             later.reverse()
         best: tuple[Keeper, ...] = ()
         for taken in later:
@@ -158,5 +158,5 @@ class WhoKeeps:
 
 
 def _is_all(keeper: Keeper, expected: float) -> bool:
-    """Return whether a place has all of the growth that is expected."""
+    """Return whether a place accounts for all of the expected growth."""
     return abs(keeper.grown - expected) <= _ALONE * expected

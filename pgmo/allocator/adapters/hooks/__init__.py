@@ -1,1 +1,1 @@
-"""Hooks on PyTorch that report to the CUDA adapter what no request shows."""
+"""Hooks on PyTorch that report events to the CUDA adapter that allocations do not show."""

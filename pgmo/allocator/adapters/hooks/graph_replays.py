@@ -2,10 +2,11 @@
 
 Graphs of different pools may share the pages of their temporaries only if the adapter sees each
 launch. So this module wraps the methods of `torch._C._CUDAGraph` by which a Python program captures
-and launches graphs. A graph that a program captures otherwise is not announced, and shares nothing.
+and launches graphs. A graph that a program captures by other means is not announced, and shares
+nothing.
 
 A pool whose graphs share nothing gets expandable segments, unless the program has several
-processes: those may send a graph's memory to each other by `cudaIpcGetMemHandle`, which refuses
+processes: these may pass a graph's memory to each other by `cudaIpcGetMemHandle`, which refuses
 such segments. So captures are announced even if no graphs share pages.
 
     capture_begin ──▶ announce ──▶ torch ──▶ beginAllocateToPool
@@ -30,15 +31,15 @@ VARIABLE = "PGMO_GRAPHS"
 """Environment variable that lets graphs of different pools share pages if it is 1."""
 
 _TREES = "torch._inductor.cudagraph_trees"
-"""Module whose graphs share one pool, and check its blocks by themselves."""
+"""Module of PyTorch's graph trees, whose graphs share one pool and check its blocks themselves."""
 
 _SEARCHED_FRAMES = 8
-"""Number of callers of `capture_begin` among which graph trees are looked for. Context managers of
-`torch.cuda.graph` lie in between."""
+"""Number of stack frames above `capture_begin` that are searched for graph trees. The context
+managers of `torch.cuda.graph` lie in between."""
 
 _MESSAGE_BYTES = 4096
-"""Size of the buffer for the message of a failing replay. All replays share one, because a new one
-would take longer than the call."""
+"""Size in bytes of the buffer for the message of a failing replay. All replays share one buffer,
+because creating one takes longer than the call."""
 
 _NUMBER = "_pgmo_graph"
 """Attribute of an announced graph: its device and number."""
@@ -150,7 +151,7 @@ def _out_of_memory(text: str) -> Exception:
 
 
 def _of_a_tree() -> bool:
-    """Return whether graph trees of `torch.compile` are capturing."""
+    """Return whether a graph tree of `torch.compile` is capturing now."""
     frame = sys._getframe(1)
     for _ in range(_SEARCHED_FRAMES):
         if frame.f_globals.get("__name__") == _TREES:

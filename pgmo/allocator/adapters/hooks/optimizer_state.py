@@ -1,8 +1,8 @@
-"""Notification of the allocation of optimizer state, which lives to the end of the program.
+"""Notification of the CUDA adapter when optimizer state is allocated.
 
-An optimizer allocates its state in its first step, when activations have just been freed. Among
-short-lived blocks, each tensor of it would keep a page of its own in use. So state gets separate
-pages.
+An optimizer allocates its state in its first step, when activations have just been freed. The state
+lives to the end of the program. Among short-lived blocks, each of its tensors would keep a whole
+page in use. So optimizer state gets separate pages.
 
     step ──▶ hook: lasting ──▶ [closure: not lasting] ──▶ state, update ──▶ hook: not lasting
 """
@@ -36,7 +36,7 @@ def on_optimizer_state(callback: Callable[[bool], object]) -> None:
 
 
 def stepped() -> list[Any]:
-    """Return the live optimizers that have stepped since `on_optimizer_state`."""
+    """Return the live optimizers that have stepped since `on_optimizer_state` was first called."""
     return list(_stepped)
 
 

@@ -1,8 +1,9 @@
 """Registrations of memory pools with NCCL, reported to the CUDA adapter.
 
-NCCL registers whole segments of a pool, and each has to be one allocation of the driver. So PyTorch
-serves a pool from its registration on. Blocks that pgmo has served before are not registered: NCCL
-copies them as it does tensors outside of the pool. The first such pool gives a warning.
+NCCL registers whole segments of a pool, and each segment must be one allocation of the driver. So
+PyTorch's own allocator serves a pool from its registration on. Blocks that pgmo served before are
+not registered: NCCL copies them, like tensors outside of the pool. The first pool with such blocks
+gives a warning.
 """
 
 import ctypes

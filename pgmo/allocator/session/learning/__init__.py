@@ -1,1 +1,1 @@
-"""Analysis of recorded iterations, and the decision whether a plan pays."""
+"""Analysis of recorded iterations, and the decision whether a plan saves memory."""

@@ -53,7 +53,7 @@ class DivergenceCounter:
         self._last = 0
 
     def count(self, iteration: int) -> int:
-        """Count a divergence; return how many iterations to record until it recurs, 0 for none."""
+        """Count a divergence. Return the number of iterations to record now; 0 for none."""
         interval = iteration - self._last if self._last else 1
         self._last = iteration
         self._divergences += 1

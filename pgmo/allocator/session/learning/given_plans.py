@@ -1,4 +1,4 @@
-"""Plans that the program passes by `plan=`, until they serve or are refused."""
+"""Plans from the option `plan=`, until they serve or are refused."""
 
 import os
 from pathlib import Path
@@ -20,7 +20,8 @@ class GivenPlans:
     """Plans that `plan=` names.
 
     A plan from a file, or this rank's own plan in a directory, is the session's plan from the
-    beginning. Without an own plan, a recorded iteration chooses among the others in the directory.
+    beginning. If a directory has no plan of this rank, a recorded iteration chooses among the
+    others.
 
     Attributes:
         pending: whether there are plans that neither serve nor were refused.
@@ -62,7 +63,7 @@ class GivenPlans:
         return None if opening is None else PlannedProfile(opening, None)
 
     def fit(self, latest: Iteration) -> bool:
-        """Return whether the plans serve from now on, because an iteration followed one."""
+        """Return whether the latest iteration follows one of the plans, which then serve."""
         plan = self._state.plan
         if plan is not None:
             self.pending = compare(requests_of(plan), latest).kind == "none"
@@ -75,7 +76,7 @@ class GivenPlans:
         return not self.pending
 
     def refuse(self, latest: Iteration) -> None:
-        """Refuse the plans, because none belongs to this program; explain why to the user."""
+        """Refuse the plans, because none matches this program, and warn the user."""
         self.pending = False
         plan = self._state.plan
         if plan is None:
@@ -108,7 +109,7 @@ class GivenPlans:
         return bool(self._candidates)
 
     def _best(self, latest: Iteration) -> tuple[Path, Plan, float]:
-        """Return the candidate with the largest share of an iteration's requests, and the share."""
+        """Return the plan that has the largest share of an iteration's requests, and the share."""
         shares = [share_of_known(plan, latest) for _, plan in self._candidates]
         best = int(np.argmax(shares))
         return *self._candidates[best], shares[best]
@@ -118,7 +119,7 @@ class GivenPlans:
 
 
 def share_of_known(plan: Plan, iteration: Iteration) -> float:
-    """Return the share of an iteration's requests that a plan has, at equal or varying sizes."""
+    """Return the share of an iteration's requests that occur in a plan, at sizes it allows."""
     requests = requests_of(plan)
     match = compare(requests, iteration)
     if match.kind == "none":

@@ -1,13 +1,14 @@
-"""Rule that decides whether a plan's arena pays, compared with windows.
+"""Rule that decides whether a plan's arena saves memory, compared with windows.
 
     pages held, if only windows serve               [ live blocks ][ holes ][ fragments ]
     pages held with the plan                        [ live blocks ][ holes ][ arena ]
 
-Blocks alive at the end of an iteration were placed among blocks that are free by then, so their
-pages have holes. A window fills these holes in the next iteration; an arena cannot, so its pages
-add to them. If all iterations are equal, a plan maps no page in replay, but windows do where
-streams lag behind each other. If lengths vary or structures alternate, each divergence from a plan
-moves pages out of the arena and back. docs/design.md has the conditions that follow.
+Windows serve requests by best fit, without a plan. Blocks alive at the end of an iteration were
+placed among blocks that are free by then, so their pages have holes. Windows fill these holes in
+the next iteration. An arena cannot, so its pages are needed in addition. If all iterations are
+equal, a plan maps no page in replay, but windows do if streams lag behind each other. If lengths
+vary or structures alternate, each divergence from a plan moves pages out of the arena and back.
+docs/design.md derives the conditions of this rule.
 """
 
 import math
@@ -30,7 +31,7 @@ class InstallationRule:
     """Comparison of plans with the windows that have served so far.
 
     Attributes:
-        moved: pages that windows have mapped at another address while no plan served.
+        moved: number of pages that were mapped at another address while no plan served.
         iterations: iterations over which `moved` was counted.
         removed: number of times that plans were removed because they served too little.
     """
@@ -48,7 +49,7 @@ class InstallationRule:
         self.iterations += iterations
 
     def remove(self) -> None:
-        """Note that plans were removed, which doubles the moves required for the next ones."""
+        """Note that plans were removed. The next plans then require twice as many moved pages."""
         self.removed += 1
         self.moved = self.iterations = 0
 
@@ -67,7 +68,7 @@ class InstallationRule:
     def choose(
         self, plans: list[PlannedProfile], *, repeats: bool
     ) -> tuple[list[PlannedProfile], str]:
-        """Choose how streams share pages; return no plans and a reason if the plans do not pay.
+        """Choose how streams share pages. Return no plans and a reason if the plans do not pay.
 
         Args:
             plans: at least one plan.
@@ -89,18 +90,18 @@ class InstallationRule:
         return [], f"with its arena, the program would take {missing:,} pages more than without"
 
     def _is_paid(self, most: float = math.inf) -> bool:
-        """Return whether windows have moved so many pages that a plan pays (`price`, or `most`)."""
+        """Return whether enough pages have moved: `price` times the free ones, at most `most`."""
         now = self._engine.statistics()
         free = max(PAGE, now["peak_pages_held"] - now["pages_occupied"])
         return self.moved * PAGE >= min(heuristics.current.price, most) * (free << self.removed)
 
     @property
     def _serves_anyway(self) -> bool:
-        """Return whether plans serve anyway: the options require them, or there are no windows."""
+        """Return whether plans serve in any case: options require them, or windows are missing."""
         return self._state.options.needs_found_plans or not self._state.adapter.pages
 
     def _missing_pages(self, plans: list[PlannedProfile]) -> int:
-        """Return the pages that the largest plan needs beyond those that windows held."""
+        """Return the number of pages that the largest plan needs beyond those held so far."""
         now = self._engine.statistics()
         largest = max(plans, key=lambda one: one.plan.arena)
         pages = _pages_of(largest) - _freed_pages(largest.plan)

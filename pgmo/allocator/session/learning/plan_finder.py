@@ -1,4 +1,4 @@
-"""Search for plans in a recording: its structures, and whether plans for them pay.
+"""Search for plans in a recording: finds repeating structures, and decides whether plans pay.
 
     recording ──▶ structures that are not planned yet ──▶ plans that pay ──▶ PlanDecision: replay
                     │ none                                  │ none
@@ -73,8 +73,9 @@ class PlanFinder:
     def may_find_early(self) -> bool:
         """Return whether a recording may suffice before it has its full length.
 
-        With pages, the latest iterations must have equal numbers of requests and bytes. False while
-        plans serve, and for a lengthened recording, which waits for alternating structures.
+        With pages, the latest iterations must have equal numbers of requests and bytes. Return
+        False while plans serve, and for a lengthened recording, which waits for alternating
+        structures.
         """
         if len(self._installer.plans) or self._recorder.is_lengthened:
             return False
@@ -91,11 +92,11 @@ class PlanFinder:
         known, unpaid = self._installer.plans.all, self._rule.unpaid()
         saves_more = self._options.needs_first
         if unpaid and not (known or saves_more or self._recorder.may_repeat):
-            return PlanDecision(reason=unpaid) if last else None  # without a look at the events
+            return PlanDecision(reason=unpaid) if last else None  # no need to read the events
         iterations = split(self._engine.events())
         found = [] if saves_more else find_repeated(iterations)
         if not found and (saves_more or not unpaid):
-            found = find_all(iterations)  # at several lengths, or in turn
+            found = find_all(iterations)  # several structures, or several lengths of one
         if not last:
             found = [one for one in found if one.followers >= heuristics.current.confirmations]
         new = [one for one in found if not is_planned(known, iterations[one.reference])]
@@ -121,7 +122,9 @@ class PlanFinder:
         """Plan the structures of a recording, if that pays."""
         profiles = [
             (build_profile(iterations, steady, self._recorder.tags, self._meta_of(steady)), steady)
-            for steady in reversed(found)  # newest last: its plan becomes `state.plan`
+            for steady in reversed(
+                found
+            )  # the newest one last, because its plan becomes `state.plan`
         ]
         latest = origin_of_persistent(profiles[-1][0])
         self._state.persistent_origin = latest or self._state.persistent_origin
@@ -165,7 +168,7 @@ class PlanFinder:
         return PlanDecision(chosen, shown, warning=warning)
 
     def _note_first(self, iterations: list[Iteration], steady: Steady) -> None:
-        """Build the profile of the first iteration, and its plan if that is saved."""
+        """Build the profile of the first iteration, and its plan if the session saves it."""
         if not self._options.needs_first or self._installer.opening is not None:
             return
         from pgmo.profiler.iterations.opening_profile import build_opening

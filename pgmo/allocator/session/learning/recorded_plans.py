@@ -1,4 +1,4 @@
-"""Plans from a recording: one for each structure, for all its sequence lengths."""
+"""Plans from a recording. Each repeating structure gets one plan for all its sequence lengths."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -18,7 +18,7 @@ from pgmo.profiler.recording import Iteration
 
 
 def all_repeat(iterations: Sequence[Iteration], newest: Steady) -> bool:
-    """Return whether all iterations since the newest structure's first made the same requests."""
+    """Return whether all iterations of the newest structure, and all since, are equal."""
     return newest.kind == "exact" and all(
         index in newest.rows or _has_tags(iterations[index])
         for index in range(newest.reference, len(iterations))
@@ -28,7 +28,7 @@ def all_repeat(iterations: Sequence[Iteration], newest: Steady) -> bool:
 def all_found(
     iterations: Sequence[Iteration], found: Sequence[Steady], known: Sequence[PlannedProfile]
 ) -> bool:
-    """Return whether each iteration since the first structure belongs to one, or is planned."""
+    """Return whether each iteration since the first found structure belongs to one or a plan."""
     first = min(steady.reference for steady in found)
     return all(
         any(index in steady.rows for steady in found)
@@ -51,7 +51,7 @@ def plan_all(
     *,
     keeps_gaps: bool,
 ) -> tuple[list[PlannedProfile], int]:
-    """Plan the found structures; return all plans that have an arena, and the number of the newest.
+    """Plan the found structures. Return all plans with an arena, and the number of the newest.
 
     A new plan replaces a known one whose requests it serves at every length.
 
@@ -73,7 +73,7 @@ def plan_all(
         plan = make_plan(planned_for, planning)
         shorter = shorter_of(iterations, steady, profile)
         if shorter is not None:
-            # A size above the planned one is not due to a longer sequence.
+            # A recorded size above the planned one does not come from a longer sequence.
             plan = replace(plan, shorter=np.minimum(shorter, plan.size))
         newest = PlannedProfile(plan, profile, families_of(iterations, steady))
         covered = [one for one in plans if _covers(newest, requests_of(one.plan))]
@@ -105,7 +105,7 @@ def _covers(planned: PlannedProfile, iteration: Iteration) -> bool:
 
 
 def families_of(iterations: Sequence[Iteration], steady: Steady) -> NDArray[np.uint32]:
-    """Return the family of each of a structure's requests: those whose sizes change together."""
+    """Return the family number of each request. Sizes of a family change together."""
     reference = iterations[steady.reference]
     family = families(reference.size, reference.stream)
     for index in sorted(steady.rows):
@@ -116,7 +116,7 @@ def families_of(iterations: Sequence[Iteration], steady: Steady) -> NDArray[np.u
 def shorter_of(
     iterations: Sequence[Iteration], steady: Steady, profile: Profile
 ) -> NDArray[np.int64] | None:
-    """Return `Plan.shorter`: the sizes in a structure's shortest iteration; None without one."""
+    """Return the sizes in a structure's shortest iteration (`Plan.shorter`), or None."""
     shorter, least = None, int(profile.size.sum())
     for index in sorted(steady.rows):
         rows, size = steady.rows[index], iterations[index].size

@@ -1,1 +1,1 @@
-"""Threads, sessions and processes that share an engine, a device or a card."""
+"""Coordination of threads, sessions and processes that share an engine or a card."""

@@ -1,4 +1,4 @@
-"""Lock for boundaries between iterations, and for opening and closing sessions.
+"""Lock for the ends of iterations, and for opening and closing sessions.
 
     thread A   train  step( learn, plan, install )  train
     thread B   train       step( waits ............ its own )  train
@@ -32,7 +32,7 @@ class _Gate:
             self.depth = before
 
     def take_up(self) -> None:
-        """Run the waiting work, unless a thread is inside: that thread runs it when it leaves."""
+        """Run waiting callbacks, unless a thread holds the lock: it runs them when it leaves."""
         while self.waiting and self.lock.acquire(blocking=False):
             try:
                 if self.depth:
@@ -43,7 +43,7 @@ class _Gate:
 
 
 def _do(work: Callable[[], object]) -> None:
-    """Run a finalizer; print its exceptions, because its thread did not cause them."""
+    """Run a finalizer and print its exceptions, because the current thread did not cause them."""
     try:
         work()
     except Exception as error:
@@ -55,7 +55,7 @@ _gate = _Gate()
 
 
 def _renew() -> None:
-    """Replace the lock in a forked child, where its owner may not exist."""
+    """Replace the lock in a forked child, where the thread that held it may not exist."""
     global _gate
     _gate = _Gate()
 
@@ -97,11 +97,11 @@ def _alone() -> Generator[None, None, None]:
             finally:
                 gate.depth = before
     finally:
-        gate.take_up()  # also work that arrived while the lock was being released
+        gate.take_up()  # also runs callbacks that arrived while the lock was being released
 
 
 def when_free(work: Callable[[], object]) -> None:
-    """Run a callback under the lock without waiting; if it is held, its owner runs the callback.
+    """Run a callback under the lock without waiting. If another thread holds it, that thread does.
 
     Finalizers need this: they run on any thread at any point, so waiting for a lock could deadlock.
     Exceptions of the callback are printed.

@@ -1,15 +1,16 @@
-"""Choice of the calls that a session counts, if calls are its iterations.
+"""Choice of the calls that a session counts, if its iterations are calls of a function.
 
     thread A   ( call          ) boundary          ( call
     thread B         ( bypass )        ( bypass )
     engine     ...   serves A   ...   paused   ... serves A
 
-Requests between calls belong to no iteration. A call that begins during another call, or during its
-boundary, bypasses the session: the framework serves it, from pages if there are any.
+Requests between calls belong to no iteration. A call that begins during another call bypasses the
+session, also while the end of that call is processed: the framework serves it, from pages if there
+are any.
 
-A call never waits, because a server's request must not wait for another request's plan. Therefore
-this class has its own lock, held for a few instructions and never while waiting for another lock.
-The boundary itself is exclusive, like all boundaries.
+A call never waits, because a server's request must not wait for another request's plan. So this
+class has its own lock, which is held for a few instructions and never while waiting for another
+lock. Processing the end of a call takes the lock of `boundary.py`.
 """
 
 import os
@@ -31,7 +32,7 @@ OVERLAP = (
 class CallTurns(Turns):
     """Choice of the counted calls, which any thread may enter. It warns once if calls overlap.
 
-    When a counted call ends, it calls `end` with whether the call was complete.
+    When a counted call ends, it calls `end(complete)`; an exception makes the call incomplete.
     """
 
     def __init__(
@@ -45,7 +46,7 @@ class CallTurns(Turns):
         self._end = end
         self._lock = new_lock()
         self._counted_thread: int | None = None
-        self._aside: dict[int, int | None] = {}  # native ids of threads that bypass the session
+        self._aside: dict[int, int | None] = {}  # threads in calls that bypass the session
         self._process = os.getpid()
         self._closed = self._warned = False
         self._paused.begin(self)
@@ -53,8 +54,8 @@ class CallTurns(Turns):
     def enter(self) -> Callable[[bool], None] | None:
         """Begin a call on the calling thread; return a callback for its end.
 
-        The callback takes whether the call was complete. None inside another call, in a forked
-        child, or after the session was closed.
+        The callback takes whether the call was complete. Return None inside another call, in a
+        forked child, or after the session was closed.
         """
         if os.getpid() != self._process:
             return None  # the lock's owner may not exist in the child

@@ -1,4 +1,4 @@
-"""Memory that this process holds on a card, and how idle memory is freed between turns."""
+"""Memory that this process holds on a card. Idle memory is freed between turns."""
 
 import os
 from collections.abc import Callable
@@ -33,14 +33,14 @@ def card_memory(
 
 
 class CudaMemory:
-    """Memory of a CUDA device, whose pages are freed one by one."""
+    """Memory of a CUDA device. Its pages can be freed one by one."""
 
     def __init__(self, adapter: "TorchCuda") -> None:
         self._adapter = adapter
         self._lasting = 0  # bytes held after idle memory was last freed
 
     def begin(self) -> None:
-        """Begin a turn. Pages are mapped as needed, so nothing is to do."""
+        """Begin a turn. Does nothing, because pages are mapped when needed."""
 
     def sizes(self) -> Sizes:
         """Return the bytes that the process holds and could free, and the card's free bytes."""
@@ -58,9 +58,9 @@ class CudaMemory:
         adapter = self._adapter
         if torch.cuda.is_current_stream_capturing():
             return
-        if not between_turns:  # else a wait could break another thread's capture
+        if not between_turns:  # between turns, no other thread is capturing, so waiting is safe
             adapter.synchronize()
-        for _ in range(2):  # the first records events, which the second finds completed
+        for _ in range(2):  # the first call records events, the second finds them completed
             adapter.empty_cache(pages=True)
         if adapter.pages:
             _core.forget_peak(adapter.space)
@@ -68,7 +68,7 @@ class CudaMemory:
 
 
 class HostMemory:
-    """Memory of the CPU: arenas, which return to the system between turns."""
+    """Memory of the CPU. Arenas are returned to the system between turns."""
 
     def __init__(self, adapter: Adapter, give_back: Callable[[], object]) -> None:
         self._engine = adapter.engine
@@ -76,16 +76,16 @@ class HostMemory:
         self._given = False
 
     def begin(self) -> None:
-        """Begin a turn. The system maps the arena's memory when it is touched."""
+        """Begin a turn. Does nothing, because the system maps arenas when they are touched."""
         self._given = False
 
     def sizes(self) -> Sizes:
-        """Return the bytes of arenas, of which none can be freed between turns."""
+        """Return the bytes held by arenas, 0 bytes that could be freed, and the free bytes."""
         arenas = int(self._engine.statistics()["arena_bytes"])
         return Sizes(0 if self._given else arenas, 0, _meminfo("MemAvailable"))
 
     def give_back(self, *, between_turns: bool) -> None:
-        """Free the arenas' memory at the end of a turn; later, the loop may be using it."""
+        """Free the arenas' memory, but only at the end of a turn: later, the loop may use it."""
         if not between_turns:
             self._give_back()
             self._given = True

@@ -1,4 +1,4 @@
-"""Turns of several sessions on one device: an iteration of one at a time.
+"""Turns of several sessions on one device: one iteration at a time.
 
     session A   ( iteration )             ( iteration )
     session B                ( iteration )              ( iteration )
@@ -8,7 +8,8 @@ Blocks in an arena live within an iteration, so sessions that take turns need th
 arenas, not the sum. A session's engine serves during its turn and is paused otherwise. Windows over
 the same pages serve requests outside all turns.
 
-Waiting sessions get the turn in order of arrival. The turn of an ended thread is free.
+Waiting sessions get the turn in order of arrival. When the thread that holds the turn ends, the
+turn becomes free.
 """
 
 import threading
@@ -23,11 +24,12 @@ from pgmo.allocator.session.threads.pauses import Pauses
 from pgmo.errors import SessionError
 
 TURN_DEADLINE = 60.0
-"""Maximum seconds that a session waits for its turn on a shared device. Above it, the iteration is
-served from windows, so that a session that never yields cannot stop the others."""
+"""Maximum seconds that a session waits for its turn on a shared device. After that, its iteration
+runs without a plan, so that a session that never ends its turn cannot stop the others."""
 
 OWNER_CHECK = 1.0
-"""Seconds between checks whether the thread that holds the turn is alive: its end wakes no one."""
+"""Seconds between checks whether the thread that holds the turn is alive. A thread that ends does
+not notify the waiting ones."""
 
 if TYPE_CHECKING:
     from pgmo.allocator.adapters.torch_cuda import TorchCuda
@@ -40,13 +42,13 @@ PASSED_OVER = (
 
 @dataclass(eq=False)
 class TurnQueue:
-    """Queue for the turns on one device, shared by its sessions; `changed` guards all fields.
+    """Queue for the turns on one device, which its sessions share. `changed` guards all fields.
 
     Args:
         deadline: maximum wait in seconds.
         waiting: tickets of waiting threads, in order of arrival.
-        holder: turn that has begun, if one has; `thread` is that of its iteration.
-        last: turn that began last.
+        holder: turn that is held now, or None; `thread` is the thread of its iteration.
+        last: turn that was held last.
     """
 
     deadline: float = TURN_DEADLINE
@@ -59,7 +61,7 @@ class TurnQueue:
 
 
 class DeviceTurn:
-    """Turns of one session on a device whose pages several sessions share. Thread-safe.
+    """Turn of one session on a device whose pages several sessions share. Thread-safe.
 
     Args:
         adapter: adapter of the session.
@@ -67,7 +69,7 @@ class DeviceTurn:
         running: returns the thread that is inside an iteration of the session, or None.
         warn: called with a message when a wait for the turn has timed out.
         paused: pauses of the session's engine.
-        after_others: called when the turn begins and another session had the last one.
+        after_others: called when the turn begins after a turn of another session.
 
     Attributes:
         is_split: whether the arrival of another session has split an iteration.
@@ -95,7 +97,7 @@ class DeviceTurn:
         self._join()
 
     def _join(self) -> None:
-        """Join the queue. If there are several members, pause all sessions that have no turn."""
+        """Join the queue. If it has several sessions, pause all that do not hold the turn."""
         queue = self._queue
         with queue.changed:
             queue.members.append(self)

@@ -1,4 +1,4 @@
-"""Pauses of an engine, which serves again when the last pause has ended.
+"""Pauses of an engine. It serves again when the last pause has ended.
 
 session.pause()    ( .................. )
 release()                  ( .. )              on the CPU, while arenas go back
@@ -11,11 +11,11 @@ from pgmo.locks import new_reentrant_lock
 
 
 class Pauses:
-    """Set of the pauses of one engine, which itself has only an on/off switch. Thread-safe."""
+    """Pauses of one engine, by owner. The engine itself has only one switch. Thread-safe."""
 
     def __init__(self, engine: _core.Engine) -> None:
         self._engine = engine
-        self._lock = new_reentrant_lock()  # a signal handler may close the session meanwhile
+        self._lock = new_reentrant_lock()  # a signal handler may close the session inside
         self._who: set[object] = set()
 
     def begin(self, who: object) -> None:

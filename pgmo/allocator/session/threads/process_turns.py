@@ -1,11 +1,11 @@
-"""Turns of this process on a shared card. All its sessions on one device share one turn.
+"""Turns of this process on a card that it shares. All its sessions on a device share the turn.
 
     session A   ( iteration )                  ( iteration )
     session B                ( iteration )
     process     (        its turn        )     ( its turn  )      a broker says when (pgmo/share)
 
-The turn lasts from the first session that takes it to the last that gives it back. On a crowded
-card, the process keeps no idle page between two turns.
+The turn begins when the first session takes it and ends when the last gives it back. If the card is
+nearly full, the process keeps no idle page between two turns.
 """
 
 import os
@@ -50,7 +50,7 @@ class ProcessTurns:
         self._process = os.getpid()
 
     def take(self, session: object, *, opening: bool = False) -> None:
-        """Wait for the turn, unless the process has it; proceed even if no broker answers.
+        """Wait for the turn, unless the process has it. Returns even if no broker answers.
 
         Args:
             session: the session that needs the turn.
@@ -100,7 +100,7 @@ def join(
     give_back: Callable[[], object],
     warn: Callable[[str], object],
 ) -> ProcessTurns | None:
-    """Return the turns of a session's device; None without a broker in `PGMO_SHARE`."""
+    """Return the turns of a session's device; None if `PGMO_SHARE` names no broker."""
     path = os.environ.get(VARIABLE, "")
     if not path:
         return None

@@ -3,13 +3,13 @@
     one after the other   A A A|  B B B|  A A A|        thread pools, a thread for each epoch
     at the same time      A B A A B|A B A|B ...         a sweep, an actor and a learner
 
-An iteration repeats only if it is one thread's work, so the session follows one thread, the owner.
-Another thread that ends an iteration becomes the owner if its requests came after the owner's. If
-they overlap, that thread bypasses the session: its iterations are not counted, and the framework
-serves its requests. It becomes the owner when the first owner has ended, or has ended no iteration
-during several of the other thread's.
+Iterations repeat only if each is the work of one thread, so the session follows one thread, the
+*owner*. A second thread that ends an iteration becomes the owner if all its requests came after
+those of the owner. If they overlap, the second thread bypasses the session: its iterations are not
+counted, and the framework serves its requests. It becomes the owner when the owner has exited, or
+when it has ended several iterations and the owner none.
 
-Backward passes run on their own threads, so not every thread that requests memory has iterations.
+Threads of backward passes request memory, too, but end no iterations.
 """
 
 import threading
@@ -46,15 +46,15 @@ class Turns:
         self._pauses: dict[object, threading.Thread] = {}
         self._delegated: set[threading.Thread] = set()
         self._of_all: set[object] = set()  # pauses that stop the whole engine
-        self._apart = False  # whether a thread paused while another continued
+        self._apart = False  # whether only one thread is paused while another continues
         self._whole = True
         self._train_together = False
-        self._passing: threading.Thread | None = None  # its steps end in the engine
+        self._passing: threading.Thread | None = None  # thread whose iterations the engine ends
 
     # --- iterations -----------------------------------------------------------------------------
 
     def begin_iteration(self) -> None:
-        """Begin an `iteration()` block on the calling thread, if it is in none and no pause."""
+        """Begin an `iteration()` block. Raise `SessionError` inside another block or a pause."""
         self._count_passed_steps()
         me = self._caller("begin")
         if me in self._inside:
@@ -68,7 +68,7 @@ class Turns:
             self._bypass(me)
         elif me not in self._bypassing or self._owner is None or self._has_waited(me):
             self._follow(me)
-            self._whole = True  # all of its requests will be seen
+            self._whole = True  # the session sees all requests of the iteration
 
     def leave_iteration(self, thread: threading.Thread) -> bool:
         """End an `iteration()` block; return whether the session counts it."""
@@ -133,12 +133,12 @@ class Turns:
 
     @property
     def _is_alone(self) -> bool:
-        """Return whether no other thread has ended an iteration recently, and none is delegated."""
+        """Return whether no other thread has ended iterations recently or bypasses the session."""
         others = self._calls or self._inside or self._bypassing
         return not (others or self._pauses or self._delegated)
 
     def whole(self) -> bool:
-        """Return whether the session saw all requests of the last counted iteration; reset that."""
+        """Return whether the session saw all requests of the last counted iteration; reset this."""
         whole, self._whole = self._whole, True
         return whole
 
@@ -149,7 +149,7 @@ class Turns:
             takes_over = theirs is None and self._has_waited(me)
         elif theirs is None:
             takes_over = True
-        elif mine is None:  # it iterates on another device
+        elif mine is None:  # no requests here: its iterations are on another device
             takes_over = self._has_waited(me)
         else:
             tail = heuristics.current.tail_share * mine[2]
@@ -169,7 +169,7 @@ class Turns:
         if me in self._bypassing:
             self._bypassing.discard(me)
             self._update(me)
-            self._whole = False  # it was delegated up to now
+            self._whole = False  # the thread's earlier requests were delegated
         if others := {token for token in self._of_all if self._pauses[token] is not me}:
             self._apart = True
             self._serve_again(others)
@@ -194,8 +194,8 @@ class Turns:
         return me
 
     def _forget_ended(self) -> None:
-        # The system may reuse the id of an ended thread for a new one, so this must come before
-        # any other thread is delegated.
+        # Do this before any other thread is delegated: the system may reuse the id of a thread that
+        # has ended.
         if self._owner is not None and not self._owner.is_alive():
             self._owner = None
             self._apart = False

@@ -15,24 +15,26 @@ from pgmo.profiler.profile import Profile
 from pgmo.units import format_bytes
 
 FEWEST_SPANS = 8
-"""Minimum number of spans to compare. Fewer may rise by chance, or while the program warms up."""
+"""Minimum number of spans to compare. In fewer spans, memory may rise by chance or during warm-up.
+"""
 
 MANY_RISES = 11
-"""Minimum steps between spans at which a quarter may be falls: Python's garbage collector frees
-some cycles now and then."""
+"""Minimum number of steps between spans for which a quarter may be falls. Python's garbage
+collector frees some cycles now and then."""
 
 SKIPPED = 2
-"""Spans at the beginning that do not count: optimizer state and caches are allocated there."""
+"""Number of spans skipped at the beginning, because optimizer state and caches are allocated there.
+"""
 
 LEAST_GROWTH = 8 << 20
 """Minimum total growth that is reported, in bytes."""
 
 STEADY = 0.5
-"""Minimum ratio of the growth of the slower half of the spans to that of the faster half."""
+"""Minimum ratio of growth in the half of the spans that grows more slowly to that in the other."""
 
 SHAPES = 1.5
-"""Maximum ratio of the growth of the peak to that of the least live bytes. Batches that get longer
-raise the peak several times as much as the blocks that remain after an iteration."""
+"""Maximum ratio of the growth of the peak to the growth of the least live bytes. Batches that get
+longer raise the peak several times as much as the blocks that outlive an iteration."""
 
 
 @dataclass(frozen=True)
@@ -41,10 +43,10 @@ class LiveGrowth:
 
     Args:
         rate: bytes per iteration.
-        grown: bytes since the first iteration that counts.
+        grown: bytes since the first counted iteration.
         iterations: number of iterations in which it grew.
-        origin: what requested the blocks that stay, in one line; "" if unknown.
-        kept: what keeps them alive, one line each; empty if unknown.
+        origin: module or operator that requested the blocks that stay, in one line; "" if unknown.
+        kept: references that keep these blocks alive, one line each; empty if unknown.
     """
 
     rate: float
@@ -64,7 +66,7 @@ class LiveGrowth:
 def find_growth(
     width: int, levels: Sequence[tuple[int, int]], *, least_growth: int = LEAST_GROWTH
 ) -> LiveGrowth | None:
-    """Return how live memory has grown until now; None if it has not, or if it is too early to say.
+    """Return the growth of live memory; None if it does not grow, or if it is too early to know.
 
     Args:
         width: iterations per span.
@@ -85,7 +87,7 @@ def find_growth(
 
 
 def _joined(levels: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Join spans in pairs, because a rare leak does not raise each of the short ones."""
+    """Join spans in pairs, because a rare leak does not show in each short span."""
     pairs = zip(levels[::2], levels[1::2], strict=False)
     return [(min(one[0], two[0]), max(one[1], two[1])) for one, two in pairs]
 
@@ -99,7 +101,7 @@ def _growth(width: int, levels: Sequence[tuple[int, int]], least_growth: int) ->
     grown = least[-1] - least[0]
     if grown < least_growth or not _is_steady(rises):
         return None
-    # A newly installed plan may raise the peak once, so only the later spans are compared.
+    # A newly installed plan may raise the peak once, so compare only the later spans.
     middle = len(rises) // 2
     higher = counted[-1][1] - counted[middle][1]
     if higher > SHAPES * grown * (len(rises) - middle) / len(rises):
@@ -108,7 +110,7 @@ def _growth(width: int, levels: Sequence[tuple[int, int]], least_growth: int) ->
 
 
 def _is_steady(rises: Sequence[int]) -> bool:
-    """Return whether live memory rises from span to span, at about the same rate until the end."""
+    """Return whether live memory rises at about the same rate until the end."""
     most_falls = (len(rises) + 1) // 4 if len(rises) >= MANY_RISES else 0
     if sum(rise <= 0 for rise in rises) > most_falls:
         return False
@@ -120,7 +122,7 @@ def _is_steady(rises: Sequence[int]) -> bool:
 
 
 def origin_of_persistent(profile: Profile) -> str:
-    """Return what requests most bytes of the blocks that no iteration frees; "" if unknown."""
+    """Return the origin of most bytes in blocks that no iteration frees; "" if unknown."""
     rows = np.flatnonzero(profile.persistent & (profile.tag >= 0))
     if not len(rows):
         return ""

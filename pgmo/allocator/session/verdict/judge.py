@@ -1,4 +1,4 @@
-"""Choice of the verdict: a comparison if both figures are known, else single figures.
+"""Choice of the verdict: a comparison with plain PyTorch if its figure is known, else one figure.
 
 with a model of PyTorch         "7.60 GiB instead of 9.90 GiB (23 % less)"
 the difference is below 3 %     "7.60 GiB, about the same as plain PyTorch (7.55 GiB)"
@@ -14,8 +14,8 @@ from pgmo.allocator.session.verdict.verdict import Verdict, compared
 from pgmo.units import format_bytes
 
 _FEW = 4
-"""Iterations that a plan may need: the first, two that agree, and one that shows late frees. Below
-it, the verdict explains this instead of calling the program unplannable."""
+"""Number of iterations that a plan may need: the first, two that agree, and one that shows late
+frees. After fewer, the verdict explains this instead of calling the program unplannable."""
 
 
 def judge(summary: Summary, baseline: Baseline | None = None, delegates: str = "") -> Verdict:
@@ -69,7 +69,7 @@ def _of_slots(summary: Summary) -> tuple[str, int, int]:
 
 
 def _why_no_slots(summary: Summary) -> str:
-    """Return why no slot has served; "" if one has, or if `summary.waits` has the reason."""
+    """Return why no slot has served. Return "" if one has, or if `summary.waits` has the reason."""
     if summary.run_bytes_hit or summary.waits or not summary.iterations:
         return ""
     if summary.plans:
@@ -85,7 +85,8 @@ def _why_no_slots(summary: Summary) -> str:
 def contradictions(baseline: Baseline) -> tuple[str, ...]:
     """Return the invariants that a device's figures violate, each as a clause.
 
-    They hold for every program, so a violation is a bug in pgmo: the verdict compares nothing.
+    The invariants hold for every program, so a violation is a bug in pgmo. The verdict then
+    compares nothing.
     """
     return tuple(_of_device(baseline))
 

@@ -12,7 +12,7 @@ from pgmo.units import format_bytes
 
 @dataclass(frozen=True)
 class Summary:
-    """Totals of a session. `str` formats them for people.
+    """Totals of a session. `str` returns them as readable text.
 
     Sizes are in bytes. Medians are over the latest iterations.
 
@@ -25,33 +25,33 @@ class Summary:
         bytes_requested: total bytes of requests.
         bytes_hit: total bytes served from slots.
         misses: number of misses by reason.
-        blocks: slots of the latest plan.
-        arena: bytes that the plan needs; bytes of pages if arenas of several streams share some.
+        blocks: number of slots in the latest plan.
+        arena: bytes that the plan needs; if arenas of several streams share pages, bytes of pages.
         max_load: the plan's largest sum of live bytes.
         solver: name of the plan's solver.
         plans: number of plans.
         replans: plans that replaced others.
         peak_slot_bytes: peak of live bytes in slots.
         peak_fallback_bytes: peak of live bytes outside the plan.
-        spilled: bytes of the arena in unified memory, on the host.
+        spilled: bytes of the arena that lie in unified memory, on the host.
         managed: peak of unified memory.
         card_room: bytes that the card had free before unified memory was used.
         pages: peak bytes of pages.
-        driver_calls: calls of the driver's virtual memory per iteration, by kind (medians).
+        driver_calls: driver calls for pages per iteration, by kind (medians).
         waited: iterations in `BACKOFF`, served without plan or recording.
-        waits: why no plan serves; "" while one does.
+        waits: reason why no plan serves; "" while one does.
         notes: notes and warnings.
         run_bytes: bytes requested in all iterations except the `uncounted` ones.
         run_bytes_hit: the part of `run_bytes` that slots served.
-        uncounted: iterations without pgmo.
+        uncounted: iterations whose requests were all delegated, and thus not counted.
         served_while_recording: recorded iterations in which slots served as well.
         since: the first iteration that slots served, counted from 1; 0 for none.
         ordered_load: lower bound of `arena` if streams hand memory over only in the order that the
             program itself imposes; None if unknown.
         hand_overs: pages that moved between streams per iteration (median).
         waits_added: waits per iteration that the program does not imply (median).
-        growth: growth of live memory from iteration to iteration; None without any.
-        kept: what keeps the largest live blocks, one line each; empty if unknown.
+        growth: growth of live memory from iteration to iteration; None if it does not grow.
+        kept: references that keep the largest live blocks, one line each; empty if unknown.
         verdict: comparison with plain PyTorch; None if it was not requested.
 
     Example:
@@ -117,7 +117,7 @@ class Summary:
 
     @property
     def gap(self) -> float:
-        """Relative excess of the arena over the max load, a lower bound of every plan."""
+        """Relative excess of the arena over the max load, below which no plan can be."""
         return self.arena / self.max_load - 1 if self.max_load else 0.0
 
     @property

@@ -1,21 +1,21 @@
-"""Verdict on a run: one sentence, and the source of its figures."""
+"""Verdict on a run: one sentence, and where its figures come from."""
 
 from dataclasses import dataclass
 
 from pgmo.units import format_bytes
 
 SAME = 0.03
-"""Share of plain PyTorch's bytes; a smaller difference is reported as "about the same"."""
+"""A difference below this share of plain PyTorch's bytes is reported as "about the same"."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """One sentence, and the figures behind it. `str` returns the sentence.
+    """A sentence and the figures on which it is based. `str` returns the sentence.
 
     Args:
         sentence: the sentence, without "pgmo:" and without a full stop.
         basis: which figures were counted, and which were modelled.
-        reason: why no slot has served; "" if one has.
+        reason: reason why no slot has served; "" if one has.
         wrong: violated invariants of the figures, which are bugs in pgmo.
         taken: peak of the bytes taken from the device; 0 if unknown.
         plain: `reserved_bytes.all.peak` that plain PyTorch would have; 0 if unknown.
@@ -47,7 +47,7 @@ class Verdict:
 
 
 def percent(share: float) -> str:
-    """Format a share of bytes as a percentage, with a decimal near 0 and near 1.
+    """Format a share of bytes as a percentage. Shares near 0 and 1 get a decimal.
 
     Example:
         >>> percent(0.234), percent(0.0061), percent(0.9991), percent(1)

@@ -1,1 +1,1 @@
-"""Importer of PyTorch memory snapshots, which never executes their content."""
+"""Importer of PyTorch memory snapshots. It never executes code from a snapshot."""

@@ -22,7 +22,7 @@ _KINDS: Final = {
     "segment_unmap": Event.SEGMENT_UNMAP,
     "oom": Event.OOM,
 }
-_PASSED_OVER = ("snapshot", "annotate")  # A snapshot was taken, or a tensor was annotated.
+_PASSED_OVER = ("snapshot", "annotate")  # Ignored actions: a snapshot, a tensor's annotation.
 _NO_KIND: Final = -1
 _NO_TIME: Final = -1
 _MASK: Final = 2**64 - 1
@@ -53,7 +53,7 @@ class EventColumns:
         self._numbers = [array("q") for _ in range(3)]  # Address, size, time.
 
     def add(self, found: dict[str, Any]) -> None:
-        """Add an event; one with an invalid value becomes a row that `readable` drops."""
+        """Add an event. If it has an invalid value, `readable` drops its row."""
         try:
             self._append(found)
         except (OverflowError, TypeError, ValueError) as error:
@@ -83,7 +83,7 @@ class EventColumns:
         return found
 
     def numbers(self, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...]:
-        """Return addresses, sizes and times; an event without a time gets the preceding one."""
+        """Return addresses, sizes and times. A missing time is that of the event before."""
         address, size, time = (_view(column, np.int64)[rows] for column in self._numbers)
         known = np.maximum.accumulate(np.where(time >= 0, np.arange(len(time)), 0))
         return address, size, np.maximum(time[known], 0)

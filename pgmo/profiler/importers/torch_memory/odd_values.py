@@ -8,7 +8,7 @@ _LEFT_OUT: Final = ("event", "block", "annotation")
 
 
 class OddValues:
-    """Counts of invalid values, with the first reason for each kind of item.
+    """Counts of invalid values by kind of item, with the first reason for each kind.
 
     Example:
         >>> odd = OddValues()
@@ -31,7 +31,7 @@ class OddValues:
         return self._reasons.get(what, "")
 
     def notes(self) -> dict[str, str]:
-        """Return a note in words; empty if all values were valid."""
+        """Return a note for the user; empty if all values were valid."""
         descriptions = [
             f"{count} {what}{'s' if count > 1 else ''} "
             f"{'left out' if what in _LEFT_OUT else 'read without the value'} "

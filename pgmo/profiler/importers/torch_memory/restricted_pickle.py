@@ -11,9 +11,9 @@ in the file. Here a hook replaces each dictionary as soon as it is complete, as 
                                         stack: 7   memo: 7, so later references find it too
 
 The file may be malicious. A few hundred bytes can describe a tree of 2**60 leaves, which must not
-be traversed, printed or hashed. So keys are texts or integers, and the data has limited depth and
-no cycles. The number of containers is limited in proportion to the file's size: a list takes 64
-bytes of memory, and one in the file.
+be traversed, printed or hashed. So keys must be texts or integers, and the data must have limited
+depth and no cycles. The number of containers is limited in proportion to the file's size, because a
+list takes 64 bytes of memory but only one byte in the file.
 """
 
 import gc
@@ -24,10 +24,10 @@ from typing import Any, Final, NoReturn
 
 _PROTO: Final = 0x80
 _MOST_INTEGER = 64  # Bytes.
-_MOST_KEY: Final = 2**63  # With larger integers, any number of keys can share one hash.
+_MOST_KEY: Final = 2**63  # Above it, any number of different integers can have the same hash.
 _MOST_DEPTH: Final = 64  # A snapshot has nine levels.
-_FEW: Final = 1024  # Number of containers that any file may have.
-_APART: Final = 8  # Bytes per further container; snapshots have twenty.
+_FEW: Final = 1024  # Number of containers that a file of any size may have.
+_APART: Final = 8  # Minimum bytes of the file per further container; snapshots have twenty.
 _CONTAINERS: Final = frozenset((dict, list, tuple))
 _TEXT: Final = {str}
 _DAMAGE = (IndexError, ValueError, TypeError, AttributeError, OverflowError, struct.error)
@@ -47,7 +47,7 @@ _SIZES: Final = {
 
 
 class PickleError(ValueError):
-    """Error for a pickle that is damaged or not plain data; the message lacks the file name."""
+    """Error for a pickle that is damaged or not plain data. The message has no file name."""
 
 
 def load(data: bytes, hook: Callable[[dict[Any, Any]], Any] | None = None) -> Any:
@@ -59,8 +59,8 @@ def load(data: bytes, hook: Callable[[dict[Any, Any]], Any] | None = None) -> An
             sees only the first thousand items of a larger dictionary.
 
     Returns:
-        The data. Lists that hold only references to earlier objects, such as call stacks, may
-        become tuples, and equal ones may become one tuple.
+        The data. A list that contains only references to earlier objects, such as a call stack, may
+        become a tuple. Equal ones may become the same tuple.
 
     Raises:
         PickleError: when the pickle is damaged or cut off, is not plain data, or would take more
@@ -218,8 +218,8 @@ class _Machine:
     def _stack_of(self, gets: bytes) -> tuple[Any, ...]:
         """Return a list of memo references as a tuple; equal bytes give the same tuple.
 
-        No memo slot changes after such a list refers to it: it holds a complete object, which the
-        hook has already processed.
+        This is safe, because no memo slot changes after such a list refers to it: the slot holds a
+        complete object, which the hook has already processed.
         """
         known = self.stacks.get(gets)
         if known is None:
@@ -310,7 +310,7 @@ class _Machine:
             )
 
     def _check_keys(self, keys: list[Any]) -> None:
-        """Reject keys that are slow to hash, or of which many can share one hash."""
+        """Reject keys that are slow to hash, or that can have equal hashes in any number."""
         for key in keys:
             if type(key) is not str and type(key) is not int:
                 raise PickleError(
@@ -363,7 +363,7 @@ def _too_deep() -> PickleError:
 
 
 def _check_depth(value: Any) -> None:
-    """Reject data that contains itself or is too deep; each container is visited once."""
+    """Reject data that contains itself or is too deep. Each container is visited once."""
     height: dict[int, int] = {}  # Height of each finished container, by identity.
     above: set[int] = set()  # Containers being visited.
     todo = [value] if type(value) in _CONTAINERS else []

@@ -7,7 +7,7 @@
     host_segments         from 2.14 on, optional: pinned memory of the host,
     host_traces           and its events, in one list
 
-`torch.cuda.memory_snapshot()` returns the segments alone; pickled, they are read as well.
+`torch.cuda.memory_snapshot()` returns only the segments. A pickle of this result can be read, too.
 """
 
 from collections.abc import Mapping
@@ -84,8 +84,8 @@ def read_torch_snapshot(path: Path, device: int | None = None) -> list[Imported]
 
 
 _SEEN: Final = object()
-"""Placeholder for an event's dictionary. Its position identifies the event, because the columns
-keep the order of the file. A single object for all events saves a third of the memory."""
+"""Placeholder for each event's dictionary. Its position in the list identifies the event, because
+the columns have the order of the file. One object for all events saves a third of the memory."""
 
 
 class _Block(int):
@@ -95,7 +95,7 @@ class _Block(int):
 
 
 class _Reader:
-    """Converter of dictionaries into columns while they are read."""
+    """Converter of a snapshot's dictionaries into columns while the file is read."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -105,7 +105,7 @@ class _Reader:
         self.blocks: list[tuple[int, int, int, bool, int]] = []
 
     def take(self, found: dict[Any, Any]) -> Any:
-        """Convert an event, block or frame into a number or placeholder; the hook of `load`."""
+        """Convert an event, block or frame into a number or placeholder, as hook of `load`."""
         try:
             return self._taken(found)
         except (TypeError, ValueError, AttributeError, KeyError, IndexError) as error:
@@ -159,7 +159,7 @@ class _Reader:
         return made
 
     def _check_blocks(self, **parts: list[dict[str, Any]]) -> None:
-        """Check that no block is referenced twice: repeats let a small file describe a huge one."""
+        """Check that no block is referenced twice: a small file could describe a huge one."""
         seen = 0
         for name, segments in parts.items():
             for number, segment in enumerate(segments):
@@ -254,7 +254,7 @@ class _Reader:
         return Imported(trace, "torch", name, {**notes, **repairs, **self.odd.notes()})
 
     def _readable(self, number: int, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the readable events of a device; raise if most of the file's are not."""
+        """Return the readable events of a device. Raise FileError if most events are unreadable."""
         found = self.events.readable(rows)
         if 2 * self.events.left_out > len(self.events):
             self._wrong(f"most events have odd values, the first: {self.odd.reason('event')}")

@@ -1,4 +1,4 @@
-"""Call stacks of a snapshot: numbered while reading, converted to tags if they made a request."""
+"""Call stacks of a snapshot. They are numbered while reading; those of requests become tags."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -27,8 +27,8 @@ class Stacks:
         self._odd = odd or OddValues()
         self._frames: dict[Frame, Frame] = {}
         self._numbers: dict[tuple[Frame, ...], int] = {}
-        # Keyed by identity, as most stacks are one object. The entry keeps the object alive, so
-        # that its id is not reused.
+        # Keyed by identity, because most equal stacks are the same object. The entry keeps the
+        # object alive, so that its id is not reused.
         self._same: dict[int, tuple[object, int]] = {}
         self._made: dict[int, Tag] = {}
         self._by_number: list[tuple[Frame, ...]] = []
@@ -100,10 +100,10 @@ class Stacks:
 
 
 def drop_unknown_origins(rows: Rows, before: int) -> Rows:
-    """Remove the origin of rows whose empty stack means nothing.
+    """Remove the origin of rows with an empty stack that has no meaning.
 
-    If stacks were recorded, an empty stack identifies the thread of the backward pass. It means
-    nothing for blocks older than the recording, or if no event has a stack.
+    If stacks were recorded, an empty stack belongs to the thread of the backward pass. It has no
+    meaning for blocks older than the recording, or if no event has a stack.
     """
     seen = np.arange(len(rows)) >= before
     recorded = bool((seen & _is_made(rows) & (rows.origin >= 0)).any())

@@ -1,4 +1,4 @@
-"""Pairing of the requests and frees of a trace.
+"""Pairing of a trace's requests with their frees.
 
 row       0        1        2               3               4
 event     ALLOC a  ALLOC b  FREE_REQUESTED  FREE_COMPLETED  ALLOC a
@@ -40,8 +40,8 @@ class Blocks:
 def pair_blocks(trace: Trace) -> Blocks:
     """Pair requests and frees by address; requests of 0 bytes are left out.
 
-    In a trace with `FREE_COMPLETED` events, a `FREE_REQUESTED` that is the last event at its
-    address does not make the memory reusable: another stream still used it at the end.
+    If a trace has `FREE_COMPLETED` events, a `FREE_REQUESTED` without one does not make memory
+    reusable: another stream still used it at the end of the trace.
     """
     kinds = (Event.ALLOC, Event.FREE_REQUESTED, Event.FREE_COMPLETED)
     rows = np.flatnonzero(np.isin(trace.kind, kinds) & ((trace.kind != 0) | (trace.size > 0)))
@@ -66,7 +66,7 @@ def pair_blocks(trace: Trace) -> Blocks:
 
 
 def live_bytes(trace: Trace, blocks: Blocks) -> NDArray[np.int64]:
-    """Return the live bytes after each row, shape (m,); a block is live until its `let_go`."""
+    """Return the live bytes after each row, shape (m,). A block is live until its `let_go`."""
     change = np.zeros(len(trace) + 1, np.int64)
     size = trace.size[blocks.row]
     np.add.at(change, blocks.row, size)
@@ -85,7 +85,7 @@ def _next_free(
     after: NDArray[np.int64],
     made: NDArray[np.int64],
 ) -> NDArray[np.int64]:
-    """Return the next event at the same address if it is a free, else -1."""
+    """Return the row of the next event at the same address if it is a free, else -1."""
     place = np.minimum(after + 1, len(kind) - 1)
     good = (after >= 0) & (after + 1 < len(kind))
     good &= (address[place] == address[made]) & (kind[place] != Event.ALLOC)

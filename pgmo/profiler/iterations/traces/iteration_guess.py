@@ -7,8 +7,8 @@ r"""Test whether a period of a trace is the iteration, or a loop within one.
 
 Without marks and stacks, these are the only signs. A wrong iteration is worse than none: its load
 may be a thousandth of the peak, and blocks kept for the backward pass look like a leak. If stacks
-show a training loop in the user's own code, only the first sign counts, because the program may
-leak and its first iterations may differ. The user can name the iteration instead.
+show a training loop in the user's own code, only the first sign is checked, because the program may
+leak and its first iterations may differ. The user can also choose the iteration.
 """
 
 import numpy as np
@@ -32,15 +32,15 @@ LEAST_SHARE = 0.8
 """Minimum share of all requests that the iterations must cover."""
 
 _MOST_LEFT = 4
-"""Divisor: an iteration may add or free at most 1/4 of its load. A steady one changes little."""
+"""An iteration may add or free at most 1/4 of its load in total. In a steady state it is little."""
 
 _LONGEST = 3
-"""Maximum length of the first and last piece, in iterations. A longer piece is not compared: it
-holds more than one iteration."""
+"""Maximum length of the first and last piece, in iterations. A longer piece is not compared,
+because it contains more than one iteration."""
 
 _NEAR = 100
-"""Divisor: the recorded peak may exceed that of the iterations by 1/100 of their load, because
-temporaries differ."""
+"""The recorded peak may exceed that of the iterations by 1/100 of their load, because temporaries
+differ."""
 
 
 def objection(
@@ -52,7 +52,7 @@ def objection(
     steady: Steady,
     profile: Profile,
 ) -> str:
-    """Return why a period of the requests is no iteration, or "" if no sign contradicts it."""
+    """Return why a period of the requests is no iteration; "" if it may be one."""
     is_training = is_training_loop(trace, requests, period)
     covered = _covered(period, pieces, pieces[steady.reference])
     if covered < LEAST_SHARE * len(requests) and not is_training:
@@ -89,7 +89,7 @@ def _covered(period: Period, pieces: list[Iteration], reference: Iteration) -> i
 
 
 def _against_marks(trace: Trace, requests: NDArray[np.int64], period: Period) -> str:
-    """Return an objection if every marked iteration holds at least two periods."""
+    """Return an objection if every marked iteration contains at least two periods."""
     marks = np.flatnonzero(trace.kind == Event.MARK)
     if trace.marked_by != MarkedBy.STEPS or len(marks) < 2:
         return ""

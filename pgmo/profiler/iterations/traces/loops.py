@@ -7,8 +7,8 @@
 
 Requests of 24 equal layers repeat like those of 24 iterations. But the layers' requests all come
 from one line within a module's call. The period is a loop over layers if one of two signs confirms
-it: other lines of that call allocate, too, or that line calls one function, which each turn of the
-loop passes through once:
+this. Either other lines of that call allocate, too. Or that line calls a single function, and each
+pass of the loop goes through that function once:
 
     container.py:250 in forward    calls in one pass: block.py:31, block.py:32
     container.py:250 in forward    in several: linear.py:134, activation.py:133, linear.py:134
@@ -27,22 +27,22 @@ from pgmo.profiler.trace import Trace
 
 _CALLS = (" in _call_impl", " in _wrapped_call_impl")
 _FORWARD = re.compile(r" in _?forward(?:_\w+)?$")
-"""Line in `forward`, or in a method such as `forward_features`, which models call directly."""
+"""Stack line in `forward`, or in a method that is called directly, such as `forward_features`."""
 
 _PASSES_ON = re.compile(
     r"(?:^|/)(?:distributed|data_parallel|eval_frame|external_utils|_contextlib|autocast_mode|hooks"
     r"|operations|peft_model|tuners_utils|fully_sharded_data_parallel)\.py:\d+ in "
 )
-"""Lines of wrappers that call their inner module once and allocate nothing themselves."""
+"""Stack lines of wrappers that call their inner module once and allocate nothing themselves."""
 
 _BEGINS = re.compile(r" in (?:<module>|_run_code|_run_module_as_main|_bootstrap)$")
-"""Outermost call of a program, or of a thread that Python started."""
+"""Stack line of a program's outermost call, or of a thread that Python started."""
 
 
 def is_within_module(trace: Trace, requests: NDArray[np.int64], period: Period) -> bool:
-    """Return whether the period is a loop within a module's call, as far as stacks show it."""
+    """Return whether stacks show that the period is a loop within a module's call."""
     tags = trace.tag[requests]
-    # By size alone, a request before the first layer may seem to be part of the loop. So prefer the
+    # By sizes alone, a request before the first layer may seem to belong to the loop. So prefer a
     # stretch in which origins repeat, too.
     strict = find_period(names_of(trace, requests) * (len(trace.tags) + 1) + tags)
     if strict is not None and strict.length == period.length:

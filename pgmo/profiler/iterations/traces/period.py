@@ -3,9 +3,9 @@
     w w w  a b b c  a b b c  a b b c  a b  e        period 4, from 3 up to 17
 
 The beginning (warm-up) and the end (an evaluation) may differ. Distances between equal stretches of
-1, 4, 16 ... elements give a few candidates: short stretches find short periods, and loops within an
-iteration, such as equal layers, do not mislead long ones. Each candidate is then checked against
-the whole sequence.
+1, 4, 16 ... elements give a few candidate periods. Short stretches find short periods. Long
+stretches are longer than loops within an iteration, such as equal layers. Each candidate is then
+checked against the whole sequence.
 """
 
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ _GROWTH = 4
 
 @dataclass(frozen=True)
 class Period:
-    """Stretch of a sequence that repeats, perhaps not a whole number of times."""
+    """Stretch of a sequence in which a period repeats, perhaps not a whole number of times."""
 
     length: int
     start: int
@@ -66,7 +66,9 @@ def find_period(sequence: ArrayLike, least_share: float = 0.5) -> Period | None:
                 best = found
         if 2 * _GROWTH * length > n:
             break
-        for _ in range(2):  # Doubles the stretch twice; the names of its halves name it.
+        for _ in range(
+            2
+        ):  # Double the stretch twice; the numbers of its halves determine its number.
             ranks = _pairs(ranks, length)
             length *= 2
     if best is None or best.stop - best.start < least_share * n:
@@ -87,7 +89,7 @@ def _distances(ranks: NDArray[np.int64]) -> list[int]:
     if not apart.size:
         return []
     counts = np.bincount(apart)
-    # Weighting by the covered part of the sequence lets rare, distant elements count too.
+    # Weight by the covered part of the sequence, so that rare elements far apart count, too.
     weight = counts * np.arange(len(counts))
     most = np.unique(
         np.concatenate([np.argsort(counts)[-_CANDIDATES:], np.argsort(weight)[-_CANDIDATES:]])
@@ -96,7 +98,7 @@ def _distances(ranks: NDArray[np.int64]) -> list[int]:
 
 
 def _pairs(ranks: NDArray[np.int64], length: int) -> NDArray[np.int64]:
-    """Number the stretches of twice the length."""
+    """Number the stretches of twice the length, equal ones equally."""
     joined = ranks[:-length] * (int(ranks.max()) + 1) + ranks[length:]
     _, names = np.unique(joined, return_inverse=True)
     result: NDArray[np.int64] = names.astype(np.int64)

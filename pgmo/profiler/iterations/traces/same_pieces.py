@@ -24,7 +24,7 @@ def same_pieces(pieces: list[Iteration]) -> Steady | None:
 
 
 def steady_of(pieces: list[Iteration], reference: Iteration) -> Steady:
-    """Return the group of one piece: all equal ones; without any, the piece and the next one."""
+    """Return the group of a piece: all equal ones, or the piece and the next if none is equal."""
     members = [piece.index for piece in pieces if piece.same_requests(reference)]
     if len(members) > 1:
         return _steady(pieces, members, reference)
@@ -47,8 +47,8 @@ def _steady(pieces: list[Iteration], members: list[int], reference: Iteration) -
     rows = {index: np.arange(ticks) for index in members}
     head, tail = pieces[0], pieces[-1]
     end, start = _as_end(head, reference), _as_start(tail, reference)
-    # A first piece may end like the others by chance, such as one that allocates optimizer state.
-    # It does not show how long blocks live.
+    # The first piece, for example one that allocates optimizer state, may end like the others by
+    # chance. Then it does not show how long blocks live.
     if (end == UNPAIRED).sum() > max(0, len(head) - ticks):
         end = np.full(len(head), UNPAIRED)
     for piece, partial in ((head, end), (tail, start)):
@@ -65,7 +65,7 @@ def _steady(pieces: list[Iteration], members: list[int], reference: Iteration) -
 
 
 def _as_start(piece: Iteration, reference: Iteration) -> NDArray[np.int64]:
-    """Return the rows of an iteration whose end was not recorded."""
+    """Return the paired rows of an iteration whose end was not recorded."""
     both = min(len(piece), len(reference))
     differ = np.flatnonzero(
         (piece.size[:both] != reference.size[:both])
@@ -78,7 +78,7 @@ def _as_start(piece: Iteration, reference: Iteration) -> NDArray[np.int64]:
 
 
 def _as_end(piece: Iteration, reference: Iteration) -> NDArray[np.int64]:
-    """Return the rows of an iteration whose beginning was not recorded."""
+    """Return the paired rows of an iteration whose beginning was not recorded."""
     backwards = [one.part(np.arange(len(one))[::-1]) for one in (piece, reference)]
     rows = _as_start(*backwards)[::-1]
     return np.where(rows == UNPAIRED, UNPAIRED, len(reference) - 1 - rows)

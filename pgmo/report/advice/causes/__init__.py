@@ -1,1 +1,1 @@
-"""Causes of a peak: one rule per file, with the fix and the bytes that it saves."""
+"""Rules for known causes of a peak, one per file. Each computes how much the fix saves."""

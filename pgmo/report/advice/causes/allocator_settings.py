@@ -12,10 +12,10 @@ _HARMLESS = {
     "max_split_size": "-1",
     "garbage_collection_threshold": "0.0",
 }
-"""Settings that may cost memory, and the value at which each has no effect."""
+"""Settings that may cost memory, with the value at which the setting has no effect."""
 
 _ROUNDS = re.compile(r":(?:[2-9]|\d\d)")
-"""Interval with two divisions or more: PyTorch rounds its requests up. With 0 or 1, it does not."""
+"""Interval with at least two divisions, for which PyTorch rounds requests up."""
 
 
 def allocator_settings(facts: Facts) -> Hint | None:

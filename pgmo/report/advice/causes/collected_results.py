@@ -12,8 +12,8 @@ _APART = 2
 """Minimum number of requests between two of these blocks."""
 
 _ONE_ORIGIN = 0.8
-"""Minimum share of one origin in the bytes that no backward pass uses. The blocks of an autograd
-graph have many origins."""
+"""Minimum share of one origin in the bytes that no backward pass uses. Blocks of an autograd graph
+have many origins instead."""
 
 
 def collected_results(facts: Facts) -> Hint | None:

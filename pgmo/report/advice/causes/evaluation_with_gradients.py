@@ -1,4 +1,4 @@
-"""An evaluation that builds a graph. Report: hszhao/semseg#60."""
+"""Cause: an evaluation builds an autograd graph. Report: hszhao/semseg#60."""
 
 import numpy as np
 
@@ -6,24 +6,24 @@ from pgmo.report.advice.all_blocks import AllBlocks, Mask
 from pgmo.report.advice.facts import Facts, Hint, cause
 
 _FEWEST = 8
-"""Minimum number of live forward blocks in whose lifetime no backward pass runs."""
+"""Minimum number of live forward blocks whose lifetimes contain no backward pass."""
 
 _KEPT = 0.4
-"""Minimum share of a forward pass that stays if it builds a graph. Caches of keys and values, and
-outputs of layers that a later layer reads, are less."""
+"""Minimum share of a forward pass's bytes that stay alive if it builds a graph. Caches of keys and
+values, and layer outputs that a later layer reads, have a smaller share."""
 
 _ONE_ORIGIN = 0.8
-"""Maximum share of one origin in their bytes. Above it, they are collected results, not a graph."""
+"""Maximum share of one origin in these bytes. Above it, they are collected results, not a graph."""
 
 _PASSES_OF_TRAINED = 1.5
 _PASSES_OF_OTHERS = 0.5
-"""Minimum number of forward passes whose blocks are freed without a backward pass: of code that
-has been trained, and of code that has not. A training step may be skipped, and a recording may end
-within its forward pass, where memory ran out."""
+"""Minimum number of forward passes without a backward pass: for code that has been trained, and for
+code that has not. A training step may be skipped, and a recording may end in a forward pass because
+memory ran out."""
 
 
 def evaluation_with_gradients(facts: Facts) -> Hint | None:
-    """Return a hint if a forward pass makes the peak, and no backward pass uses its blocks."""
+    """Return a hint if a forward pass whose blocks no backward pass uses makes the peak."""
     blocks = facts.blocks
     graph = blocks.unused_by_backward
     held = graph & blocks.at_peak & (blocks.tag >= 0)
@@ -49,7 +49,7 @@ def evaluation_with_gradients(facts: Facts) -> Hint | None:
 
 
 def _ends_without_backward(blocks: AllBlocks, held: Mask) -> bool:
-    """Return whether forward passes such as the one that holds these blocks need no gradients."""
+    """Return whether other forward passes of the same code run without a backward pass."""
     trained = blocks.by_phase("forward") & ~blocks.without("backward") & (blocks.tag >= 0)
     if not trained.any():
         return False

@@ -1,1 +1,1 @@
-"""Causes that are further copies of weights."""
+"""Causes: additional copies of weights."""

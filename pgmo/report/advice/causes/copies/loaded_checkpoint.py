@@ -1,4 +1,4 @@
-"""A checkpoint that stays on the device after it was loaded.
+"""Cause: a checkpoint stays on the device after it was loaded.
 
 Reports: karpathy/nanoGPT#236, PrimeIntellect-ai/prime-rl#2154 (the state itself is on the host).
 """
@@ -9,7 +9,7 @@ from pgmo.report.advice.all_blocks import AllBlocks, Mask
 from pgmo.report.advice.facts import Facts, Hint, cause
 
 LOADED = r"serialization\.py:\d+ in (?:restore_location|persistent_load|load_tensor)$"
-"""Line in the stack of every tensor that torch.load allocates."""
+"""Stack line of every tensor that torch.load allocates."""
 
 _FEWEST = 8
 """Minimum number of weights in a checkpoint."""
@@ -18,7 +18,7 @@ _STATES = 2
 """Maximum number of state tensors of an optimizer per weight; Adam has two."""
 
 _STEP = r" in \w*step$"
-"""Line in the stack of what a step of any optimizer requests."""
+"""Stack line of tensors that the step of an optimizer requests."""
 
 
 def loaded_checkpoint(facts: Facts) -> Hint | None:

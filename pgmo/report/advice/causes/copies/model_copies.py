@@ -1,4 +1,4 @@
-"""A copy of the weights that stays on the device. Report: facebookresearch/pytext#204."""
+"""Cause: a copy of the weights stays on the device. Report: facebookresearch/pytext#204."""
 
 from pgmo.report.advice.all_blocks import AllBlocks, Mask
 from pgmo.report.advice.facts import Facts, Hint, cause
@@ -9,11 +9,11 @@ _LAYERS = (
     r"copy\.py:\d+ in _reconstruct\n(?:.*\n)*"
     r".*copy\.py:\d+ in deepcopy\n(?!.*copy\.py:).* in (?:<listcomp>|_?(?:get_)?clones?)(?:\n|$)"
 )
-"""Stack of a list of copied modules. Models such as torch.nn.TransformerEncoder copy a layer to
-make the others."""
+"""Stack of modules that are copied in a list. For example, torch.nn.TransformerEncoder makes its
+layers as copies of one layer."""
 
 _FEWEST_PASSES = 2
-"""Minimum number of backward passes in a copy's lifetime. Copies of a batch live through one."""
+"""Minimum number of backward passes in a copy's lifetime. The copy of a batch lives through one."""
 
 
 def model_copies(facts: Facts) -> Hint | None:

@@ -1,4 +1,4 @@
-"""Weights that are on the device twice, by `clone` or as a second model.
+"""Causes: weights are on the device twice, by `clone` or as a second model.
 
 Reports: bghira/SimpleTuner#517 (an average by `clone`), NVIDIA-NeMo/RL#2484 (a reference model).
 """
@@ -22,7 +22,7 @@ _DIFFERENT = 3
 """Minimum number of different sizes among these weights."""
 
 _MOST = 4096
-"""Maximum number of weights that are searched for a second model; limits the time."""
+"""Maximum number of weights to search for a second model, to limit the time."""
 
 _COVERED = 0.95
 """Minimum share of all weights' bytes that the two models have together."""
@@ -84,7 +84,7 @@ def _sequence_twice(sizes: NDArray[np.int64]) -> tuple[int, int] | None:
     for length in range(len(sizes) // 2, _FEWEST - 1, -1):
         covers = bytes_before[2 * length :] - bytes_before[: -2 * length] >= enough
         if not covers.any():
-            return None  # Shorter sequences make up even less.
+            return None  # Shorter sequences have an even smaller share.
         unequal = np.append(0, np.cumsum(sizes[:-length] != sizes[length:]))
         begins = np.flatnonzero(covers & (unequal[length:] == unequal[:-length]))
         if len(begins):
@@ -95,8 +95,8 @@ def _sequence_twice(sizes: NDArray[np.int64]) -> tuple[int, int] | None:
 def _long_lived(blocks: AllBlocks) -> Mask:
     """Return which blocks may be weights, shape (n,).
 
-    They are requested before the first backward pass, outside of forward passes and optimizers, and
-    outlive passes. Loaded tensors are excluded: they may be an optimizer's state.
+    Weights are requested before the first backward pass, outside of forward passes and optimizers,
+    and outlive passes. Loaded tensors are excluded, because they may be an optimizer's state.
     """
     long: Mask = blocks.by_phase("other") & ~blocks.by_line(LOADED)
     long &= blocks.stays | (blocks.passes_survived >= _FEWEST_PASSES)
@@ -129,7 +129,7 @@ def _is_contained(part: NDArray[np.int64], whole: NDArray[np.int64]) -> bool:
 
 
 def _repeats(sizes: NDArray[np.int64]) -> bool:
-    """Return whether a shorter sequence of sizes is repeated throughout, as by equal layers."""
+    """Return whether the sizes are repetitions of a shorter sequence, as for equal layers."""
     return any(
         len(sizes) % period == 0 and np.array_equal(sizes[period:], sizes[:-period])
         for period in range(1, len(sizes) // 2 + 1)

@@ -1,1 +1,1 @@
-"""Causes in the training step: gradients, graphs and the optimizer."""
+"""Causes in the training step: gradients, autograd graphs and the optimizer."""

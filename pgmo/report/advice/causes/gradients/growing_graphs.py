@@ -1,4 +1,4 @@
-"""Graphs of more and more iterations that stay alive. Report: isds-neu/PeRCNN#3."""
+"""Cause: autograd graphs of earlier iterations stay alive. Report: isds-neu/PeRCNN#3."""
 
 import numpy as np
 
@@ -11,7 +11,7 @@ _SHARE = 2 / 3
 """Minimum share of the passes in which an origin allocates a block that is never freed."""
 
 _ORIGINS = 2
-"""Minimum number of such origins; one alone is a list of results, not a graph."""
+"""Minimum number of such origins. A single one is a list of results, not a graph."""
 
 
 def growing_graphs(facts: Facts) -> Hint | None:

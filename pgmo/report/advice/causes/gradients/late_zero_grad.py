@@ -1,4 +1,4 @@
-"""Gradients of the last iteration that live through the forward pass, and are zeroed after it.
+"""Cause: gradients of the last iteration live through the forward pass and are freed after it.
 
 Report: facebookresearch/detectron2#4905.
 """
@@ -16,7 +16,7 @@ def late_zero_grad(facts: Facts) -> Hint | None:
     next_forward = _next(forward, blocks.start, blocks.ticks)
     next_backward = _next(backward, next_forward, blocks.ticks)
     gradients = blocks.by_phase("backward")
-    # Gradients that are accumulated live on in the next backward pass.
+    # Accumulated gradients stay alive in the next backward pass.
     late = gradients & (next_forward < blocks.end) & (blocks.end <= next_backward)
     late &= ~blocks.stays
     return cause(
@@ -31,5 +31,5 @@ def late_zero_grad(facts: Facts) -> Hint | None:
 
 
 def _next(ticks: np.ndarray, after: np.ndarray, last: int) -> np.ndarray:
-    """Return the first of the sorted ticks at or after each, or `last`."""
+    """Return, for each value of `after`, the first tick at or after it, or `last`."""
     return np.append(ticks, last)[np.searchsorted(ticks, after)]

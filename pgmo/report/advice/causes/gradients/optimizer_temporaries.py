@@ -1,10 +1,10 @@
-"""Temporaries of an optimizer that steps all parameters at once. Report: pytorch/pytorch#97712."""
+"""Cause: an optimizer steps all parameters at once. Report: pytorch/pytorch#97712."""
 
 from pgmo.report.advice.all_blocks import AllBlocks, Mask
 from pgmo.report.advice.facts import Facts, Hint, cause
 
 _OF_ONE = 2
-"""Temporaries of one parameter that are alive at once."""
+"""Number of temporaries of one parameter that are alive at once."""
 
 
 def optimizer_temporaries(facts: Facts) -> Hint | None:

@@ -1,4 +1,4 @@
-"""A graph that outlives its backward pass.
+"""Cause: an autograd graph outlives its backward pass.
 
 Report: GBLin5566/toward-controlled-generation-of-text-pytorch#9.
 """
@@ -12,20 +12,20 @@ from pgmo.report.advice.all_blocks import AllBlocks
 from pgmo.report.advice.facts import Facts, Hint, cause
 
 _FEWEST = 8
-"""Minimum number of a graph's blocks that are freed between the same two requests."""
+"""Minimum number of a graph's blocks that are freed together, without a request in between."""
 
 _ORIGINS = 4
 """Minimum number of different origins of these blocks."""
 
 _PASSES = 2
-"""Minimum number of retained graphs in a recording; below it, there is no hint."""
+"""Minimum number of retained graphs in a recording. With fewer, there is no hint."""
 
 
 def retained_graph(facts: Facts) -> Hint | None:
     """Return a hint if graphs outlive their backward pass and are alive in the next forward pass.
 
-    A retained graph is freed as a whole, when its loss is assigned again. With several batches in
-    flight, as in a pipeline, a backward pass frees each graph block by block.
+    A retained graph is freed as a whole, when its loss is assigned again. With several batches in a
+    pipeline, a backward pass frees each graph block by block.
     """
     blocks = facts.blocks
     kept = blocks.by_phase("forward") & ~blocks.stays & (blocks.passes_survived == 1)
@@ -81,7 +81,7 @@ class _Passes:
         """Return where the next backward pass begins and ends, and whether it is the last one.
 
         A pass ends at the next forward request. The last pass ends at the last backward request.
-        None: no backward pass follows.
+        Return None if no backward pass follows.
         """
         number = int(np.searchsorted(self._begins, request, "right"))
         if number == len(self._begins):

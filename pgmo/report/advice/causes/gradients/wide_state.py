@@ -1,4 +1,4 @@
-"""Adam's state in float32, where 8 bits would do. Report: meta-pytorch/torchtune#389."""
+"""Cause: Adam's state is in float32 instead of 8 bits. Report: meta-pytorch/torchtune#389."""
 
 import numpy as np
 
@@ -13,10 +13,10 @@ _KNOWN = 0.5
 """Minimum share of the state whose weights are known to be in float32."""
 
 _SMALLEST = 4096 * 4
-"""Minimum bytes of a state tensor. Below it, 8-bit optimizers keep the tensor in float32."""
+"""Minimum bytes of a state tensor. Smaller ones stay in float32 in 8-bit optimizers."""
 
 _LEFT = (1 + 4 / 256) / 4
-"""Size of 8-bit state over that of float32 state. Each element takes a byte, and 256 elements a
+"""Ratio of 8-bit state to float32 state. Each element takes a byte, and 256 elements share a
 float32 scale."""
 
 _FLOAT8 = r"float8|fp8"
@@ -27,7 +27,7 @@ def wide_state(facts: Facts) -> Hint | None:
     """Return a hint if Adam's state in float32 is at least a third of the peak.
 
     A recording has no data types. Weights count as float32 if a forward pass casts them to half the
-    size, as autocast does. Adam's state has the type of its weights.
+    size, as autocast does. Adam's state has the data type of its weights.
     """
     blocks = facts.blocks
     state = _of_adam(blocks)
@@ -55,8 +55,9 @@ def wide_state(facts: Facts) -> Hint | None:
 def _of_adam(blocks: AllBlocks) -> Mask:
     """Return which blocks are Adam's state, shape (n,); none if the state may be of another kind.
 
-    For each weight, Adam requests two tensors in a row, so its state is larger than the weights.
-    Momentum requests one. If all weights have one size, those form pairs, too, but are no larger.
+    For each weight, Adam requests two tensors in succession, so its state is larger than the
+    weights. Momentum requests one tensor. If all weights have the same size, momentum tensors also
+    form pairs, but they are not larger than the weights.
     """
     long = blocks.stays | (blocks.passes_survived > 0)
     state = blocks.by_phase("optimizer") & long & (blocks.size >= _SMALLEST)

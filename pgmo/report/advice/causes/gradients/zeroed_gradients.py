@@ -1,4 +1,4 @@
-"""Gradients that zero_grad fills with zeros instead of freeing. Report: MIC-DKFZ/nnUNet#1630."""
+"""Cause: zero_grad fills gradients with zeros instead of freeing. Report: MIC-DKFZ/nnUNet#1630."""
 
 import numpy as np
 
@@ -30,7 +30,8 @@ def zeroed_gradients(facts: Facts) -> Hint | None:
     for at, mark in enumerate(blocks.marks.tolist()):
         alive = (first[kept] <= at) & (blocks.end[kept] > mark)
         following = blocks.passes[np.searchsorted(blocks.passes, mark) :][:1]
-        # A backward pass adds a temporary to the gradient. With None, it becomes the gradient.
+        # A backward pass adds a temporary to the gradient. If the gradient is None, the temporary
+        # becomes the gradient.
         again = following[0] + offset[alive] + 1 if len(following) else blocks.ticks
         until = np.minimum(again, blocks.end[kept][alive])
         size.append(blocks.size[kept][alive])

@@ -1,1 +1,1 @@
-"""Causes in programs of several ranks: DDP and FSDP."""
+"""Causes in distributed programs: DDP and FSDP."""

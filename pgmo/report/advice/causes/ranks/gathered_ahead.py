@@ -1,4 +1,4 @@
-"""FSDP that gathers the parameters of several units ahead. Report: instructlab/training#307."""
+"""Cause: FSDP gathers parameters of several units ahead. Report: instructlab/training#307."""
 
 import numpy as np
 
@@ -6,18 +6,18 @@ from pgmo.report.advice.facts import LEAST_SAVING, Facts, Hint
 from pgmo.units import format_bytes
 
 _GATHERED = r"_fsdp_collectives\.py:\d+ in foreach_all_gather$"
-"""Line in the stack of the buffer into which FSDP gathers the parameters of a unit."""
+"""Stack line of the buffer into which FSDP gathers the parameters of a unit."""
 
 _FORWARD, _BACKWARD = 2, 1
 """Number of buffers that are alive at once by default. In the forward pass, the next unit's buffer
-is filled while that of the running unit is copied. In the backward pass, it is filled after that.
-"""
+is filled while that of the running unit is copied. In the backward pass, it is filled after
+that."""
 
 
 def gathered_ahead(facts: Facts) -> Hint | None:
-    """Return a hint if FSDP gathers more units ahead than by default, and that makes the peak.
+    """Return a hint if FSDP gathers more units ahead than by default, and this makes the peak.
 
-    By default, it would allocate each buffer only when it frees an earlier one.
+    By default, FSDP allocates each buffer only when it frees an earlier one.
     """
     blocks = facts.blocks
     rows = np.flatnonzero(blocks.by_line(_GATHERED))

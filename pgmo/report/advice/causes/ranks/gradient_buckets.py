@@ -1,4 +1,4 @@
-"""DDP whose buckets hold all gradients a second time. Report: pytorch/pytorch#41954."""
+"""Cause: DDP's buckets are a second copy of all gradients. Report: pytorch/pytorch#41954."""
 
 import numpy as np
 
@@ -6,14 +6,15 @@ from pgmo.report.advice.facts import Facts, Hint, cause
 
 _BUCKETS = r"distributed\.py:\d+ in (?:_ddp_init_helper|_pre_forward|_rebuild_buckets)$"
 _LIFE = 2
-"""Lifetime of a gradient with the fix, in requests: it is freed after the copy into its bucket."""
+"""Lifetime of a gradient with the fix, in requests: it is freed after it was copied into a bucket.
+"""
 
 _SHARE = 0.8
 """Minimum ratio of the gradients' bytes at the peak to the buckets' bytes."""
 
 
 def gradient_buckets(facts: Facts) -> Hint | None:
-    """Return a hint if DDP's gradients take memory of their own, outside of its buckets."""
+    """Return a hint if DDP's gradients take memory in addition to its buckets."""
     blocks = facts.blocks
     buckets = blocks.by_line(_BUCKETS) & (blocks.passes_survived > 0)
     buckets &= blocks.by_operator(r"^$|\.empty$")

@@ -1,4 +1,4 @@
-"""FSDP that keeps gathered parameters until the backward pass. Report: saforem2/ezpz#173."""
+"""Cause: FSDP keeps gathered parameters until the backward pass. Report: saforem2/ezpz#173."""
 
 import numpy as np
 
@@ -6,17 +6,18 @@ from pgmo.report.advice.facts import LEAST_SAVING, Facts, Hint
 from pgmo.units import format_bytes
 
 PARAMETERS = r"_fsdp_param\.py:\d+ in (?:alloc|init)_all_gather_outputs$"
-"""Line in the stack of a parameter that FSDP has gathered."""
+"""Stack line of a parameter that FSDP has gathered."""
 
 _FEWEST = 4
-"""Minimum number of units whose parameters are kept. FSDP keeps those of the root by default."""
+"""Minimum number of units whose parameters are kept. By default, FSDP keeps those of the root."""
 
 
 def not_resharded(facts: Facts) -> Hint | None:
     """Return a hint if FSDP keeps the parameters of its units after their forward pass.
 
     With the fix, FSDP frees a unit's parameters when it gathers the next unit. The backward pass
-    gathers them again while the next unit runs, which is when the second unit after it is freed.
+    gathers them again while it runs the unit after it. At that time, it frees the second unit after
+    it.
     """
     blocks = facts.blocks
     kept = blocks.by_line(PARAMETERS) & blocks.by_phase("forward") & ~blocks.stays

@@ -1,4 +1,4 @@
-"""A whole model that FSDP shards as one unit. Report: pytorch/tutorials#1861."""
+"""Cause: FSDP shards a whole model as one unit. Report: pytorch/tutorials#1861."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,10 +10,10 @@ from pgmo.report.advice.facts import Facts, Hint, cause
 _BUFFER = r"_fsdp_collectives\.py:\d+ in (?:foreach_all_gather|foreach_reduce)$"
 
 _FEWEST_LAYERS = 4
-"""Minimum number of gathered blocks of one size; fewer are not the layers of a model."""
+"""Minimum number of gathered blocks of one size. With fewer, they are not layers of a model."""
 
 _AT_ONCE = 2
-"""Number of layers that FSDP gathers at once with the fix: the one that runs and the next."""
+"""Number of layers gathered at once with the fix: the running one and the next."""
 
 
 def one_unit(facts: Facts) -> Hint | None:

@@ -1,1 +1,1 @@
-"""Causes in single operations: tensors that another way of computing the same does not need."""
+"""Causes in single operations: tensors that an equivalent computation does not need."""

@@ -1,4 +1,4 @@
-"""Attention whose scores stay for the backward pass. Report: vllm-project/speculators#881."""
+"""Cause: attention scores stay for the backward pass. Report: vllm-project/speculators#881."""
 
 import numpy as np
 
@@ -12,14 +12,14 @@ _OF_SCORES = (
 _PRODUCT_OF_POSITIONS = r"\.(bmm|baddbmm|matmul|einsum)$"
 _PRODUCT = r"\.(bmm|baddbmm|matmul|einsum|mm|addmm|linear|convolution)$"
 _FARTHEST = 8
-"""Maximum number of requests from the product of queries and keys to its softmax: scale, mask and
-type make a few."""
+"""Maximum number of requests from the product of queries and keys to its softmax. Scaling, masking
+and casting make a few."""
 
 _FEWEST_LAYERS = 2
 
 
 def attention_scores(facts: Facts) -> Hint | None:
-    """Return a hint if several layers keep the result of a softmax, of equal size, at the peak."""
+    """Return a hint if several layers keep softmax results of equal size at the peak."""
     blocks = facts.blocks
     softmax = blocks.by_operator(_SOFTMAX) & ~blocks.by_operator("log_softmax")
     kept = softmax & blocks.at_peak & (blocks.size >= blocks.peak // 100)
@@ -31,7 +31,7 @@ def attention_scores(facts: Facts) -> Hint | None:
     if counts.max() < _FEWEST_LAYERS:
         return None
     scores = softmax | blocks.by_operator(_OF_SCORES)
-    # Copies may have half as many bytes an element, and masks a quarter.
+    # Copies may have half as many bytes per element, and masks a quarter.
     return cause(
         facts,
         "Attention keeps its scores",
@@ -45,8 +45,8 @@ def attention_scores(facts: Facts) -> Hint | None:
 def _follows_product(blocks: AllBlocks, softmax: Mask) -> Mask:
     """Return which softmaxes are taken of a product of positions, shape (n,).
 
-    The last product of the same size decides. Scores of classes or of a router's experts come from
-    a layer's weights.
+    The last product of the same size decides. Scores of classes, or of a router's experts, are
+    products with a layer's weights instead.
     """
     found = np.zeros(len(softmax), np.bool_)
     of_positions = blocks.by_operator(_PRODUCT_OF_POSITIONS)

@@ -1,4 +1,4 @@
-"""A broadcast whose result is reduced right away. Report: Maghoumi/pytorch-softdtw-cuda#23."""
+"""Cause: a large broadcast result is reduced at once. Report: Maghoumi/pytorch-softdtw-cuda#23."""
 
 import numpy as np
 
@@ -9,7 +9,7 @@ _ELEMENTWISE_ONE = r"\.(?:pow|square|abs|exp|neg|sqrt|mul|_to_copy)$"
 _REDUCTION = r"\.(?:sum|mean|norm|linalg_vector_norm|amax|amin|max|min|any|all|argmin|argmax)$"
 
 _TIMES = 8
-"""Minimum ratio of the result's size to any block alive before it, and to the reduced result."""
+"""Minimum ratio of the result's size to any earlier live block, and to the reduced result."""
 
 _FARTHEST = 4
 """Maximum number of requests from the broadcast to its reduction."""

@@ -1,4 +1,4 @@
-"""Logits of all tokens at once, with their log-probabilities and gradients.
+"""Cause: logits of all tokens at once, with their log-probabilities and gradients.
 
 Reports: NVIDIA-NeMo/Automodel#3907, QwenLM/Qwen3#570 (with a copy in float32).
 """
@@ -8,10 +8,10 @@ from pgmo.report.advice.facts import Facts, Hint, cause
 
 _LOSS = r"log_softmax|cross_entropy|nll_loss"
 _ALIKE = 1 / 32
-"""Maximum share by which logits exceed the loss's tensors: shifted logits lack the last token."""
+"""Maximum share by which logits exceed the loss's tensors, because shifted logits lack a token."""
 
 _CHUNKS = 16
-"""Number of chunks into which the fix splits the tokens; the saving assumes it."""
+"""Number of chunks into which the fix splits the tokens. The computed saving assumes it."""
 
 _UNIT = ("tokens", "pixels")
 _FIX = (
@@ -43,7 +43,7 @@ def full_logits(facts: Facts) -> Hint | None:
 
 
 def _of_about(blocks: AllBlocks, size: int) -> Mask:
-    """Return which blocks of a pass are as large as the loss's own, or slightly larger."""
+    """Return which blocks of a pass are as large as the loss's tensors, or slightly larger."""
     of_pass = ~(blocks.stays | blocks.by_phase("optimizer") | (blocks.passes_survived > 1))
     found: Mask = of_pass & (size <= blocks.size) & (blocks.size <= size * (1 + _ALIKE))
     return found

@@ -1,4 +1,4 @@
-"""A tensor that grows by concatenation. Report: lotus-data/lotus#16."""
+"""Cause: a tensor grows by concatenation. Report: lotus-data/lotus#16."""
 
 import numpy as np
 

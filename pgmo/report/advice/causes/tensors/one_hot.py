@@ -1,4 +1,4 @@
-"""A one-hot matrix where indices would do. Report: pytorch/pytorch#13882."""
+"""Cause: a one-hot matrix is used instead of indices. Report: pytorch/pytorch#13882."""
 
 from pgmo.report.advice.facts import Facts, Hint, cause
 

@@ -1,4 +1,4 @@
-"""Copies that `repeat` makes. Report: ByteDance-Seed/Depth-Anything-3#268 (a mask per head)."""
+"""Cause: copies by `repeat`. Report: ByteDance-Seed/Depth-Anything-3#268 (a mask per head)."""
 
 from pgmo.report.advice.facts import Facts, Hint, cause
 

@@ -1,4 +1,4 @@
-"""Copies in a wider type that stay for the backward pass. Report: open-lm-engine/lm-engine#228."""
+"""Cause: copies in a wider type stay for backward. Report: open-lm-engine/lm-engine#228."""
 
 import re
 
@@ -12,13 +12,13 @@ _SOURCE = 0.5
 """Share of a copy's bytes that the fix keeps: a fused operation saves its narrow input."""
 
 _FEWEST = 2
-"""Minimum number of copies by one line at the peak, one per layer."""
+"""Minimum number of copies by one line at the peak. Each layer makes one."""
 
 
 def wide_copies(facts: Facts) -> Hint | None:
     """Return a hint if the user's code copies tensors to a type twice as wide, at the peak.
 
-    Autocast makes such copies, too, but a line of the library requests them.
+    Autocast also makes such copies, but there a line of the library requests them.
     """
     blocks = facts.blocks
     own = _by_user(blocks)
@@ -76,7 +76,7 @@ def _has_narrow_source(blocks: AllBlocks, row: int) -> bool:
 
 
 def _by_user(blocks: AllBlocks) -> Mask:
-    """Return which blocks are requested by a line of the user's code itself, shape (n,)."""
+    """Return which blocks the user's own code requests, shape (n,)."""
     own = [bool(tag.stack) and tag.stack[0] == tag.file for tag in blocks.tags]
     found: Mask = np.array([*own, False])[blocks.tag]
     return found
