@@ -28,7 +28,7 @@ void Anchors::split(const Gap& gap, std::span<std::int64_t> row, std::vector<Gap
   balanced(gap);
   const std::size_t found = pairs_.size();
   keep_chain();
-  // If most pairs contradict each other, their tokens occur equally often by chance.
+  // If the chain has less than half of the pairs, their tokens occur equally often by chance.
   if (pairs_.empty() || 2 * pairs_.size() < found) {
     barren.push_back(gap);
     return;

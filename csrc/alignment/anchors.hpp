@@ -1,12 +1,12 @@
-// Pairing of two iterations' requests by anchors: sizes that occur equally often in both.
+// Pairs the requests of two iterations by anchors: sizes that occur equally often in both.
 //
 //     a   7 [a b] 4 [c d] 4 [e]        7 and 4 occur equally often in both; [gaps] of equal length
 //     b   7 [A B] 4 [C]   4 [E]        are paired in order, and the others are searched again
 //
-// Like patience diff, but sizes need not be unique: the k-th occurrence is paired with the k-th. A
-// longest chain of these pairs that increases in both is kept (patience sorting). Each remaining
-// gap is treated the same way, since sizes that occur unequally often overall may occur equally
-// often inside a gap.
+// This is patience diff without unique elements: the k-th occurrence of a size is paired with its
+// k-th occurrence in the other iteration. Of these pairs, a longest chain that increases in both is
+// kept (patience sorting). Each remaining gap is searched again, because other sizes may occur
+// equally often inside it.
 
 #pragma once
 
@@ -21,8 +21,9 @@ namespace pgmo::alignment {
 
 class Anchors {
  public:
-  // Tokens number the distinct sizes and streams of both, from 0 to `tokens` - 1. Positions of an
-  // anchor may differ by `off` requests. The spans must outlive this object. Throws std::bad_alloc.
+  // Requests with the same size and stream have the same token, from 0 to `tokens` - 1. The two
+  // positions of an anchor differ by at most `off` requests. The spans must outlive this object.
+  // Throws std::bad_alloc.
   Anchors(std::span<const std::int64_t> a, std::span<const std::int64_t> b, std::size_t tokens,
           std::size_t off);
 
@@ -38,7 +39,7 @@ class Anchors {
   struct Token {
     std::uint32_t in_a = 0;  // occurrences in the current gap
     std::uint32_t in_b = 0;
-    std::size_t next = kNone;  // index into `places_`; kNone if it does not occur equally often
+    std::size_t next = kNone;  // index into `places_`; kNone if the numbers differ
   };
 
   struct Pair {
@@ -55,7 +56,7 @@ class Anchors {
   std::span<const std::int64_t> b_;
   std::size_t off_;
   std::vector<Token> tokens_;
-  std::vector<std::size_t> places_;  // positions in `b` of each such token, contiguous per token
+  std::vector<std::size_t> places_;  // positions of these tokens in `b`, contiguous per token
   std::vector<Pair> pairs_;          // of the current gap, sorted by `a`
   std::vector<std::size_t> tops_;    // tops of the piles, as indices into `pairs_`
   std::vector<std::size_t> before_;

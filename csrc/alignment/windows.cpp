@@ -69,8 +69,8 @@ Lanes shifted(Lanes lanes) {
 #endif
 }
 
-// Replace each score by the maximum up to it. Eight lanes take three steps; a serial loop takes two
-// cycles per score.
+// Replace each score by the largest up to its position. Vectors of eight lanes need three steps; a
+// serial loop needs two cycles per score.
 void keep_best(Score* scores, std::size_t count) {
   Score best = 0;
   std::size_t at = 0;
@@ -89,8 +89,9 @@ void keep_best(Score* scores, std::size_t count) {
 
 }  // namespace
 
-// A window has far fewer sizes than requests, so each size of `a` has one row of scores. The
-// dependency on the cell to the left is computed last, so that the rest can be vectorized.
+// Fill `best_`. A window has far fewer sizes than requests, so the scores of each size of `a` are
+// computed once. The maximum with the cell to the left is taken last, so that the rest can be
+// vectorized.
 void Windows::score(const Gap& window) {
   const std::size_t rows = window.high - window.low;
   const std::size_t columns = window.right - window.left;
@@ -126,8 +127,8 @@ void Windows::score_kinds(const Gap& window) {
   }
 }
 
-// Write the pairs of the first `decided` columns. Return the position in `a` from which the next
-// column continues.
+// Trace the best path back and write the pairs of the first `decided` columns. Return the position
+// in `a` at which the next window begins.
 std::size_t Windows::trace(const Gap& window, std::size_t decided,
                            std::span<std::int64_t> row) const noexcept {
   std::size_t i = window.high - window.low;

@@ -1,10 +1,9 @@
-// Pairing of two iterations' requests by dynamic programming, in gaps without anchors.
-//
-// Needleman and Wunsch 1970 with free gaps. A pair scores 60 for equal sizes, 50 for a common ratio
-// between the two iterations, 30 for other sizes on one stream, and 0 on different streams. So
-// requests stay unpaired only where that gains something. A pair scores one less if one size is
-// sixteen times the other, as for a batch and a logged number next to it. Small gaps are solved as
-// a whole. In large ones a window slides along both sequences and decides its first half.
+// Pairs the requests of two iterations by dynamic programming, in gaps without anchors. The
+// algorithm is that of Needleman and Wunsch 1970, and unpaired requests cost nothing. A pair scores
+// 60 for equal sizes, 50 if the sizes have a common ratio between the two iterations, 30 for other
+// sizes on one stream, and 0 on different streams. It scores 29 if one size is at least sixteen
+// times the other, as for a batch and a logged number. Small gaps are solved as a whole. In a large
+// gap, a window slides along both sequences and decides its first half.
 //
 //     a  ─────[██████████▒▒▒▒▒▒▒▒▒▒░░░░░]──────▶     █ decided   ▒ inspected   ░ slack
 //     b  ──────[█████████▒▒▒▒▒▒▒▒▒]────────────▶
@@ -21,12 +20,12 @@ namespace pgmo::alignment {
 
 // One iteration's requests; the columns have equal length.
 struct Requests {
-  std::span<const std::int64_t> token;  // equal for equal sizes on one stream, in both iterations
+  std::span<const std::int64_t> token;  // equal for the same size and stream, in both iterations
   std::span<const double> size;         // bytes
   std::span<const std::uint64_t> stream;
 };
 
-// A range of both iterations without known pairs: a[low, high) and b[left, right).
+// A part of both iterations without pairs so far: a[low, high) and b[left, right).
 struct Gap {
   std::size_t low, high, left, right;
 };
@@ -55,13 +54,13 @@ class Windows {
   void fill(Gap gap, std::span<std::int64_t> row);
 
  private:
-  static constexpr double kFar = 16;
+  static constexpr double kFar = 16;  // ratio of sizes from which a pair scores less
   static constexpr std::size_t kMostCells = 1u << 17;  // of a gap that is solved as a whole
-  static constexpr std::size_t kWindow = 256;
-  static constexpr std::size_t kSlack = 128;
+  static constexpr std::size_t kWindow = 256;          // requests of `b` in a window
+  static constexpr std::size_t kSlack = 128;           // more requests of `a` than of `b`
 
-  // 16 bits suffice: a path has at most as many pairs as the root of kMostCells, or a window's
-  // columns.
+  // 16 bits suffice: a path has at most as many pairs as the square root of kMostCells, or as a
+  // window has columns.
   using Score = std::int16_t;
 
   // Throws std::bad_alloc.
@@ -74,7 +73,7 @@ class Windows {
   Requests a_;
   Requests b_;
   std::span<const double> ratios_;
-  Kinds kinds_a_;  // of the requests in the window
+  Kinds kinds_a_;  // of the window's requests
   Kinds kinds_b_;
   std::vector<Score> scores_;       // (kinds of `a`, columns) of the window
   std::vector<Score> kind_scores_;  // of one kind of `a`, by kind of `b`; -1: not computed yet

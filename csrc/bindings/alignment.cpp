@@ -1,4 +1,4 @@
-// The anchors and the dynamic program of pgmo/profiler/iterations/request_pairs.py.
+// Bindings of csrc/alignment, for pgmo/profiler/iterations/request_pairs.py.
 
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
@@ -35,7 +35,7 @@ alignment::Requests requests(const Column<std::int64_t>& token, const Column<dou
 
 std::span<std::int64_t> rows_for(Column<std::int64_t>& row, py::ssize_t requests) {
   if (row.ndim() != 1 || row.size() != requests) {
-    throw py::value_error("one row for each request of b");
+    throw py::value_error("row must have one entry for each request of b");
   }
   return {row.mutable_data(), static_cast<std::size_t>(row.size())};
 }
@@ -49,7 +49,7 @@ Column<std::int64_t> pair_by_anchors(const Column<std::int64_t>& a_token,
   const auto most = static_cast<std::int64_t>(a.size() + b.size());
   const auto numbered = [&](std::int64_t token) { return 0 <= token && token < most; };
   if (!std::all_of(a.begin(), a.end(), numbered) || !std::all_of(b.begin(), b.end(), numbered)) {
-    throw py::value_error("tokens are numbered from 0, no more than there are requests");
+    throw py::value_error("a token is negative or not below the number of requests");
   }
   std::vector<alignment::Gap> gaps;
   {
@@ -100,37 +100,37 @@ void pair_in_gaps(const Column<std::int64_t>& a_token, const Column<double>& a_s
 void bind_alignment(py::module_& module) {
   module.def("pair_by_anchors", &pair_by_anchors, py::arg("a_token"), py::arg("b_token"),
              py::arg("off"), py::arg("row").noconvert(),
-             R"(Pairs the requests of two iterations by sizes that occur equally often in both.
+             R"(Pairs requests of two iterations by sizes that occur equally often in both.
 
 Args:
-    a_token, b_token: equal for equal sizes on one stream, numbered from 0, shape (n,), (m,).
-    off: by how many requests the places of an anchor may differ.
-    row: for each request of b that of a; pairs are written to it, shape (m,).
+    a_token, b_token: equal for the same size and stream, numbered from 0, shapes (n,) and (m,).
+    off: maximum difference between the two positions of an anchor, in requests.
+    row: output, shape (m,): the request of a that is paired with each request of b.
 
 Returns:
-    The gaps without anchors: a[low:high] against b[left:right], shape (g, 4).
+    The gaps without anchors, a[low:high] and b[left:right]; rows (low, high, left, right).
 
 Raises:
-    TypeError: when the rows are not 64-bit integers side by side in memory.
-    ValueError: when shapes do not fit, or a token is out of range.)");
+    TypeError: if `row` is not a contiguous array of 64-bit integers.
+    ValueError: if shapes do not match, or a token is out of range.)");
   module.def("pair_in_gaps", &pair_in_gaps, py::arg("a_token"), py::arg("a_size"),
              py::arg("a_stream"), py::arg("b_token"), py::arg("b_size"), py::arg("b_stream"),
              py::arg("ratios"), py::arg("gaps"), py::arg("row").noconvert(),
-             R"(Pairs the requests of two iterations where no size is an anchor.
+             R"(Pairs requests of two iterations in gaps without anchors.
 
-Needleman and Wunsch 1970 with free gaps, in windows that slide along large gaps.
+Uses the algorithm of Needleman and Wunsch 1970, in windows that slide along large gaps.
 
 Args:
-    a_token, b_token: equal for equal sizes on one stream, in both iterations, shape (n,), (m,).
-    a_size, b_size: bytes, shape (n,), (m,).
-    a_stream, b_stream: ordinals of streams, shape (n,), (m,).
-    ratios: by which sizes commonly change between the two, shape (k,).
-    gaps: a[low:high] against b[left:right], each row (low, high, left, right), shape (g, 4).
-    row: for each request of b that of a; pairs are written to it, shape (m,).
+    a_token, b_token: equal for the same size and stream, shapes (n,) and (m,).
+    a_size, b_size: bytes, shapes (n,) and (m,).
+    a_stream, b_stream: numbers of streams, shapes (n,) and (m,).
+    ratios: common ratios of a size in b to a size in a, shape (k,).
+    gaps: a[low:high] and b[left:right] as rows (low, high, left, right), shape (g, 4).
+    row: output, shape (m,): the request of a that is paired with each request of b.
 
 Raises:
-    TypeError: when the rows are not 64-bit integers side by side in memory.
-    ValueError: when shapes do not fit, or a gap lies outside.)");
+    TypeError: if `row` is not a contiguous array of 64-bit integers.
+    ValueError: if shapes do not match, or a gap is out of range.)");
 }
 
 }  // namespace pgmo

@@ -1,4 +1,4 @@
-// Bindings of the model of PyTorch's allocator: the table for adapters, and the model itself.
+// Bindings of the model of PyTorch's allocator: the function table for adapters, and the model.
 
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
@@ -23,7 +23,8 @@ namespace {
 using baseline::Block;
 using baseline::BlockPool;
 
-// In Python, blocks are numbered in the order of their requests.
+// The model with numbers for blocks, in the order of their requests, because Python has no
+// pointers.
 class ModelledAllocator {
  public:
   ModelledAllocator(bool expandable_segments, const std::array<Bytes, baseline::kIntervals>& steps,
@@ -37,7 +38,7 @@ class ModelledAllocator {
                 .large_segment_size = large_segment_size},
                {.capacity = capacity > 0 ? capacity : baseline::kUnlimited, .total = card}) {}
 
-  // Return the block's number and address; -1 if there is no room.
+  // Return the block's number and address, or (-1, 0) if there is no room.
   std::tuple<std::int64_t, Bytes> allocate(Bytes size, std::uint64_t stream) {
     Block* const block = model_.allocate(size, stream);
     if (block == nullptr) return {-1, 0};
@@ -93,23 +94,25 @@ void bind_baseline(py::module_& module) {
            py::arg("max_split_size"), py::arg("max_non_split_rounding"),
            py::arg("garbage_collection_threshold"), py::arg("large_segment_size"),
            py::arg("capacity"), py::arg("card"),
-           "Takes sizes in bytes; 0 means no limit, or an unknown card.")
+           "Creates an allocator without blocks. Sizes are in bytes. 0 means no limit, and "
+           "for\n`card` an unknown size.")
       .def("allocate", &Model::allocate, py::arg("bytes"), py::arg("stream"),
-           "Serves a request; returns the block's number and address, (-1, 0) without room.")
+           "Allocates a block. Returns its number and address, or (-1, 0) if there is no room.")
       .def("free", &Model::free, py::arg("block"), "Frees a block.")
       .def("postpone", &Model::postpone, py::arg("block"),
-           "Frees a block that other streams use; returns a number for `settle`.")
+           "Frees a block that other streams use. Returns a number to pass to `settle`.")
       .def(
           "settle", [](Model& self, std::uint64_t number) { self.model().settle(number); },
-          py::arg("number"), "Ends the use of a block by other streams.")
+          py::arg("number"),
+          "Completes a free that `postpone` began: other streams no longer use the block.")
       .def(
           "empty_cache", [](Model& self) { self.model().empty_cache(); },
           "Returns free memory to the driver.")
       .def(
           "set_fraction", [](Model& self, double fraction) { self.model().set_fraction(fraction); },
-          py::arg("fraction"), "Limits the share of the card that the program may use.")
+          py::arg("fraction"), "Limits the program to this share of the card's memory.")
       .def("free_blocks", &Model::free_blocks,
-           "Returns size, address, stream and smallness of each free block, in that order.")
+           "Returns (size, address, stream, is_small) of each free block, sorted.")
       .def_property_readonly("reserved", [](Model& self) { return self.model().reserved(); })
       .def_property_readonly("peak_reserved",
                              [](Model& self) { return self.model().peak_reserved(); })

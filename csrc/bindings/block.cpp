@@ -1,6 +1,6 @@
 // The owner of one block, for frameworks that free memory by destroying an object.
 //
-// Implemented in C: a Python class would need calls of `__init__` and `__del__` for each array.
+// Implemented in C, because a Python class would run `__init__` and `__del__` for each array.
 
 #include "bindings/block.hpp"
 
@@ -19,13 +19,12 @@ struct BlockObject {
   PyObject* memory;  // owned reference to the framework's memory; null for slots
 };
 
-// Set when the interpreter exits: callbacks may no longer exist then.
+// True once the interpreter exits. The callbacks of arenas may no longer exist then.
 bool ended = false;
 
 void destroy(PyObject* self) {
   BlockObject* block = reinterpret_cast<BlockObject*>(self);
-  // Giving back an arena with its last block calls Python code, perhaps during the propagation of
-  // an exception.
+  // The release of an arena's last block calls Python code, perhaps while an exception propagates.
   const py::error_scope pending;
   // Release first, so that the engine knows before the framework reuses the memory.
   if (!ended) (void)block->engine->release(block->address);
@@ -69,7 +68,7 @@ void bind_block(py::module_& module) {
   block_type = make_type();
   module.def(
       "end_blocks", [](bool on) { ended = on; }, py::arg("on") = true,
-      "Lets blocks end without a release from now on, because the interpreter ends.");
+      "Sets whether blocks end without a release, because the interpreter exits.");
 }
 
 }  // namespace pgmo

@@ -8,8 +8,8 @@
 
 namespace pgmo {
 
-// Return an object whose destruction releases the block, and then `memory`, which may be empty. The
-// engine must outlive it.
+// Return an object whose destruction releases the block, then the reference to `memory`, which may
+// be empty. The engine must outlive the object.
 pybind11::object make_block(Engine& engine, void* address, const pybind11::object& memory);
 
 }  // namespace pgmo

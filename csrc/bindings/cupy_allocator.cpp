@@ -1,8 +1,7 @@
-// The callable that replaces CuPy's allocator; see pgmo/allocator/adapters/cupy_allocator.py.
-//
-// No Python code of pgmo runs for an array, whether it gets a slot or a block of the allocator
-// beneath. Only `make_room` is Python; it is called after the allocator beneath has failed. The GIL
-// guards all state here.
+// The callable that replaces CuPy's allocator, see pgmo/allocator/adapters/cupy_allocator.py. The
+// allocator *beneath* is the one that the program used before. No Python code of pgmo runs for an
+// array, with one exception: `make_room`, after the allocator beneath has failed. The GIL guards
+// all state here.
 
 #include <dlfcn.h>
 #include <pybind11/stl.h>
@@ -24,8 +23,8 @@ namespace py = pybind11;
 namespace pgmo {
 namespace {
 
-// CUDA's other handles of default streams: the legacy one, and the per-thread one, which is a
-// different stream in each thread.
+// Special stream handles of CUDA: the legacy default stream, and the per-thread default stream,
+// which is a different stream in each thread.
 constexpr std::intptr_t kLegacy = 1;
 constexpr std::intptr_t kPerThread = 2;
 
@@ -51,8 +50,8 @@ py::object ptr_of(const py::object& holder) {
   return checked(PyObject_GetAttr(holder.ptr(), ptr_name));
 }
 
-// Return `cuStreamIsCapturing`, or null without CUDA. CuPy's own function releases the GIL, which
-// takes longer than the query.
+// Return the driver's `cuStreamIsCapturing`, or null without CUDA. CuPy's own function releases the
+// GIL, which takes longer than the query itself.
 using QueryCapture = int (*)(void* stream, int* status);
 
 QueryCapture find_query(const py::object& runtime) {
@@ -61,16 +60,16 @@ QueryCapture find_query(const py::object& runtime) {
   return driver ? reinterpret_cast<QueryCapture>(dlsym(driver, "cuStreamIsCapturing")) : nullptr;
 }
 
-// Route of one device's requests while a session is open. Never destroyed: arrays, whose blocks the
-// engine owns, may outlive all Python objects of pgmo.
+// The engine and the streams of one device while a session is open. Never destroyed, because arrays
+// in blocks of the engine may outlive all Python objects of pgmo.
 class CupyRoute {
  public:
   explicit CupyRoute(std::shared_ptr<Engine> engine) : engine_(std::move(engine)) {}
 
   const std::shared_ptr<Engine>& engine() const { return engine_; }
 
-  // Return the number of a stream, in order of first use; nullopt beyond `kMostStreams`. Handles
-  // differ between processes, but plans are used in other processes.
+  // Return the number of a stream, in order of first use, or nullopt if there are too many streams.
+  // Plans contain numbers, because handles differ between processes.
   std::optional<std::uint64_t> number(std::intptr_t handle) {
     const auto end = handles_.begin() + known_;
     const auto found = std::find(handles_.begin(), end, handle);
@@ -96,15 +95,15 @@ class CupyRoute {
   std::ptrdiff_t known_ = 1;  // number 0 is the default stream
 };
 
-// Constructs objects of a type. The argument tuple is reused unless it is still referenced: on
-// Python 3.12 a new one would take a tenth of an array's time.
+// Constructs objects of a type. It reuses the argument tuple unless it is still referenced. On
+// Python 3.12, a new tuple takes a tenth of the time that an array needs.
 template <std::size_t kCount>
 class Constructor {
  public:
   explicit Constructor(py::object type) : type_(std::move(type)) {}
 
   py::object operator()(const std::array<PyObject*, kCount>& arguments) {
-    // Empty, so that a nested call creates its own.
+    // `tuple_` is empty during the call, so that a nested call creates its own tuple.
     py::object tuple = std::exchange(tuple_, py::object());
     if (!tuple) tuple = checked(PyTuple_New(kCount));
     fill(tuple, arguments);
@@ -156,7 +155,8 @@ class CupyAllocator {
     while (!routes_.empty() && routes_.back() == nullptr) routes_.pop_back();
   }
 
-  // Return a `cupy.cuda.MemoryPointer`, or nothing if the request should be forwarded.
+  // Return a `cupy.cuda.MemoryPointer`, or an empty object if the caller must forward the request
+  // to the allocator beneath.
   py::object allocate(PyObject* size) {
     const Py_ssize_t signed_bytes = PyNumber_AsSsize_t(size, nullptr);
     if (signed_bytes <= 0) {
@@ -185,8 +185,8 @@ class CupyAllocator {
   bool stays = false;
 
  private:
-  // Return the number of the stream; nullopt if nothing may be served. That is so during a capture,
-  // as a graph keeps the addresses, on the per-thread default stream, and with too many streams.
+  // Return the number of the current stream. Return nullopt on the per-thread default stream, with
+  // too many streams, and during a capture, because a graph keeps its addresses.
   std::optional<std::uint64_t> current_stream(CupyRoute& route, const py::object& device) {
     const py::object stream = call_with(get_stream_, device);
     if (stream.is(default_stream_)) [[likely]]
@@ -198,7 +198,8 @@ class CupyAllocator {
     return route.number(handle);
   }
 
-  // Ask CuPy, which raises the errors, unless the driver reports that there is no capture.
+  // Return whether the stream is in capture. Only if the driver does not clearly deny it, ask CuPy,
+  // which raises the errors.
   bool is_capturing(const py::object& ptr, std::intptr_t handle) {
     int status = 0;
     const bool is_plain_no = query_capture_ != nullptr &&
@@ -215,10 +216,10 @@ class CupyAllocator {
     return make_pointer_({memory.ptr(), zero});
   }
 
-  // Ask the allocator beneath, and retry while `make_room` finds memory.
+  // Call the allocator beneath, and retry while `make_room` frees memory.
   py::object ask(CupyRoute& route, PyObject* size) {
     while (true) {
-      const py::object beneath = upstream;  // a copy, as it may be replaced meanwhile
+      const py::object beneath = upstream;  // a copy, because the call may replace it
       try {
         return checked(PyObject_CallOneArg(beneath.ptr(), size));
       } catch (py::error_already_set& error) {
@@ -255,7 +256,7 @@ PyObject* call(PyObject* self, PyObject* const* arguments, std::size_t flags,
       py::object memory = allocator.allocate(arguments[0]);
       if (memory) return memory.release().ptr();
     }
-    const py::object beneath = allocator.upstream;  // a copy, as it may be replaced meanwhile
+    const py::object beneath = allocator.upstream;  // a copy, because the call may replace it
     return PyObject_Vectorcall(beneath.ptr(), arguments, flags, names);
   } catch (py::error_already_set& error) {
     error.restore();
@@ -274,8 +275,8 @@ PyObject* make_instance(PyTypeObject* type, Py_ssize_t items) {
   return made;
 }
 
-// Traverse only the program's allocator, which may refer to this object; CuPy's functions and types
-// do not.
+// Visit only the allocator beneath, which may refer to this object. CuPy's functions and types do
+// not.
 int traverse(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(Py_TYPE(self));
   if (CupyAllocator* const allocator = allocator_of(self)) Py_VISIT(allocator->upstream.ptr());
@@ -287,7 +288,7 @@ int clear(PyObject* self) {
   return 0;
 }
 
-// Vectorcall and garbage collection, which pybind11 does not provide.
+// Add vectorcall and garbage collection, which pybind11 does not provide.
 void set_up(PyHeapTypeObject* heap_type) {
   PyTypeObject& type = heap_type->ht_type;
   type.tp_vectorcall_offset = type.tp_basicsize;
@@ -307,29 +308,30 @@ void bind_cupy_allocator(py::module_& module) {
 
   py::class_<CupyRoute, std::unique_ptr<CupyRoute, py::nodelete>>(
       module, "CupyRoute",
-      "Engine and streams of one device whose requests CuPy makes. Never destroyed.")
+      "Engine and streams of one device that CuPy allocates on. Never destroyed.")
       .def(py::init<std::shared_ptr<Engine>>(), py::arg("engine"))
       .def_property_readonly("engine", &CupyRoute::engine)
-      .def_readwrite("advice", &CupyRoute::advice, "Text that out-of-memory errors add.")
+      .def_readwrite("advice", &CupyRoute::advice, "Text to add to out-of-memory errors.")
       .def("handle", &CupyRoute::handle, py::arg("number"),
-           "Returns the handle of a stream that was used; None for others.")
+           "Returns the handle of the stream with this number, or None if no stream has it.")
       .def("forget_streams", &CupyRoute::forget_streams, "Numbers the streams from 0 again.");
 
   py::class_<CupyAllocator>(module, "CupyAllocator", py::is_final(), py::custom_type_setup(&set_up),
                             "An allocator for `cupy.cuda.set_allocator`.")
       .def(py::init<py::object, py::object, py::object>(), py::arg("cuda"), py::arg("upstream"),
            py::arg("make_room"),
-           "Takes the module `cupy.cuda` and the allocator beneath. `make_room` is called with "
-           "the\nroute and the error of `upstream`; it returns whether to ask `upstream` again.")
+           "Takes the module `cupy.cuda` and the program's own allocator `upstream`. "
+           "`make_room` is\ncalled with the route and the error of `upstream`, and returns whether "
+           "to call `upstream` again.")
       .def_readwrite("upstream", &CupyAllocator::upstream)
-      .def_readwrite("stays", &CupyAllocator::stays,
-                     "True if the program installed it, so that sessions leave it there.")
-      .def_property_readonly("serves", &CupyAllocator::serves,
-                             "True if the requests of any device go to a route.")
+      .def_readwrite(
+          "stays", &CupyAllocator::stays,
+          "True if the program itself has installed this allocator; sessions then keep it.")
+      .def_property_readonly("serves", &CupyAllocator::serves, "True if any device has a route.")
       .def("attach", &CupyAllocator::attach, py::arg("device"), py::arg("route").none(false),
            "Sends a device's requests to a route.")
       .def("detach", &CupyAllocator::detach, py::arg("device"),
-           "Sends a device's requests to the allocator beneath again.");
+           "Sends a device's requests to `upstream` again.");
 }
 
 }  // namespace pgmo

@@ -41,7 +41,7 @@ std::vector<PlannedRequest> read_requests(const Column<Bytes>& bytes,
   return requests;
 }
 
-// Names of the entries of `Counted`, as in `read_statistics`.
+// Names of the entries of `Counted`. `read_statistics` uses the same names.
 constexpr std::array<const char*, std::tuple_size_v<Counted>> kCountedNames{
     "requests",         "hits",           "persistent",  "unknown",         "too_large",
     "occupied",         "late",           "no_arena",    "requested_bytes", "hit_bytes",
@@ -136,8 +136,7 @@ py::array read_living(Engine& engine) {
   return py::array_t<Living>(static_cast<py::ssize_t>(living.size()), living.data());
 }
 
-// Leak a reference: the engine, its arenas and plans must outlive every tensor that an adapter has
-// served.
+// Leak a reference, because the engine, its arenas and plans must outlive every tensor in them.
 void keep_forever(const std::shared_ptr<Engine>& engine) {
   new std::shared_ptr<Engine>(engine);
 }
@@ -150,11 +149,12 @@ void bind_engine(py::module_& module) {
 
   PYBIND11_NUMPY_DTYPE(Living, address, bytes, kind);
 
-  module.def("set_tag", &set_thread_tag, py::arg("tag"), py::arg("generation"),
-             "Tags the blocks that the calling thread requests from now on; -1 removes the "
-             "tag.\nOther engines than those that expect this generation of tags ignore it.");
+  module.def(
+      "set_tag", &set_thread_tag, py::arg("tag"), py::arg("generation"),
+      "Sets the tag of blocks that this thread requests from now on; -1: none.\nOnly engines "
+      "that expect this generation of tags record it.");
   module.def("next_tag_generation", &next_tag_generation,
-             "Returns a new number for the tags of one tagger.");
+             "Returns a new generation number, for the tags of one tagger.");
   module.def(
       "engine_api", [] { return reinterpret_cast<std::uintptr_t>(engine_api()); },
       "Address of the table of functions in pgmo_engine.h, for adapters.");
@@ -167,20 +167,19 @@ void bind_engine(py::module_& module) {
           "Pointer to the pgmo_engine, for adapters.")
       .def(
           "keep_forever", [](const std::shared_ptr<Engine>& engine) { keep_forever(engine); },
-          "Keeps the engine for ever, because an adapter is about to hand out its blocks.")
+          "Never destroys the engine. Call it before an adapter hands out blocks.")
       .def("start_recording", &Engine::start_recording,
            "Discards earlier events and starts recording.")
       .def("stop_recording", &Engine::stop_recording, "Stops recording; the events remain.")
       .def("forget_recording", &Engine::forget_recording,
-           "Discards all events and returns their memory. Recording, if it is on, continues with "
-           "an\nempty record.")
+           "Discards all events and frees their memory. If recording is on, it continues.")
       .def("events", &read_events, py::arg("start") = 0,
            "Returns the events from number `start` on, as a structured "
            "array\n(pgmo.profiler.recording).")
       .def_property_readonly("recording_truncated", &Engine::recording_truncated,
                              "True if memory for recording ran out.")
       .def("expect_tags", &Engine::expect_tags, py::arg("generation"),
-           "Records only tags of this generation from now on; 0: none.")
+           "Records only tags of this generation from now on; 0: no tags.")
       .def(
           "add_plan",
           [](Engine& engine, const Column<Bytes>& bytes, const Column<std::uint32_t>& stream_index,
@@ -197,15 +196,15 @@ void bind_engine(py::module_& module) {
           py::arg("size"), py::arg("stream_index"), py::arg("varying"), py::arg("end"),
           py::arg("offset"), py::arg("alternate"), py::arg("family"), py::arg("streams"),
           py::arg("arena_bytes"), py::arg("alignment"), py::arg("behind") = py::none(),
-          "Adds a plan that the caller has validated; one row per request. Returns its "
-          "number.\n`behind` has, for each block and stream, the tick from which the stream runs "
-          "after the\nblock's use (pgmo.profiler.ordering): streams share pages only "
-          "there.\n\nRaises ValueError when a row is malformed or the arena is too small.")
+          "Adds a validated plan with one row per request, and returns its number.\n`behind`: for "
+          "each block and stream, the tick from which the stream runs after the block's\nlast use "
+          "(pgmo.profiler.ordering). Only from then on may the stream share the block's "
+          "pages.\n\nRaises ValueError if a row is malformed or the arena is too small.")
       .def("select_plan", &Engine::select_plan, py::arg("plan"),
            "Starts the next iteration with this plan.")
       .def_property_readonly("ended_plan", &Engine::ended_plan,
-                             "Number of the plan that the last iteration followed to its end.")
-      .def("remove_plans", &Engine::remove_plans, "Stops serving and removes all plans.")
+                             "Number of the plan that was in use when the last iteration ended.")
+      .def("remove_plans", &Engine::remove_plans, "Stops serving, and removes all plans.")
       .def(
           "take_grown",
           [](Engine& engine) {
@@ -213,8 +212,9 @@ void bind_engine(py::module_& module) {
             for (const Grown& one : engine.take_grown()) grown.push_back({one.request, one.bytes});
             return grown;
           },
-          "Returns (request, bytes) of the plan's varying requests that were larger than their "
-          "slots, since the last call.")
+          "Returns (request, bytes) of varying requests that were larger than their slots since "
+          "the "
+          "last\ncall.")
       .def(
           "add_arena",
           [](Engine& engine, std::uint64_t stream, Offset begin, std::uintptr_t base,
@@ -223,14 +223,14 @@ void bind_engine(py::module_& module) {
           },
           py::arg("stream"), py::arg("begin"), py::arg("base"), py::arg("bytes"),
           py::arg("give_back") = 0, py::arg("context") = 0,
-          "Adds an arena of this stream, for the offsets from `begin` on. When it serves no more "
-          "and\nits last block is free, give_back(context) is called.")
+          "Adds an arena of this stream, for the offsets from `begin` on. After it was detached "
+          "and its\nlast block freed, give_back(context) is called.")
       .def(
           "use_pages",
           [](Engine& engine, std::uintptr_t space) {
             engine.use_pages(*pages::space_of(reinterpret_cast<pgmo_space*>(space)));
           },
-          py::arg("space"), "Sets the space whose pages its arenas use.")
+          py::arg("space"), "Sets the page space of the engine's arenas.")
       .def(
           "reserve_arena",
           [](Engine& engine, std::uintptr_t space, Bytes bytes, std::uint32_t stream) {
@@ -241,8 +241,8 @@ void bind_engine(py::module_& module) {
                                    reinterpret_cast<std::uintptr_t>(arena.context));
           },
           py::arg("space"), py::arg("bytes"), py::arg("stream"),
-          "Reserves addresses for an arena, whose pages are mapped as slots need them. Returns "
-          "base,\nbytes, give_back and context; the base is 0 without addresses.")
+          "Reserves addresses for an arena, whose pages are mapped when slots need them. "
+          "Returns (base,\nbytes, give_back, context); the base is 0 on failure.")
       .def(
           "add_spill",
           [](Engine& engine, Offset begin, std::uintptr_t base, std::size_t bytes,
@@ -251,28 +251,30 @@ void bind_engine(py::module_& module) {
           },
           py::arg("begin"), py::arg("base"), py::arg("bytes"), py::arg("give_back") = 0,
           py::arg("context") = 0,
-          "Adds an arena for slots of every stream, with the offsets from `begin` on, behind all "
-          "others. Call it before the others are added.")
+          "Adds an arena for slots of all streams, for the offsets from `begin` on, which are "
+          "above "
+          "all\nothers. Call it before the other arenas are added.")
       .def_property_readonly(
           "busy",
           [](Engine& engine) { return __atomic_load_n(engine.mode(), __ATOMIC_RELAXED) != 0; },
-          "True if it records or serves.")
+          "True if the engine records or serves requests.")
       .def_property_readonly("has_arena", &Engine::has_arena)
       .def("living", &read_living,
            "Returns the blocks alive between two iterations as a structured array: address, "
-           "bytes,\nkind. Kinds: 0 the framework's, 1 in its slot, 2 in its slot past its planned "
-           "end.")
+           "bytes,\nkind. Kind 0: block of the framework; 1: block in a slot; 2: block in a slot, "
+           "past the\nplanned end of its lifetime.")
       .def("return_idle", &Engine::return_idle, py::call_guard<py::gil_scoped_release>(),
-           "Returns to the system the pages of arenas that hold no live block, of current arenas "
-           "only\n"
-           "while the engine serves no request; returns their bytes. For arenas in private memory.")
-      .def("lend_idle", &Engine::lend_idle, py::arg("on"),
-           "Sets whether pages of arenas without live blocks go back during an iteration that "
-           "departs\n"
-           "from its plan. For arenas in private memory.")
-      .def_property_readonly("sparse_from", &Engine::sparse_from,
-                             "Size in bytes from which on all blocks were touched by less than "
-                             "half; 0 if there is none.")
+           "Returns pages without live blocks to the operating system, and their bytes to the "
+           "caller.\nCurrent arenas are included only while the engine does not serve. For arenas "
+           "in "
+           "private memory.")
+      .def(
+          "lend_idle", &Engine::lend_idle, py::arg("on"),
+          "Sets whether an iteration that diverges from its plan returns pages without live blocks "
+          "to\nthe operating system. For arenas in private memory.")
+      .def_property_readonly(
+          "sparse_from", &Engine::sparse_from,
+          "Size in bytes above which the program touched less than half of each block; 0: none.")
       .def(
           "owns",
           [](Engine& engine, std::uintptr_t pointer) {
@@ -285,14 +287,15 @@ void bind_engine(py::module_& module) {
             return engine.shared(reinterpret_cast<void*>(pointer), stream);
           },
           py::arg("pointer"), py::arg("stream"),
-          "Notes that the block is used on this stream. True: its release must be deferred.")
+          "Notes that this stream uses the block. Returns True if the caller must defer its "
+          "release.")
       .def("detach_arena", &Engine::detach_arena,
-           "Stops serving; the arena is returned when its last block is free.")
+           "Stops serving. Each arena is given back when its last block is freed.")
       .def("start_serving", &Engine::start_serving)
-      .def("pause", &Engine::pause, "Delegates everything until `resume`.")
+      .def("pause", &Engine::pause, "Delegates all requests to the framework until `resume`.")
       .def("resume", &Engine::resume)
       .def("delegate_thread", &Engine::delegate_thread, py::arg("thread"), py::arg("on"),
-           "Starts or stops delegating all requests of one thread, by its native id.")
+           "Sets whether all requests of a thread are delegated. `thread` is a native id.")
       .def(
           "threads",
           [](Engine& engine) {
@@ -302,8 +305,8 @@ void bind_engine(py::module_& module) {
             }
             return all;
           },
-          "Returns, for each thread with requests in this iteration, its native id, the ordinals "
-          "of\nits first and last request, and their number. Delegated threads are left out.")
+          "Returns (native id, first request, last request, number of requests) for each thread "
+          "with\nrequests in this iteration, except delegated threads. Requests are ordinals.")
       .def("end_iteration", &Engine::end_iteration)
       .def(
           "let_pass",
@@ -311,36 +314,38 @@ void bind_engine(py::module_& module) {
             engine.let_pass({.most = most, .again = again, .anything = anything});
           },
           py::arg("most"), py::arg("again"), py::arg("anything"),
-          "Lets at most `most` iterations end without an examination: those that follow the "
-          "plan,\nthose that repeat the one before (`again`), or all (`anything`).")
+          "Lets at most `most` iterations end without an examination by Python: iterations that "
+          "follow\nthe plan, that repeat the one before (`again`), or all (`anything`).")
       .def("let_steps_pass", &Engine::let_steps_pass, py::arg("thread"),
-           "Lets this thread, by its native id, end all iterations with `pass_step`; 0: none.")
+           "Sets the thread that ends all iterations with `pass_step`, by its native id; 0: none.")
       .def("pass_iteration", &Engine::pass_iteration,
-           "Ends the iteration if it needs no examination; otherwise does nothing.")
+           "Ends the iteration if it needs no examination. Otherwise does nothing.")
       .def("pass_step", &Engine::pass_step,
-           "Does the same for a call by the thread that ends all iterations.")
+           "Does the same as `pass_iteration`, in the thread that `let_steps_pass` has set.")
       .def("take_passed", &take_passed,
-           "Returns the iterations that ended since the last call without an examination. For each "
-           "run\nof equal ones: number, plan, and counters of one; then the statistics after the "
-           "last.")
-      .def("live_levels", &read_levels,
-           "Returns the iterations per span, and for each span since `forget_levels` the least "
-           "live\nbytes at the end of one of its iterations and the peak of live bytes by then.")
+           "Returns the iterations that ended without an examination since the last call, and "
+           "the\nstatistics after the last one. Each run of equal iterations is (number, plan, "
+           "counters of one).")
+      .def(
+          "live_levels", &read_levels,
+          "Returns the number of iterations per span, and a pair for each span since "
+          "`forget_levels`:\nthe least live bytes at the end of an iteration, and the peak of live "
+          "bytes.")
       .def("forget_levels", &Engine::forget_levels)
       .def("reset_peaks", &Engine::reset_peaks)
       .def("yield_idle", &Engine::yield_idle,
-           "Returns arenas without live blocks to the framework. True: there were some, so ask "
-           "the\nframework again.")
+           "Returns arenas without live blocks to the framework. Returns True if there were any: "
+           "the\nframework may then have memory.")
       .def(
           "statistics", [](Engine& engine) { return read_statistics(engine.statistics()); },
-          "Returns counters since the engine was made, and current levels.")
+          "Returns counters since the engine was created, and current levels.")
       .def(
           "allocate",
           [](Engine& engine, std::size_t bytes, std::uint64_t stream) {
             return reinterpret_cast<std::uintptr_t>(engine.allocate(bytes, stream));
           },
           py::arg("bytes"), py::arg("stream") = 0,
-          "Returns a slot's address; 0: ask the framework.")
+          "Returns the address of a slot, or 0 if the framework must serve the request.")
       .def(
           "adopt",
           [](Engine& engine, std::uintptr_t pointer, std::size_t bytes, std::uint64_t stream,
@@ -348,14 +353,15 @@ void bind_engine(py::module_& module) {
             return engine.adopt(reinterpret_cast<void*>(pointer), bytes, stream, in_gap);
           },
           py::arg("pointer"), py::arg("bytes"), py::arg("stream") = 0, py::arg("in_gap") = false,
-          "Notes a block that the framework provided. True: release it through the engine.")
+          "Notes a block that the framework has allocated. Returns True if the engine must release "
+          "it.")
       .def(
           "release",
           [](Engine& engine, std::uintptr_t pointer) {
             return engine.release(reinterpret_cast<void*>(pointer));
           },
           py::arg("pointer"),
-          "Releases a block. True: it was a slot. False: pass it to the framework.");
+          "Releases a block. Returns False if it is no slot: the framework must free it.");
 }
 
 }  // namespace pgmo

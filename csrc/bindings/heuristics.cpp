@@ -11,8 +11,8 @@ namespace pgmo {
 void bind_heuristics(py::module_& module) {
   py::class_<Heuristics>(
       module, "Heuristics",
-      "Heuristics of the native parts; for the fields see pgmo.allocator.heuristics.")
-      .def(py::init<>(), "Creates the defaults.")
+      "Heuristics of the native code. pgmo.allocator.heuristics documents the fields.")
+      .def(py::init<>(), "Creates the default heuristics.")
       .def_readwrite("confirmations", &Heuristics::confirmations)
       .def_readwrite("look_ahead", &Heuristics::look_ahead)
       .def_readwrite("length_ratio", &Heuristics::length_ratio)
@@ -24,10 +24,10 @@ void bind_heuristics(py::module_& module) {
       .def_readwrite("lending_share", &Heuristics::lending_share);
   module.def(
       "use_heuristics", [](const Heuristics& chosen) { process_heuristics = chosen; },
-      py::arg("chosen"), "Sets the heuristics of engines and spaces that are made from now on.");
+      py::arg("chosen"), "Sets the heuristics of engines and spaces created from now on.");
   module.def(
       "used_heuristics", [] { return process_heuristics; },
-      "Returns the heuristics that were set last.");
+      "Returns the heuristics for new engines and spaces.");
 }
 
 }  // namespace pgmo

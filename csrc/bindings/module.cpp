@@ -1,10 +1,10 @@
-// The Python module `pgmo._core`: names and docstrings, no logic.
+// The Python module `pgmo._core`.
 
 #include "bindings/module.hpp"
 
 PYBIND11_MODULE(_core, module) {
   module.doc() =
-      "Native parts of pgmo: the packers, the engine, and the comparison of iterations and steps.";
+      "Native code of pgmo: engine, pages, packers, alignment of iterations, recompute searches.";
   pgmo::bind_alignment(module);
   pgmo::bind_packing(module);
   pgmo::bind_baseline(module);

@@ -1,4 +1,4 @@
-// One function per native part; each lives in a file of its own.
+// Each function binds one part of the native code, and has a file of its own.
 
 #pragma once
 

@@ -1,4 +1,4 @@
-// Bindings of the packers: arrays in, offsets out.
+// Bindings of the packers, which take arrays and return offsets.
 
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
@@ -33,7 +33,8 @@ packing::Problem problem_of(const Column& size, const Column& lower, const Colum
   return {copy(size), copy(lower), copy(upper), period, alignment};
 }
 
-// Handle signals with the GIL. Return false for Ctrl-C; exceptions of other handlers propagate.
+// Take the GIL and run signal handlers. Return false after Ctrl-C. Other exceptions of handlers
+// propagate.
 bool check_signals() {
   const py::gil_scoped_acquire acquire;
   if (PyErr_CheckSignals() == 0) return true;
@@ -47,7 +48,7 @@ std::pair<Column, bool> pack(const std::string& name, const Column& size, const 
   constexpr double kAsk = 0.02;  // seconds between two checks for signals
   const auto begin = packing::Clock::now();
   const packing::Packer* packer = packing::find_packer(name);
-  if (packer == nullptr) throw std::invalid_argument("no packer is called " + name);
+  if (packer == nullptr) throw std::invalid_argument("unknown packer: " + name);
   const packing::Problem problem = problem_of(size, lower, upper, period, alignment);
   packing::Offsets offsets;
   bool interrupted = false;
@@ -91,8 +92,8 @@ std::optional<std::pair<std::size_t, std::size_t>> first_overlap(const Column& b
   return packing::first_overlap(blocks);
 }
 
-// Pass progress to a Python callable and handle signals, both with the GIL. A KeyboardInterrupt,
-// from a signal or the callable, ends the search and does not propagate.
+// Take the GIL, pass progress to a Python callable, and run signal handlers. Return false, which
+// ends the search, after a KeyboardInterrupt of either. Other exceptions propagate.
 bool listen(const py::object& observer, std::span<const packing::Progress> progress) {
   const py::gil_scoped_acquire acquire;
   try {
@@ -137,27 +138,28 @@ std::vector<std::string> names() {
 }  // namespace
 
 void bind_packing(py::module_& module) {
-  module.def("pack", &pack, py::arg("packer"), py::arg("size"), py::arg("lower"), py::arg("upper"),
-             py::arg("period"), py::arg("alignment"), py::arg("time_limit"),
-             "Returns offsets (n,) in bytes for blocks with sizes (n,) and lifetimes [lower, "
-             "upper), and\nwhether Ctrl-C came.\n\nAfter `time_limit` seconds, or Ctrl-C, the "
-             "remaining blocks are stacked above the others.\nReleases the GIL.");
+  module.def(
+      "pack", &pack, py::arg("packer"), py::arg("size"), py::arg("lower"), py::arg("upper"),
+      py::arg("period"), py::arg("alignment"), py::arg("time_limit"),
+      "Returns offsets (n,) in bytes for blocks with sizes (n,) and lifetimes [lower, "
+      "upper), and\nwhether Ctrl-C was pressed.\n\nAfter `time_limit` seconds or Ctrl-C, the "
+      "remaining blocks are stacked above the others.\nReleases the GIL.");
   module.def("max_load", &max_load, py::arg("size"), py::arg("lower"), py::arg("upper"),
              py::arg("period"), py::arg("alignment"),
-             "Returns the largest sum of aligned sizes alive at one tick, in bytes.");
-  module.def("first_overlap", &first_overlap, py::arg("begin"), py::arg("end"), py::arg("low"),
-             py::arg("high"),
-             "Returns the first row that shares a byte with a live one, and that one; None without "
-             "an\noverlap. Rows live in ticks [begin, end) on bytes [low, high), all of shape "
-             "(n,).\n\nRaises ValueError naming the row when one is empty. Releases the GIL.");
+             "Returns the largest sum of aligned sizes alive at the same tick, in bytes.");
+  module.def(
+      "first_overlap", &first_overlap, py::arg("begin"), py::arg("end"), py::arg("low"),
+      py::arg("high"),
+      "Returns two rows that are alive at the same tick and share a byte, the later one "
+      "first;\nNone if there are none. A row lives in ticks [begin, end) on bytes [low, high); "
+      "all columns\nhave shape (n,).\n\nRaises ValueError if a row is empty. Releases the GIL.");
   module.def(
       "solve", &solve, py::arg("method"), py::arg("size"), py::arg("lower"), py::arg("upper"),
       py::arg("period"), py::arg("alignment"), py::arg("offsets"), py::arg("bound"),
       py::arg("time_limit"), py::arg("threads"), py::arg("seed"), py::arg("observer"),
       "Improves the packing `offsets` (n,) by \"search\" or \"branch-and-bound\".\n\n"
-      "Returns the offsets and the bound in bytes, and whether Ctrl-C came, after at most\n"
-      "`time_limit` seconds or as soon as no packing can be better. The observer is called in "
-      "this\n"
+      "Returns the offsets, the proved lower bound in bytes, and whether Ctrl-C was pressed. Ends\n"
+      "after `time_limit` seconds, or when the packing is optimal. The observer is called in this\n"
       "thread with (seconds, arena, bound) for each improvement. Releases the GIL.");
   module.def("packers", &names, "Returns the names of the packers, fastest first.");
 }

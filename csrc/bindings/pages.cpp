@@ -1,4 +1,4 @@
-// Bindings of the pages: the table for adapters, and the session's calls about a device's pages.
+// Bindings of the pages: the function table for adapters, and sleep.
 
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>
@@ -55,24 +55,26 @@ void bind_pages(py::module_& module) {
 
   const auto without_gil = py::call_guard<py::gil_scoped_release>();
   module.def("lie_down", &lie_down, py::arg("space"), py::arg("blocks"), without_gil,
-             "Prepares the sleep of the pages on which only these blocks live, (address, bytes) "
-             "each.\nReturns the number of the sleep, 0 while a graph is captured, and runs of "
-             "pages\nwhose contents the caller keeps.");
+             "Prepares for sleep the pages on which only these blocks live; a block is (address, "
+             "bytes).\nReturns the number of the sleep (0 during a capture), and runs of pages "
+             "whose\ncontents the caller must save.");
   module.def(
       "fall_asleep",
       [](std::uintptr_t space, pages::Sleep sleep) { return space_at(space).fall_asleep(sleep); },
       py::arg("space"), py::arg("sleep"), without_gil,
-      "Returns these pages to the device, which must not use them any more; returns the bytes.");
+      "Returns the prepared pages to the device, and their bytes to the caller. No running "
+      "work\nmay use them.");
   module.def(
       "get_up", [](std::uintptr_t space, pages::Sleep sleep) { space_at(space).get_up(sleep); },
       py::arg("space"), py::arg("sleep"), without_gil,
       "Cancels a sleep before `fall_asleep`, or ends it after `wake`.");
   module.def("wake", &wake, py::arg("space"), py::arg("sleep"), without_gil,
-             "Maps pages at the same addresses. Returns whether there are enough, and the runs "
-             "whose\ncontents the caller restores after a synchronization of the device.");
+             "Maps pages at the same addresses. Returns whether there were enough pages, and the "
+             "runs\nwhose contents the caller must restore, after it has synchronized the device.");
   module.def(
       "forget_peak", [](std::uintptr_t space) { space_at(space).forget_peak(); }, py::arg("space"),
-      without_gil, "Makes requests take idle pages before more pages are created than are in use.");
+      without_gil,
+      "Limits the creation of pages to those in use now: requests take idle pages first.");
 }
 
 }  // namespace pgmo

@@ -1,4 +1,4 @@
-// Number of pages of a plan's arenas, for pgmo/allocator/plans/shared_pages.py.
+// Counts the pages that a plan's arenas need, for pgmo/allocator/plans/shared_pages.py.
 
 #include "engine/memory/sharing.hpp"
 
@@ -44,9 +44,9 @@ void bind_sharing(py::module_& module) {
   module.def(
       "count_shared_pages", &count_shared_pages, py::arg("arena"), py::arg("first"),
       py::arg("last"), py::arg("begin"), py::arg("end"), py::arg("ticks"),
-      "Returns the number of physical pages of arenas that share them.\nEach row is a use of "
-      "the pages `first` to `last` of an arena, during the ticks from `begin`\nto `end`. "
-      "Streams are taken to run in the order of the ticks.");
+      "Returns the number of physical pages that arenas need if they share pages.\nEach row is a "
+      "use of the pages `first` to `last` of an arena, during the ticks from `begin`\nto `end`. "
+      "Streams are assumed to run in the order of the ticks.");
 }
 
 }  // namespace pgmo

@@ -1,5 +1,5 @@
-// Check whether blocks that are alive at the same time share bytes: a sweep over time, without the
-// packers' code.
+// Checks whether blocks that are alive at the same time share bytes. It sweeps over time and shares
+// no code with the packers.
 
 #pragma once
 
@@ -21,7 +21,8 @@ struct PlacedBlocks {
   std::span<const Offset> high;
 };
 
-// Return the first block that overlaps another, and that other block. Throws std::bad_alloc.
+// Return two overlapping blocks: the first request that overlaps an older live block, and that
+// block. Return nullopt if no blocks overlap. Throws std::bad_alloc.
 std::optional<std::pair<std::size_t, std::size_t>> first_overlap(const PlacedBlocks& blocks);
 
 }  // namespace pgmo::packing

@@ -44,7 +44,7 @@ std::vector<BlockId> by_falling(const Ring& ring) {
   return order;
 }
 
-// Stack the blocks without an offset above all others.
+// Stack the blocks that have no offset yet above all others.
 void stack_rest(const Ring& ring, Offsets& offsets) {
   Offset top = arena_of(ring, offsets);
   for (BlockId block = 0; block < ring.blocks(); ++block) {
@@ -57,9 +57,9 @@ void stack_rest(const Ring& ring, Offsets& offsets) {
 }  // namespace
 
 // "best-fit" is the heuristic of Sekiyama et al. 2018, "Profile-guided memory optimization for deep
-// neural networks" (arXiv 1804.10001), section 3.2: on the lowest line, place the longest lifetime.
-// The others prefer the largest area, which closes some gaps; the largest block, which is better if
-// a few blocks make the peak; or the earliest request.
+// neural networks" (arXiv 1804.10001), section 3.2: it places the block with the longest lifetime
+// on the lowest line. The others prefer the largest area, which closes some gaps; the largest
+// block, which is better if few blocks determine the peak; or the earliest request.
 std::span<const Packer> packers() {
   static constexpr std::array<Packer, 4> kPackers{{
       {"best-fit", by_falling<lifetime>},

@@ -1,4 +1,4 @@
-// Packers: each defines the order in which the skyline prefers blocks.
+// Packers. Each one defines the order in which the skyline prefers blocks.
 
 #pragma once
 
@@ -11,11 +11,11 @@
 
 namespace pgmo::packing {
 
-// Offsets are multiples of the alignment, because all sizes are, and packers only stack blocks on
-// each other.
+// Offsets by block. They are multiples of the alignment: all sizes are, and packers only stack
+// blocks on each other.
 using Offsets = std::vector<Offset>;
 
-// Callback, polled during packing: true stops it.
+// Polled during packing. If it returns true, packing stops.
 using Stop = std::function<bool()>;
 
 struct Packer {
@@ -23,7 +23,7 @@ struct Packer {
   std::vector<BlockId> (*order)(const Ring&);  // the most preferred block first
 };
 
-// Return all packers, fastest first, which is the order in which a portfolio should try them.
+// Return all packers, the fastest first. A portfolio should try them in this order.
 std::span<const Packer> packers();
 
 // Return the packer of that name, or nullptr.

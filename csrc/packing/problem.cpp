@@ -10,8 +10,8 @@ Bytes round_up(Bytes size, Bytes alignment) {
   return (size + alignment - 1) / alignment * alignment;
 }
 
-// Return the sum of sizes alive at each rank: a difference array, to which a wrapping block adds
-// twice.
+// Return the sum of sizes alive at each rank. It is computed from a difference array, to which a
+// wrapping block contributes twice.
 std::vector<Bytes> load_of(const Ring& ring) {
   std::vector<Bytes> load(static_cast<std::size_t>(ring.ranks) + 1);
   for (BlockId i = 0; i < ring.blocks(); ++i) {
@@ -37,8 +37,8 @@ void turn(Ring& ring, Rank by) {
   }
 }
 
-// Merge consecutive ranks between which no block ends: blocks alive at the earlier ones are also
-// alive at the last.
+// Merge consecutive ranks between which no block ends: all blocks alive at the earlier ranks are
+// also alive at the last.
 void join_ranks(Ring& ring) {
   std::vector<Rank> section(static_cast<std::size_t>(ring.ranks) + 1);
   for (const Rank end : ring.end) section[end <= ring.ranks ? end : end - ring.ranks] = 1;

@@ -20,9 +20,9 @@
 
 namespace pgmo::packing {
 
-// A problem as stated. pgmo/packing/problem.py has checked that columns have equal length, sizes
-// are positive, and 0 <= lower < upper. On a circle, also lower < period and upper - lower <=
-// period. Aligned sizes sum to at most 2^62.
+// A problem as the caller states it. pgmo/packing/problem.py has checked that columns have equal
+// length, sizes are positive, and 0 <= lower < upper. On a circle, it also checks lower < period
+// and upper - lower <= period. Aligned sizes sum to at most 2^62.
 struct Problem {
   std::vector<Bytes> size;
   std::vector<Tick> lower;
@@ -31,9 +31,9 @@ struct Problem {
   Bytes alignment = 1;
 };
 
-// A time span in which blocks are requested and none is freed, counted from 0. Two
-// lifetimes overlap only if both blocks are alive at the end of a span, so other ticks do not
-// matter. Training traces have several requests per rank.
+// A time span in which blocks are requested and none is freed, numbered from 0. Two lifetimes
+// overlap only if both blocks are alive at the end of some span, so other ticks do not matter.
+// Training traces have several requests per rank.
 using Rank = std::int32_t;
 
 // A problem prepared for packing. Sizes are multiples of the alignment, and time is counted in

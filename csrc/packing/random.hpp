@@ -27,7 +27,7 @@ class Random {
   double unit() { return static_cast<double>(next() >> 11) * 0x1p-53; }
 
  private:
-  // Spread the seed, so that seeds that differ in one bit start far apart; the state is never 0.
+  // Mix the seed's bits, so that similar seeds give unrelated sequences. The state is never 0.
   static std::uint64_t mix(std::uint64_t seed) {
     seed += 0x9E3779B97F4A7C15ULL;
     seed = (seed ^ (seed >> 30)) * 0xBF58476D1CE4E5B9ULL;

@@ -1,4 +1,4 @@
-// Run of an anytime method in another thread. The caller gets its progress and may end it.
+// Runs an anytime method in another thread. The caller gets its progress and may stop it.
 //
 //    caller   solve() --- listen --- listen --- listen ---> Outcome
 //                 \         ^           ^          /

@@ -3,10 +3,9 @@
 //     allocate       best fit if all its pages are mapped; the usual case, which takes one lock
 //                    else pages for that place, for one next to blocked addresses, or for addresses
 //                    never mapped before; if no gap fits, more addresses are reserved
-//     deallocate     the pages idle behind the uses so far; an event once enough bytes were freed
-//
-// Addresses are reserved for good. So the windows of a closed pool are kept, and a later pool uses
-// them.
+//     deallocate     the pages become idle; an event is recorded once enough bytes were freed
+// Reserved addresses are never given back. Hence the windows of a closed pool are kept, and a later
+// pool uses them.
 
 #include <algorithm>
 #include <array>
@@ -48,22 +47,23 @@ Address Space::allocate_here(Bytes bytes, Stream stream, PoolNumber pool) {
   return 0;
 }
 
-// If pages are missing at the best fit, use the first of the next gaps whose pages are all mapped,
-// unless it would occupy more idle pages.
+// If pages are missing at the best fit, use the next larger gap whose pages are all mapped. Skip
+// gaps that would put blocks on more idle pages than the best fit.
 std::optional<Places> Space::place_without_maps(const Addresses& addresses, Extent& block,
                                                 Stream stream) {
   const Places best = places_under(block);
   bool missing = false;
   for (std::size_t at = 0; at < best.size(); ++at)
     missing |= best[at].page == nullptr || best[at].stale();
-  if (!missing) return std::nullopt;  // another stream uses them
+  if (!missing) return std::nullopt;  // mapped, but their last use was on another stream
   std::array<Address, kMostPlaces> others;
-  const std::size_t anew = unused(best, 0);
+  const std::size_t without_blocks = count_places_with(best, 0);
   const std::size_t count = addresses.window.find_others(block.bytes, others);
   for (std::size_t at = 0; at < count; ++at) {
     const Extent other{others[at], block.bytes};
     const auto places = known_places(other);
-    if (!places || unused(*places, 0) > anew || !pool_.enter(*places, stream)) continue;
+    if (!places || count_places_with(*places, 0) > without_blocks || !pool_.enter(*places, stream))
+      continue;
     block = other;
     return places;
   }
@@ -190,7 +190,8 @@ Bytes Space::idle_in(PoolNumber pool) noexcept {
   return idle;
 }
 
-// Try best fit, then best fit next to blocked addresses, then addresses that were never mapped.
+// Choose an address. The first tries use the best fit outside of the blocked addresses, later ones
+// addresses that were never mapped.
 Address Space::choose(const Addresses& addresses, Bytes bytes, int tries,
                       const std::vector<Extent>& blocked) const noexcept {
   if (tries < kMostTries) return addresses.window.find_outside(bytes, blocked);

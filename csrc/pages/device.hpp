@@ -4,10 +4,10 @@
 //     create    a page       #
 //     map       ░░░#░░░      ──▶ grant: the page can be read and written there
 //     unmap     ░░░░░░░      the page keeps its content; it may be mapped elsewhere, or twice
-//     record    an event behind the work that a stream has so far;  wait: another stream, behind it
-//
-// Each call may take long. None is made under a lock that is also needed by requests that make no
-// such call; see pool.hpp. No call may throw.
+//     record    an event after the work submitted to a stream so far;  wait: make a stream wait for
+//     it
+// Each call may take long, except `took`. So no call is made under a lock that requests without
+// device calls need; see pool.hpp. No call may throw.
 
 #pragma once
 
@@ -21,7 +21,7 @@ namespace pgmo::pages {
 using Address = std::uintptr_t;
 using Handle = std::uint64_t;      // handle of a page
 using Event = std::uint64_t;       // 0: none
-using Sleep = std::uint32_t;       // number of a sleep, see `Space::lie_down`; 0: none
+using Sleep = std::uint32_t;       // number that `Space::lie_down` returns; 0: none
 using Stream = std::uint32_t;      // a number below kMostStreams, see cuda/streams.hpp
 using PoolNumber = std::uint64_t;  // number of a torch.cuda.MemPool; 0: none
 
@@ -33,12 +33,12 @@ struct Extent {
   Bytes bytes;
 };
 
-// Requirements of the device and of the framework above it.
+// Properties of the device, and requirements of the framework.
 struct DeviceProperties {
   // Bytes of a page: the smallest unit that the driver maps. Larger pages waste 1 to 5 % of memory.
   Bytes page = Bytes{2} << 20;
 
-  // Alignment of block addresses in bytes, as every framework promises its users.
+  // Alignment of block addresses in bytes, which every framework guarantees.
   Bytes granularity = 512;
 
   // Bytes of addresses that a window reserves at a time: more than any card has.
@@ -47,7 +47,7 @@ struct DeviceProperties {
   // Maximum number of pages; 139 GiB are 71,168 of 2 MiB.
   std::size_t most_pages = std::size_t{1} << 17;
 
-  // True if a page may be mapped at a second address while a first mapping exists.
+  // True if a page may be mapped at several addresses at the same time.
   bool aliases = true;
 };
 
@@ -55,7 +55,8 @@ class DeviceDriver {
  public:
   virtual ~DeviceDriver() = default;
 
-  // Reserve addresses from a multiple of the page size on, forever. Return 0 if refused.
+  // Reserve addresses that begin at a multiple of the page size. They are never released. Return 0
+  // if refused.
   virtual Address reserve(Bytes bytes) noexcept = 0;
 
   // Create a page. Return false if the card is full.
@@ -67,12 +68,11 @@ class DeviceDriver {
   // Map a page. Return false, and change nothing, if the driver refuses.
   virtual bool map(Address address, Handle page) noexcept = 0;
 
-  // Make consecutive mapped pages accessible with one call, which costs more than the mapping
-  // itself.
+  // Make consecutive mapped pages accessible. One call costs more than mapping a page. Return false
+  // if the driver refuses.
   virtual bool grant(Address address, Bytes bytes) noexcept = 0;
 
-  // Unmap consecutive whole pages. This is not ordered by streams: work that may use these
-  // addresses must be completed.
+  // Unmap consecutive whole pages at once. All work that may use these addresses must be completed.
   virtual void unmap(Address address, Bytes bytes) noexcept = 0;
 
   // Record an event. Return 0 if that is impossible, for example on a stream in capture.
@@ -80,12 +80,12 @@ class DeviceDriver {
   virtual bool completed(Event event) noexcept = 0;
   virtual void discard(Event event) noexcept = 0;
 
-  // Delay later work of the stream until the event; the host does not wait. Return false on
-  // failure.
+  // Delay later work of the stream until the event is completed. The host does not wait. Return
+  // false on failure.
   virtual bool wait(Stream stream, Event event) noexcept = 0;
 
-  // Note that pages of this many bytes more (negative: fewer) serve requests; those of a failed
-  // request do not count. Called under locks, so it must take none.
+  // Note that this many more bytes of pages (negative: fewer) serve requests. Pages that only a
+  // failed request created do not count. Called under locks, so it must take none.
   virtual void took(Bytes) noexcept {}
 
   // Return whether this thread is capturing: any call above would end the capture or be recorded.

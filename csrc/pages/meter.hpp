@@ -1,13 +1,12 @@
-// Measures a device's memory: bytes of pgmo, bytes of the framework's allocator, and the peak of
-// their sum.
+// Measures the memory of a device: the bytes of pgmo, and the peak of their sum with the bytes of
+// the framework's allocator.
 //
 //     windows, slots   blocks born and died      ─┐
 //     pool             pages used for a block    ─┼─▶ sum ──▶ above the peak? ──▶ peak
 //     adapter          what the allocator has    ─┘
-//
-// The framework frees blocks without a call of the adapter, so the adapter's last figure may be too
-// high. A sum above the peak stays unconfirmed until the adapter has asked the framework again. If
-// the framework's allocator holds nothing, no confirmation is needed.
+// The adapter does not see when the framework's allocator frees a block, so its last figure may be
+// too high. A sum above the peak stays unconfirmed until the adapter has asked the framework again.
+// If the framework's allocator holds nothing, no confirmation is needed.
 //
 // Callers hold different locks, so all counters are atomic.
 
@@ -23,9 +22,9 @@
 namespace pgmo::pages {
 
 struct Usage {
-  Bytes bytes = 0;   // of live blocks, each rounded like the framework's
+  Bytes bytes = 0;   // of live blocks, each rounded as the framework rounds
   Bytes blocks = 0;  // number of live blocks
-  Bytes pages = 0;   // bytes of pages, without those of a failed request
+  Bytes pages = 0;   // bytes of pages, without pages that only a failed request created
 };
 
 class Meter {
@@ -45,20 +44,21 @@ class Meter {
   }
   void died(Bytes bytes) noexcept { living_.fetch_sub(word(bytes), std::memory_order_relaxed); }
 
-  // Count this many bytes of pages more (negative: fewer).
+  // Add this many bytes of pages (negative: subtract).
   void pages_change(Bytes bytes) noexcept {
     const Bytes pages = pages_.fetch_add(bytes, std::memory_order_relaxed) + bytes;
     if (bytes > 0) note(kPages, pages);
   }
 
-  // Count this many bytes more (negative: fewer) under live blocks whose pages are released.
+  // Add this many bytes of places that are asleep (negative: subtract).
   void asleep_change(Bytes bytes) noexcept {
     asleep_.fetch_add(bytes, std::memory_order_relaxed);
     if (bytes < 0) note(kBytes, now().bytes);
   }
 
-  // Note that the framework's allocator has served a request. True: call `confirm` with its usage.
-  // False: pgmo has no pages, so the framework's own peak is right until it has some.
+  // Note that the framework's allocator has served a request. If it returns true, call `confirm`
+  // with the allocator's usage. It returns false while pgmo has no pages: the framework's own peak
+  // is then right.
   bool beneath_grew() noexcept {
     if (pages_.load(std::memory_order_relaxed) != 0) return true;
     for (auto& level : beneath_) level.store(kUnknown, std::memory_order_relaxed);
@@ -83,7 +83,7 @@ class Meter {
     return reinterpret_cast<const std::uint32_t*>(&unconfirmed_);
   }
 
-  // Return the usage of pgmo alone, without sleeping blocks.
+  // Return the current usage of pgmo alone, without sleeping blocks.
   Usage now() const noexcept {
     const std::array<Bytes, kQuantities> ours = levels();
     return {ours[kBytes], ours[kBlocks], ours[kPages]};
@@ -97,7 +97,7 @@ class Meter {
     return {read(kBytes), read(kBlocks), read(kPages)};
   }
 
-  // Requires that `confirm` was just called.
+  // Set the peak to the current usage. Call `confirm` immediately before.
   void reset_peak() noexcept {
     const std::array<Bytes, kQuantities> ours = levels();
     for (int at = 0; at < kQuantities; ++at) {
@@ -128,7 +128,7 @@ class Meter {
 
   std::array<Bytes, kQuantities> levels() const noexcept {
     const std::uint64_t living = living_.load(std::memory_order_relaxed);
-    // A sleeping page may have gaps between its blocks, so the difference can be negative.
+    // Whole pages sleep, including gaps between blocks, so the difference can be negative.
     const Bytes awake = bytes_in(living) - asleep_.load(std::memory_order_relaxed);
     return {std::max<Bytes>(awake, 0), blocks_in(living), pages_.load(std::memory_order_relaxed)};
   }

@@ -1,4 +1,4 @@
-// A device that only the process that opened it can use. In a forked child each call is refused.
+// A device that refuses all calls in a forked child, because the driver belongs to the parent.
 
 #pragma once
 
@@ -12,7 +12,7 @@ class OwnDevice final : public DeviceDriver {
  public:
   explicit OwnDevice(DeviceDriver& device) noexcept : device_(device) {}
 
-  // Refuse all calls from now on. Called in a forked child: the driver belongs to the parent.
+  // Refuse all calls from now on. Called in a forked child.
   void lose() noexcept { lost_.store(true, std::memory_order_relaxed); }
   bool lost() const noexcept { return lost_.load(std::memory_order_relaxed); }
 

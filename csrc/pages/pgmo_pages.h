@@ -4,8 +4,8 @@
  *                                 ▲                                   │
  *                                 └── reserve, create, map, ... ◀─────┘   calls of the driver
  *
- * The pages live in the Python module pgmo._core. They make no driver call themselves: the
- * adapter, which is compiled against the framework and its CUDA, passes a table of device
+ * The code of the pages is part of the Python module pgmo._core. It makes no driver call itself:
+ * the adapter is compiled against the framework and its CUDA, and passes a table of device
  * functions.
  *
  * Every function may be called from any thread, none calls Python, none throws.
@@ -48,8 +48,8 @@ typedef struct pgmo_pages_device {
 
 /* Memory of one or several allocators. */
 typedef struct pgmo_usage {
-  uint64_t bytes;  /* of live blocks, rounded */
-  uint64_t blocks; /* their number */
+  uint64_t bytes;  /* bytes of live blocks, rounded */
+  uint64_t blocks; /* number of live blocks */
   uint64_t pages;  /* bytes taken from the device */
 } pgmo_usage;
 
@@ -57,8 +57,8 @@ typedef struct pgmo_pages_statistics {
   uint64_t held_bytes;      /* pages of the device */
   uint64_t occupied_bytes;  /* of these, pages with a live block */
   uint64_t live_bytes;      /* blocks of windows, rounded */
-  pgmo_usage now;           /* windows and slots of planned ranges, without sleeping blocks */
-  pgmo_usage peak;          /* with the allocator beneath, since the last reset */
+  pgmo_usage now;           /* blocks of windows and slots of planned ranges, none asleep */
+  pgmo_usage peak;          /* since the last reset, including the framework's allocator */
   uint64_t living_bytes;    /* bytes of `now`, with sleeping blocks */
   uint64_t allocated_bytes; /* total of all blocks of windows */
   uint64_t allocations;
@@ -66,15 +66,16 @@ typedef struct pgmo_pages_statistics {
   uint64_t releases;
 } pgmo_pages_statistics;
 
-/* Rank of an adapter's locks: taken before all others, or after them. See csrc/forks.hpp. */
+/* Order in which a fork takes an adapter's locks: before those of pgmo or after them. See
+ * csrc/forks.hpp. */
 enum { PGMO_LOCKS_OUTER = 0, PGMO_LOCKS_LEAF = 4 };
 
 typedef struct pgmo_pages_api {
   uint32_t version; /* PGMO_PAGES_API_VERSION */
   uint32_t size;    /* sizeof(pgmo_pages_api) */
 
-  /* Open the page space of a device, which lives as long as the process. NULL: the host is out of
-   * memory. Without `aliases`, no page is mapped at two addresses. */
+  /* Open the page space of a device, which lives as long as the process. Return NULL if the host is
+   * out of memory. Without `aliases`, no page is mapped at two addresses. */
   pgmo_space* (*open)(const pgmo_pages_device*, uint64_t page_bytes, int aliases);
 
   /* Allocate a block in a window. `pool`: number of the pool that owns the window; 0: none. Return
@@ -87,13 +88,14 @@ typedef struct pgmo_pages_api {
   /* Let a later pool use the addresses of this one, after its last block is freed. */
   void (*close_pool)(pgmo_space*, uint64_t pool);
 
-  /* Free a block. Zero: it is not a block of these pages. */
+  /* Free a block. Return zero if the block is unknown. */
   int (*deallocate)(pgmo_space*, void* block);
 
-  /* Note that another stream uses a block until it is freed. Zero: unknown block. */
+  /* Note that another stream uses a block until it is freed. Return zero if the block is unknown.
+   */
   int (*use_block)(pgmo_space*, void* block, uint32_t stream);
 
-  /* Return the rounded bytes of a live block; 0: unknown block. */
+  /* Return the rounded bytes of a live block, or 0 if the block is unknown. */
   uint64_t (*size_of)(pgmo_space*, const void* block);
 
   /* Return whether the address was reserved here, whether or not a block lies there. */
@@ -114,35 +116,38 @@ typedef struct pgmo_pages_api {
    * waits that the program does not imply depends on it. */
   void (*ordered)(pgmo_space*, int what, uint32_t stream, uint64_t event);
 
-  /* Keep the pages of all live blocks in place for a captured graph, until `give_back` finds no
-   * block there. */
+  /* Keep the pages of all live blocks mapped for a captured graph. `give_back` releases such a page
+   * when no block lives there. */
   void (*pin_living)(pgmo_space*);
 
-  /* Keep the pages of a live block in place while it lives, for other processes, and call `visit`
-   * with each page in order. Return the address of the first page; 0: there are none. */
+  /* Keep the pages of a live block in place while it lives, for other processes. Call `visit` with
+   * the handle of each page in order. Return the address of the first page, or 0 if no block lives
+   * there. */
   uintptr_t (*share)(pgmo_space*, const void* block, uint64_t bytes,
                      void (*visit)(void* context, uint64_t page), void* context);
 
-  /* Call `visit` with each page under such a block. */
+  /* Call `visit` with the handle of each page that `share` has passed and whose block still lives.
+   */
   void (*for_each_shared)(pgmo_space*, void (*visit)(void* context, uint64_t page), void* context);
 
   /* Grant access to all mapped pages again, for example after a device has become a peer. */
   void (*grant_again)(pgmo_space*);
 
-  /* Release idle pages, up to this many bytes, pinned ones without a block among them. Return the
-   * bytes released. */
+  /* Release idle pages, including pinned ones without a block, until this many bytes are released
+   * or none is left. Return the bytes released. */
   uint64_t (*give_back)(pgmo_space*, uint64_t bytes);
 
-  /* Declare whether following requests are for blocks that stay, such as optimizer state. */
+  /* Set whether the following requests are for blocks that stay, such as optimizer state. */
   void (*expect_lasting)(pgmo_space*, int on);
 
-  /* Limit the bytes of pages. */
+  /* Limit the bytes of pages, and release idle ones above the limit. */
   void (*limit)(pgmo_space*, uint64_t bytes);
 
-  /* Note that the framework's allocator has served a request. Non-zero: call `set_beneath`. */
+  /* Note that the framework's allocator has served a request. If it returns non-zero, call
+   * `set_beneath`. */
   int (*beneath_grew)(pgmo_space*);
 
-  /* Set the current usage of the framework's allocator. Peaks include it. */
+  /* Set the current usage of the framework's allocator. Peaks include this usage. */
   void (*set_beneath)(pgmo_space*, const pgmo_usage*);
 
   /* Return a word that is not 0 while a peak waits for `set_beneath`; read it with a relaxed
@@ -152,8 +157,8 @@ typedef struct pgmo_pages_api {
   void (*statistics)(pgmo_space*, pgmo_pages_statistics* out);
   void (*reset_peaks)(pgmo_space*); /* call `set_beneath` before */
 
-  /* Make each later fork() take locks of the adapter, and free them in both processes, in the lock
-   * order of pgmo. Zero: the host is out of memory. */
+  /* Make each later fork() call `take` before, and `free` after in both processes. `which`:
+   * PGMO_LOCKS_OUTER or PGMO_LOCKS_LEAF. Return zero if the host is out of memory. */
   int (*at_fork)(int which, void* context, void (*take)(void* context),
                  void (*free)(void* context, int child));
 } pgmo_pages_api;

@@ -1,4 +1,4 @@
-// Blocks that sleep: their pages are released, and replaced by others when they wake.
+// Sleep of blocks: releases their pages, and maps others when the blocks wake.
 
 #include <algorithm>
 #include <iterator>

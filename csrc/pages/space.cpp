@@ -1,5 +1,5 @@
-// Shared parts of windows and planned ranges: addresses, places, and operations on all of them.
-// Blocks of windows are in blocks.cpp, planned ranges in planned.
+// Functions that serve both windows and planned ranges. Blocks of windows are in blocks.cpp,
+// planned ranges in the folder planned.
 
 #include "pages/space.hpp"
 
@@ -17,7 +17,8 @@ Space::Space(DeviceDriver& device, const DeviceProperties& properties, const Heu
 
 // --- addresses ----------------------------------------------------------------------------------
 
-// Requires `work`. A page is left out behind each reservation, so that no block lies across two.
+// Reserve more addresses. One page stays unused at the end of each reservation, so that no block
+// lies across two. Requires `work`.
 bool Space::grow(Addresses& addresses, Bytes bytes, PoolNumber pool) {
   const Bytes size =
       std::max(properties_.span, rounded(bytes, properties_.page) + properties_.page);
@@ -31,7 +32,7 @@ bool Space::grow(Addresses& addresses, Bytes bytes, PoolNumber pool) {
   return is_new;
 }
 
-// Throws std::bad_alloc if it has to create places.
+// Return the places under these addresses. Creates missing ones, and may throw std::bad_alloc then.
 Places Space::places_under(Extent range) {
   Reservation& reservation = *reservation_at(range.address);
   const auto page = static_cast<Address>(properties_.page);
@@ -52,7 +53,8 @@ Reservation* Space::reservation_at(Address address) noexcept {
   return behind < static_cast<Address>(at->second.bytes) ? &at->second : nullptr;
 }
 
-// Return nullopt if no block has ever been there. Requires `state`.
+// Return the places under these addresses, or nullopt if no block has ever been there. Requires
+// `state`.
 std::optional<Places> Space::known_places(Extent range) noexcept {
   Reservation* reservation = reservation_at(range.address);
   if (reservation == nullptr || range.bytes <= 0) return std::nullopt;
@@ -70,7 +72,7 @@ bool Space::pin(Extent range) noexcept {
 
 Address Space::share(Extent range, std::vector<Handle>& pages) {
   if (device_.lost()) return 0;
-  const std::lock_guard working(pool_.work());  // waits until no page is moving
+  const std::lock_guard working(pool_.work());  // while `work` is held, no page is moving
   const std::lock_guard guard(pool_.state());
   const auto places = known_places(range);
   if (!places) return 0;

@@ -1,4 +1,5 @@
-// Memory for an allocator: addresses from windows and planned ranges, pages from one pool.
+// Memory of a device for an allocator. Addresses come from windows and planned ranges, pages from
+// one pool.
 //
 //     window, stream 0, small    ▓▓▓▓░▓▓░░░░...      best fit
 //     window, stream 0, large    ▓▓▓▓▓▓▓▓░░░░...
@@ -8,9 +9,8 @@
 //     planned range A            ▓▓░░▓▓▓▓            offsets that a plan has chosen
 //                                ││  ││
 //     pages                      ##  ##
-//
-// Blocks of different streams never share addresses, so they share no page while they live. A page
-// without live blocks is not bound to a stream: see pool.hpp.
+// Each window and each range belongs to one stream. So live blocks of different streams are never
+// on the same page. A page without live blocks may serve any stream, see pool.hpp.
 
 #pragma once
 
@@ -47,8 +47,8 @@ class Space final : private Uncounted {
   // --- blocks -----------------------------------------------------------------------------------
 
   // Allocate a block. Return 0 if the card is full, or if this thread is capturing and a page is
-  // missing. Without aliases, running work may keep pages from being taken: synchronize and try
-  // again. `pool`: the pool in whose windows the block lies; 0: none.
+  // missing. Without aliases, pages that running work uses cannot be taken: synchronize and try
+  // again. `pool`: number of the pool that owns the window; 0: none.
   Address allocate(Bytes bytes, Stream stream, PoolNumber pool = 0) noexcept;
 
   // Free a block on `stream`, which may differ from the block's. Return false if it is unknown.
@@ -57,12 +57,12 @@ class Space final : private Uncounted {
   // Free a block on its own stream.
   bool deallocate(Address address) noexcept;
 
-  // Note that another stream uses a block until it is freed; the next user of its pages waits for
+  // Note that another stream uses a block until it is freed. The next user of its pages waits for
   // that stream. Return false if the block is unknown.
   bool use_block(Address address, Stream stream) noexcept;
 
-  // Place following requests in windows of their own, for blocks that stay, such as optimizer
-  // state. Among short-lived blocks each would keep a page for itself.
+  // Place the following requests in separate windows for blocks that stay, such as optimizer state.
+  // Among short-lived blocks, each of them would keep a whole page in use.
   void expect_lasting(bool on) noexcept { lasting_ = on; }
 
   // Return the bytes of idle pages in the windows of a pool.
@@ -71,20 +71,22 @@ class Space final : private Uncounted {
   // Let a later pool use the windows of this one, after its last block is freed.
   void close_pool(PoolNumber pool) noexcept;
 
-  // Keep the pages of live blocks in this range in place, because a graph knows these addresses.
-  // They stay when the blocks are freed, until `give_back`: torch's allocator keeps the segments of
-  // freed blocks mapped, too, until its cache is emptied. Return false if they are not mapped.
+  // Keep the pages of live blocks in this range mapped, because a captured graph uses these
+  // addresses. They stay mapped after the blocks are freed, until `give_back`. This matches torch's
+  // allocator, which keeps segments until its cache is emptied. Return false if a page of the range
+  // has no live block.
   bool pin(Extent range) noexcept;
 
-  // Do the same for all live blocks, in windows and planned ranges.
+  // Call `pin` for all live blocks, in windows and planned ranges.
   void pin_living() noexcept;
 
-  // Keep the pages under a live block in place while it lives, for another process, and append
-  // their handles in order. Return the first page's address, or 0 if no block lives there. Throws
-  // std::bad_alloc.
+  // Keep the pages under a live block in place while it lives, so that another process can map
+  // them. Append their handles in order. Return the first page's address, or 0 if no block lives
+  // there. Throws std::bad_alloc.
   Address share(Extent range, std::vector<Handle>& pages);
 
-  // Call `visit` with the handle of each page under such a block.
+  // Call `visit` with the handle of each page that `share` has returned and whose block still
+  // lives.
   template <typename Visit>
   void for_each_shared(Visit&& visit) {
     const std::lock_guard guard(pool_.state());
@@ -97,15 +99,16 @@ class Space final : private Uncounted {
   // Return whether the address was reserved here, whether or not a block lies there.
   bool owns(Address address) noexcept;
 
-  // Call `visit` with each live block of a window and its stream. The lock is held.
+  // Call `visit` with each live block of a window and its stream. `visit` must not call this
+  // object.
   template <typename Visit>
   void for_each(Visit&& visit) {
     const std::lock_guard guard(pool_.state());
     for (const auto& [address, block] : blocks_) visit(Extent{address, block.bytes}, block.stream);
   }
 
-  // Call `visit` with each run of consecutive pages at their homes, its stream and its pool. The
-  // lock is held.
+  // Call `visit` with each run of consecutive places with pages, its stream and its pool. A page
+  // mapped at several places appears once. `visit` must not call this object.
   template <typename Visit>
   void for_each_run(Visit&& visit) {
     const std::lock_guard guard(pool_.state());
@@ -125,78 +128,80 @@ class Space final : private Uncounted {
 
   // --- planned ranges ---------------------------------------------------------------------------
 
-  // Reserve addresses without pages; `owner` must outlive the range. The space owns the range until
-  // `close_range`. Return nullptr if refused.
+  // Reserve addresses without pages. The space owns the range until `close_range`; `owner` must
+  // outlive it. Return nullptr if refused.
   PlannedRange* reserve_range(Bytes bytes, Stream stream, RangeOwner& owner) noexcept;
 
-  // Note that a slot is about to be used, or no longer is. `generation` is the one that the owner
-  // read when it took or freed the slot; if slots are not counted in it, nothing happens. `occupy`
-  // returns false if missing pages cannot be provided: the slot may not be used then, and is not
-  // counted. `users`: other streams that used the slot, one bit each.
+  // Count a slot before its first use (`occupy`), and stop counting it (`vacate`). `generation` is
+  // the one that the owner read when it took or freed the slot. Nothing happens if the range was
+  // settled then, or if the generation has changed. `occupy` returns false if missing pages cannot
+  // be provided: the slot is not counted, and must not be used. `users`: other streams that used
+  // the slot, one bit each.
   bool occupy(PlannedRange& range, Extent slot, std::uint64_t generation) noexcept;
   void vacate(PlannedRange& range, Extent slot, std::uint64_t generation,
               std::uint64_t users = 0) noexcept;
 
-  // Stop counting slots if all pages under these extents, which are sorted and disjoint, are
-  // mapped; all slots must lie there. Takes and at first creates no pages. If a few pages are
-  // still missing some iterations later, these are created. With one too few, pages would be taken
-  // from where they are needed next.
+  // Settle the range if all pages under these extents are mapped: its slots are then not counted.
+  // The extents must be sorted and disjoint, and contain all slots. No idle pages are taken from
+  // elsewhere. If a few pages are still missing some iterations later, they are created. Return
+  // whether the range is settled.
   bool settle(PlannedRange& range, std::vector<Extent> covered) noexcept;
 
-  // Count the slots of all ranges of this owner again. Return false if the host is out of memory.
+  // Count the slots of all settled ranges of this owner again. Return false if the host is out of
+  // memory.
   bool unsettle(const RangeOwner& owner) noexcept;
 
-  // Set the sharing plan of this owner: each entry is one page, mapped at several places of its
-  // ranges, so that it changes hands without a device call. Replaces the previous plan. `more`:
-  // pages beyond the most in use at once, needed because only streams that the program orders share
-  // a page; nullopt if the order of streams is unknown. Throws std::bad_alloc; nothing is shared
-  // then.
+  // Replace the sharing plan of this owner. Each entry is one page, which is mapped at several
+  // places of the owner's ranges. A block at the next place then uses it without a device call.
+  // `more`: pages that the plan needs beyond the largest number in use at once, because only
+  // streams that the program orders share pages; nullopt if the order of streams is unknown. Throws
+  // std::bad_alloc.
   void share(const RangeOwner& owner, const std::vector<SharedPage>& pages,
              std::optional<std::size_t> more);
 
-  // Map pages by that plan, as far as pages are idle and mappings in the way are unused. If that
-  // was not enough a few times, create the missing pages, or, if the order of streams is unknown, a
-  // few. Does nothing unless a slot has missed a page since the last call.
+  // Map idle pages by the sharing plan, where no work uses the mappings in the way. If pages were
+  // missing a few times, create them; create only a few if the order of streams is unknown. Maps
+  // nothing while all slots get their planned pages. May return extra pages to the device.
   void arrange(const RangeOwner& owner) noexcept;
 
-  // Return whether the next `arrange` has pages to give back, even if no slot misses one until
-  // then.
+  // Return whether the next `arrange` may have extra pages to return to the device.
   bool has_to_give_back() noexcept { return pool_.has_to_give_back(); }
 
-  // Release the range and its addresses. Return false if a block lives there.
+  // Close the range; a later range may use its addresses. Return false if a block lives there.
   bool close_range(PlannedRange& range) noexcept;
 
   // --- sleep ------------------------------------------------------------------------------------
 
-  // Prepare all pages on which only these blocks live for sleep: no other block can enter them.
-  // Return the number of the sleep, and append the pages as runs, whose content the caller must
-  // save; 0 if this thread is capturing. A slot needs its bytes in `blocks`. Throws std::bad_alloc,
-  // and changes nothing then.
+  // Prepare for sleep all pages on which only these blocks live: no other block can enter them.
+  // Append these pages as runs; the caller must save their content. Return the number of the sleep,
+  // or 0 if this thread is capturing. An extent of a slot needs its bytes; for a block of a window,
+  // the address is enough. Throws std::bad_alloc; nothing sleeps then.
   Sleep lie_down(std::span<const Extent> blocks, std::vector<Extent>& runs);
 
-  // Release the prepared pages; no running work may use them. Return their bytes.
+  // Release the prepared pages. No running work may use them. Return their bytes.
   Bytes fall_asleep(Sleep sleep) noexcept;
 
-  // Call this instead of `fall_asleep` to cancel, or after `wake` once the contents are restored.
+  // End the sleep. Call this after `wake`, once the contents are restored. Call it instead of
+  // `fall_asleep` to cancel.
   void get_up(Sleep sleep) noexcept;
 
-  // Provide pages, with any content, under the same addresses. Append runs of those whose blocks
-  // still live; no other block can enter them until `get_up`. Wait for the device before writing.
-  // Return false if there are too few pages, or throw std::bad_alloc; all keep sleeping then. A
-  // second call appends the same runs.
+  // Map pages with arbitrary content at the same addresses. Append runs of those whose blocks still
+  // live; no other block can enter them until `get_up`. Wait for the device before writing there.
+  // Return false if there are too few pages. Throws std::bad_alloc. In both cases all keep
+  // sleeping. A second call appends the same runs, without places whose blocks were freed since.
   bool wake(Sleep sleep, std::vector<Extent>& runs);
 
-  // Forget the highest occupancy: above the current one, idle pages are taken before new ones are
-  // created.
+  // Set the highest occupancy to the current one. Above it, idle pages are taken before new ones
+  // are created.
   void forget_peak() noexcept;
 
   // --- the device -------------------------------------------------------------------------------
 
-  // Release idle pages for the growth of another allocator, and those that were pinned when no
-  // block lives there. Return the bytes released.
+  // Release idle pages for another allocator, until this many bytes are released or none is left.
+  // Unpin pages on which no block lives. Return the bytes released.
   Bytes give_back(Bytes bytes) noexcept;
 
-  // Grant access to all mapped pages again, for example after a device has become a peer.
+  // Grant access to all mapped pages again. Needed after another device has become a peer.
   void grant_again() noexcept;
 
   // Limit the bytes of pages, and release idle ones beyond the limit.
@@ -223,7 +228,7 @@ class Space final : private Uncounted {
   struct Addresses {
     PageWindow window;
     Reservation* newest = nullptr;
-    std::optional<Stream> stream = std::nullopt;  // if it is a window
+    std::optional<Stream> stream = std::nullopt;  // of the window; none for planned ranges
     std::size_t blocks = 0;                       // live ones
   };
 
@@ -293,7 +298,7 @@ class Space final : private Uncounted {
   PagePlace& place_in(const SharedPlace& sharer);
   void forget_plan(const RangeOwner& owner) noexcept;
   static bool await_pages(Places places) noexcept;
-  static std::size_t unused(Places places, std::uint32_t blocks) noexcept;
+  static std::size_t count_places_with(Places places, std::uint32_t blocks) noexcept;
   bool occupy_with_pages(PlannedRange& range, Extent slot, std::uint64_t generation);
   bool surrender() noexcept override;
   bool surrender(PlannedRange& range) noexcept;
@@ -314,18 +319,18 @@ class Space final : private Uncounted {
   std::map<Address, Reservation> reservations_;
   WindowSet windows_;
   std::map<PoolNumber, std::unique_ptr<WindowSet>> pools_;
-  std::vector<std::unique_ptr<WindowSet>> closed_;  // of closed pools; live blocks may remain
+  std::vector<std::unique_ptr<WindowSet>> closed_;  // of closed pools; blocks may still live there
   Addresses planned_;
   std::map<Address, std::unique_ptr<PlannedRange>> ranges_;
   struct SharingPlan {
     std::vector<std::vector<PagePlace*>> pages;
     std::optional<std::size_t> more;
   };
-  std::map<const RangeOwner*, SharingPlan> plans_;  // under `work`, too
+  std::map<const RangeOwner*, SharingPlan> plans_;  // changes under `work`, too
   bool arranged_ = true;          // no slot has missed a page since the last arrangement
-  std::size_t missed_ = 0;        // number of pages missed since then
-  int arrangements_ = 0;          // number, for this plan
-  std::uint64_t iterations_ = 0;  // of all owners
+  std::size_t missed_ = 0;        // places of slots that `occupy` refused since then
+  int arrangements_ = 0;          // number of arrangements since the last `share`
+  std::uint64_t iterations_ = 0;  // number of calls of `arrange`
   std::uint64_t looks_ = 0;       // number of searches in `by_completeness`
   int strayed_iterations_ = 0;    // iterations with a page out of place
   std::unordered_map<Address, Block> blocks_;
@@ -334,10 +339,10 @@ class Space final : private Uncounted {
   std::uint64_t allocated_bytes_ = 0;
   std::atomic<bool> lasting_{false};  // see `expect_lasting`
 
-  std::vector<Extent> living_;  // under `work`
+  std::vector<Extent> living_;  // live slots in `surrender`; guarded by `work`
   Sleep sleeps_ = 0;
 
-  // A forked child has no device, so its calls are refused.
+  // A fork takes both locks. In the child, the device refuses all calls from then on.
   ForkLock fork_work_{ForkRank::kWork, this,
                       [](void* self) { static_cast<Space*>(self)->pool_.work().lock(); },
                       [](void* self, int) { static_cast<Space*>(self)->pool_.work().unlock(); }};

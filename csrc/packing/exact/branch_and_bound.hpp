@@ -1,4 +1,4 @@
-// Exact search: proves that a packing is optimal, or bounds how much smaller one might be.
+// Exact search. It proves that a packing is optimal, or gives a lower bound of all packings.
 
 #pragma once
 
@@ -6,8 +6,9 @@
 
 namespace pgmo::packing {
 
-// Offer every improvement to the monitor and raise the bound. Return when the two meet, or soon
-// after monitor.stopped(). The result is never worse than the incumbent.
+// Improve the incumbent and raise the bound. Offer every improvement to the monitor. Return when
+// arena and bound are equal, or soon after monitor.stopped(). The result is never worse than the
+// incumbent.
 Improvement branch_and_bound(const Ring& ring, const Offsets& incumbent, Monitor& monitor,
                              const Options& options);
 

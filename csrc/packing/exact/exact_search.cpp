@@ -52,7 +52,7 @@ ExactSearch::State ExactSearch::run(std::uint64_t nodes, const std::function<boo
       unasked_ = 0;
       if (stopped()) break;
     }
-    // Choose the lowest supported block. At a fixed point no floating block is lower.
+    // Choose the lowest supported block. After `settle`, no floating block is lower.
     Index chosen = 0;
     const auto count = static_cast<Index>(level.open.size());
     while (chosen < count && level.open[chosen].low != level.open[chosen].top) ++chosen;
@@ -88,7 +88,7 @@ Offsets ExactSearch::offsets() const {
   return offsets;
 }
 
-// Of two lifetimes that overlap, one begins within the other. This also holds on a line.
+// Two lifetimes overlap if and only if one begins within the other, on a circle and on a line.
 bool ExactSearch::interfere(Index a, Index b) const {
   Rank ahead = begin_[a] - begin_[b];
   if (ahead < 0) ahead += window_.sections;
@@ -177,7 +177,8 @@ void ExactSearch::sort(Level& level) {
   }
 }
 
-// Raise lowest offsets up to a fixed point, or close to it. Return false if a block has no place.
+// Raise the lowest offsets of blocks until nothing changes, in at most three rounds. Return false
+// if a block has no place.
 bool ExactSearch::settle(Level& level) {
   for (int round = 0; round < 3; ++round) {
     sort(level);
@@ -191,7 +192,7 @@ bool ExactSearch::settle(Level& level) {
       for (const Open& other : level.open) {
         if (other.low >= rest) break;
         if (other.block == block.block || !interfere(other.block, block.block)) continue;
-        // No remaining block can lie in the hole below the block, so the block could lie there
+        // No remaining block can lie in the hole below this block, so the block could lie there
         // itself.
         if (first && other.low >= block.top + size_[block.block]) return false;
         first = false;
@@ -221,7 +222,7 @@ bool ExactSearch::fits(const Level& level, std::vector<Load>& load) const {
     const auto size = static_cast<Load>(size_[it->block]);
     if (it->low > capacity_ - size_[it->block]) return false;
     const auto room = static_cast<Load>(capacity_ - it->low);
-    // Becomes negative if room < load in any section; avoids comparisons in the loop.
+    // Negative if the load of any section exceeds the room. This avoids comparisons in the loop.
     Load left = 0;
     const auto add = [&](Rank begin, Rank end) {
       for (Rank s = begin; s < end; ++s) left |= room - (load[s] += size);
@@ -239,7 +240,8 @@ bool ExactSearch::split(Level& level) {
   crossing_.assign(sections, 0);
   Rank wrapping = 0;
   for (const Open& open : level.open) {
-    // Count each section of a block except its first: those are joined to their left neighbour.
+    // Count all sections of a block except its first: each of these is joined to its left
+    // neighbour.
     const Rank begin = begin_[open.block] + 1, end = end_[open.block];
     if (begin < sections) ++crossing_[begin];
     if (end < sections) {
@@ -283,8 +285,8 @@ bool ExactSearch::split(Level& level) {
   return true;
 }
 
-// Assign turns in a part by its remaining load: first the blocks with the fullest section, ties in
-// search order.
+// Assign turns in a part by its remaining load: blocks with the fullest section come first, equal
+// ones in search order.
 void ExactSearch::order_by_load(Level& level, std::size_t begin, std::size_t end) {
   const auto each_section = [&](const Open& open, auto visit) {
     const Rank first = begin_[open.block], last = end_[open.block];

@@ -9,16 +9,13 @@
 //     | a   |    +------+           lowest top that it may come to rest on.
 //     +-----+----------------> t
 //
-// Branches are cut by:
-//  - load: in each section, the blocks above an offset must fit between it and the capacity;
-//  - dominance: a floating block leaves a hole; if no remaining block reaches into the hole, the
-//    block could as well lie in it;
-//  - symmetry: equal blocks are placed in one order, and so are touching blocks of equal lifetime;
-//  - decomposition: if the remaining blocks split into parts that do not overlap in time, each part
-//    is searched separately, and one without a solution ends the search.
-//
-// Based on MiniMalloc (Moffitt, ASPLOS 2023), which has sections, canonical solutions and
-// dominance, but does not raise the offsets of blocks that were refused a place.
+// Branches are cut by: - load: in each section, the blocks above an offset must fit between it and
+// the capacity; - dominance: a floating block leaves a hole; if no remaining block reaches into the
+// hole, the block could as well lie in it; - symmetry: equal blocks are placed in one order, and so
+// are touching blocks of equal lifetime; - decomposition: if the remaining blocks split into parts
+// that do not overlap in time, each part is searched separately, and one without a solution ends
+// the search. Based on MiniMalloc (Moffitt, ASPLOS 2023), which has sections, canonical solutions
+// and dominance. MiniMalloc does not raise the lower bounds of floating blocks.
 
 #pragma once
 
@@ -91,7 +88,7 @@ class ExactSearch {
   std::size_t n_;
   std::vector<Bytes> size_;  // indexed by position in the order, like the members below
   std::vector<Rank> begin_, end_;
-  std::vector<Index> twin_;  // the previous equal block, or -1
+  std::vector<Index> twin_;  // the previous block of equal size and lifetime, or -1
   std::vector<Offset> placed_;
 
   std::vector<Level> levels_;
@@ -102,7 +99,7 @@ class ExactSearch {
 
   std::vector<std::pair<std::size_t, Offset>> raised_;  // scratch
   std::vector<std::int32_t> load_;                      // scratch, by section
-  std::vector<Bytes> wide_load_;                        // the same when sizes are beyond 32 bits
+  std::vector<Bytes> wide_load_;                        // replaces `load_` if sizes exceed 32 bits
   std::vector<Rank> crossing_, part_of_;                // scratch, by section
   std::vector<Bytes> remaining_;                        // scratch, by section
   std::vector<std::pair<Bytes, std::size_t>> keys_;     // scratch, by open block

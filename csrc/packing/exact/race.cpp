@@ -13,7 +13,7 @@
 namespace pgmo::packing {
 namespace {
 
-// Nodes per block of the shortest tries, enough to reach the bottom once.
+// Nodes per block of the shortest tries, enough to place every block once.
 constexpr std::uint64_t kNodesPerBlock = 3;
 constexpr std::uint64_t kFirstRound = 500;  // nodes
 constexpr std::uint64_t kRound = 4000;
@@ -80,12 +80,12 @@ class Racer {
     const Bytes capacity = at_bound_ ? bound_ : height_ - 1 - (range >> ease_);
     const std::uint64_t length = luby(++tries_);
     if (lucky_) {
-      // Keep the order: one that succeeded for a capacity is tried first for the next.
+      // Keep the order that succeeded for the last capacity.
     } else if (!at_bound_ && !best_.blocks.empty() && std::popcount(tries_) % 2 == 0) {
       order_ = similar_order(best_, seed_, first_ + tries_ * stride_);
     } else {
-      // Each try length has its own position in the sequence of orders, so good orders are tried at
-      // all lengths.
+      // Each try length has its own position in the sequence of orders, so that every order is
+      // tried with short and long tries.
       const auto level = static_cast<std::size_t>(std::countr_zero(length));
       if (next_.size() <= level) next_.resize(level + 1, first_);
       order_ = search_order(window_, seed_, next_[level]);
@@ -96,7 +96,7 @@ class Racer {
     search_.emplace(window_, capacity, order_);
   }
 
-  // Give up an order. A racer above the bound then aims at a smaller improvement.
+  // Give up an order. A racer that searches above the bound then aims at a smaller improvement.
   void missed() {
     if (at_bound_) return;
     const Bytes range = height_ - 1 - bound_;
@@ -111,7 +111,7 @@ class Racer {
   const bool at_bound_;
   const std::uint64_t seed_;
   const std::uint64_t first_, stride_;
-  std::vector<std::uint64_t> next_;  // next order, by the logarithm of the try length
+  std::vector<std::uint64_t> next_;  // next order, indexed by the logarithm of the try length
   std::uint64_t tries_ = 0;
   SearchOrder order_, best_;
   bool lucky_ = false;
@@ -128,7 +128,7 @@ Race::Race(const Window& window, Offsets offsets, Bytes bound, const Options& op
   height_ = height_of(window, offsets_);
   const Bytes above = std::max<Bytes>(bound - window.base, 0);
   bound_ = std::max(window.load, (above + window.unit - 1) / window.unit);
-  // A search has one level per block, each with all open blocks.
+  // A search has up to one level per block, and each level stores all open blocks.
   const double blocks = window.blocks();
   const double affordable = kMemory / (12 * blocks * blocks + 1);
   const int racers = static_cast<int>(std::min<double>(std::max(2, threads_), affordable));

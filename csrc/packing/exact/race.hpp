@@ -1,4 +1,4 @@
-// A race between several exact searches of one window.
+// Several exact searches of one window, which compete.
 //
 //    height ^  incumbent ----.        Exact search is quick with a lucky order and hopeless with
 //           |        x  try  '---.    another. So each racer tries one order after another, for a

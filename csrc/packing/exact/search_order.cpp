@@ -8,14 +8,14 @@
 namespace pgmo::packing {
 namespace {
 
-// The key of a block is a product of powers of its size, its lifetime and the largest load during
-// its life, times noise. The logarithm of the key is linear in these weights.
+// Weights of an order. The logarithm of a block's key is a weighted sum of the logarithms of its
+// size, its lifetime and the largest load during its life, plus noise.
 struct Weights {
   double size, lifetime, load, noise;
   bool ticks;  // lifetime in ticks instead of sections
 };
 
-constexpr double kFirst = 1e6;  // weight of the load that outranks all others: SearchOrder::by_load
+constexpr double kFirst = 1e6;  // weight of the load in an order with SearchOrder::by_load
 
 constexpr std::array<Weights, 10> kGood{{
     {1.0, 1.0, kFirst, 0.0, false},  // the most loaded, then the largest area

@@ -1,5 +1,5 @@
-// The orders in which exact search tries blocks. The order decides whether it succeeds, and none is
-// always good.
+// Orders in which exact search tries blocks. The order decides whether the search succeeds. No
+// order is always good.
 
 #pragma once
 
@@ -17,11 +17,11 @@ struct SearchOrder {
   bool by_load = false;
 };
 
-// Return order number `index` of a window. The first ones have proved good most often; the rest is
-// random, determined by the seed.
+// Return order number `index` of a window. The first orders succeed most often. The others are
+// random and depend on the seed.
 SearchOrder search_order(const Window& window, std::uint64_t seed, std::uint64_t index);
 
-// Return a similar order: blocks move by up to a third of its length, mostly by much less.
+// Return a similar order: blocks move by up to a third of the order's length, mostly by much less.
 SearchOrder similar_order(const SearchOrder& order, std::uint64_t seed, std::uint64_t index);
 
 }  // namespace pgmo::packing

@@ -32,14 +32,15 @@ struct Part {
 Part spare(const Ring& ring, Bytes bound, Bytes unit, std::vector<BlockId>& spared) {
   std::vector<bool> gone(ring.size.size());
   const auto ranks = static_cast<std::size_t>(ring.ranks);
-  // A pass that finds very few is the last. Sums over two turns must stay below 2^63.
+  // A pass that spares very few blocks is the last. Sums over two turns of the circle must stay
+  // below 2^63.
   const bool possible =
       bound > 0 && std::accumulate(ring.size.begin(), ring.size.end(), Bytes{0}) <= Bytes{1} << 61;
   std::size_t found = possible ? 1 : 0;
   for (std::size_t least = 0; found > least; least = gone.size() / 1000) {
     found = 0;
-    // Sums of sizes and numbers of blocks: alive at a rank, and begun before a rank, over two turns
-    // of the circle.
+    // Sums of sizes and numbers of blocks that are alive at a rank, and that began before a rank.
+    // The latter cover two turns of the circle.
     std::vector<Bytes> alive(ranks + 1), begun(2 * ranks + 1);
     std::vector<std::int64_t> alive_count(ranks + 1), begun_count(2 * ranks + 1);
     for (BlockId i = 0; i < ring.blocks(); ++i) {
@@ -60,8 +61,8 @@ Part spare(const Ring& ring, Bytes bound, Bytes unit, std::vector<BlockId>& spar
     std::partial_sum(begun_count.begin(), begun_count.end(), begun_count.begin());
     for (BlockId i = 0; i < ring.blocks(); ++i) {
       if (gone[i]) continue;
-      // Count the blocks alive at its begin, and those that begin later in its life. A wrapping
-      // block may count twice, which only spares fewer blocks.
+      // Count the blocks alive when block i begins, and those that begin later in its life. A
+      // wrapping block may count twice; then fewer blocks are spared.
       const Rank begin = ring.begin[i], end = ring.end[i], later = begin + 1;
       const Bytes sum = alive[begin] - ring.size[i] + begun[end] - begun[later];
       const std::int64_t count = alive_count[begin] - 1 + begun_count[end] - begun_count[later];
@@ -151,8 +152,8 @@ std::vector<Part> cut(const Part& part) {
   return parts;
 }
 
-// The height filled at each rank; heights only grow. A segment tree: each node has the height of
-// its whole range, and the highest within it.
+// The filled height at each rank, which only grows. It is a segment tree: each node has the height
+// of its whole range, and the largest height within it.
 class Heights {
  public:
   explicit Heights(Rank ranks) : ranks_(ranks), raised_(2 * ranks), within_(2 * ranks) {}
@@ -186,7 +187,7 @@ class Heights {
   std::vector<Offset> raised_, within_;
 };
 
-// Move blocks that are alive in all sections from the part into its base. Return whether there were
+// Move blocks that are alive in all sections of the part into its base. Return whether there were
 // any.
 bool sink(const Ring& ring, Part& part, Offsets& offsets) {
   Part rest;
@@ -261,7 +262,7 @@ void restore(const Ring& ring, const Reduction& reduction, Offsets& offsets) {
   const InterferenceIndex interference(ring);
   for (const BlockId block : reduction.spared) offsets[block] = kUnplanned;
   std::vector<std::pair<Offset, Offset>> taken;
-  // The last spared block relied on the fewest others.
+  // Begin with the block spared last: it needs a gap among the fewest other blocks.
   for (auto it = reduction.spared.rbegin(); it != reduction.spared.rend(); ++it) {
     taken.clear();
     interference.each(*it, [&](BlockId other) {

@@ -1,4 +1,4 @@
-// The rest of a problem that needs a search, after all easy blocks are removed.
+// The parts of a problem that need a search, after all easy blocks are removed.
 //
 //   b  |====|                    Only ticks matter at which more blocks are alive than at their
 //   l     |=====|                neighbours: the sections. Lifetimes become ranges of sections,
@@ -6,11 +6,11 @@
 //   c  |==|     |========|       conflict with all its other blocks: they form the base below it.
 //   k          ^ ^       ^       A part ends where no block is alive.
 //   s     sections 0 1    2
-//
-// This does not change the smallest arena. Two blocks that interfere are both alive in some
-// section. A block that interferes with all others can be moved below them in any packing. A block
-// that always finds a gap below the lower bound never determines the arena. Blocks of equal
-// lifetimes are not merged, as others may have to lie between them; the search orders them instead.
+// This reduction does not change the smallest arena. Two blocks that interfere are both alive in
+// some section. A block that interferes with all others can be moved below them in any packing. A
+// block that always finds a gap below the lower bound never determines the arena. Blocks of equal
+// lifetimes are not merged, because others may have to lie between them. The search orders them
+// instead.
 
 #pragma once
 
@@ -28,7 +28,7 @@ struct Window {
   std::vector<Rank> begin, end;  // [begin, end) in sections, begin < sections
   std::vector<Tick> lifetime;    // in the problem's own ticks
   Rank sections = 0;
-  Bytes base = 0;  // bytes below it
+  Bytes base = 0;  // bytes of the base below the window
   Bytes unit = 1;  // bytes: the greatest common divisor of all sizes of the problem
   Bytes load = 0;  // largest sum of sizes in a section
 
@@ -39,12 +39,12 @@ struct Window {
 struct Reduction {
   std::vector<Window> windows;
   Offsets offsets;              // of blocks in a base; kUnplanned for all others
-  std::vector<BlockId> spared;  // blocks that fit somewhere, wherever the others lie
+  std::vector<BlockId> spared;  // blocks that fit in any packing of the others
   Bytes arena = 0;              // bytes needed by the bases
 };
 
-// Maximum number of blocks of a problem for sparing. Each better packing must place the spared
-// blocks again, among all blocks that interfere with them.
+// Larger problems spare no blocks. Each better packing has to place the spared blocks again, among
+// all blocks that interfere with them.
 constexpr BlockId kSpareUpTo = 20'000;
 
 // Reduce a problem to windows. `bound` is a lower bound of its arena: spared blocks fit below it.
@@ -60,11 +60,11 @@ Offsets assemble(const Ring& ring, const Reduction& reduction,
 // Return the window as a separate problem, with sizes in units and sections as ranks.
 Ring ring_of(const Window& window);
 
-// Return the window's part of the ring's offsets, in units, pushed down until each block rests on
-// another or on the base. Blocks that interfere keep their order.
+// Return the offsets of the window's blocks, in units. Blocks are pushed down until each rests on
+// another block or on the base. Blocks that interfere keep their order.
 Offsets push_down(const Window& window, const Offsets& offsets);
 
-// Return the height of these offsets, in units.
+// Return the height of the packing with these offsets, in units.
 Bytes height_of(const Window& window, const Offsets& offsets);
 
 }  // namespace pgmo::packing

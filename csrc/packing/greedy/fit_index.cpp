@@ -26,8 +26,8 @@ FitIndex::FitIndex(const Ring& ring) {
   plant();
 }
 
-// Split the points in halves, alternating between begin and end. Until it is done, a point's place
-// holds its block.
+// Build the tree: split the points in halves, by begin and end in turn. Meanwhile, `place` of a
+// point contains its block.
 void FitIndex::plant() {
   const Rank n = static_cast<Rank>(points_.size());
   std::size_t nodes = 2;
@@ -130,7 +130,7 @@ void FitIndex::search(Rank node, Rank first, Rank last, Rank low, Rank high, Ran
     return;
   }
   const Rank middle = first + (last - first) / 2;
-  // Search the more promising half first, as its result prunes the other.
+  // Search the half with the better block first, because its result prunes the other.
   if (nodes_[2 * node].best < nodes_[2 * node + 1].best) {
     search(2 * node, first, middle, low, high, best);
     search(2 * node + 1, middle, last, low, high, best);

@@ -1,4 +1,4 @@
-// Finds, among unplaced blocks, the most preferred one whose lifetime lies inside a window.
+// Finds the most preferred unplaced block whose lifetime lies inside a given time span.
 //
 //   end ^      :                  Each block is a point (begin, end). "Inside [l, r)" is the
 //       |   .  :  .    .          quadrant begin >= l, end <= r, found with a k-d tree: a node
@@ -7,7 +7,7 @@
 //       |      |. *               whatever the lifetimes are.
 //       +------l---------> begin
 //
-// If few blocks begin inside the window, a linear scan of them is faster.
+// If few blocks begin inside the time span, a linear scan of them is faster.
 
 #pragma once
 

@@ -22,7 +22,7 @@ SkylinePacker::SkylinePacker(const Ring& ring, Stop stopped)
     : ring_(ring),
       stopped_(std::move(stopped)),
       index_(ring),
-      // On a line, the additional line of infinite height takes one rank.
+      // If time is not a circle, the additional line of infinite height takes one rank.
       length_(ring.ranks + (ring.circular ? 0 : 1)),
       offsets_(ring.size.size(), kUnplanned) {}
 
@@ -103,7 +103,7 @@ void SkylinePacker::put(std::int32_t index, BlockId block) {
   merge_equal(middle);
 }
 
-// Lift the line, which no unplaced block fits, to its lower neighbour.
+// Lift a line on which no unplaced block fits to the height of its lower neighbour.
 void SkylinePacker::lift(std::int32_t index) {
   Line& line = lines_[index];
   line.height = std::min(lines_[line.left].height, lines_[line.right].height);

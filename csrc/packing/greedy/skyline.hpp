@@ -6,9 +6,8 @@
 //     ||      || |  there: lift the line to its lower neighbour and merge the two.
 //     ||  v   || |
 //     +---------------> ticks
-//
-// On a circle the lines form a ring, so wrapping lifetimes need no special case. On a line, an
-// additional line of infinite height separates the end from the beginning.
+// On a circle, the skyline's lines form a ring, so wrapping lifetimes need no special case.
+// Otherwise, an additional line of infinite height separates the end of time from its beginning.
 
 #pragma once
 

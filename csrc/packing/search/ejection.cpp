@@ -6,9 +6,9 @@
 namespace pgmo::packing {
 namespace {
 
-constexpr double kGain = 0.3;    // growth of a weight at each return, relative to its initial value
+constexpr double kGain = 0.3;    // growth of a weight per placement, relative to its first value
 constexpr double kNoise = 0.2;   // maximum relative noise added to a weight
-constexpr double kHeavy = 1e12;  // limit of weights, above which doubles would lose the gains
+constexpr double kHeavy = 1e12;  // limit of weights; beyond it, doubles are too coarse for gains
 constexpr std::uint64_t kMoveWork = 16;  // units of work of a move, plus one per interfering block
 
 }  // namespace
@@ -33,7 +33,7 @@ void Ejection::restart(const Offsets& offsets, Bytes arena) {
   patience_ = 0;
 }
 
-// Set the next target, if there is none, and take out the blocks above it.
+// Set the next capacity, if there is none, and take out the blocks above it.
 void Ejection::aim(Bytes bound) {
   if (capacity_ > 0) return;
   const double fall = stride_ * static_cast<double>(arena_ - bound);
@@ -86,8 +86,8 @@ void Ejection::move() {
   });
 }
 
-// Return the offset from 0 to the capacity with the least sum of weights in the way; ties are
-// broken at random. Only offsets that touch a block or a border are candidates.
+// Return the offset with the least sum of weights in the way. Ties are broken at random. Only
+// offsets next to a block, the bottom or the capacity are candidates.
 Offset Ejection::cheapest_place(BlockId block) {
   const Bytes size = ring_.size[block];
   const Offset highest = capacity_ - size;
@@ -109,7 +109,7 @@ Offset Ejection::cheapest_place(BlockId block) {
   });
   work_ += kMoveWork + visited;
   std::sort(edges_.begin(), edges_.end(), [](const Edge& a, const Edge& b) { return a.at < b.at; });
-  // Rounding errors: a sum that should be zero may be slightly larger.
+  // Because of rounding errors, a sum that should be zero may be slightly larger.
   constexpr double kSame = 1e-9;
   double least = cost;
   Offset best = 0;

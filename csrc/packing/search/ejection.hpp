@@ -1,5 +1,5 @@
-// Local search below a capacity: place a block where that costs least, and remove the blocks in
-// its way.
+// Local search for a packing within a capacity. Each move places a block where that costs least,
+// and removes the blocks in its way.
 //
 //   capacity ----------------------        The cost of a place is the weight of the blocks there.
 //     ^   +-----+  <- x            |       A block's weight starts with its area and grows each
@@ -7,10 +7,9 @@
 //     |   +--+--+ c  |   out: b    |       are soon left in place, and others move instead.
 //     |   | a|--+----+             |
 //     +----------------------------+ ticks
-//
-// A move touches only the blocks that interfere with x, so its cost does not grow with the problem.
-// When all blocks have a place, the capacity falls by a share of the distance to the bound. If a
-// target takes too long, the share is halved.
+// A move of x visits only the blocks that interfere with x, so its cost does not grow with the
+// problem. When all blocks have a place, the capacity falls by a share of the distance to the
+// bound. If the search for a capacity takes too long, the share is halved.
 
 #pragma once
 
@@ -24,10 +23,10 @@ namespace pgmo::packing {
 
 class Ejection {
  public:
-  // The ring and the index must outlive this object. `unit` divides all sizes.
+  // The ring and the index must outlive this object. All sizes are multiples of `unit`.
   Ejection(const Ring& ring, const InterferenceIndex& interference, Bytes unit, std::uint64_t seed);
 
-  // Start from a packing; the next targets lie below it.
+  // Start from a packing that needs `arena` bytes. The next capacities lie below it.
   void restart(const Offsets& offsets, Bytes arena);
 
   // Search for about `work` units; return whether the arena fell. Ends early at the bound, or when

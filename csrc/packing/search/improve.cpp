@@ -24,7 +24,7 @@ struct PackedWindow {
   const Window* window;
   Offsets offsets;
   Offset height;
-  std::unique_ptr<Rounds> rounds;  // created when it is first searched
+  std::unique_ptr<Rounds> rounds;  // created when the window is first searched
 
   Bytes arena() const { return window->bytes(height); }
 };

@@ -11,15 +11,15 @@ struct Options {
   std::uint64_t seed = 0;
 };
 
-// Result of a search. The offsets are determined by problem, incumbent, seed and number of threads,
-// if the search ended by itself and not by the monitor.
+// Result of a search. If the search was not stopped, the offsets depend only on the problem, the
+// incumbent, the seed and the number of threads.
 struct Improvement {
   Offsets offsets;
   Bytes arena = 0;
 };
 
-// Offer every improvement to the monitor; return soon after monitor.stopped(). The result is never
-// worse than the incumbent.
+// Improve the incumbent. Offer every improvement to the monitor, and return soon after
+// monitor.stopped(). The result is never worse than the incumbent.
 Improvement improve(const Ring& ring, const Offsets& incumbent, Monitor& monitor,
                     const Options& options);
 

@@ -6,7 +6,8 @@
 //               |= b =|        Block b begins during x's life. Such blocks are adjacent in an
 //                              array that is sorted by begin.
 //
-// If all lists of interfering blocks have at most `kListed` entries, they are made in advance.
+// The lists of interfering blocks are computed in advance if they have at most `kListed` entries in
+// total.
 
 #pragma once
 

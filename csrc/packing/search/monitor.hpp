@@ -1,5 +1,5 @@
 // State that an anytime search shares with its caller: the best packing so far, the proved bound,
-// and when to stop.
+// and the request to stop.
 //
 //    bytes ^
 //          |  arena ---.                  Any thread may lower the arena (with offsets) or raise
@@ -23,7 +23,7 @@ using Clock = std::chrono::steady_clock;
 
 // One improvement of the incumbent or of the bound.
 struct Progress {
-  double seconds;  // since the monitor was created
+  double seconds;  // time since the monitor was created
   Bytes arena, bound;
 };
 

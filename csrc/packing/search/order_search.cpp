@@ -36,7 +36,7 @@ OrderSearch::OrderSearch(const Ring& ring, std::uint64_t seed, std::function<boo
   order_.resize(n);
 }
 
-// Pack by a neighbour of the current order. Return false if stopped.
+// Pack by an order that is similar to the current one. Return false if stopped.
 bool OrderSearch::attempt() {
   tried_power_ =
       random_.unit() < kNewPower ? static_cast<float>(kMostPower * random_.unit()) : power_;
@@ -70,8 +70,8 @@ bool OrderSearch::attempt() {
   return true;
 }
 
-// Return whether to accept an arena: always if it is no worse than the current one, sometimes if it
-// is.
+// Return whether to accept an arena. One that is no larger than the current one is always accepted,
+// a larger one sometimes.
 bool OrderSearch::accepts(Bytes arena) {
   if (arena <= current_) return true;
   const double loss = static_cast<double>(arena - current_);
@@ -93,7 +93,7 @@ void OrderSearch::perturb() {
   }
 }
 
-// Swap the positions of a few blocks above the target with others.
+// Swap the keys of a few blocks above the target with the keys of other blocks.
 void OrderSearch::swap_pairs() {
   tried_ = learned_;
   const auto fixed = [&](BlockId block) {
@@ -109,7 +109,8 @@ void OrderSearch::swap_pairs() {
   }
 }
 
-// Sort by falling key, ties by number. Keys are sorted as integers, packed with their blocks.
+// Sort the blocks by falling key, equal keys by block number. Key and block number are packed in
+// one integer.
 void OrderSearch::sort_by_key(float power) {
   for (std::size_t i = 0; i < packed_.size(); ++i) {
     const double key = log_lifetime_[i] + power * log_size_[i] + tried_[i];

@@ -1,17 +1,15 @@
-// Searches the orders in which a skyline prefers blocks.
+// Searches for a good order in which the skyline prefers blocks.
 //
 //    key = log lifetime + p log size + learned
 //
 //    order --> skyline --> arena ---- lower or equal? ---> keep keys and p
 //      ^                     |
 //      `-- perturbed keys <--+--- blocks above the best arena: learned += a little
-//
-// p = 0 is the order of Sekiyama et al., p = 1 the one by area. An attempt perturbs part of the
-// keys, slightly or strongly, or swaps the keys of a few pairs of blocks. Some attempts start from
-// perturbed keys without the learned gains. A block above the target is placed earlier from then
-// on: priorities are learned from failures, as in squeaky wheel optimisation (Joslin and Clements
-// 1999). Worse orders are accepted with a probability that falls with the loss, as in the annealing
-// of Imanishi and Xu (ISMM 2024).
+// With p = 0, the order is that of Sekiyama et al.; with p = 1, it is by area. An attempt perturbs
+// part of the keys, slightly or strongly, or swaps the keys of a few pairs of blocks. Some attempts
+// drop the learned gains first. A block above the target gets a larger key from then on, as in
+// squeaky wheel optimisation (Joslin and Clements 1999). Worse orders are accepted with a
+// probability that falls with the loss, as in the annealing of Imanishi and Xu (ISMM 2024).
 
 #pragma once
 
@@ -41,7 +39,7 @@ class OrderSearch {
     return arena_ < before;
   }
 
-  // Lower the target to an arena that was found elsewhere; only smaller arenas are of use.
+  // Lower the target to an arena that another search found: only smaller arenas are useful then.
   void lower_target(Bytes arena) { target_ = std::min(target_, arena); }
 
   // Return the best packing found here.
@@ -64,7 +62,7 @@ class OrderSearch {
   float power_ = 0, tried_power_ = 0;
   std::vector<std::uint64_t> packed_;  // scratch of sort_by_key
   std::vector<BlockId> order_;
-  std::vector<BlockId> outstanding_;  // above the target in the last attempt
+  std::vector<BlockId> outstanding_;  // blocks above the target in the last attempt
   Bytes current_ = kUnknown;          // arena of the current order
   Bytes arena_ = kUnknown;            // arena of the best packing
   Bytes target_ = kUnknown;

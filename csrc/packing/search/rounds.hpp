@@ -3,11 +3,11 @@
 //    thread 0   [ orders | ejection ]     [ ejection | orders ]     ...
 //    thread 1   [ ejection | orders ]     [ orders | ejection ]
 //                                    best                      best
-//
-// A round is a number of units of work, not of seconds, and threads exchange results only between
-// rounds. So ring, seed and number of threads determine all results, and time only limits their
-// number. When a thread meets the bound, the others continue to the same number of units. If
-// several meet it, the one with the fewest units wins, then the first.
+// A round lasts a number of units of work, not of seconds, and threads exchange results only
+// between rounds. So the results of a round depend only on ring, seed and number of threads; time
+// only limits the number of rounds. When a thread meets the bound, the others continue to the same
+// number of units. If several meet it, the one with the fewest units wins, then the one with the
+// lowest number.
 
 #pragma once
 
@@ -41,8 +41,9 @@ struct SearchContext {
 
 class Rounds {
  public:
-  // Improve the incumbent down to `bound`, which need not be a lower bound of this ring. `offer` is
-  // called at once, from any thread, with packings better than the best of the last round.
+  // Improve the incumbent until it meets `bound`, which need not be a lower bound of this ring.
+  // `offer` is called immediately, from any thread, with packings better than the best of the last
+  // round.
   Rounds(Ring ring, Offsets incumbent, Bytes bound, const Monitor& monitor, const Options& options,
          std::function<void(const Offsets&, Bytes)> offer);
   ~Rounds();
@@ -50,7 +51,7 @@ class Rounds {
   // Run one round, each longer than the previous one.
   void run();
 
-  // Return whether the bound is met, or too much work has made no progress.
+  // Return whether the bound is met, or too much work was done without progress.
   bool done() const;
 
   const Offsets& offsets() const { return best_; }

@@ -1,16 +1,14 @@
-// Addresses of a plan: as many as its arena has bytes, with pages only where slots need them.
+// The addresses of one arena of a plan. Only slots in use need pages there.
 //
 //     generation    1 counted          2 settled                3 counted            4 ...
 //     slots         occupy / vacate    not counted              occupy / vacate
 //                                 settle()            surrender: another user needs pages
-//
-// While all pages under its slots are mapped, the range is settled: the owner serves slots without
-// a call. When others need pages, the range is surrendered. Its owner then lists the live slots
-// once; all other pages are idle and may be taken. From then on slots are counted, until the owner
-// settles the range again, for example at the start of an iteration.
-//
-// The owner reads `generation()` under its slot lock and passes it on, so that a delayed call is
-// recognized.
+// A range is *settled* while all pages under its slots are mapped. Its owner then serves slots
+// without calling the space. When other requests need pages, the space *surrenders* the range: the
+// owner lists the live slots once, and all other pages become idle. From then on slots are counted,
+// until the owner settles the range again, for example at the start of an iteration. The owner
+// reads `generation()` under its slot lock and passes it to `occupy` and `vacate`. A call from
+// before a change of the generation then has no effect.
 
 #pragma once
 
@@ -30,9 +28,9 @@ class RangeOwner {
  public:
   virtual ~RangeOwner() = default;
 
-  // Append the live slots of this range, then call `count_from_now_on`, both under the lock that
-  // guards taking and freeing slots. The lock must not be held during a call of `Space`. May throw
-  // std::bad_alloc before the call of `count_from_now_on`; the range then stays settled.
+  // Append the live slots of this range, then call `count_from_now_on`. Do both under the lock that
+  // guards taking and freeing slots. The owner must not hold that lock while it calls `Space`. May
+  // throw std::bad_alloc before `count_from_now_on`; the range then stays settled.
   virtual void list_living(PlannedRange& range, std::vector<Extent>& living) = 0;
 };
 
@@ -64,21 +62,23 @@ class PlannedRange {
   Extent where_;
   Stream stream_;
   RangeOwner* owner_;
-  std::vector<Extent> settled_;   // extents of its slots while it is settled
+  std::vector<Extent> settled_;   // extents of the slots while the range is settled
   int unsettled_ = 0;             // consecutive iterations that lacked pages
   std::uint64_t settled_at_ = 0;  // iteration of the last `settle`
   int early_surrenders_ = 0;      // consecutive surrenders right after a `settle`
-  int iterations_to_count_ = 0;   // iterations for which it is not settled after early surrenders
+  int iterations_to_count_ = 0;   // iterations left in which `settle` refuses
   std::atomic<std::uint64_t> generation_{1};
   std::atomic<bool> shares_pages_{false};
 };
 
-// One physical page, by plan: a page of each of these ranges, counted from the range's begin. While
-// the plan is followed, blocks never live on two of them at once.
+// A place in a planned range. `page`: index of the page in the range.
 struct SharedPlace {
   PlannedRange* range;
   std::size_t page;
 };
+
+// Places that share one physical page by plan. While the program follows the plan, blocks never
+// live at two of them at once.
 using SharedPage = std::vector<SharedPlace>;
 
 }  // namespace pgmo::pages

@@ -1,8 +1,8 @@
-// Planned ranges: slots are counted one by one, or not at all while a range is settled
-// (settling.cpp).
+// Planned ranges. Slots are counted one by one; while a range is settled (settling.cpp), they are
+// not counted.
 //
 //     occupy, vacate      count a slot's pages like those of a block
-//     surrender           others need pages: the owner lists live slots, all other pages are idle
+//     surrender           make the pages without live slots idle, because other requests need them
 
 #include <algorithm>
 #include <bit>
@@ -74,8 +74,8 @@ bool Space::await_pages(Places places) noexcept {
   return false;
 }
 
-// Return the number of places that this many blocks touch.
-std::size_t Space::unused(Places places, std::uint32_t blocks) noexcept {
+// Return how many of the places have exactly this number of blocks.
+std::size_t Space::count_places_with(Places places, std::uint32_t blocks) noexcept {
   std::size_t count = 0;
   for (std::size_t at = 0; at < places.size(); ++at) count += places[at].blocks == blocks;
   return count;
@@ -112,8 +112,7 @@ void Space::vacate(PlannedRange& range, Extent slot, std::uint64_t generation,
     pool_.leave(places, marks);
     for (std::size_t at = 0; at < places.size(); ++at) shared |= places[at].shared_place != nullptr;
   }
-  // Record the event now. If the other stream asked later, it would wait for all work submitted
-  // since.
+  // Record the event now. An event recorded later would make the other stream wait for more work.
   if (shared && !device_.capturing()) (void)pool_.clocks().record(range.stream());
 }
 
@@ -132,10 +131,11 @@ void Space::share(const RangeOwner& owner, const std::vector<SharedPage>& pages,
   std::vector<std::vector<PagePlace*>> plan;
   for (const SharedPage& page : pages) {
     std::vector<PagePlace*> places;
-    // Places that share no page keep their own; otherwise their pages would be promised to others.
+    // Entries with a single place are part of the plan, too, so that their pages are not taken for
+    // other entries.
     for (const SharedPlace& sharer : page) places.push_back(&place_in(sharer));
-    // If all streams run concurrently, no page is shared, and arranging would make arenas take
-    // pages from each other.
+    // If all streams run concurrently, no page is shared. Arenas would then only take pages from
+    // each other.
     if (!sharing.empty() || more) plan.push_back(std::move(places));
   }
   plans_[&owner].pages.swap(plan);
@@ -199,7 +199,7 @@ void Space::arrange(const RangeOwner& owner) noexcept {
     const std::lock_guard guard(pool_.state());
     if (!complete && more && arrangements_ < heuristics_.most_arrangements) arranged_ = false;
   } catch (const std::bad_alloc&) {
-    // Without memory for this, pages are mapped when a slot needs them.
+    // If the host is out of memory, pages are mapped when a slot needs them.
   }
 }
 

@@ -16,8 +16,9 @@ bool Space::settle(PlannedRange& range, std::vector<Extent> covered) noexcept {
   const std::lock_guard working(pool_.work());
   if (range.fully_mapped()) return true;
   if (device_.capturing()) return false;
-  // The range's pages were taken in every iteration. While slots are counted, others find the pages
-  // they need without a device call; in a settled range they would need a new mapping.
+  // The range was surrendered soon after each of the last times it was settled. While slots are
+  // counted, other requests find idle pages without a device call. A settled range would have to be
+  // surrendered for them again.
   if (range.iterations_to_count_ > 0) {
     --range.iterations_to_count_;
     return false;
@@ -27,13 +28,12 @@ bool Space::settle(PlannedRange& range, std::vector<Extent> covered) noexcept {
   try {
     pool_.clocks().catch_up();
     widen_to_pages(covered);
-    // Admit runs with pages first, so that none of their pages is idle during the search for
-    // others.
+    // Admit the runs with pages first, so that the search for missing pages does not take these.
     std::size_t complete = 0;
     std::vector<Extent> blocked;
     runs = by_completeness(covered, complete);
     if (complete < runs.size() && !may_create(range, runs, complete)) {
-      // Refresh the idle order of the mapped pages, so that they are taken last.
+      // Move the mapped pages to the end of the idle list, so that they are taken last.
       const std::lock_guard guard(pool_.state());
       for (std::size_t at = 0; at < complete; ++at) {
         if (pool_.admit(runs[at], range.stream(), blocked)) pool_.dismiss(runs[at]);
@@ -59,8 +59,8 @@ bool Space::settle(PlannedRange& range, std::vector<Extent> covered) noexcept {
   return true;
 }
 
-// Return runs of places with pages, `complete` in number, then runs of places without. A page
-// mapped at several of them counts for one place only.
+// Return first the runs of places with pages, then those without. `complete`: number of runs with
+// pages. A page mapped at several places counts for one place only.
 std::vector<Places> Space::by_completeness(const std::vector<Extent>& extents,
                                            std::size_t& complete) {
   const std::lock_guard guard(pool_.state());
@@ -95,7 +95,7 @@ std::vector<Places> Space::by_completeness(const std::vector<Extent>& extents,
   return all;
 }
 
-// Return whether these runs lack so few pages that they may be created.
+// Return whether so few pages are missing in these runs that they may be created.
 bool Space::may_create(PlannedRange& range, const std::vector<Places>& runs,
                        std::size_t complete) noexcept {
   if (++range.unsettled_ <= heuristics_.confirmations) return false;
@@ -123,7 +123,7 @@ bool Space::hold(PlannedRange& range, Places places, bool complete) {
   return pool_.provide(places, range.stream(), complete ? 0 : places.size());
 }
 
-// Widen to whole pages, and join extents that touch.
+// Widen the extents to whole pages, and join extents that touch.
 void Space::widen_to_pages(std::vector<Extent>& extents) const {
   const auto page = static_cast<Address>(properties_.page);
   std::size_t kept = 0;

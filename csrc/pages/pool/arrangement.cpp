@@ -1,5 +1,5 @@
-// Maps the pages of a plan before they are requested. Between two iterations most pages are idle,
-// and mappings in the way have not been used for long.
+// Maps the pages of a plan before slots need them. Between two iterations most pages are idle, and
+// the last uses of mappings in the way are usually completed.
 
 #include <algorithm>
 
@@ -70,9 +70,9 @@ bool Pool::arrange(const std::vector<std::vector<PagePlace*>>& plan, const Growt
   return complete;
 }
 
-// Choose a page for each entry. First choice is the page that a block lives on, or used until a
-// moment ago, as that mapping cannot change. Then the page planned before, then a page of one of
-// its places, then an idle page from elsewhere.
+// Choose a page for each entry of the plan. The first choice is a page that a block lives on, or
+// that running work still uses, because that mapping cannot change. The second is the page planned
+// before, the third any page mapped at one of the entry's places. The last is a free or idle page.
 void Pool::claim_pages(const std::vector<std::vector<PagePlace*>>& plan,
                        std::vector<Page*>& pages) noexcept {
   ++arrangement_;
@@ -120,7 +120,7 @@ void Pool::create_for(std::vector<Page*>& pages, const Growth& growth) noexcept 
   }
 }
 
-// Return whether all blocks on the page belong to the plan entry.
+// Return whether the page is idle, or used only by blocks at places of the plan entry.
 bool Pool::belongs(const Page& page, const PagePlace& place) noexcept {
   if (page.state != State::kUsed) return page.state == State::kIdle;
   const PagePlace* at = &place;
@@ -131,8 +131,8 @@ bool Pool::belongs(const Page& page, const PagePlace& place) noexcept {
   return false;
 }
 
-// Request a mapping of this page here. Return false if a block lives here or did until a moment
-// ago. The page may then change at its next use, see `adopt`.
+// Request a mapping of this page here. Return false if a block lives here or running work uses the
+// address. `adopt` then lets the next block get the planned page.
 bool Pool::want(PagePlace& place, Page& page) noexcept {
   if (place.blocks > 0 || place.step != Step::kNone) return false;
   if (place.page != nullptr) {
@@ -177,7 +177,7 @@ void Pool::nothing_missed() noexcept {
     const std::size_t most = std::exchange(lately_, occupied_);
     beyond_ = 0;
     if (held_before_ == 0) return;
-    // The occupancy while slots were refused does not show the need without refusals.
+    // While slots were refused, the occupancy was not the one of a plan that is followed.
     if (exact_) highest_ = most;
     if (tries_ > 0) --tries_;
   }

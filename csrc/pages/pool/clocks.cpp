@@ -98,7 +98,7 @@ void Clocks::catch_up() noexcept {
         if (recorded || asked) return;
         asked = true;
         if (!record(stream)) return;
-        if (first.event != 0) return;  // an event behind a pending one is pending, too
+        if (first.event != 0) return;  // the new event is pending, too, because an earlier one is
         continue;
       }
       {

@@ -3,10 +3,9 @@
 //     stream 1   ──free──free───▲─────free──▲──────free──▶
 //                   1     1     e1      2    e2      3           the mark of a free: its stream and
 //                                                                the number of the next event
-//
-// When an event is completed, so is all work before it on its stream. So a mark is only a number,
-// and an event is recorded only on demand. Events of all streams share one sequence of numbers.
-// Marks of several streams are stored as a set of streams and the number of the latest mark.
+// A completed event implies that all earlier work on its stream is completed. Hence a mark is only
+// a number, and an event is recorded only on demand. Events of all streams share one sequence of
+// numbers. `Marks` stores the marks of several streams as a set of streams and the latest number.
 
 #pragma once
 
@@ -41,8 +40,8 @@ struct Marks {
   static std::uint64_t bit(Stream stream) noexcept { return std::uint64_t{1} << stream; }
 };
 
-// The latest mark of each stream, with a number each. `Marks` has one number for all streams, so it
-// would wait longer.
+// The latest mark of each stream, with one number per stream. `Marks` has one number for all
+// streams, so waiting for it would take longer.
 class LatestUses {
  public:
   void add(const Marks& marks) noexcept {
@@ -63,21 +62,22 @@ class LatestUses {
 // Marks and events of all streams of a device.
 class Clocks {
  public:
-  // `state` guards the members and is never held during a device call. Both must outlive the
-  // clocks.
+  // `state` guards the members and is never held during a device call. The device and `state` must
+  // outlive the clocks.
   Clocks(DeviceDriver& device, std::mutex& state) : device_(device), state_(state) {}
 
   // --- requires `state` -------------------------------------------------------------------------
 
-  // Return the marks of all work that these streams have so far.
+  // Return marks of all work submitted to these streams so far.
   Marks now(std::uint64_t streams) noexcept;
 
-  // Return whether the marks are known to be completed. Never asks the device.
+  // Return whether the marks are known to be completed. Does not query the device.
   bool completed(const Marks& marks) const noexcept;
 
-  // Note that a stream gets work. `ordered` notes a call by which the program orders streams; see
-  // program_order.hpp.
+  // Note that work is submitted to a stream.
   void given(Stream stream) noexcept { program_.given(stream, next_); }
+
+  // Note a call by which the program orders its streams; see program_order.hpp.
   enum class Ordered : std::uint8_t {
     kRecorded,
     kWaited,
@@ -88,32 +88,32 @@ class Clocks {
   };
   void ordered(Ordered what, std::uint32_t stream, std::uint64_t event) noexcept;
 
-  // Add to the bytes freed since the stream's last event; return the sum.
+  // Add to the bytes freed since the stream's last event. Return the sum.
   Bytes freed(Stream stream, Bytes bytes) noexcept { return lines_[stream].freed += bytes; }
 
   // --- requires that `state` is not held; only record() may be called concurrently --------------
 
-  // Record an event behind all marks made on this stream.
+  // Record an event after all marks of this stream. Return false on failure.
   bool record(Stream stream) noexcept;
 
-  // Record events for marks that have none, and query which events are completed.
+  // Query which events are completed. Record an event for marks that have none yet.
   void catch_up() noexcept;
 
-  // Make a stream wait for marks of others. Return false on failure.
+  // Make a stream wait for marks of other streams. Return false on failure.
   bool wait(Stream stream, const Marks& marks) noexcept;
   bool wait(Stream stream, const LatestUses& waits) noexcept;
 
   std::uint64_t events() const noexcept { return events_; }  // requires `state`
   std::uint64_t waits() const noexcept { return waits_; }
 
-  // Return the number of waits that the program's own order does not imply.
+  // Return the number of waits that were not implied by the program's own order of streams.
   std::uint64_t added() const noexcept { return added_; }
 
  private:
   struct Recorded {
     std::uint64_t number;
     Event event;
-    std::uint64_t as_late = 0;  // the program's event after the same work; else `number`
+    std::uint64_t as_late = 0;  // number of a program's event after the same work, or `number`
   };
 
   struct Line {
@@ -124,7 +124,8 @@ class Clocks {
     std::deque<Recorded> pending;
   };
 
-  // Return the number of the event to wait for. It is at most that of the stream's last mark.
+  // Return the number that a completed event must reach. Waiting beyond the stream's last mark
+  // would gain nothing.
   std::uint64_t needed(const Line& line, const Marks& marks) const noexcept;
 
   template <typename Visit>

@@ -1,4 +1,4 @@
-// Invariants of pages and places: see page.hpp. Only assertions check them.
+// Invariants of pages and places, see page.hpp. Only assertions call this.
 
 #include <array>
 
@@ -8,7 +8,7 @@ namespace pgmo::pages {
 namespace {
 
 // Return whether all mappings refer to the page and its home is one of them.
-bool has_its_places(const Page& page) noexcept {
+bool has_valid_mappings(const Page& page) noexcept {
   bool home = page.home == nullptr;
   for (const PagePlace* place = page.places; place != nullptr; place = place->another) {
     if (place->page != &page) return false;
@@ -18,12 +18,12 @@ bool has_its_places(const Page& page) noexcept {
 }
 
 // Return whether the page's fields match its state.
-bool is_what_it_says(const Page& page) noexcept {
+bool matches_its_state(const Page& page) noexcept {
   switch (page.state) {
     case Page::State::kGone:
     case Page::State::kFree:
       return page.home == nullptr && page.places == nullptr;
-    case Page::State::kIdle:  // its home may be about to get another page
+    case Page::State::kIdle:  // a request may be replacing the page at its home
       return page.home != nullptr &&
              (page.home->blocks == 0 || page.home->step == PagePlace::Step::kGetsPage);
     case Page::State::kUsed:
@@ -39,7 +39,7 @@ bool is_what_it_says(const Page& page) noexcept {
 bool Pool::consistent() const noexcept {
   std::array<std::size_t, 5> pages{};
   for (const Page& page : pages_) {
-    if (!has_its_places(page) || !is_what_it_says(page)) return false;
+    if (!has_valid_mappings(page) || !matches_its_state(page)) return false;
     ++pages[static_cast<std::size_t>(page.state)];
   }
   const auto count = [&](Page::State state) { return pages[static_cast<std::size_t>(state)]; };

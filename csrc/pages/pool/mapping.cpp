@@ -1,5 +1,5 @@
-// Maps and unmaps pages: device calls run without the lock, their results are noted under it.
-// Places are linked only after all device calls have succeeded.
+// Maps and unmaps pages. Device calls run without the lock; their results are noted under it. A
+// request links its places only after all its device calls have succeeded.
 
 #include <array>
 #include <utility>
@@ -75,7 +75,8 @@ void Pool::link(PagePlace& place, Page& page) noexcept {
   place.marks = {};
 }
 
-// Count a page in the statistics from its first use on: a failed request changes none of them.
+// Count a page in the statistics from its first use on. A page that only a failed request created
+// does not count.
 void Pool::touch(Page& page) noexcept {
   page.untouched = false;
   --untouched_;
@@ -109,7 +110,8 @@ void Pool::find_home(Page& page) noexcept {
   stale_.remove(*page.home);
 }
 
-// Unlink a place. If an idle page loses its home, it gets another one, or becomes free.
+// Unlink a place. If an idle page loses its home, another of its places becomes its home. Without
+// other places, the page becomes free.
 void Pool::clear(PagePlace& place) noexcept {
   Page& page = *place.page;
   unlink(place);
@@ -153,10 +155,10 @@ void Pool::roll_back(Places places) noexcept {
   PGMO_ASSERT_EXPENSIVE(consistent());
 }
 
-// Return pages that the device refused to map, and that are mapped nowhere, to the device. It may
-// refuse them again, but accept another page.
+// Give up the pages of the failed request. If the device refused to map one, release those that are
+// mapped nowhere: it may refuse them again, but accept a new page.
 void Pool::abandon_needs() noexcept {
-  // The new mappings have not been used yet.
+  // No work has used the new mappings yet, so they can be unmapped at once.
   std::uint64_t unmaps = 0;
   for (const Need& need : needs_) {
     if (!need.mapped) continue;
@@ -173,7 +175,7 @@ void Pool::abandon_needs() noexcept {
     occupied_ -= needs_.size();
     for (Need& need : needs_) {
       if (need.page == nullptr) continue;
-      find_home(*need.page);  // its old home was cleared for another page
+      find_home(*need.page);  // its home was cleared for another page
       if (need.page->home != nullptr) {
         become_idle(*need.page);
       } else if (!refused) {

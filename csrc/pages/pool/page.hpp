@@ -5,11 +5,10 @@
 //     pages       # p0         # p1 ┄┘              p1 lives at v1 (its home); its mapping at v3 is
 //                                                   stale: valid again once p1 is idle, in the way
 //                                                   of other pages until its last use is completed
-//
-// A page is *used* while blocks lie on it, all of them at its home, and *idle* while it is mapped
-// without blocks. It is *free* when it is mapped nowhere, *moving* while a thread makes device
-// calls for it, and *gone* when the device has it back. Only idle and free pages are given to
-// others. A place is *asleep* if blocks live there without a page.
+// A page is *used* while blocks lie on it, all of them at its home. It is *idle* while it is mapped
+// and no block lies on it. It is *free* while it is mapped nowhere, and *moving* while a thread
+// makes device calls for it. It is *gone* after it was returned to the device. Only idle and free
+// pages serve new requests. A place is *asleep* if blocks live there without a page.
 
 #pragma once
 
@@ -27,13 +26,13 @@ namespace pgmo::pages {
 struct Page;
 
 struct PagePlace {
-  // The work of a thread at this place without the lock. Other threads must not touch the place.
+  // What a thread does at this place without the lock. Other threads must not change the place.
   enum class Step : std::uint8_t {
     kNone,
     kGetsPage,
-    kAwaitsOthers,  // the stream will wait for the page's last users
+    kAwaitsOthers,  // its stream will wait for the page's last users
     kLosesPage,
-    kBlocked,  // only within one call
+    kBlocked,  // only within one call of `admit`
     kAsleep,   // or about to be: see sleep.cpp
   };
 
@@ -41,7 +40,8 @@ struct PagePlace {
 
   bool stale() const noexcept;
 
-  // Return whether its page is here, or can be used here without a device call.
+  // Return whether a page is mapped here and its home is here, or can be moved here without a
+  // device call.
   bool has_page() const noexcept;
 
   Address address;
@@ -83,12 +83,12 @@ inline bool PagePlace::has_page() const noexcept {
   return page != nullptr && (!stale() || page->state == Page::State::kIdle);
 }
 
-// Addresses reserved in one call, and their places as far as they were ever used.
+// Addresses reserved in one call. `places` covers them up to the last one ever used.
 struct Reservation {
   Address base;
   Bytes bytes;
   std::deque<PagePlace> places;
-  std::optional<Stream> stream = std::nullopt;  // if it is part of a window
+  std::optional<Stream> stream = std::nullopt;  // of the window that it is part of
   PoolNumber pool = 0;                          // pool that owns the window; 0: none
 };
 

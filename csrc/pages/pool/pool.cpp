@@ -1,7 +1,7 @@
-// Blocks enter and leave places, and a request with missing pages is served in steps.
+// Adds blocks to places and removes them. A request with missing pages is served in steps.
 //
 //     enter       all pages are there                        under the lock: only counts
-//     admit       notes what is missing at each place        under the lock
+//     admit       notes which places lack a page             under the lock
 //     provide     pages (supply.cpp), mapped (mapping.cpp)   device calls, without the lock
 
 #include "pages/pool/pool.hpp"
@@ -134,7 +134,7 @@ void Pool::count_held_range() noexcept {
   ++held_ranges_;
 }
 
-// A listed slot may have been vacated meanwhile: its places are then one below kHold.
+// A listed slot may have been vacated before this call: its places are then one below kHold.
 void Pool::count(Places places) noexcept {
   for (std::size_t at = 0; at < places.size(); ++at) ++places[at].blocks;
 }
@@ -173,7 +173,7 @@ bool Pool::admit(Places places, Stream stream, std::vector<Extent>& blocked, Wai
   clocks_.given(stream);
   bool all = true;
   const bool elsewhere = waits == Waits::kRatherElsewhere && would_wait(places, stream) &&
-                         spares(places.size(), stream);
+                         has_spare_pages(places.size(), stream);
   for (std::size_t at = 0; at < places.size(); ++at) {
     PagePlace& place = places[at];
     if (place.step == Step::kAsleep) {

@@ -1,4 +1,4 @@
-// The pages of a device. They go to requests, and are taken from where they are idle.
+// All pages of a device. A request gets free pages, idle pages or new pages.
 //
 //     request    v4 v5 v6 v7                      on stream 1
 //                │  │  ┊  ┊
@@ -6,18 +6,16 @@
 //                      ┊      or when no page is idle
 //                      └┄┄┄┄▶ taken: a free page, or one that is idle elsewhere (it stays
 //                             mapped there)
-//
-// A page whose last use was on the same stream may be taken at once, because the stream's order
-// keeps its content consistent. A page of another stream may be taken when that use is completed,
-// or behind an event. A place is unmapped only when the last use through it is completed. The host
-// never waits for that: the page is mapped at a second address and the first mapping stays. An
-// address is *blocked* if a mapping there is in the way and cannot be removed yet; the window finds
-// others.
-//
-// Two locks. `work` is held by the one thread that makes device calls. `state` guards all members
-// and is never held during a device call. A request that finds its pages takes only `state`, as
-// does every free. In between, pages and places in progress are marked; requests that need them
-// wait for `work`.
+// A page whose last use was on the same stream may be taken at once, because the stream runs its
+// work in order. A page of another stream may be taken once that use is completed, or if the new
+// stream waits for an event. A place is unmapped only when the last use through it is completed.
+// The host never waits for that: the page is mapped at a second address and the first mapping
+// stays. An address is *blocked* if another page is mapped there and cannot be unmapped yet. The
+// window then chooses another address. There are two locks. The one thread that creates, maps or
+// unmaps pages holds `work`. `state` guards the pages and places; it is never held during a call of
+// the driver. A request whose pages are mapped takes only `state`, and so does every free. While a
+// thread works without `state`, its pages are `kMoving` and its places have a `step`. Requests that
+// need them wait for `work`.
 
 #pragma once
 
@@ -40,13 +38,13 @@
 
 namespace pgmo::pages {
 
-// Ranges whose slots are not counted, but whose owners can list the live ones.
+// Settled ranges: their slots are not counted, but their owners can list the live ones.
 class Uncounted {
  public:
   virtual ~Uncounted() = default;
 
-  // Make all ranges count their slots, so that idle pages become known. Return whether there were
-  // any. Requires `work`.
+  // Make all settled ranges count their slots again, so that the pool knows their idle pages.
+  // Return whether any range was settled. Requires `work`.
   virtual bool surrender() noexcept = 0;
 };
 
@@ -64,17 +62,18 @@ class Pool {
 
   // --- requires `state` -------------------------------------------------------------------------
 
-  // Add a block to these places, if no device call is needed: to all or to none.
+  // Add a block to all of these places, if no device call is needed. Otherwise change nothing and
+  // return false.
   bool enter(Places places, Stream stream) noexcept;
 
-  // Remove a block from these places. Its last uses are completed once these marks are.
+  // Remove a block from these places. `marks`: its last uses.
   void leave(Places places, const Marks& marks) noexcept;
 
-  // Note that another process may have the pages of a live block: they do not sleep until no block
-  // lives there. Return false if no block lives there.
+  // Note that another process may map the pages of a live block. These pages do not sleep while a
+  // block lives there. Return false if no block lives there.
   bool share(Places places) noexcept;
 
-  // Call `visit` with the handle of each page that another process may have.
+  // Call `visit` with the handle of each page that another process may map.
   template <typename Visit>
   void for_each_shared(Visit&& visit) const {
     for (const Page& page : pages_) {
@@ -82,11 +81,11 @@ class Pool {
     }
   }
 
-  // Keep the pages of a live block in place until `unpin`. Return false if a thread is working on
-  // them.
+  // Keep the pages of a live block mapped at these places until `unpin`. Return false if no block
+  // lives at one of the places, or if a thread works on one.
   bool pin(Places places) noexcept;
 
-  // Unpin a place if no block lives there any more.
+  // Unpin a place if no block lives there.
   void unpin(PagePlace& place) noexcept;
 
   // Prepare a place for sleep if only these blocks live there; `fall_asleep` then releases its
@@ -94,20 +93,21 @@ class Pool {
   // std::bad_alloc.
   bool lie_down(PagePlace& place, std::uint32_t blocks, Sleep sleep);
 
-  // Return whether a block was placed on another page than planned since the last call. Two places
-  // may have each other's page, and each may be in use whenever the other could change.
+  // Return whether a block got another page than the planned one since the last call. For example,
+  // two places may hold each other's planned page, and one of them is always in use.
   bool take_strayed() noexcept { return std::exchange(strayed_, false); }
 
-  // Forget the highest occupancy: the current one limits page creation from now on.
+  // Set the highest occupancy to the current one. It limits page creation from now on.
   void forget_peak() noexcept;
 
-  // Hold the places of a planned range, all of which are used, as a whole: its blocks are no longer
-  // counted, so the occupancy is inexact meanwhile. Requires `work`, too. Call `count_held_range`
-  // once, after all places of the range.
+  // Hold all places of a planned range as a whole. Each place must have a page. Blocks are no
+  // longer counted there, so the occupancy is inexact until `uncount_held_range`. Call
+  // `count_held_range` once after the last place. Requires `work`, too.
   void hold(Places places) noexcept;
   void count_held_range() noexcept;
 
-  // End this: first count each live block, then let go of the range.
+  // Stop holding a range: first call `count` for each live block, then `release_held` for all
+  // places, then `uncount_held_range` once.
   void count(Places places) noexcept;
   void release_held(Places places, const Marks& marks) noexcept;
   void uncount_held_range() noexcept;
@@ -115,12 +115,16 @@ class Pool {
   PageStatistics statistics() const noexcept;
   void reset_peaks() noexcept;
 
+  // Return whether the invariants of page.hpp hold. They hold during a request, too.
+  bool consistent() const noexcept;
+
   // --- requires both locks ----------------------------------------------------------------------
 
-  // Start the request that `provide` completes; at most one may be in progress. Return false, and
-  // change nothing, if places are blocked; also when it throws std::bad_alloc. With
-  // kRatherElsewhere, places whose last users are still running are blocked too, if other pages are
-  // available: waiting is safe, but would serialize streams that run concurrently.
+  // Start a request, which `provide` completes. At most one request may be in progress. Return
+  // false and change nothing if a place is blocked. Throws std::bad_alloc and changes nothing then.
+  // With kRatherElsewhere, a place also counts as blocked while its last users run, if enough other
+  // pages are available. Waiting for these users would be safe, but would serialize streams that
+  // run concurrently.
   enum class Waits { kHere, kRatherElsewhere };
   bool admit(Places places, Stream stream, std::vector<Extent>& blocked,
              Waits waits = Waits::kHere);
@@ -129,8 +133,8 @@ class Pool {
   void dismiss(Places places) noexcept;
   bool needs_pages() const noexcept { return !needs_.empty(); }
 
-  // Return whether this many pages can be created with at most `beyond` above the highest
-  // occupancy.
+  // Return whether the pool may create this many pages. It may hold at most `beyond` more than the
+  // highest occupancy.
   bool has_room(std::size_t pages, std::size_t beyond) const noexcept {
     return held_ + pages <= std::min({highest_ + beyond, limit_, properties_.most_pages});
   }
@@ -138,41 +142,39 @@ class Pool {
   // --- requires `work`, without `state` ---------------------------------------------------------
 
   // Provide all missing pages of the admitted places. Return false if the card is full or the
-  // device refuses; no block lives there then. `beyond`: pages that may be held above the target
-  // before idle ones are taken.
+  // device refuses; the request is then cancelled. `beyond`: pages that may be created above the
+  // target before idle ones are taken.
   bool provide(Places places, Stream stream, std::size_t beyond = 0) noexcept;
 
-  // Limits on pages that an arrangement may create: none if more than `most_missing` are missing;
-  // at most `beyond` above the highest occupancy. Pages that are idle elsewhere now will be
-  // available again.
+  // Limits of the pages that an arrangement may create. It creates none if more than `most_missing`
+  // are missing, because many of them are only in use elsewhere at the moment. The pool then holds
+  // at most `beyond` more than the highest occupancy.
   struct Growth {
     std::size_t most_missing = 0;
     std::size_t beyond = 0;
   };
 
-  // Map one page at all places of each entry. A mapping in the way is removed if its last use is
-  // completed. Pages are taken from idle ones, and some are created: with one too few, pages would
-  // change address in each iteration. Return false if entries lack a page or places rest. Throws
-  // std::bad_alloc.
-  //
-  // If a program submits whole iterations ahead of the device, the last use of some places is never
-  // completed. With kAwaitsPage, such places serve no request until it is.
+  // Map one page at all places of each entry of the plan. A mapping in the way is removed if its
+  // last use is completed. Idle pages are taken first, then a few are created: if one page were
+  // missing, pages would change their address in each iteration. Return false if an entry has no
+  // page or a place awaits its page. Throws std::bad_alloc. If a program submits whole iterations
+  // ahead of the device, some places are always in use. With kAwaitsPage, such a place serves no
+  // request until its last use is completed.
   enum class InUse : std::uint8_t { kStays, kAwaitsPage };
   bool arrange(const std::vector<std::vector<PagePlace*>>& plan, const Growth& growth,
                InUse in_use);
 
   // Allow this many pages beyond the highest occupancy until `nothing_missed`. Called when slots
-  // were refused in consecutive iterations, because other blocks occupied their pages. Keep it
-  // small: the refused slots could be most of the program's memory. Slots that still lack pages map
-  // them like windows.
+  // were refused in consecutive iterations, because other blocks occupied their pages. Pass a small
+  // number: the refused slots may be most of the program's memory.
   void missed_slots(std::size_t pages) noexcept;
 
-  // Note that slots were refused again; no more pages are created for them.
+  // Note that slots were refused again, and that no more pages are allowed for them.
   void missed_for_good() noexcept;
 
-  // Return those extra pages to the device once their last use is completed, down to the occupancy
-  // of iterations in which no slot missed a page. `has_to_give_back` returns true until that is
-  // done or has been tried for long enough.
+  // Return the extra pages to the device if their last use is completed, down to the occupancy of
+  // iterations in which no slot missed a page. `has_to_give_back` returns true until all are
+  // returned or the attempts are used up.
   void nothing_missed() noexcept;
   bool has_to_give_back() noexcept;
 
@@ -180,23 +182,22 @@ class Pool {
   // may use them.
   Bytes fall_asleep(Sleep sleep) noexcept;
 
-  // End a sleep: of places still prepared, as if it had never begun; of woken ones, after `wake`.
+  // End the sleep of all its places that have a page: those only prepared, and those that `wake`
+  // has mapped.
   void get_up(Sleep sleep) noexcept;
 
-  // Provide pages, with any content, for sleeping places. Wait for the device before writing there.
-  // Append the places that still have live blocks; no other block can enter them until `get_up`.
-  // Return false if there are too few pages, or throw std::bad_alloc; all of them then keep
+  // Map pages with arbitrary content at the sleeping places. Append the places that still have live
+  // blocks; no other block can enter them until `get_up`. Wait for the device before writing there.
+  // Return false if there are too few pages. Throws std::bad_alloc. In both cases all places keep
   // sleeping.
   bool wake(Sleep sleep, std::vector<Address>& places);
 
-  // Release up to this many bytes of unused pages. Return the bytes released.
+  // Release unused pages until this many bytes are released or none is left. Return the bytes
+  // released.
   Bytes give_back(Bytes bytes) noexcept;
 
-  // Create no pages beyond this many bytes. Return the bytes held beyond it now.
+  // Create no pages beyond this many bytes. Return the bytes that are held above this limit now.
   Bytes limit(Bytes bytes) noexcept;
-
-  // Return whether the invariants hold, even during a request. Requires `state`.
-  bool consistent() const noexcept;
 
  private:
   struct Need {
@@ -228,7 +229,7 @@ class Pool {
 
   // supply.cpp
   std::size_t target() const noexcept;
-  bool spares(std::size_t count, Stream stream) const noexcept;
+  bool has_spare_pages(std::size_t count, Stream stream) const noexcept;
   bool find_pages(Stream stream, std::size_t beyond = 0) noexcept;
   bool find_enough(Stream stream, std::size_t beyond = 0) noexcept;
   std::size_t missing() const noexcept { return needs_.size() - found_; }
@@ -250,7 +251,7 @@ class Pool {
   void roll_back(Places places) noexcept;
   void abandon_needs() noexcept;
   void sweep() noexcept;
-  // Return whether blocks live at all of the places, and no thread works on one.
+  // Return whether a block lives at each of the places, and no thread works on any of them.
   static bool live(Places places) noexcept;
 
   void unmap(std::span<PagePlace* const> places) noexcept;
@@ -260,7 +261,7 @@ class Pool {
   void find_home(Page& page) noexcept;
   void clear(PagePlace& place) noexcept;
 
-  // Block count of a place while it is held as a whole; far above any real number of blocks.
+  // Block count of a place in a range that is held as a whole. Far above any real number of blocks.
   static constexpr std::uint32_t kHold = 1u << 20;
 
   // Limits of pages inspected in a list, and of mappings removed by one sweep.
@@ -278,19 +279,21 @@ class Pool {
   std::deque<Page> pages_;
   List<Page> free_;
   List<Page> idle_;        // the longest idle one first
-  List<Page> gone_;        // records without a page
+  List<Page> gone_;        // unused elements of `pages_`
   List<PagePlace> stale_;  // the oldest first
   std::size_t held_ = 0;
-  std::size_t untouched_ = 0;  // of `held_`, pages never mapped for a block
+  std::size_t untouched_ = 0;  // pages among `held_` that were never mapped for a block
   std::size_t occupied_ = 0;
-  std::size_t highest_ = 0;  // highest `occupied_` ever
+  // Highest `occupied_` since `forget_peak`, or in the iteration before the last `nothing_missed`.
+  // Not raised while a range is held.
+  std::size_t highest_ = 0;
   std::size_t limit_ = ~std::size_t{0};
   std::size_t held_ranges_ = 0;
   std::uint64_t arrangement_ = 0;  // number of the last arrangement
   bool exact_ = true;              // whether no range is held as a whole
   bool strayed_ = false;
   std::size_t beyond_ = 0;       // extra pages for slots that were refused
-  std::size_t held_before_ = 0;  // `held_` before these; 0: none to give back
+  std::size_t held_before_ = 0;  // `held_` before the extra pages; 0: none to give back
   std::size_t lately_ = 0;       // highest `occupied_` in this iteration
   int tries_ = 0;                // attempts left to give the extra pages back
   PageStatistics numbers_;
@@ -299,10 +302,10 @@ class Pool {
   struct Sleeping {
     PagePlace* place;
     Sleep sleep;
-    // Its page is mapped but its content may be missing; one extra block is counted.
+    // The page is mapped again, but its content may be missing. One extra block is counted.
     bool wakes = false;
   };
-  std::map<Address, Sleeping> asleep_;  // including those only prepared for sleep
+  std::map<Address, Sleeping> asleep_;  // places asleep or prepared for sleep
 
   std::vector<Need> wanted_;  // mappings requested by an arrangement
 

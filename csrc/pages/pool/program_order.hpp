@@ -4,13 +4,12 @@
 //                          ╲                       program: the stream got no work in between
 //     stream 2   ───────────wait──▶                is ordered after event 5 of stream 1, so waiting
 //                                                  for 7 adds no wait to the program
-//
-// Vector clocks, whose components are event numbers (clocks.hpp). They decide nothing: the next
-// user of a page waits in any case. They only count which waits the program implies and which pgmo
-// adds. The count is not exact. Events recorded by direct CUDA calls are unknown, so waits that
-// they imply count as added. Of a stream's work, only requests and waits are known: if it keeps
-// using its blocks after its last event, a wait for that counts as implied. A wait that pgmo has
-// added counts as the program's from then on.
+// These are vector clocks, whose components are event numbers (clocks.hpp). They only feed a
+// statistic: how many waits pgmo adds that the program does not imply itself. The next user of a
+// page waits in any case. The count is not exact. Events recorded by direct CUDA calls are unknown,
+// so waits that they imply count as added. Only requests and waits of a stream are known, but no
+// kernels. If a stream uses its blocks after its last event, a wait for that use counts as implied.
+// After pgmo has added a wait, the program's order includes it.
 
 #pragma once
 
@@ -24,14 +23,15 @@ namespace pgmo::pages {
 
 class ProgramOrder {
  public:
-  // Note that a stream gets work before the event with number `next`.
+  // Note that work is submitted to a stream before the event with number `next`.
   void given(Stream stream, std::uint64_t next) noexcept {
     given_[stream] = next;
     since_[stream] = 0;
   }
 
-  // Note that the program records an event with this number, makes a stream wait for one, or has
-  // waited on the host for all work given before this number. Stream numbers are arbitrary here.
+  // Note that the program records an event (`recorded`) or makes a stream wait for one (`waited`).
+  // The others note that the host has waited for a stream, an event or all streams. `number` is the
+  // next event's: all work submitted so far comes before it. Stream numbers are arbitrary here.
   void recorded(std::uint32_t stream, std::uint64_t event, std::uint64_t number) noexcept;
   void waited(std::uint32_t stream, std::uint64_t event, std::uint64_t number) noexcept;
   void done(std::uint32_t stream, std::uint64_t number) noexcept;
@@ -39,20 +39,21 @@ class ProgramOrder {
   void all_done(std::uint64_t number) noexcept;
   void forgotten(std::uint64_t event) noexcept { events_.erase(event); }
 
-  // Note that calls were missed: events may have been recorded again on any stream, and streams may
-  // have got work.
+  // Note that calls were missed. Events may have been recorded again on any stream, and any stream
+  // may have new work.
   void lost() noexcept {
     events_.clear();
     since_.fill(0);
   }
 
-  // Return the number of an event of the program that is as late as the given one of pgmo; if there
-  // is none, the given number.
+  // Return the number of the program's first event after the stream's last work, if it is below the
+  // given number of pgmo's event. Both events then cover the same work. Otherwise return the given
+  // number.
   std::uint64_t as_late(Stream stream, std::uint64_t number) const noexcept {
     return since_[stream] != 0 && since_[stream] < number ? since_[stream] : number;
   }
 
-  // Return whether the stream is ordered after that event of another stream.
+  // Return whether the program orders the stream after that event of another stream.
   bool implies(Stream stream, Stream other, std::uint64_t number) const noexcept;
 
   // Note that pgmo has made the stream wait for that event.
@@ -66,9 +67,9 @@ class ProgramOrder {
 
   std::unordered_map<std::uint32_t, Clock> clocks_;
   std::unordered_map<std::uint64_t, Clock> events_;
-  Clock host_{};   // everything is ordered after this
+  Clock host_{};   // events that the host has waited for; all later work comes after them
   Clock given_{};  // number of the first event after the stream's last work
-  Clock since_{};  // number of the program's first event since then; 0: none
+  Clock since_{};  // number of the program's first event after that work; 0: none
 };
 
 }  // namespace pgmo::pages

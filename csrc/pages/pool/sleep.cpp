@@ -1,12 +1,11 @@
-// Releases pages under live blocks, whose content the caller keeps meanwhile.
+// Releases pages under live blocks. The caller saves their content before and restores it after.
 //
 //     blocks    [── a ──][── b ──]        [── a ──][── b ──]        [── a ──][── b ──]
 //     places    [  ][  ][  ][  ]          [  ][  ][  ][  ]          [  ][  ][  ][  ]
 //     pages      #   #   #   #             .   .   #   #             #   #   #   #
 //                lie down: a               asleep                    wake, get up
-//
-// Blocks keep their addresses, and may be freed meanwhile. No other block can enter such a place. A
-// page that other blocks share is not released.
+// Sleeping blocks keep their addresses, and may be freed. No other block can enter a sleeping
+// place. A page is not released if other blocks live on it, too.
 
 #include <algorithm>
 
@@ -59,8 +58,8 @@ Bytes Pool::fall_asleep(Sleep sleep) noexcept {
   return released;
 }
 
-// Return the page of the next place, from an address on, that is prepared for sleep and still has a
-// page.
+// Return the page of the next place, at or above `from`, that is prepared for sleep and has a page.
+// Return null if there is none.
 Page* Pool::next_to_sleep(Sleep sleep, Address& from) noexcept {
   for (auto at = asleep_.lower_bound(from); at != asleep_.end(); ++at) {
     const Sleeping& one = at->second;
@@ -74,15 +73,15 @@ Page* Pool::next_to_sleep(Sleep sleep, Address& from) noexcept {
   return nullptr;
 }
 
-// Remove a block from a place that sleeps, is prepared for sleep, or wakes: another thread may free
-// it at any time. Requires `state`.
+// Remove a block from a place that sleeps, is prepared for sleep, or wakes. Any thread may free
+// such a block at any time. Requires `state`.
 void Pool::leave_sleeping(PagePlace& place, const Marks& marks) noexcept {
   Page* const page = place.page;
   if (page != nullptr && page->state == State::kUsed) {  // only prepared for sleep, or waking
     page->marks.add(marks);
     drop(place);
   } else {
-    --place.blocks;  // the page is released, or is being released
+    --place.blocks;  // the page is released, or another thread is releasing it
   }
   if (place.blocks > 0) return;
   if (page == nullptr) meter_.asleep_change(-properties_.page);
@@ -124,12 +123,12 @@ bool Pool::wake(Sleep sleep, std::vector<Address>& places) {
     page.marks.add(last);
     page.home = &place;
     page.state = State::kUsed;
-    if (place.blocks == 0) {  // freed while pages were sought
+    if (place.blocks == 0) {  // freed while this thread searched for pages
       --occupied_;
       become_idle(page);
       continue;
     }
-    ++place.blocks;  // whatever is freed, the page stays until its content is restored
+    ++place.blocks;  // keeps the page until its content is restored, even if all blocks are freed
     asleep_.find(place.address)->second.wakes = true;
   }
   for (const auto& [address, one] : asleep_) {

@@ -1,5 +1,6 @@
-// Finds pages for a request: free ones; idle ones, as far as the pool would exceed its target; new
-// ones; and if none can be created, any idle ones. Also returns pages to the device.
+// Finds pages for a request, in this order: pages that the plan shares with these places; free
+// pages; idle pages, as far as new ones would exceed the pool's target; new pages; if none can be
+// created, any idle pages. Also returns pages to the device.
 
 #include <algorithm>
 #include <new>
@@ -21,9 +22,9 @@ std::size_t Pool::target() const noexcept {
   return (exact_ ? std::max(highest_, occupied_) : highest_) + beyond_;
 }
 
-// Return whether `find_pages` would find this many without a wait and without a new peak occupancy.
-// Avoiding a shared page for a while must not cost a page forever.
-bool Pool::spares(std::size_t count, Stream stream) const noexcept {
+// Return whether `find_pages` would find this many pages without a wait and without a new peak
+// occupancy. Avoiding one wait must not raise the number of pages for good.
+bool Pool::has_spare_pages(std::size_t count, Stream stream) const noexcept {
   if (exact_ && occupied_ + count > highest_) return false;
   const std::size_t most = std::min({target(), limit_, properties_.most_pages});
   std::size_t found = free_.size() + (most > held_ ? most - held_ : 0);
@@ -37,7 +38,7 @@ bool Pool::spares(std::size_t count, Stream stream) const noexcept {
 
 bool Pool::find_pages(Stream stream, std::size_t beyond) noexcept {
   if (!find_enough(stream, beyond)) return false;
-  // Sort by address, as consecutive pages are mapped accessible with one call.
+  // Sort by address, because one call of `grant` serves consecutive pages.
   std::sort(needs_.begin(), needs_.end(), [](const Need& one, const Need& other) {
     return one.place->address < other.place->address;
   });
@@ -78,8 +79,8 @@ bool Pool::surrender() noexcept {
   return uncounted_ != nullptr && !exact_ && uncounted_->surrender();
 }
 
-// Use pages that a plan shares between these places and others. Once all of them have it mapped, a
-// page changes hands without a device call.
+// Use pages that the plan shares between these places and others. Once such a page is mapped at all
+// its places, the next place uses it without a device call.
 void Pool::use_shared_places(Stream stream) noexcept {
   for (std::size_t at = found_; at < needs_.size(); ++at) {
     const PagePlace& place = *needs_[at].place;
@@ -113,7 +114,8 @@ void Pool::use_free(Page& page) noexcept {
   needs_[found_++].page = &page;
 }
 
-// Take the longest idle pages first: their last use is completed, and they are needed last.
+// Take the longest idle pages first: their last use is most likely completed, and their own places
+// need them last.
 void Pool::use_idle(Stream stream, std::size_t most) noexcept {
   for (const bool behind_events : {false, true}) {
     std::size_t looks = 0;
@@ -199,8 +201,9 @@ Bytes Pool::give_back(Bytes bytes) noexcept {
   return released;
 }
 
-// The last use of a page is ordered after those through each of its mappings: each user followed in
-// stream order, or has waited. `claimed`: also pages that a plan has claimed.
+// Return an idle page whose last use is completed. `page->marks` covers the uses through all its
+// mappings, because each user came later on the same stream or waited for the others. `claimed`:
+// also return pages that the last arrangement has claimed.
 Page* Pool::idle_and_completed(bool claimed) noexcept {
   std::size_t looks = 0;
   for (Page* page = idle_.first(); page != nullptr && looks < kMostLooks; page = page->next) {
@@ -229,7 +232,7 @@ void Pool::release(Page& page) noexcept {
   page.state = State::kGone;
   gone_.push_back(page);
   --held_;
-  if (page.untouched) {  // a failed request had created it
+  if (page.untouched) {  // only a failed request has ever had it
     --untouched_;
     return;
   }
