@@ -10,10 +10,10 @@
     | "pgmo-sha256:" + digest  |  zip comment: SHA-256 of every byte before the digest
     +--------------------------+
 
-A zip archive's CRC covers few header bytes. The seal covers all bytes, so a flipped bit is detected
-before anything is parsed. It guards against accidents, not malice: anyone who can write the file
-can seal it again. So sealed content is not trusted either: nothing is unpickled, evaluated or
-decompressed, and declared sizes are checked against the file.
+The CRC of a zip archive covers few header bytes. The seal covers all bytes, so a flipped bit is
+detected before parsing. It guards against accidents, not malice: anyone who can write the file can
+seal it again. So readers do not trust sealed content. They unpickle, evaluate and decompress
+nothing, and check declared sizes against the file.
 """
 
 from pgmo.archive.layout import seal

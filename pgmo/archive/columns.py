@@ -1,4 +1,4 @@
-"""Columns as members of an archive, in numpy's format 1.0: written by numpy, read strictly."""
+"""Columns as members of an archive, in numpy's format 1.0. They are read strictly."""
 
 import hashlib
 import io
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from pgmo.archive.fields import refuse
 
-# The header that numpy writes for a flat array. It is matched, never evaluated.
+# The header that numpy writes for a flat array. It is only matched, never evaluated.
 _HEADER = re.compile(
     r"\{'descr': '([<|][a-z]\d)', 'fortran_order': False, 'shape': \((\d{1,18}),\), \} *\n"
 )

@@ -1,4 +1,4 @@
-"""Typed reading of `meta.json`, which checks every value before use."""
+"""Typed access to `meta.json`. Every value is checked before use."""
 
 import reprlib
 from collections.abc import Mapping
@@ -12,12 +12,12 @@ UNWRITTEN = "nothing was written, because no file may contain it: correct it"
 
 
 def refuse(path: Path, what: str, remedy: str = REMEDY) -> NoReturn:
-    """Raise a `FileError` with the file, the fault and a remedy."""
+    """Raise a `FileError` that names the file, the fault and a remedy."""
     raise FileError(f"{path}: {what}; {remedy}")
 
 
 class Fields:
-    """Typed access to parsed JSON, which raises if a value has the wrong type or range.
+    """Typed access to parsed JSON. It raises if a value has a wrong type or range.
 
     The path, the position in the file and the remedy are for messages.
     """
@@ -45,7 +45,7 @@ class Fields:
             refuse(self._path, f"{self._where}: field {name[:80]!r} {state}", self._remedy)
 
     def integer(self, name: str, low: int, high: int) -> int:
-        """Return an integer in `[low, high]`; Booleans are rejected."""
+        """Return an integer in `[low, high]`. Booleans are rejected."""
         value = self._values.get(name)
         if not isinstance(value, int) or isinstance(value, bool):
             self._wrong(name, value, "a whole number")
@@ -58,7 +58,8 @@ class Fields:
         value = self._values.get(name)
         if not isinstance(value, int | float) or isinstance(value, bool):
             self._wrong(name, value, "a number")
-        # The comparison is also False for NaN. An integer just below 2**62 rounds up as a float.
+        # The comparison is also False for NaN. An integer just below 2**62 is rounded up as a
+        # float.
         if not (0 <= value < 2**62 and float(value) < 2**62):
             self._wrong(name, value, "finite and not negative")
         return float(value)
@@ -71,7 +72,7 @@ class Fields:
         return value
 
     def text(self, name: str) -> str:
-        """Return a string that can be encoded."""
+        """Return a string that can be encoded in UTF-8."""
         value = self._values.get(name)
         if not _is_text(value):
             self._wrong(name, value, "a string")
@@ -96,7 +97,7 @@ class Fields:
         return [tuple(row) for row in value]
 
     def has(self, name: str) -> bool:
-        """Return whether an optional field is there."""
+        """Return whether an optional field exists."""
         return name in self._values
 
     def integer_rows(self, name: str, width: int, high: int) -> list[tuple[int, ...]]:
@@ -120,7 +121,7 @@ class Fields:
     def _wrong(self, name: str, value: object, wanted: str) -> NoReturn:
         shown = "a huge number"
         if not isinstance(value, int) or abs(value) < 2**64:
-            # Limit the representation of deep or long values to the part that is shown.
+            # Compute only the shown part of the representation, because values may be deep or long.
             shown = reprlib.repr(value).encode("ascii", "backslashreplace").decode()
         refuse(
             self._path,
@@ -135,7 +136,7 @@ def as_text(value: object) -> str:
     Python has lone surrogates in file names that are not UTF-8.
     """
     own = str(value)
-    # Return valid text itself, because thousands of stacks share the string of a line of code.
+    # Return a valid string itself, because thousands of stacks share the string of a line of code.
     return own if _is_text(own) else own.encode("utf-8", "backslashreplace").decode()
 
 

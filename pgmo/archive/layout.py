@@ -1,9 +1,9 @@
-"""Layout that writers and readers of archives share: limits, signatures and the seal."""
+"""Format constants that writers and readers of archives share: limits, signatures, the seal."""
 
 import hashlib
 
 MAX_ROWS = 2**27
-"""Maximum number of rows; a higher count indicates a damaged or malicious file."""
+"""Maximum number of rows. A larger number means a damaged or malicious file."""
 
 MAX_FILE = 2**34
 """Maximum size of a file in bytes (16 GiB)."""
@@ -22,10 +22,10 @@ ANEW = {
     "pgmoprof": "record it again: pgmo run --profile-only SCRIPT",
     "pgmoplan": "plan its profile again: pgmo plan PROFILE",
 }
-"""Advice on making a file of each kind again, for errors about files of an older version."""
+"""How to make a file of each kind again, for errors about files of an older version."""
 
 RESERVED = ("format", "format_version", "rows", "checksums")
-"""Fields of `meta.json` that belong to the container."""
+"""Fields of `meta.json` that the container itself uses."""
 
 
 def seal(data: bytes) -> bytes:

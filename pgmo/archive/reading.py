@@ -1,4 +1,4 @@
-"""Strict reader of archives, which checks everything before use."""
+"""Strict reader of archives, which checks all content before use."""
 
 import io
 import json
@@ -41,7 +41,7 @@ class Archive:
         path: path of the file.
         rows: number of entries of each column.
         columns: columns by name.
-        fields: fields of `meta.json`, without the container's own.
+        fields: fields of `meta.json`, except those of the container.
         nested: bytes of the archives inside by name, for `read_from`.
     """
 
@@ -59,7 +59,7 @@ def read(
     schema: Mapping[str, np.dtype[Any]],
     nests: bool = False,
 ) -> Archive:
-    """Read and check an archive, which may come from elsewhere.
+    """Read and check an archive, which may come from an unknown source.
 
     Args:
         path: the file.
@@ -125,7 +125,7 @@ def read_from(
 
 
 def _load(path: Path) -> bytes:
-    """Return the bytes of the file, after checking that its ends are those of an archive."""
+    """Return the bytes of the file. First check that it begins and ends like an archive."""
     try:
         # Check before opening, because opening a pipe would wait for its writer.
         if not stat.S_ISREG(os.stat(path).st_mode):
@@ -176,7 +176,7 @@ def _members(path: Path, data: bytes) -> dict[str, memoryview]:
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             infos = archive.infolist()
-    except Exception as error:  # zipfile raises half a dozen types for malicious directories.
+    except Exception as error:  # zipfile raises many types of errors for malicious directories.
         raise FileError(f"{path}: its zip directory is invalid ({error}); {REMEDY}") from error
     members: dict[str, memoryview] = {}
     # Members that share bytes could make a small file expand to a huge one.

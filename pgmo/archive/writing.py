@@ -26,7 +26,7 @@ def write(
     fields: Mapping[str, object],
     nested: Mapping[str, bytes] | None = None,
 ) -> None:
-    """Write a sealed archive atomically: readers see the old file or the whole new one.
+    """Write a sealed archive atomically: readers find the old file or the whole new one.
 
     Equal content gives equal bytes, because the container stores no time stamp.
 
@@ -34,8 +34,8 @@ def write(
         path: file to write; replaced if it exists.
         kind: `"pgmoprof"` or `"pgmoplan"`.
         version: version of the format.
-        columns: flat arrays of one length.
-        fields: the owner's fields of `meta.json`; JSON values only.
+        columns: flat arrays of equal length.
+        fields: fields for `meta.json`, with JSON values.
         nested: whole archives of the same kind, from `pack`, by name.
 
     Raises:
@@ -86,7 +86,7 @@ def pack(
         for name, inner in nested.items():
             archive.writestr(zipfile.ZipInfo(f"{name}.{kind}"), inner)
         archive.comment = SEAL + b"0" * 64
-    # Seal in place, unlike `seal`, because a trace may take most of the memory.
+    # Seal in place, because a trace may take most of the memory, and `seal` makes a copy.
     with buffer.getbuffer() as view:
         view[-64:] = hashlib.sha256(view[:-64]).hexdigest().encode()
     return buffer.getvalue()

@@ -7,20 +7,20 @@ from pgmo.units import format_bytes
 
 @dataclass(frozen=True)
 class Card:
-    """Graphics card or a part of one, with the properties for memory and time.
+    """Graphics card, or a part of one, with the properties that determine memory and time.
 
     Attributes:
-        name: such as "RTX 4090".
+        name: name, such as "RTX 4090".
         memory: nominal bytes.
-        usable: total bytes that CUDA reports; a program's context is part of them.
+        usable: total bytes that CUDA reports. A program's context takes a part of them.
         capability: compute capability, such as (8, 9).
         multiprocessors: number of multiprocessors.
-        bandwidth: of its memory, in bytes per second; 0.0 if unknown.
+        bandwidth: bandwidth of its memory in bytes per second; 0.0 if unknown.
         flops: peak floating-point operations per second by type ("float32", "tf32", "float16",
             "bfloat16"), dense, accumulated in float32. Types without hardware support are missing.
-        source: page of the maker with these figures.
+        source: the manufacturer's page with these figures.
         usable_source: source of the usable bytes; "" if the user gave the size.
-        integrated: whether its memory is also the host's, so that the system and the process itself
+        integrated: whether it shares its memory with the host, so that the system and the process
             take a part of the usable bytes.
 
     Example:

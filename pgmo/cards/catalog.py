@@ -1,4 +1,4 @@
-"""Catalogue of known cards, and the search for one by its common names."""
+"""Catalogue of known cards, and search by name."""
 
 import difflib
 import json
@@ -12,11 +12,11 @@ from pgmo.errors import OptionError
 from pgmo.units import format_bytes, parse_bytes
 
 UNREPORTED = 0.917
-"""Usable share of the nominal memory for cards without a report: slightly below the least report,
-that of an L4, which stores error correction in its memory."""
+"""Usable share of the nominal memory, for cards without a known report. It is slightly below the
+smallest known share, that of an L4, which stores error correction data in its memory."""
 
 PLAIN = ((8, 0), 108)
-"""Capability and multiprocessors of a card that is only a size: those of an A100."""
+"""Compute capability and multiprocessors for a card of which only the size is known: an A100's."""
 
 _NOISE = re.compile(r"nvidia|geforce|tesla|quadro|generation|(?<=sxm)\d|(?<=hbm)\d")
 
@@ -32,8 +32,8 @@ def find(text: str | Card) -> Card:
 
     Args:
         text: a common name ("RTX 4090", "A100-40GB", "NVIDIA L4"), or a size ("16GiB") for a card
-            with only that and the capability of an A100. If several cards match, the one with the
-            least memory is returned.
+            with this memory and the compute capability of an A100. If several cards match, the one
+            with the least memory is returned.
 
     Returns:
         The card; a `Card` is returned unchanged.
@@ -71,7 +71,7 @@ def _rows() -> list[dict[str, Any]]:
 
 @cache
 def _by_key() -> dict[str, Card]:
-    """Return the cards by all their names, as normalised by `_key`."""
+    """Return the cards by all their names, normalised by `_key`."""
     found: dict[str, Card] = {}
     for row, card in zip(_rows(), all_cards(), strict=True):
         for name in (card.name, *row.get("aliases", ())):
@@ -80,12 +80,12 @@ def _by_key() -> dict[str, Card]:
 
 
 def _key(name: str) -> str:
-    """Normalise a name: without optional words, order and separators."""
+    """Return a name without optional words and separators, with its words in a fixed order."""
     return " ".join(sorted(re.findall(r"[a-z]+|[0-9]+", _NOISE.sub("", name.lower()))))
 
 
 def _card(row: dict[str, Any]) -> Card:
-    """Create a card from its row, which has the units of data sheets."""
+    """Create a card from a row of the file, which has the units of data sheets."""
     memory = int(row["memory_gib"] * 2**30)
     total = row["total_mib"]
     share = f"{UNREPORTED:.1%} of the nominal memory, because no report is known"

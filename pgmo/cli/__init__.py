@@ -1,1 +1,1 @@
-"""Command line of pgmo: one sub-command per file, whose module docstring is its help."""
+"""Command line of pgmo. Each sub-command is a file, and its module docstring is the help."""

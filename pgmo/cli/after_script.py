@@ -1,4 +1,4 @@
-"""Arguments after the name of the script, which go to the script."""
+"""Check of the arguments after the name of the script, which pgmo passes to the script."""
 
 import argparse
 import importlib.util
@@ -13,18 +13,18 @@ from pgmo.errors import OptionError
 def check_arguments(
     arguments: argparse.Namespace, add_options: Callable[[argparse.ArgumentParser], None]
 ) -> None:
-    """Refuse options of pgmo after the script, and remove the `--` that lets them pass.
+    """Refuse options of pgmo after the script, unless they follow a `--`, which is removed.
 
-    Users often write the script first. An option of pgmo is a mistake there if the script's file
-    does not mention its name. Another `--` is the script's own, unless it is the first argument.
+    Users often write the script first. If the script's file does not contain the option's name, the
+    option was meant for pgmo. A `--` that is not the first argument belongs to the script.
 
     Args:
         arguments: parsed arguments: `command`, `script`, `is_module` and `arguments` (the
             script's); changed in place.
-        add_options: adds the options to look for to a parser, which hardly any script has.
+        add_options: function that adds the options to look for to a parser.
 
     Raises:
-        OptionError: for an option of pgmo; the message says where it belongs.
+        OptionError: if there is an option of pgmo. The message says where to put it.
 
     Example:
         >>> given = argparse.Namespace(command="fit", script="train.py", is_module=False)
@@ -52,12 +52,12 @@ def check_arguments(
 
 
 def _mentions(arguments: argparse.Namespace, name: str) -> bool:
-    """Return whether the script's file has the name, as `--what-if` or `what_if`."""
+    """Return whether the script's file contains the name, as `--what-if` or `what_if`."""
     path = arguments.script or ""
     if arguments.is_module:
         try:
             found = importlib.util.find_spec(path)
-        except Exception:  # The packages above the module run, and may raise anything.
+        except Exception:  # Parent packages of the module are imported, and may raise any error.
             return False
         path = (found and found.origin) or ""
     word = re.escape(name.lstrip("-")).replace(r"\-", "[-_]")

@@ -1,13 +1,13 @@
-"""Catalogue of the sub-commands: names, stages of a user's work, one-line help texts.
+"""Catalogue of the sub-commands: names, groups, and one-line help texts.
 
-The texts repeat the first lines of the commands' docstrings, because reading these would import
-every command to show one help text. A test compares them.
+The texts are copies of the first lines of the commands' docstrings, because reading these would
+import every command. A test compares them.
 """
 
 
 # A plain class: importing dataclasses or typing takes longer than importing argparse.
 class Command:
-    """One sub-command: the folder of its module, one of `STAGES`, and its line in the help."""
+    """One sub-command: its stage, which is the folder of its module, and its line in the help."""
 
     def __init__(self, stage: str, summary: str) -> None:
         self.stage = stage

@@ -1,4 +1,4 @@
-"""Model and example inputs from a function that the user names: MODULE:FACTORY."""
+"""Call of a function that the user names (MODULE:FACTORY), which returns model and inputs."""
 
 import importlib
 import importlib.util
@@ -20,7 +20,7 @@ _HOW = "give MODULE:FACTORY or FILE.py:FACTORY, such as train.py:make_model"
 def call_factory(text: str) -> "tuple[nn.Module, Any]":
     """Import the module or file and call the function in it.
 
-    Modules may also be in the current folder, and a file's imports in its own folder.
+    Modules are also searched in the current folder, and imports of a file in the file's folder.
 
     Args:
         text: "package.module:function" or "folder/file.py:function".
@@ -33,7 +33,7 @@ def call_factory(text: str) -> "tuple[nn.Module, Any]":
     where, _, name = text.rpartition(":")
     if not where or not name:
         raise FileError(f"{text!r} names no function; {_HOW}")
-    os.environ.setdefault("KINETO_LOG_LEVEL", "6")  # before torch: each measurement is a profile
+    os.environ.setdefault("KINETO_LOG_LEVEL", "6")  # hides messages of torch's profiler
     if importlib.util.find_spec("torch") is None:
         raise AdapterError(
             "PyTorch is not installed, and recomputation needs it: pip install torch"
@@ -90,7 +90,7 @@ def _find(module: ModuleType, where: str, name: str) -> Callable[[], Any]:
 
 
 def _describe(error: BaseException) -> str:
-    """Describe the error and the user's line that raised it."""
+    """Return a description of the error and the user's line that raised it."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next

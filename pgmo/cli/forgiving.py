@@ -1,4 +1,4 @@
-"""Argument parser that suggests the intended option, and also reports errors as JSON."""
+"""Argument parser that suggests similar options, and reports errors as JSON if requested."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 
 _TEMPLATES = ("--vary", "--accumulate")
-"""Options whose value is itself an option of a script."""
+"""Options of pgmo whose value is an option of the script."""
 
 
 class ForgivingParser(argparse.ArgumentParser):
-    """Argument parser like argparse's, whose error messages suggest the nearest existing name."""
+    """Argument parser whose error messages suggest the most similar existing name."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -31,7 +31,7 @@ class ForgivingParser(argparse.ArgumentParser):
         return super().parse_known_args(self._asked, namespace)
 
     def error(self, message: str) -> NoReturn:
-        """Print usage and message on stderr, with `--json` also an object, and exit with 2."""
+        """Print usage and message on stderr, with `--json` also an object, and exit with code 2."""
         gone = next((one for one in self._asked[:1] if one in MAIN_OPTIONS), "")
         if gone:
             message = f"`pgmo {gone}` was removed: {MAIN_OPTIONS[gone]}"
@@ -71,7 +71,7 @@ class ForgivingParser(argparse.ArgumentParser):
             raise
 
     def _passes_on(self) -> bool:
-        """Return whether some arguments may be options of another program."""
+        """Return whether some arguments may be options of the user's program."""
         return any(action.nargs == argparse.REMAINDER for action in self._actions)
 
 
@@ -85,7 +85,7 @@ def nearest(word: str, names: Iterable[str]) -> str | None:
 
 
 def with_templates(words: Sequence[str]) -> list[str]:
-    """Join options with values that look like options, which argparse would not accept."""
+    """Join options with values that look like options, because argparse refuses such values."""
     found: list[str] = []
     for word in words:
         before = found[-1] if found else ""
@@ -97,12 +97,12 @@ def with_templates(words: Sequence[str]) -> list[str]:
 
 
 def asks_for_json(words: Sequence[str], command: str) -> bool:
-    """Return whether a command line asks for JSON on stdout, as far as visible without parsing.
+    """Return whether an unparsed command line probably asks for JSON on stdout.
 
     Args:
         words: the arguments.
-        command: "pgmo run", whose `--json` names a file; another one, or "pgmo" if `words` begin
-            before the command's name.
+        command: name of the command, or "pgmo" if `words` begin before it. For "pgmo run", `--json`
+            names a file.
     """
     own = _own(words)
     if command.endswith(" run") or "run" in own:

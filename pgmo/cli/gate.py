@@ -46,7 +46,7 @@ def misplaced(arguments: argparse.Namespace) -> str:
 
 
 def run_gate(arguments: argparse.Namespace) -> int:
-    """Compare, write and print; return the exit code of `pgmo check`."""
+    """Compare, write and print. Return the exit code of `pgmo check`."""
     from pgmo.cli.targets import check_targets, refuse_our_suffix
     from pgmo.cli.terminal.output import print_json, print_wrote
     from pgmo.files.replacement import replace_file
@@ -64,7 +64,7 @@ def run_gate(arguments: argparse.Namespace) -> int:
     gate = compare_states(Path(arguments.plan), Path(arguments.against), tolerance)
     for path in wanted:
         text = "\n".join(markdown_lines(gate)) + "\n"
-        # A file name that is not UTF-8 contains surrogate halves.
+        # A file name that is not UTF-8 contains lone surrogates.
         replace_file(Path(path), text.encode(errors="replace"))
     if arguments.json:
         print_json(_document(arguments, gate))

@@ -1,4 +1,4 @@
-"""Entry point of the `pgmo` command: arguments in, exit code out.
+"""Entry point of the `pgmo` command.
 
 Exit codes: 0 success, 1 an error with a message, 2 a wrong command line, 3 a failed check, 4 a
 script does not fit, 130 interrupted, 141 stdout was closed by its reader. The last two are the
@@ -19,16 +19,16 @@ _FAILED, _MISUSED, _INTERRUPTED, _UNREAD = 1, 2, 130, 141
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line and return the exit code; errors become one message on stderr."""
+    """Run the command line and return the exit code. Errors become one message on stderr."""
     try:
         with checked_stdout():
             parsed = build_parser().parse_args(arguments)
             if parsed.command != "run":
                 occupy_closed_streams()
                 return _run(parsed)
-        return _run(parsed)  # a script gets the unmodified streams
+        return _run(parsed)  # without `checked_stdout`, because a script gets the original streams
     except StdoutError as error:
-        if error.reader_left:  # as after `pgmo stats FILE | head`
+        if error.reader_left:  # for example after `pgmo stats FILE | head`
             return _UNREAD
         say(f"pgmo: {error}")
         return _FAILED
@@ -48,6 +48,6 @@ def _run(parsed: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         code, kind, message = _INTERRUPTED, "KeyboardInterrupt", "interrupted"
         say(message)
-    if getattr(parsed, "json", False) in (True, "-"):  # for `pgmo run`, a file or stdout
+    if getattr(parsed, "json", False) in (True, "-"):  # "-" is stdout for `pgmo run --json`
         print_failure(parsed.command, kind, message, code)
     return code

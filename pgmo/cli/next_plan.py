@@ -13,15 +13,15 @@ from pgmo.terminal import say
 
 _VALUES = ("save", "plan", "device", "step_on", "memory", "budget", "limit")
 _SWITCHES = ("profile_only", "no_tags", "quiet", "live", "force")
-"""Options that every attempt gets."""
+"""Options of pgmo that every attempt gets."""
 
 
 def run_until_it_fits(arguments: argparse.Namespace) -> int:
-    """Run a job so that it does not run out of memory; return the last exit code.
+    """Run a job so that it does not run out of memory. Return the last exit code.
 
-    Rehearsals choose the first attempt, and others follow if memory runs out nevertheless. Each is
-    a new process that runs the script from its beginning, so progress is lost unless the script
-    saves and loads checkpoints.
+    Rehearsals choose the first attempt. If memory runs out nevertheless, other attempts follow.
+    Each is a new process that runs the script from its beginning, so progress is lost unless the
+    script saves and loads checkpoints.
     """
     command = [arguments.script, *arguments.arguments]
     if arguments.is_module:
@@ -72,7 +72,7 @@ def _first(attempts: list[Attempt], arguments: argparse.Namespace) -> int:
 
 
 def _run(attempt: Attempt, given: list[str]) -> tuple[int, bool]:
-    """Run one attempt; return the exit code, and whether memory ran out."""
+    """Run one attempt. Return the exit code, and whether memory ran out."""
     with tempfile.TemporaryDirectory(prefix="pgmo-run-") as folder:
         counted = Path(folder) / "counted.json"
         command = [sys.executable, "-m", "pgmo", "run", "--json", str(counted), *given]

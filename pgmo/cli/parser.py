@@ -1,4 +1,4 @@
-"""Parser of the command line; each command adds its options when it is used."""
+"""Parser of the command line. Each command adds its options when it is used."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ also gets errors."""
 
 
 class CommandParser(ForgivingParser):
-    """Parser of one sub-command, which imports only that command's module, on first use."""
+    """Parser of one sub-command. It imports the command's module on first use."""
 
     def __init__(self, *arguments: Any, command: str = "", **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -41,7 +41,8 @@ class CommandParser(ForgivingParser):
             return
         module = importlib.import_module(module_of(command))
         self.description = (module.__doc__ or "").strip()
-        # Also after the sub-command; without a default, so as not to undo the one before it.
+        # Accept the option after the sub-command, too. A default would overwrite the option before
+        # it.
         self.add_argument(
             "--no-color", action=_NoColor, default=argparse.SUPPRESS, help=argparse.SUPPRESS
         )
@@ -49,10 +50,10 @@ class CommandParser(ForgivingParser):
         self.set_defaults(run=module.run)
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Parse as argparse does, which calls this for the chosen sub-command only."""
+        """Parse like argparse, which calls this only for the chosen sub-command."""
         self.fill()
         parsed, unknown = super().parse_known_args(args, namespace)
-        if unknown:  # here: `pgmo` itself would show its own usage
+        if unknown:  # report this here, because `pgmo` itself would show another usage
             command = self.prog.removeprefix("pgmo").strip()
             for word in unknown:
                 option = word.partition("=")[0]
@@ -66,7 +67,7 @@ class CommandParser(ForgivingParser):
 
 
 def build_parser(*, fill: bool = False) -> argparse.ArgumentParser:
-    """Build the parser of `pgmo`; `fill` adds the options of all sub-commands, not of one."""
+    """Build the parser of `pgmo`. With `fill`, add the options of all sub-commands at once."""
     parser = ForgivingParser(
         "pgmo",
         usage="pgmo [-h] [--version] [--no-color] COMMAND ...",
@@ -77,7 +78,7 @@ def build_parser(*, fill: bool = False) -> argparse.ArgumentParser:
     )
 
     def shown(text: str) -> str:
-        """Hide an option from the help, so that it fits on a screen; the usage shows the option."""
+        """Hide an option from the help, so that the help fits on a screen. The usage shows it."""
         return text if fill else argparse.SUPPRESS
 
     parser.add_argument("-h", "--help", action="help", help=shown("show this help and exit"))
@@ -96,7 +97,7 @@ def build_parser(*, fill: bool = False) -> argparse.ArgumentParser:
         metavar="COMMAND",
         prog="pgmo",
         parser_class=CommandParser,
-        # The description lists the commands by stage; argparse can only list them flat.
+        # The description lists the commands by stage, which argparse cannot do.
         help=None if fill else argparse.SUPPRESS,
     )
     for name, command in COMMANDS.items():
@@ -119,7 +120,7 @@ def parsers_of(parser: argparse.ArgumentParser) -> dict[str, CommandParser]:
 
 
 class _NoColor(argparse.Action):
-    """Action that sets NO_COLOR at once, for a following `--help` and for child processes."""
+    """Action that sets NO_COLOR immediately, for a later `--help` and for child processes."""
 
     def __init__(self, option_strings: Sequence[str], dest: str, **options: Any) -> None:
         super().__init__(option_strings, dest, nargs=0, **{"default": False, **options})

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from pgmo.profiler.profile import Profile
 
 _BEGINNING = 65536
-"""First bytes of a file that identify its kind."""
+"""Number of bytes at the beginning of a file that identify its kind."""
 
 
 def read_profile_or_plan(path: Path, *, noted: bool = True) -> "Profile | Plan":
@@ -24,8 +24,8 @@ def read_profile_or_plan(path: Path, *, noted: bool = True) -> "Profile | Plan":
 def read_profile(path: Path, *, noted: bool = True) -> "Profile":
     """Read a profile, or make one from a memory snapshot, a log or a table of blocks.
 
-    The content decides the kind. Unless `noted` is False, a note on stderr names the used part of a
-    recording.
+    The content determines the kind of the file. Unless `noted` is False, a note on stderr says
+    which part of a recording is used.
 
     Raises:
         FileError: if the file cannot be read, is a plan, or has recordings of several devices.

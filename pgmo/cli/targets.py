@@ -8,22 +8,22 @@ from pgmo.cli.terminal.output import refuse_to_overwrite
 from pgmo.errors import FileError, OptionError
 
 OURS = (".pgmoprof", ".pgmoplan")
-"""Suffixes by which commands recognise files; other files must not have them."""
+"""Suffixes by which commands recognise pgmo's files. Other files must not have them."""
 
 
 def check_targets(
     targets: Sequence[str | Path], *, force: bool, sources: Iterable[str | Path] = ()
 ) -> None:
-    """Check that files can be written, and that none is read or written twice.
+    """Check that output files can be written, differ from each other, and are no input files.
 
     Args:
         targets: the files to write.
-        force: whether existing files may be replaced; input files never are.
+        force: whether existing files may be replaced. Input files are never replaced.
         sources: the files that the command reads.
 
     Raises:
-        OptionError: if a target is a source or another target, also under another name.
-        FileError: if a target is no file, has no folder, or exists while `force` is not set.
+        OptionError: if a target is a source or another target, even by another name.
+        FileError: if a target is no regular file, has no folder, or exists and `force` is not set.
     """
     sources = list(sources)
     for number, target in enumerate(targets):
@@ -70,7 +70,7 @@ def refuse_our_suffix(target: str | Path, what: str, usual: str) -> None:
 
 
 def _same(one: str | Path, other: str | Path) -> bool:
-    """Return whether two paths are one file, also through hard or symbolic links."""
+    """Return whether two paths are the same file, including hard and symbolic links."""
     try:
         return os.path.realpath(one) == os.path.realpath(other) or os.path.samefile(one, other)
     except (OSError, ValueError):  # one of them does not exist, or its name is invalid

@@ -1,1 +1,1 @@
-"""Examination of this machine: its equipment, problems for pgmo, and remedies."""
+"""Examination of this machine: which frameworks pgmo can serve, problems, and remedies."""

@@ -11,7 +11,7 @@ from pgmo.files.cache_folder import DistrustError, cache_directory, open_folder,
 from pgmo.files.leftovers import leftovers
 
 _ADAPTER = 1 << 20
-"""Bytes of a test write; adapters are smaller."""
+"""Bytes of a test write. Adapters are smaller."""
 
 
 @dataclass(frozen=True)
@@ -19,15 +19,15 @@ class Cache:
     """State of the cache folder: whether pgmo can write to it and load from it.
 
     Args:
-        folder: existing or future path.
+        folder: path, which may not exist yet.
         error: reason why writing fails; "" if it works.
         free: free bytes on its disk; -1 if unknown.
-        distrust: reason why nothing is loaded from it; "" if files are loaded, or it does not
+        distrust: reason why no files are loaded from it; "" if files are loaded, or it does not
             exist.
         adapters: number of libraries in it, of any version.
         size: bytes of these libraries.
-        left: files left by killed processes; the next session removes them.
-        misplaced: whether its path is not a folder, so that no adapter can be cached.
+        left: number of files left by killed processes. The next session removes them.
+        misplaced: whether its path is no folder, so that no adapter can be cached.
     """
 
     folder: Path
@@ -48,7 +48,7 @@ def examine_cache() -> Cache:
         there = there.parent
     error, free = "", -1
     try:
-        with tempfile.TemporaryFile(dir=there) as file:  # unnamed, so nothing is left behind
+        with tempfile.TemporaryFile(dir=there) as file:  # without a name, so no file can remain
             file.write(bytes(_ADAPTER))
             file.flush()
         free = shutil.disk_usage(there).free
@@ -68,7 +68,7 @@ def examine_cache() -> Cache:
             for name in os.listdir(folder)
             if name.endswith(".so")
         ]
-        # Libraries being compiled have a lock, which is no left-over.
+        # A `.lock` file belongs to a library that is being compiled, so it is no leftover.
         left = sum(not path.name.endswith(".lock") for path in leftovers(reach(folder), LEFT))
         return Cache(root, error, free, adapters=len(sizes), size=sum(sizes), left=left)
     except OSError:

@@ -1,4 +1,4 @@
-"""Check of the compiler that adapters need."""
+"""Check of the C++ compiler that adapters need."""
 
 import subprocess
 import tempfile
@@ -20,7 +20,7 @@ _SECONDS = 60
 
 @dataclass(frozen=True)
 class Compiler:
-    """C++ compiler that pgmo would use, and why it cannot compile C++20 to a library, or ""."""
+    """C++ compiler that pgmo would use. `error` says why it cannot compile C++20, or ""."""
 
     command: str
     version: str
@@ -28,7 +28,7 @@ class Compiler:
 
 
 def try_compiler() -> Compiler:
-    """Find the compiler as the adapters do, and compile a few lines with it."""
+    """Find the compiler as for adapters, and compile a few lines with it."""
     try:
         command = find_compiler("PyTorch")
     except AdapterError as error:

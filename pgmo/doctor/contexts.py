@@ -18,7 +18,7 @@ _SECONDS = 60
 """Time limit of a measurement. Loading all libraries of CUDA takes up to 20 s."""
 
 _LARGEST = 4 << 30
-"""Bytes above which a difference is not believed: another program has allocated memory."""
+"""Maximum plausible difference in bytes. Above it, another program has allocated memory."""
 
 _PROGRAM = """
 import sys, torch
@@ -34,18 +34,18 @@ sys.stdin.read()
 
 
 def measure_context(torch: Any, index: int) -> int | None:
-    """Return the bytes that another process takes of a card, apart from its tensors.
+    """Return the bytes that another process takes of a card, without its tensors.
 
     Args:
         torch: the module.
         index: number of the device. This process gets a context on it.
 
     Returns:
-        None if the other process failed, or something else changed the free memory meanwhile.
+        The bytes, or None if the process failed, or if another program changed the free memory.
     """
     try:
         before, _ = torch.cuda.mem_get_info(index)
-    except Exception:  # a card that cannot be used; the examination goes on
+    except Exception:  # the card cannot be used, but the examination must continue
         return None
     process = subprocess.Popen(
         [sys.executable, "-P", "-c", _PROGRAM, str(index)],
@@ -67,16 +67,16 @@ def measure_context(torch: Any, index: int) -> int | None:
 
 
 def keep_context(name: str, size: int) -> None:
-    """Keep a size for rehearsals on this machine, by the card's own name and the catalogue's."""
+    """Save a size for rehearsals on this machine, by the card's own and its catalogue name."""
     names = {name}
     with suppress(OptionError):
         names.add(find(name).name)
-    with suppress(OSError, DistrustError):  # the doctor reports a cache that cannot be used
+    with suppress(OSError, DistrustError):  # `examine_cache` reports an unusable cache
         keep_contexts(dict.fromkeys(names, size))
 
 
 def _first_line(process: "subprocess.Popen[str]") -> str:
-    """Return the first line that a process prints; "" if it ends or is too late."""
+    """Return the first line that a process prints; "" if it ends before or takes too long."""
     import threading
 
     assert process.stdout is not None

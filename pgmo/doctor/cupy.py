@@ -23,9 +23,9 @@ def examine_cupy(cupy: Any) -> dict[str, Any]:
     try:
         found["built_for"] = int(runtime.runtimeGetVersion())
         found["devices"] = int(runtime.getDeviceCount())
-    except Exception as error:  # any error of the driver, or a missing library
+    except Exception as error:  # an error of the driver, or a missing library
         return found | {"devices": 0, "why": str(error)}
-    try:  # CuPy's packages contain no CUDA libraries, and load each one on first use
+    try:  # CuPy loads each CUDA library on first use, and its packages contain none
         cupy.cuda.nvrtc.getVersion()
         _ = cupy.cuda.cublas
     except Exception as error:

@@ -29,12 +29,12 @@ class Examination:
     Args:
         versions: versions of pgmo, Python, the system and the installed packages, by name.
         driver: version of NVIDIA's driver; "" if there is none.
-        memory: bytes of memory that this process may use.
-        available: part of them that is free now.
+        memory: bytes of host memory that this process may use.
+        available: part of `memory` that is free now.
         frameworks: result of `pgmo.doctor.probe.ask`.
         compiler: state of the C++ compiler.
         cache: state of the cache folder.
-        works: what pgmo can serve here.
+        works: frameworks and devices that pgmo can serve here.
         problems: found problems, errors first.
     """
 
@@ -50,7 +50,7 @@ class Examination:
 
 
 def examine(*, build: bool = False) -> Examination:
-    """Examine this machine. It takes as long as importing torch, in a separate process."""
+    """Examine this machine. This takes about as long as importing torch in a separate process."""
     total, available = memory()
     frameworks, compiler, cache = probe.ask(build=build), try_compiler(), examine_cache()
     driver = driver_version()
@@ -85,7 +85,7 @@ def driver_version(proc: Path = _DRIVER) -> str:
                 return next((word for word in after if word[0].isdigit()), "")
     except OSError:
         pass
-    program = shutil.which("nvidia-smi")  # in containers without that file
+    program = shutil.which("nvidia-smi")  # for containers without that file
     if not program:
         return ""
     query = [program, "--query-gpu=driver_version", "--format=csv,noheader"]
@@ -97,7 +97,7 @@ def driver_version(proc: Path = _DRIVER) -> str:
 
 
 def served(frameworks: Mapping[str, Any], compiler: Compiler, cache: Cache) -> Iterator[str]:
-    """Yield what pgmo can serve, given the findings."""
+    """Yield the frameworks and devices that pgmo can serve, given the findings."""
     can_build = not compiler.error and not cache.misplaced
 
     def usable(adapter: str) -> bool:
@@ -203,7 +203,7 @@ def adapter_problems(
 
 
 def _versions(frameworks: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield versions without imports; a framework's own answer has priority."""
+    """Yield versions without importing packages. A framework's own answer takes precedence."""
     yield "pgmo", __version__
     yield "python", platform.python_version()
     yield "system", f"{platform.system()} {platform.release()} {platform.machine()}"

@@ -9,7 +9,7 @@ from pgmo.rehearsal.environment import SETTINGS
 from pgmo.units import format_bytes
 
 _COMPILING = 512 << 20
-"""Bytes of memory below which compiling may fail; the CPU's adapter took 229 MiB."""
+"""With less free memory, in bytes, compiling may fail. The CPU's adapter took 229 MiB."""
 
 _CGROUP = Path("/sys/fs/cgroup/memory.max")
 _MEMINFO = Path("/proc/meminfo")
@@ -18,7 +18,7 @@ _MEMINFO = Path("/proc/meminfo")
 def memory(meminfo: Path = _MEMINFO, cgroup: Path = _CGROUP) -> tuple[int, int]:
     """Return the bytes of memory for this process, and those that are available now.
 
-    A container's limit counts, if there is one. Unknown values are 0.
+    If a container has a limit, it is used. Unknown values are 0.
     """
     total = available = 0
     try:
@@ -72,7 +72,7 @@ def conflicting_settings(environment: Mapping[str, str] | None = None) -> Iterat
 
 
 def memory_problems(available: int) -> Iterator[Finding]:
-    """Yield the problem that memory is too small to compile an adapter, if so."""
+    """Yield a problem if there is too little memory to compile an adapter."""
     if 0 < available < _COMPILING:
         yield Finding(
             "warning",

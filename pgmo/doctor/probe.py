@@ -2,8 +2,8 @@
 
     python -m pgmo.doctor.probe [--build]
 
-A broken CUDA can end the process that initializes it, or hang. So each step prints one line of JSON
-when it is done.
+A broken CUDA installation can make the process that initializes it crash or hang. So each step
+prints one line of JSON when it is done.
 """
 
 import ctypes
@@ -30,10 +30,10 @@ def ask(*, build: bool = False, seconds: float = _SECONDS) -> dict[str, Any]:
     """Start the process, which may compile missing adapters (`build`), and collect its results.
 
     Returns:
-        Results by name: `torch`, `cuda`, `devices`, `cpu_adapter`, `cuda_adapter`, `cupy`; and
-        `failed`, the end of the process, if it failed.
+        Results by name: `torch`, `cuda`, `devices`, `cpu_adapter`, `cuda_adapter`, `cupy`; and, if
+        the process failed, `failed`, which says how it ended.
     """
-    # -P: not from the current folder, where a `cuda.py` would hide the package.
+    # -P: do not import from the current folder, where a `cuda.py` would hide the package.
     command = [sys.executable, "-P", "-m", __name__, *(["--build"] if build else [])]
     process = subprocess.Popen(
         command,
@@ -62,7 +62,7 @@ def ask(*, build: bool = False, seconds: float = _SECONDS) -> dict[str, Any]:
 
 
 def _path() -> str:
-    """Return the path at which the process finds this pgmo, after those of the environment."""
+    """Return a PYTHONPATH in which this pgmo comes after the entries of the environment."""
     own = str(Path(__file__).parents[2])
     return os.pathsep.join(filter(None, (os.environ.get("PYTHONPATH"), own)))
 
@@ -166,7 +166,7 @@ def _adapter(source: "Callable[[], AdapterSource]", build: bool) -> dict[str, An
         given = source()
         ready = find_prebuilt(given)
         if ready is not None:
-            with suppress(OSError):  # the system's libraries are too old for it
+            with suppress(OSError):  # the system's libraries are too old for the prebuilt adapter
                 ctypes.CDLL(str(ready))
                 return {"state": "prebuilt", "path": str(ready)}
         about = {"path": str(adapter_path(given))}

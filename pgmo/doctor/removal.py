@@ -20,8 +20,8 @@ _OURS = {
     "contexts": re.compile(r"contexts\.json|\..+\.[0-9a-f]{12}\.partial"),
     "steps": re.compile(r"[0-9a-f]{40}\.step|\..+\.[0-9a-f]{12}\.partial"),
 }
-"""Patterns of pgmo's own file names in these folders: `PGMO_CACHE_DIR` may be any folder, and
-projects have folders of the same names, such as for adapters of LoRA."""
+"""Patterns of pgmo's own file names in these folders. `PGMO_CACHE_DIR` may be any folder, in which
+a project may have its own `adapters`, for example of LoRA."""
 
 
 _UNUSABLE = ("broken", "damaged", "distrusted")
@@ -30,7 +30,7 @@ _UNUSABLE = ("broken", "damaged", "distrusted")
 
 @dataclass(frozen=True)
 class RemovedFiles:
-    """Removed files of one kind: their number, and their size in bytes."""
+    """Number of removed files of one kind, and their size in bytes."""
 
     kind: str
     files: int
@@ -40,7 +40,7 @@ class RemovedFiles:
 def clear(kinds: Sequence[str] = KINDS) -> tuple[RemovedFiles, ...]:
     """Remove pgmo's own files of these kinds. Processes that have loaded them continue."""
     gone = tuple(_clear(kind) for kind in kinds)
-    with suppress(OSError):  # it is not empty, or never existed
+    with suppress(OSError):  # the folder is not empty, or does not exist
         cache_directory().rmdir()
     return gone
 

@@ -1,14 +1,14 @@
-"""Folders of the user's cache, from which only files that belong to this user are used.
+"""Folders of the user's cache. Only files that this user or root has written are used.
 
     CACHE/adapters/torch_cpu-2.13.0-0123456789abcdef.so    a file, with its seal at the end
 
-Code loaded from a cache has all rights of the process. So the folder and the file must belong to
-the user or to root, and no other user may write to them. Each is opened first, and the open
-descriptor is checked and used, so that it cannot be exchanged in between. Folders above need not be
-trusted; they may be /tmp.
+Code that is loaded from a cache has all rights of the process. So the folder and the file must
+belong to the user or to root, and no other user may write to them. Each is opened first. Then the
+open descriptor is checked and used, so that the file cannot be exchanged in between. Parent folders
+need not be trusted, and may be /tmp.
 
-The seal is the SHA-256 of the file's name and of all bytes before it. It guards against accidents:
-a file that was cut off, or has another file's name.
+The seal is the SHA-256 of the file's name and of all bytes before it. It detects accidents: a file
+that was cut off, or that has another file's name.
 """
 
 import hashlib
@@ -34,7 +34,7 @@ class DamageError(Exception):
 
 
 def cache_directory() -> Path:
-    """Return pgmo's cache directory: `PGMO_CACHE_DIR`, or the one in the user's cache."""
+    """Return pgmo's cache directory: `PGMO_CACHE_DIR`, or a folder in the user's cache."""
     chosen = os.environ.get("PGMO_CACHE_DIR")
     if chosen:
         return Path(chosen)
@@ -46,13 +46,13 @@ def cache_directory() -> Path:
 def open_folder(root: Path, name: str, *, make: bool) -> int:
     """Open a folder in the cache folder and return its descriptor.
 
-    If the user owns the folder, other users' write permission is removed. Files that they have put
-    there still belong to them and are not used.
+    If the user owns the folder, the write permission of other users is removed. Files that others
+    have put there still belong to them, so they are not used.
 
     Args:
         root: the cache folder.
         name: name of the folder in it.
-        make: whether to make both if they do not exist.
+        make: whether to create both folders if they do not exist.
 
     Raises:
         DistrustError: when the folder belongs to another user, or others may write to it.
@@ -79,7 +79,7 @@ def open_folder(root: Path, name: str, *, make: bool) -> int:
 
 
 def open_file(folder: int, name: str) -> tuple[int, bytes]:
-    """Open and check a file of a folder; return its descriptor, and its content without the seal.
+    """Open and check a file. Return its descriptor, and its content without the seal.
 
     Raises:
         FileNotFoundError: when the file does not exist.
@@ -105,7 +105,7 @@ def open_file(folder: int, name: str) -> tuple[int, bytes]:
 
 
 def keep(folder: int, name: str, data: bytes) -> None:
-    """Write a sealed file into an open folder atomically, replacing one of the same name.
+    """Write a sealed file into an open folder atomically. A file of the same name is replaced.
 
     Raises:
         FileError, OSError: when the folder cannot be written, or is full.
@@ -117,7 +117,7 @@ def keep(folder: int, name: str, data: bytes) -> None:
 
 
 def reach(folder: int) -> Path:
-    """Return a path to an open folder that stays valid even if another folder takes its name."""
+    """Return a path to an open folder. It stays valid if another folder gets the folder's name."""
     return Path(f"/proc/self/fd/{folder}")
 
 

@@ -1,9 +1,9 @@
 """Removal of temporary files and folders that killed processes left behind.
 
-A process holds a lock on its temporary file or folder, which the system releases when the process
-ends in any way. So an entry without a lock that was not modified for an hour is a leftover. The
-hour covers the time between creation and locking, file systems whose locks other machines do not
-see, and files of versions that took no locks.
+A process holds a lock on its temporary file or folder. The system releases it when the process
+ends, even by a signal. So an entry without a lock that was not modified for an hour is a leftover.
+The hour is for the time between creation and locking, for file systems whose locks other machines
+do not see, and for files of old versions without locks.
 """
 
 import fcntl
@@ -27,7 +27,7 @@ def hold(descriptor: int) -> None:
 
 
 def leftovers(folder: Path, names: re.Pattern[str]) -> Iterator[Path]:
-    """Yield this user's leftover files and folders with such names in a readable folder."""
+    """Yield this user's leftover files and folders with matching names in a readable folder."""
     with suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
             if names.fullmatch(entry.name) and _is_left(entry.path):
@@ -35,7 +35,7 @@ def leftovers(folder: Path, names: re.Pattern[str]) -> Iterator[Path]:
 
 
 def sweep(folder: Path, names: re.Pattern[str]) -> None:
-    """Remove the leftovers of a folder; the arguments are those of `leftovers`."""
+    """Remove the leftovers of a folder. The arguments are those of `leftovers`."""
     for path in list(leftovers(folder, names)):
         if path.is_dir():
             shutil.rmtree(path, ignore_errors=True)

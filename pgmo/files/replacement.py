@@ -1,4 +1,4 @@
-"""Atomic replacement of files: a temporary file is written and then renamed."""
+"""Atomic replacement of files, by writing a temporary file and renaming it."""
 
 import os
 import re
@@ -18,7 +18,7 @@ def replace_file(path: Path, data: bytes, *, without: int = 0) -> None:
     """Write a file atomically: readers find the whole old file or the whole new one.
 
     Args:
-        path: the file; the target of a link is replaced.
+        path: the file. If it is a link, its target is replaced.
         data: the new content.
         without: permissions that the file must not have, regardless of the umask.
 

@@ -1,7 +1,7 @@
 """Batch sizes planned before training, for accelerate, Lightning and transformers.
 
 Each function replaces the library's own search, which tries batches until one runs out of memory.
-Here the script is rehearsed instead, and the returned batch fitted in a rehearsal.
+Here the script is rehearsed instead. The returned batch has fitted in a rehearsal.
 """
 
 import functools
@@ -28,8 +28,8 @@ def find_executable_batch_size(
     """Replace `accelerate.utils.find_executable_batch_size`, with the same arguments.
 
     The decorated function is called with the largest batch that fits, up to the starting one. If
-    memory still runs out, because others use the card, it is called again with a smaller batch, as
-    accelerate does.
+    memory still runs out, for example because another program uses the card, it is called again
+    with a smaller batch, as accelerate does.
 
     Args:
         function: takes the batch size as its first argument.
@@ -54,7 +54,9 @@ def find_executable_batch_size(
     @functools.wraps(called)
     def call(*arguments: Any, **options: Any) -> Any:
         rehearsed = rehearsed_batch()
-        if rehearsed is not None:  # out of memory is the answer, so no smaller batch follows
+        if (
+            rehearsed is not None
+        ):  # in a rehearsal: out of memory is a result, so try no smaller batch
             return called(rehearsed, *arguments, **options)
         size = _planned_or(starting_batch_size, card)
         while size > 0:
@@ -73,10 +75,10 @@ def find_executable_batch_size(
 def plan_arguments(
     arguments: Any, effective_batch: int | None = None, *, card: str | Card | None = None
 ) -> Any:
-    """Set batch and accumulation in transformers' `TrainingArguments`, before making the Trainer.
+    """Set batch size and accumulation in transformers' `TrainingArguments`, before the Trainer.
 
     Args:
-        arguments: those of the Trainer, changed in place.
+        arguments: arguments of the Trainer, changed in place.
         effective_batch: samples of one optimizer step on one card; default the current batch times
             the accumulation steps.
         card: card to plan for; default the current device.
@@ -103,7 +105,7 @@ def plan_arguments(
 
 
 def _planned_or(most: int, card: str | Card | None) -> int:
-    """Return the planned batch; warn and return the upper limit if none can be planned."""
+    """Return the planned batch size. If none can be planned, warn and return the upper limit."""
     try:
         return planned(most=most, card=card)[0]
     except PgmoError as error:
@@ -112,7 +114,7 @@ def _planned_or(most: int, card: str | Card | None) -> int:
 
 
 def _smaller(size: int, reduce: Callable[[], int] | None) -> int:
-    """Return the next smaller batch; a user's countdown may start above the planned one."""
+    """Return the next smaller batch size. A user's countdown may start above the planned one."""
     following = size if reduce is None else reduce()
     while reduce is not None and following >= size:
         before, following = following, reduce()

@@ -16,11 +16,11 @@ _STRATEGIES = (
     "ModelParallelStrategy",
     "DeepSpeedStrategy",
 )
-"""Supported strategies, in which each process has one device and ends its own iterations."""
+"""Supported strategies. With them, each process has one device and ends its own iterations."""
 
 
 def _bases() -> tuple[type, ...]:
-    """Return the base classes of callbacks: of the imported packages, else the installed one."""
+    """Return base classes of callbacks, of imported packages or else of the installed one."""
     import importlib
 
     names = [name for name in _NAMES if name in sys.modules]
@@ -47,14 +47,14 @@ else:
 
 
 class PgmoCallback(_Callback):
-    """Callback that serves a Lightning training's memory from one arena.
+    """Callback that serves the memory of a Lightning training from one arena.
 
-    An iteration ends when optimizers have stepped, also with gradient accumulation and with several
+    An iteration ends when optimizers have stepped, even with gradient accumulation or several
     optimizers in one `training_step`. Validation is excluded. Checkpoints store the path of the
     saved plan, and a resumed training starts with it. If training runs out of memory, the available
     information is saved. Each process has its own session, and all share one directory of plans.
-    The trainer's loggers get the figures of `pgmo.metrics` whenever it logs its own.
-    With unsupported strategies the callback only warns.
+    The trainer's loggers get the figures of `pgmo.metrics` whenever it logs its own. With
+    unsupported strategies the callback only warns.
 
     Args:
         plan: a saved plan to start with, or its path.
@@ -109,8 +109,8 @@ class PgmoCallback(_Callback):
     def _log(self, trainer: Any) -> None:
         """Log the session's figures when the trainer logs, at the same step.
 
-        That step counts batches, while `global_step` counts each optimizer's steps. Lightning's own
-        callbacks, such as `LearningRateMonitor`, use the same private names.
+        The trainer's logging step counts batches, while `global_step` counts each optimizer's
+        steps. Lightning's own callbacks, such as `LearningRateMonitor`, use the same private names.
         """
         if not trainer.loggers or not trainer._logger_connector.should_update_logs:
             return
@@ -163,8 +163,8 @@ class PgmoBatchSize(_Callback):
     """Callback that sets batch size and accumulation before the loaders are made.
 
     It replaces `BatchSizeFinder` and `Tuner.scale_batch_size`, which run out of memory on purpose.
-    The script is rehearsed instead. As for these, it must read the attribute when it makes its
-    loader.
+    It rehearses the script instead. As with these, the script must read the attribute when it makes
+    its loader.
 
     Args:
         batch_arg_name: attribute of the module, of its `hparams`, or of the data module.
@@ -174,8 +174,8 @@ class PgmoBatchSize(_Callback):
         card: card to plan for; default the current device.
 
     Attributes:
-        optimal_batch_size: the planned batch; None before that. Named as in Lightning's own
-            callback.
+        optimal_batch_size: the planned batch; None before planning. The name is that of Lightning's
+            own callback.
 
     Example:
         >>> trainer = lightning.Trainer(callbacks=[PgmoBatchSize()])  # doctest: +SKIP

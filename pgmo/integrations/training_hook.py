@@ -1,4 +1,4 @@
-"""Common part of all frameworks' callbacks: a session inside the framework's loop."""
+"""Common part of the callbacks of all frameworks: a session inside the framework's loop."""
 
 import os
 import sys
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 
 class TrainingHook:
-    """Session that opens when training begins, and follows the framework's hooks.
+    """Session that opens when training begins. A framework's callback calls its methods.
 
     Args:
         plan: a saved plan to start with, or its path.
         save: directory for the profile, the plan, and the files of an out-of-memory error (these go
             to the current directory by default).
         device: device to serve; None for the framework's choice.
-        model_name: used in file names.
+        model_name: name of the model, for file names.
         options: further options of `pgmo.optimize`.
 
     Attributes:
@@ -89,7 +89,7 @@ class TrainingHook:
         return f"<div><b>{escape(name)}</b>: {state}</div>"
 
     def remember(self, path: str | None) -> None:
-        """Start with a checkpoint's plan, unless another was given or the file is gone."""
+        """Start with the plan of a checkpoint, unless another was given or the file is missing."""
         if path and self._options["plan"] is None and Path(path).exists():
             self._options["plan"] = path
 
@@ -105,7 +105,7 @@ class TrainingHook:
             warn_user(f"pgmo is not used in this training: {reason}")
 
     def begin(self, device: object) -> None:
-        """Open a session. If that fails, training continues without."""
+        """Open a session. If that fails, training continues without pgmo."""
         if self._refused or self.running:
             return
         options = dict(self._options)
@@ -154,7 +154,7 @@ class TrainingHook:
         self._pause.close()
 
     def fail(self, error: BaseException) -> None:
-        """Close after an exception; if memory ran out, save the available information first."""
+        """Close the session after an exception. If memory ran out, save information first."""
         if self.running and self.session is not None and is_out_of_memory(error):
             print_saved_files(
                 save_out_of_memory(error, [self.session], self._options["save"] or ".")
@@ -173,7 +173,7 @@ class TrainingHook:
     def _uncaught(
         self, kind: type[BaseException], error: BaseException, trace: TracebackType | None
     ) -> None:
-        """Handle uncaught exceptions: some frameworks do not pass them to callbacks."""
+        """Handle uncaught exceptions, because some frameworks do not pass them to callbacks."""
         hook = self._hook or sys.__excepthook__
         self.fail(error)
         hook(kind, error, trace)

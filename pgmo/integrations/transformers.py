@@ -26,18 +26,18 @@ else:
         ) from error
 
     class _Callback(TrainerCallback, ExportableState):
-        """Callback that is exportable: its state is written to `trainer_state.json`."""
+        """Callback whose state the trainer writes to `trainer_state.json`."""
 
 
 class PgmoTrainerCallback(_Callback):
     """Callback that serves the memory of `Trainer.train` from one arena.
 
-    An iteration ends with each optimizer step, also with gradient accumulation. Evaluation is
+    An iteration ends with each optimizer step, even with gradient accumulation. Evaluation is
     excluded. Checkpoints store the path of the saved plan in `trainer_state.json`. If the program
     runs out of memory, the available information is saved. Each process has its own session, and
-    all share one directory of plans. With several devices in one process the callback only warns.
-    Whatever the trainer reports to gets the figures of `pgmo.metrics` with its own. For this,
-    importing the module replaces `CallbackHandler.on_log` of transformers in the whole process.
+    all share one directory of plans. With several devices in one process, the callback only warns.
+    The trainer's logs also get the figures of `pgmo.metrics`. For this, importing the module
+    replaces `CallbackHandler.on_log` of transformers in the whole process.
 
     Args:
         plan: a saved plan to start with, or its path.
@@ -54,7 +54,7 @@ class PgmoTrainerCallback(_Callback):
 
     def __init__(self, **options: Any) -> None:
         super().__init__()
-        options.pop("profile_iterations", None)  # in checkpoints of earlier versions
+        options.pop("profile_iterations", None)  # an option in checkpoints of earlier versions
         save = options.get("save")
         self._arguments = {"save": save and str(save)}
         self._hook = TrainingHook(**options)
@@ -71,7 +71,7 @@ class PgmoTrainerCallback(_Callback):
 
     @plan_path.setter
     def plan_path(self, path: str | None) -> None:
-        self._hook.remember(path)  # from a checkpoint
+        self._hook.remember(path)  # the trainer sets this when it loads a checkpoint
 
     def _repr_html_(self) -> str:
         """Return the session's summary for notebooks."""
@@ -89,7 +89,7 @@ class PgmoTrainerCallback(_Callback):
         return self._hook.metrics()
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Resume if an evaluation ended without a call."""
+        """Resume if an evaluation has ended without a call of `on_evaluate`."""
         self._hook.resume()
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
@@ -117,7 +117,7 @@ class PgmoTrainerCallback(_Callback):
 
 
 def _unsupported(args: Any) -> str:
-    """Return what these training arguments use that is not supported; "" for nothing."""
+    """Return an unsupported feature that the training arguments use; "" for none."""
     if args.n_gpu > 1:
         return "torch.nn.DataParallel (several devices in one process)"
     if args.device.type not in ("cpu", "cuda"):
@@ -128,8 +128,8 @@ def _unsupported(args: Any) -> str:
 def _add_metrics_to_logs() -> None:
     """Add the sessions' figures to what trainers log.
 
-    Callbacks of the user run after those that report to TensorBoard and others, and have no
-    reference to the trainer. So figures are added before the first callback runs.
+    Callbacks of the user run after those that report to TensorBoard and similar tools. So figures
+    are added before the first callback runs.
     """
     log = CallbackHandler.on_log
 

@@ -1,4 +1,4 @@
-"""Planning: an offset in one arena for every block of a profile.
+"""Planning: computes an offset in one arena for every block of a profile.
 
 Problem  input: sizes and (circular) lifetimes
 Plan     result: one row for each row of the profile

@@ -1,8 +1,8 @@
-"""Audit of a plan: every claim about itself and its profile is checked and reported.
+"""Audit of a plan: checks every claim of the plan, and compares it with its profile.
 
-`validate` raises at the first fault that makes a plan unusable. An audit reports every check, for
-people and continuous integration. It recomputes loads by summing over time, without the planner's
-code.
+`validate` raises at the first fault that makes a plan unusable. An audit reports the result of
+every check, for people and continuous integration. It computes loads again by summing over time,
+without the planner's code.
 """
 
 from collections.abc import Callable, Iterator
@@ -35,7 +35,7 @@ class Check:
 
 
 def audit(plan: Plan, profile: Profile | None = None) -> list[Check]:
-    """Run every check on a plan and on the plans inside it; it is usable if all have passed.
+    """Run every check on a plan and on the plans inside it. The plan is usable if all pass.
 
     If a profile is given, the plan, or one inside, must have been made from it.
     """
@@ -77,7 +77,7 @@ def _slots(plan: Plan) -> str:
 
 
 def _can_be_summed(plan: Plan) -> bool:
-    """Return whether sizes and lifetimes are in the ranges that the later checks assume."""
+    """Return whether sizes and lifetimes are in the ranges that other checks assume."""
     within = (plan.start >= 0) & (plan.start < plan.ticks) & (plan.size > 0)
     within &= (plan.end == NEVER) | (plan.end > plan.start)
     within &= plan.end <= plan.start + 2 * plan.ticks
@@ -95,7 +95,7 @@ def _max_load(plan: Plan) -> str:
 
 
 def _bound(plan: Plan) -> str:
-    """Check the claimed bound, and recompute the part of it that follows from loads."""
+    """Check the claimed bound, and compute again the part of it that follows from loads."""
     claimed = plan.bound
     if not plan.max_load <= claimed <= plan.arena:
         raise PlanError(
@@ -162,7 +162,7 @@ def _largest_load(plan: Plan, chosen: NDArray[np.bool_], *, whole_slots: bool) -
     """Return the largest sum of aligned sizes of the chosen blocks at one tick, in bytes.
 
     With `whole_slots`, both slots of a block that outlives a period count at every tick, because
-    they are reserved.
+    both are reserved.
     """
     chosen = chosen & (plan.end != NEVER) & ~plan.shared
     size = -(-plan.size[chosen] // plan.alignment) * plan.alignment
@@ -173,7 +173,7 @@ def _largest_load(plan: Plan, chosen: NDArray[np.bool_], *, whole_slots: bool) -
         always = 2 * int(size[twice].sum())
         size, start, end = size[~twice], start[~twice], end[~twice]
     change = np.zeros(plan.ticks + 1, np.int64)
-    for turn in range(3):  # Blocks of this iteration and of the two before it.
+    for turn in range(3):  # Blocks requested in this iteration and in the two before it.
         low = np.clip(start - turn * plan.ticks, 0, plan.ticks)
         np.add.at(change, low, size)
         np.add.at(change, np.clip(end - turn * plan.ticks, low, plan.ticks), -size)

@@ -1,4 +1,4 @@
-"""Packing problems as CSV, the common format of allocator benchmarks.
+"""Packing problems as CSV files, a common format of allocator benchmarks.
 
 The input is the table of `pgmo.profiler.importers.csv_blocks`: id,lower,upper,size. The output is
 the same table with a column `offset`.
@@ -22,7 +22,7 @@ from pgmo.profiler.importers.csv_blocks import OFFSET, read_lifetimes
 
 @dataclass(frozen=True, eq=False)
 class BlockTable:
-    """Problem of a CSV file, with the original header, cells and line end.
+    """Problem from a CSV file, with the original header, cells and line end.
 
     The problem has the least common multiple of the rows' alignments.
     """
@@ -48,7 +48,7 @@ def read_csv(path: str | os.PathLike[str]) -> BlockTable:
 
 
 def write_csv(table: BlockTable, offset: NDArray[np.int64], path: str | os.PathLike[str]) -> None:
-    """Write the table with the offsets in bytes as a column; an existing file is replaced.
+    """Write the table with a column of offsets in bytes. An existing file is replaced.
 
     Raises:
         FileError: when the file cannot be written.
@@ -57,7 +57,7 @@ def write_csv(table: BlockTable, offset: NDArray[np.int64], path: str | os.PathL
     new = OFFSET not in header
     if new:
         header.append(OFFSET)
-    at = header.index(OFFSET)  # An existing column holds earlier results and is overwritten.
+    at = header.index(OFFSET)  # Overwrite an existing column, which has earlier results.
     out = io.StringIO(newline="")
     writer = csv.writer(out, lineterminator=table.newline)
     writer.writerow(header)

@@ -1,4 +1,4 @@
-"""Lower bounds on the arena of a packing: the max load, and the possible heights above it."""
+"""Lower bounds on the arena of a packing: the max load, and the next possible height above it."""
 
 import numpy as np
 
@@ -26,8 +26,8 @@ def least_height(problem: Problem, bound: int, arena: int) -> int:
     """Return the smallest sum of sizes in bytes that is at least `bound`: a higher lower bound.
 
     The blocks of a packing can be moved down until each lies at offset 0 or on another block, so
-    the arena is a sum of sizes. Sums above `arena`, that of a known packing, are not sought. If
-    there are too many sums, the result is `bound`.
+    the arena is a sum of sizes. `arena` is the arena of a known packing; larger sums are not
+    considered. If there are too many sums, the result is `bound`.
 
     Example:
         >>> least_height(Problem([6, 10, 15], [0, 0, 1], [1, 2, 2]), 26, 31)

@@ -1,19 +1,19 @@
-"""Peak of live bytes over all executions that the program's streams and events allow.
+"""Largest peak of live bytes over all executions that the program's streams and events allow.
 
 stream 0   [===A===)  E   [===B===)         work of a stream runs in order; W waits for E
 stream 1               [C) W   [===D===)    A and C may live at once, in either order of their
                                             requests; A and D never do
 
-A device executes submitted work in any order that streams and events allow. The work that has
-begun at some moment contains all predecessors of its elements. Two blocks can be alive at once
-exactly if neither's end precedes the other's beginning. If that holds for all pairs of some blocks,
-they can all be alive at one moment (Garg and Waldecker 1994, weak conjunctive predicates).
+A device may execute submitted work in any order that streams and events allow. If some work has
+begun, all its predecessors have begun. Two blocks can be alive at once if and only if no end of one
+precedes the beginning of the other. If this holds for all pairs in a set of blocks, all of them can
+be alive at once (Garg and Waldecker 1994, weak conjunctive predicates).
 
-So the largest sum of live bytes is that of the heaviest set of blocks without such an order. No
-plan that passes memory between streams only along that order can be smaller. (For blocks of one
-page each, as many chains suffice: Dilworth 1950.) A minimum cut finds this set as a closure of
-maximum weight (Picard 1976), whose elements are the stretches of a stream between two rows that
-order anything.
+So the largest sum of live bytes is the weight of the heaviest set of blocks of which no two are
+ordered. No plan that passes memory between streams only along this order can be smaller. (If each
+block is one page, this bound is reached: Dilworth 1950.) A minimum cut finds the set as a closure
+of maximum weight (Picard 1976). The closure's elements are stretches of a stream between two rows
+that order it with other streams.
 """
 
 from itertools import pairwise
@@ -31,17 +31,17 @@ if TYPE_CHECKING:
     from pgmo.profiler.profile import Profile
 
 _TURNS = 3
-"""Number of successive iterations considered, because streams may be in different ones."""
+"""Number of successive iterations to consider, because streams may be in different ones."""
 
-# Capacity that no minimum cut severs.
+# Capacity of edges that no minimum cut contains.
 _UNCUTTABLE = 2**60
 
 
 def ordered_load(blocks: "Profile | Plan", alignment: int = 1) -> int | None:
-    """Return the largest sum of planned bytes that may be live at once under the streams' order.
+    """Return the largest sum of planned bytes that streams and events allow to be alive at once.
 
-    It is at least `max_load`, which assumes the order of the requests, and at most the sum of the
-    loads of the single streams.
+    It is at least `max_load`, for which work runs in the order of the requests. It is at most the
+    sum of the max loads of all streams.
 
     Args:
         blocks: blocks of an iteration; those without a slot do not count.
@@ -83,7 +83,7 @@ class _StreamLoads:
     def __init__(self, blocks: "Profile | Plan", order: Order, alignment: int) -> None:
         unplanned = (blocks.end < 0) | blocks.shared
         self._blocks, self._rows = blocks, len(order)
-        # A place numbers the requests and rows of an iteration in one sequence.
+        # Places are numbers for the requests and rows of an iteration, in one sequence.
         self._length = blocks.ticks + len(order)
         row_place = np.arange(len(order)) + order.tick
         self._row_place = row_place
@@ -103,7 +103,7 @@ class _StreamLoads:
         self._stream = blocks.stream[~unplanned]
 
     def peaks(self, stream: int, rows: list[int]) -> NDArray[np.int64]:
-        """Return the peak of live bytes before the first row, between rows, and after the last."""
+        """Return the peaks of live bytes before the first row, between rows, and after the last."""
         mine = self._stream == stream
         begin, end, size = self._begin[mine], self._end[mine], self._size[mine]
         whole = _TURNS * self._length
@@ -118,12 +118,12 @@ class _StreamLoads:
         place = self._row_place[row] + turns * self._length if len(rows) else row
         edges_ = [0, *(place + 1).tolist(), whole]
         found = [int(live[low:high].max(initial=0)) for low, high in pairwise(edges_)]
-        # A block alive at a stop is also alive directly after it, unless it is freed there.
+        # A block that is alive at a stop is also alive directly after it, unless it is freed there.
         return np.array(found, np.int64)
 
 
 def _stops(order: Order, streams: NDArray[np.uint64]) -> dict[int, list[int]]:
-    """Return the rows of all turns at which each relevant stream waits or is awaited."""
+    """Return, for each relevant stream, the rows of all turns at which it waits or is awaited."""
     rows: dict[int, set[int]] = {}
     for edge in edges(order, streams):
         rows.setdefault(edge.stream, set()).add(edge.at)
@@ -143,7 +143,7 @@ def _requirements(
     stops: dict[int, list[int]],
     number: dict[tuple[int, int], int],
 ) -> tuple[list[int], list[int]]:
-    """Return pairs of a node and a node that it requires: the previous stop, or an awaited one."""
+    """Return pairs of a node and a node that it requires: the stop before, or an awaited one."""
     place = {(stream, row): at for stream, rows in stops.items() for at, row in enumerate(rows, 1)}
     tail, head = [], []
     for (stream, at), node in number.items():
@@ -154,7 +154,7 @@ def _requirements(
         for edge in edges(order, streams):
             since = edge.before + (turn - edge.back) * len(order)
             if since < 0:
-                continue  # That work is done before the first turn.
+                continue  # The awaited work belongs to a time before the first turn.
             row = edge.at + turn * len(order)
             tail.append(number[edge.stream, place[edge.stream, row]])
             head.append(number[edge.other, place[edge.other, since]])

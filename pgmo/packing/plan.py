@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pgmo.profiler.profile import Profile, ProfileMeta
 
 UNPLANNED = -1
-"""The `offset` of a block without a slot, and the `alternate` of one without a second slot."""
+"""`offset` of a block without a slot, and `alternate` of a block without a second slot."""
 
 COLUMNS: Mapping[str, np.dtype[Any]] = {
     "size": np.dtype(np.int64),
@@ -33,7 +33,7 @@ COLUMNS: Mapping[str, np.dtype[Any]] = {
     "alternate": np.dtype(np.int64),
     "shorter": np.dtype(np.int64),
 }
-"""Columns of a plan and their types; also the members of a `.pgmoplan` file."""
+"""Columns of a plan and their types. They are also the members of a `.pgmoplan` file."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -44,12 +44,12 @@ class Plan:
         size: bytes, as in the profile.
         start: tick of the request.
         end: first tick at which the block is gone, -1 for a persistent block.
-        stream: the stream; blocks of different streams have disjoint ranges of the arena.
+        stream: the stream. Each stream has its own range of the arena.
         varying: whether the size differs between recorded shapes.
         shared: whether the block is used on several streams.
         offset: offset in the arena in bytes, `UNPLANNED` for persistent and shared blocks.
-        alternate: offset of the second slot of a block that outlives a period, used in turn with
-            the first; else `UNPLANNED`.
+        alternate: offset of the second slot of a block that outlives a period, else `UNPLANNED`.
+            Iterations use the two slots alternately.
         arena: size of the arena in bytes.
         max_load: the largest sum of live aligned sizes at one tick, without persistent and shared
             blocks; a lower bound on all plans.
@@ -61,19 +61,19 @@ class Plan:
         fingerprint: fingerprint of the profile.
         seconds: duration of planning in seconds.
         meta: metadata of the profile.
-        opening: plan of the program's first iteration, which allocates optimizer state. It
-            knows persistent blocks in advance.
+        opening: plan of the program's first iteration, which allocates optimizer state. It contains
+            which blocks are persistent.
         others: plans of other structures of the same program, such as other sequence lengths or
             evaluation. These and the opening contain no plans.
         bound: proved lower bound on plans of this kind, in bytes. By default `arena` if
             `optimal`, else `max_load`.
-        trace: the first plan, and each that was smaller or proved a higher bound, in order. Not
-            saved in files.
+        trace: the first packing, and each later one that was smaller or raised the bound, in order.
+            Not saved in files.
         interrupted: whether Ctrl-C ended the search early. Not saved in files.
-        resident: bytes of the arena in device memory, by default all. Slots above are spilled
-            to unified memory, which stays on the host.
-        shorter: bytes of the same requests in a shorter iteration, 0 if unknown. They show
-            which requests change size together.
+        resident: bytes of the arena in device memory, by default all. Slots above this offset are
+            spilled to unified memory, which stays on the host.
+        shorter: bytes of the same requests in a shorter iteration, 0 if unknown. They show which
+            requests change their sizes together.
         order: synchronization between the iteration's streams; None if unknown.
 
     Raises:
@@ -153,7 +153,7 @@ class Plan:
         return cls(**{**own, **figures})
 
     def profile(self) -> "Profile":
-        """Return the profile as far as a plan keeps it: sizes and lifetimes, no tags or threads.
+        """Return the plan's profile with sizes and lifetimes, but without tags and threads.
 
         Raises:
             ProfileError: when the plan's blocks are invalid for a profile.
@@ -183,10 +183,10 @@ class Plan:
 
     @cached_property
     def ordered_load(self) -> int | None:
-        """Largest sum of bytes that may live at once under the streams' order; None if unknown.
+        """Largest sum of bytes that streams and events allow to be alive at once; None if unknown.
 
-        It bounds every plan whose streams exchange memory without additional waits. See
-        `pgmo.packing.ordered_load`.
+        It is a lower bound on every plan whose streams exchange memory without additional waits.
+        See `pgmo.packing.ordered_load`.
 
         """
         from pgmo.packing.ordered_load import ordered_load
@@ -223,7 +223,7 @@ class Plan:
         )
 
     def show(self, *, height: int = 900) -> NotebookFrame:
-        """Show the full report in a notebook; `Profile.show(plan)` also shows blocks' origins.
+        """Show the full report in a notebook. `Profile.show(plan)` also shows origins of blocks.
 
         Args:
             height: height of the frame in pixels.

@@ -45,7 +45,7 @@ _MAX_ARENA = 2**61
 
 
 def write_plan(plan: Plan, path: str | os.PathLike[str]) -> None:
-    """Write a plan and the plans inside it; an existing file is replaced atomically.
+    """Write a plan and the plans inside it. An existing file is replaced atomically.
 
     Raises:
         FileError: when the file cannot be written, or `read_plan` would reject it.
@@ -72,8 +72,8 @@ def write_plan(plan: Plan, path: str | os.PathLike[str]) -> None:
 def read_plan(path: str | os.PathLike[str], *, check: bool = True) -> Plan:
     """Read a plan and validate it and the plans inside it.
 
-    An error in a plan inside names it like a file in a folder. `check=False` reads without
-    validation, for code that validates itself.
+    An error in a plan inside names that plan like a file in a folder. With `check=False`, the
+    caller must validate the plan.
 
     Raises:
         FileError: when the file is truncated, altered or of another version, or a plan in it is
@@ -98,7 +98,7 @@ def read_plan(path: str | os.PathLike[str], *, check: bool = True) -> Plan:
 
 
 def _order_of(name: str) -> str:
-    """Return the name of the member with a plan's order; `name` is "" for the main plan."""
+    """Return the name of the member with a plan's order. `name` is "" for the main plan."""
     return f"{name}-{MEMBER}" if name else MEMBER
 
 
@@ -131,7 +131,7 @@ def _plan(
     *,
     order: Order | None = None,
 ) -> Plan:
-    """Return the plan of an archive, validated if `check`; the plans inside already are."""
+    """Return the plan of an archive, validated if `check`. The plans inside are validated."""
     own = Fields(archive.path, archive.fields)
     columns: dict[str, Any] = archive.columns
     try:

@@ -1,4 +1,4 @@
-"""Planner: runs the packers, then the solvers that improve their result, and keeps the best.
+"""Planner: runs the packers, then solvers that improve the result, and keeps the best packing.
 
 portfolio          --at the lower bound-->  done
   | all packers, milliseconds
@@ -52,33 +52,34 @@ def plan(
     """Compute an offset for every block, in the smallest arena found within the time limit.
 
     The packers always find a plan, which solvers then improve. Planning ends early if the arena is
-    proved to be the smallest, usually because it equals the lower bound. Ctrl-C ends it with the
-    best packing so far (see `interrupted`), unless there is none yet.
+    proved to be the smallest, usually because it equals the lower bound. Ctrl-C ends planning with
+    the best packing so far (see `interrupted`), if there is one.
 
     In the plan of a profile, persistent and shared blocks have no slot. Each stream has its own
     range of the arena, because ticks do not order the blocks of different streams in time.
 
     Args:
         what: a profile, or a bare problem.
-        opening: profile of the program's first iteration (`session.opening`) to plan, too. A
-            session that begins with the plan then serves that iteration from it.
+        opening: profile of the program's first iteration (`session.opening`), which is then
+            planned, too. A session that begins with the plan serves the first iteration from it.
         solver: "auto" chooses, see `pgmo.packing.solving.stages`. The name of a packer
             (`pgmo.packing.solving.packer.PACKERS`) runs only that packer. "search",
             "branch-and-bound" or "cp-sat" (needs OR-Tools, `pip install ortools`) improve the
             packers' result for the whole time.
         time_limit: seconds since the call. If no packer finishes in time, the remaining blocks are
             stacked above the others, which wastes memory but is valid.
-        effort: how much of the time "auto" uses. "fast": packers only. "balanced": also a search,
-            short if little can be gained. "best": all of it, unless optimality is proved earlier.
+        effort: share of the time limit that "auto" uses. "fast": only packers run. "balanced": a
+            search runs, too, which is short if little can be gained. "best": the whole time, unless
+            optimality is proved earlier.
         threads: number of threads for solvers; by default one for each core of this process.
         seed: seed of random choices. The same seed and number of threads give the same offsets,
             unless the time limit ends a solver.
-        alignment: alignment of offsets in bytes; by default that of the profile's device, see
-            `Profile.alignment`. A problem has its own.
+        alignment: alignment of offsets in bytes; by default `Profile.alignment`. A problem has its
+            own alignment.
         budget: device memory for all blocks of a profile, including those without a slot, such as
             "12 GiB". If the arena needs more, the blocks that are idle longest are spilled: their
             slots come last, in unified memory that stays on the host (`pgmo.packing.spill`).
-        observer: called with an `Incumbent` at each better packing and each higher bound.
+        observer: called with an `Incumbent` for each better packing and each higher bound.
 
     Returns:
         A `Plan` for a profile, a `Packing` for a problem. Both have `arena`, `max_load`, `gap`, the
@@ -209,9 +210,9 @@ def _plan_profile(
     spilled: NDArray[np.bool_] | None = None,
     large: int = 0,
 ) -> Plan:
-    """Pack each stream separately, and its spilled entries separately from the others.
+    """Pack each stream separately. Pack its spilled entries separately from its others.
 
-    Blocks of at least `large` bytes are packed above the others of their stream; 0 means none.
+    Blocks of at least `large` bytes are packed above the others of their stream; 0 disables this.
     """
     problem, rows = Problem.from_profile(profile, alignment)
     if spilled is None:
@@ -229,7 +230,7 @@ def _plan_profile(
             resident = arena
     offset = np.full(len(profile), UNPLANNED, np.int64)
     alternate = offset.copy()
-    # Rows are ascending, so the first entry of a row is its slot and a second its alternate.
+    # Rows are ascending, so the first entry of a row is its slot, and a second entry its alternate.
     second = np.zeros(len(rows), bool)
     second[1:] = rows[1:] == rows[:-1]
     offset[rows[~second]] = place[~second]
@@ -261,7 +262,7 @@ def _bound(
 ) -> int:
     """Return a lower bound in bytes on plans that keep streams separate.
 
-    A stream that was packed in two parts counts only with its load: packed together, it might need
+    If a stream was packed in two parts, only its load is used: packed as a whole, it might need
     less than the sum of the parts.
     """
     streams = [stream[part[0]] if len(part) else None for part in parts]

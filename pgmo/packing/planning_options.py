@@ -15,7 +15,7 @@ from pgmo.packing.solving.stages import EFFORTS
 from pgmo.units import parse_bytes
 
 SOLVERS: tuple[str, ...] = ("auto", *PACKERS, *IMPROVERS)
-"""Values of `solver`: "auto", a packer, or a solver that improves the packers' result."""
+"""Values of `solver`: "auto", a packer, or a solver that improves the result of the packers."""
 
 _NUMBERS = (int, float, np.integer, np.floating)
 
@@ -48,8 +48,8 @@ class PlanningOptions:
     alignment: int | None = None
     budget: str | int | None = None
     apart_from: int = 0
-    """Bytes; blocks of at least this size are packed above the others of their stream. Programs
-    often touch only a part of a large block, whose other pages are then never mapped. 0 disables
+    """Blocks of at least this many bytes are packed above the others of their stream. Programs
+    often touch only a part of a large block. Its other pages are then never mapped. 0 disables
     this."""
 
     def __post_init__(self) -> None:
@@ -65,7 +65,7 @@ class PlanningOptions:
         limit = self.time_limit
         if isinstance(limit, bool) or not isinstance(limit, _NUMBERS):
             raise OptionError(f"time_limit={limit!r} is no number; give seconds")
-        if not limit >= 0:  # Also true for NaN.
+        if not limit >= 0:  # Also rejects NaN.
             raise OptionError(f"time_limit={limit} is not possible; give 0 seconds or more")
         if self.threads is not None:
             _check_whole("threads", self.threads, 1, 4096)

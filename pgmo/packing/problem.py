@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _Column = NDArray[np.int64]
 
 MAX_SUM = 2**62
-"""Largest sum of all aligned sizes of a problem in bytes, so that offsets fit in 63 bits."""
+"""Maximum sum of all aligned sizes of a problem in bytes, so that offsets fit in 63 bits."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -27,9 +27,9 @@ class Problem:
     Args:
         size: bytes, above 0.
         lower: first tick of the lifetime, from 0.
-        upper: first tick after the lifetime. On a circle it may exceed `period`; the block is then
-            also alive at the start of the next turn.
-        period: ticks of the circle; 0 if time is a line.
+        upper: first tick after the lifetime. On a circle it may exceed `period`: the block is then
+            also alive at the start of the next iteration.
+        period: ticks of one turn if time is a circle, such as an iteration; 0 for a line.
         alignment: bytes; offsets are multiples of it, and sizes are rounded up to multiples.
 
     Raises:
@@ -62,9 +62,9 @@ class Problem:
     ) -> tuple["Problem", NDArray[np.int64]]:
         """Return the problem of placing a profile's blocks, and the row of each entry.
 
-        Persistent and shared blocks have no entry. A block that outlives a period has two entries
-        for
-        the whole period: iterations use its two slots in turn, so each slot is always occupied.
+        Persistent and shared blocks have no entry. A block that outlives a period has two slots,
+        which iterations use alternately, so each is always occupied: it gets two entries for the
+        whole period.
 
         Args:
             profile: the blocks.
@@ -119,8 +119,9 @@ class Problem:
     def numbered(self) -> "Problem":
         """Return the same problem without the ticks at which no block begins.
 
-        Both have the same packings, because two lifetimes overlap only if one begins within the
-        other. No start then exceeds the number of blocks, and neither does the period.
+        Both problems have the same packings, because two lifetimes overlap only if one begins
+        within the other. In the result, neither a start nor the period exceeds the number of
+        blocks.
 
         Example:
             >>> Problem([8, 8], [1000, 5000], [6000, 9000]).numbered().upper.tolist()

@@ -1,14 +1,14 @@
-"""Choice of the blocks that leave device memory so that a plan fits a budget.
+"""Choice of the blocks to spill from device memory, so that a plan fits a budget.
 
 arena   [   resident        |  spilled          ]  -> offsets
          up to the budget:     blocks with the longest lifetimes:
          device memory         unified memory, on the host
 
 A spilled block is written once and read once over the bus, whatever its lifetime. So for the same
-traffic, a block with a longer lifetime frees device memory for a longer time. Blocks alive at ticks
-above the budget are spilled, longest lifetime first, until the load of the others fits. Blocks that
-still fit then return to device memory. If the arena of the others exceeds the budget, more blocks
-are spilled.
+traffic, a block with a longer lifetime frees device memory for a longer time. At ticks where the
+load exceeds the budget, blocks are spilled, longest lifetime first, until the load of the others
+fits. Then spilled blocks that still fit return to device memory. If the arena of the others exceeds
+the budget, more blocks are spilled.
 """
 
 from collections.abc import Callable, Sequence
@@ -35,7 +35,7 @@ def least_budget(profile: "Profile", alignment: int) -> int:
     shared = profile.shared & ~profile.persistent
     load = 0
     if shared.any():
-        # A block that outlives a period exists twice at once.
+        # Two copies of a block that outlives a period are alive at once.
         lives = np.minimum(profile.end[shared] - profile.start[shared], profile.ticks)
         problem = Problem(
             size[shared],
@@ -49,7 +49,7 @@ def least_budget(profile: "Profile", alignment: int) -> int:
 
 
 def room_for_slots(profile: "Profile", budget: int, alignment: int) -> int:
-    """Return the bytes that a budget leaves for slots; raise BudgetError below `least_budget`."""
+    """Return the bytes that a budget leaves for slots. Raise BudgetError below `least_budget`."""
     least = least_budget(profile, alignment)
     if budget < least:
         raise BudgetError(
@@ -99,7 +99,7 @@ def choose(problem: Problem, group: NDArray[np.int64], room: int) -> _Mask:
             for at in entries[one]:
                 load.change(at, -1)
             taken.append(one)
-    # Try to keep the largest first, because that saves the most traffic.
+    # Try to keep the largest blocks first, because this saves the most traffic.
     for one in sorted(taken, key=lambda one: -int(size[entries[one]].sum())):
         for at in entries[one]:
             load.change(at, 1)
@@ -119,8 +119,8 @@ def fit(
 ) -> _Mask:
     """Choose the entries to spill so that the others can be packed in `room` bytes.
 
-    Arguments are those of `choose`, and `stream`, shape (m,): streams are packed separately.
-    `pack` returns the bytes that several problems need together.
+    Arguments are those of `choose`, and: `stream`, shape (m,), because streams are packed
+    separately; `pack`, which returns the bytes that several problems need together.
     """
     parts = [np.flatnonzero(stream == key) for key in distinct(stream)]
     loads = [max_load(problem.part(part)) for part in parts]
@@ -128,7 +128,7 @@ def fit(
     while True:
         spilled = np.zeros(len(problem), bool)
         for part, load in zip(parts, loads, strict=True):
-            # Streams are not ordered in time, so each needs its own share of the room.
+            # Streams are not ordered in time, so each gets a share of the room.
             share = target * load // max(1, sum(loads))
             spilled[part] = choose(problem.part(part), group[part], share)
         rests = [part[~spilled[part]] for part in parts]
@@ -161,7 +161,7 @@ class _Load:
         return int(self._load.max(initial=0))
 
     def highest(self, entry: int) -> int:
-        """Return the largest load while a block lives."""
+        """Return the largest load during a block's lifetime."""
         return max(int(piece.max(initial=0)) for piece in self._pieces(entry))
 
     def change(self, entry: int, sign: int) -> None:

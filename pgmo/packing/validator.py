@@ -17,11 +17,11 @@ _NEVER = -1
 def validate(plan: Plan) -> None:
     """Check that no two live blocks share a byte, and every other assumption of replay.
 
-    Every slot must be inside the arena at a multiple of the alignment, and not partly spilled.
-    Persistent and shared blocks have no slot, blocks that outlive a period two, all others one.
-    Streams use disjoint ranges, both in device memory and in spilled memory. At no tick of two
-    successive iterations may live blocks overlap. Takes O(n log n) for most plans, about 3 seconds
-    for a million blocks.
+    Every slot must be inside the arena, at a multiple of the alignment, and not partly spilled.
+    Persistent and shared blocks must have no slot, blocks that outlive a period two slots, all
+    others one. Streams must use disjoint ranges, in device memory and in spilled memory. Live
+    blocks must not overlap at any tick of two successive iterations. Takes O(n log n) for most
+    plans, about 3 seconds for a million blocks.
 
     Args:
         plan: any plan, including one read from a file.
@@ -69,7 +69,7 @@ def _check_rows(plan: Plan) -> None:
 
 
 def _check_streams(plan: Plan) -> None:
-    """Check that the ranges of streams are disjoint, as streams are not ordered in time."""
+    """Check that the ranges of streams are disjoint, because streams are not ordered in time."""
     slots = plan.offset != UNPLANNED
     for planned in (slots & (plan.offset < plan.resident), slots & (plan.offset >= plan.resident)):
         _check_part(plan, planned)

@@ -1,1 +1,1 @@
-"""Inference: calls of a model are the iterations of a session."""
+"""Sessions for inference, in which each call of a model is an iteration."""

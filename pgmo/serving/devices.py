@@ -1,4 +1,4 @@
-"""Devices whose memory a call uses: those of the called object's parameters."""
+"""Devices whose memory a call uses, which are those of the called object's parameters."""
 
 import sys
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ class Devices:
         self._found: tuple[str, ...] = ()
 
     def of(self, called: object) -> tuple[str, ...]:
-        """Return the distinct devices of an object or its modules that can be served."""
+        """Return the distinct devices of an object or its modules that pgmo can serve."""
         if self._given is not None:
             return self._given
         first = next(_places(called), None)
@@ -53,7 +53,7 @@ def _parts(called: object) -> list[object]:
 
 
 def _current() -> str:
-    """Return the current CUDA device if CUDA is in use, else the CPU: there are no parameters."""
+    """Return the device of an object without parameters: the current CUDA device, or the CPU."""
     torch: Any = sys.modules.get("torch")
     if torch is not None and torch.cuda.is_initialized():
         return f"cuda:{torch.cuda.current_device()}"

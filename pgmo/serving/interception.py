@@ -1,11 +1,11 @@
-"""Per-object subclasses whose methods run a callback around each call.
+"""Interception of an object's calls by a subclass that is made for this object.
 
     model.__class__    Bert           ->   Bert, a subclass made for this object
     model.__dict__     unchanged
 
 Hooks, parameters and state are unchanged, and copies and pickles have the original class. An
-attribute in the object's `__dict__` would be saved and copied with it, and special methods are not
-looked up there.
+attribute in the object's `__dict__` would not work: it would be saved and copied, and Python does
+not look up special methods there.
 
 Sources: `torch.nn.utils.parametrize` and `torch.distributed.fsdp.fully_shard` change classes of
 modules in the same way.
@@ -24,19 +24,19 @@ from pgmo.profiler.tagging import dynamo
 T = TypeVar("T")
 
 Interceptor = Callable[..., Any]
-"""Called with the object's own method and the arguments of the call."""
+"""Type of callbacks that get the object's own method and the arguments of the call."""
 
 _CLASS, _AROUND = "_pgmo_class", "_pgmo_around"
 _COPIERS = ("__copy__", "__deepcopy__")
 
 
 def intercept_calls(thing: T, methods: Iterable[str], around: Interceptor) -> T:
-    """Route calls of these methods through `around(method, thing, ...)`; return the object itself.
+    """Route calls of these methods through `around(method, thing, ...)`. Return the same object.
 
     Args:
         thing: an object whose class is defined in Python.
         methods: names of methods; `__call__` is the call of the object itself.
-        around: runs the method or not, and returns the caller's result.
+        around: function that may run the method, and returns the result for the caller.
 
     Raises:
         OptionError: if the object has no such method, or its class cannot be changed.
@@ -55,7 +55,7 @@ def intercept_calls(thing: T, methods: Iterable[str], around: Interceptor) -> T:
         "__reduce_ex__": _reduce_as_before,
     }
     try:
-        # `type(own)(...)` would call metaclasses, which may register the new class by its name.
+        # `type(own)(...)` would call the metaclass, which may register the new class by its name.
         made = type.__new__(type(own), own.__name__, (own,), members)
         object.__setattr__(thing, "__class__", made)
     except TypeError as error:
@@ -74,14 +74,14 @@ def restore_class(thing: T) -> T:
 
 
 def interceptor_of(thing: object) -> Interceptor | None:
-    """Return the callback around an object's calls; None if its class is unchanged."""
+    """Return the callback of an intercepted object; None for other objects."""
     found = vars(type(thing)).get(_AROUND)
     return None if found is None else found.__func__
 
 
 def _method(thing: object, name: str) -> Any:
     own = type(thing)
-    # `getattr` alone would find the `__call__` of the metaclass, which creates objects.
+    # `getattr` alone would find `__call__` of the metaclass, which creates objects.
     found: Any = getattr(own, name) if any(name in vars(base) for base in own.__mro__) else None
     if not callable(found):
         known = [
@@ -95,7 +95,7 @@ def _method(thing: object, name: str) -> Any:
 
 
 def intercepted(function: Callable[..., Any], around: Interceptor) -> Callable[..., Any]:
-    """Return a function that calls `around(function, ...)`; in compiled code `function` alone."""
+    """Return a function that calls `around(function, ...)`; in compiled code only `function`."""
 
     @functools.wraps(function)
     def passing(*args: Any, **kwargs: Any) -> Any:
@@ -139,6 +139,6 @@ def _reduce_as_before(self: Any, protocol: Any) -> Any:
     function, arguments, *rest = reduced
     arguments = tuple(own if one is made else one for one in arguments)
     if getattr(function, "__name__", "") == "__newobj__":
-        # For "__newobj__" pickle requires the object's class; this form unpickles without pgmo.
+        # "__newobj__" would require the object's current class. This form unpickles without pgmo.
         function, arguments = operator.methodcaller("__new__", *arguments), (own,)
     return own if function is made else function, arguments, *rest

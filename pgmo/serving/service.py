@@ -1,10 +1,11 @@
-"""Session around the calls on one device, shared by all objects wrapped there.
+"""Session for the calls on one device. All objects that are wrapped there share it.
 
     no session  --first call-->  open  --error-->  refused permanently
          ^                         |
          +---- all unwrapped, or the program opens its own session
 
-An allocator has one session. Each structure of calls has its own plan in it.
+An allocator has one session, because each has one engine. In the session, each structure of calls
+has its own plan.
 """
 
 import warnings
@@ -24,14 +25,14 @@ Leave = Callable[[bool], None]
 
 
 class Service:
-    """Session that opens with the first call; no call ever waits for it.
+    """Session that opens with the first call. No call ever waits for it.
 
     An error is reported by one warning, and calls then continue without pgmo.
 
     Attributes:
         session: the latest session; None before the first call.
         options: options of the session.
-        users: the wrapped objects' calls that use this service.
+        users: calls of the wrapped objects that use this service.
     """
 
     def __init__(self, device: str, options: dict[str, Any]) -> None:
@@ -49,7 +50,7 @@ class Service:
         return self.session is not None and self.session.phase is not Phase.CLOSED
 
     def enter(self) -> Leave | None:
-        """Begin a call; return the function that ends it, or None if pgmo does not serve it."""
+        """Begin a call. Return the function that ends it, or None if pgmo does not serve it."""
         if self._refused:
             return None
         if not self.running and not self._open():
@@ -61,7 +62,7 @@ class Service:
         return lambda complete: self._leave(leave, complete)
 
     def close(self) -> None:
-        """Return to the framework's allocator; a later call opens another session."""
+        """Return to the framework's allocator. A later call opens another session."""
         session, self._turns = self.session, None
         if session is not None:
             with warnings.catch_warnings():
@@ -76,12 +77,16 @@ class Service:
 
     def _open(self) -> bool:
         if not self._opening.acquire(blocking=False):
-            return False  # another call opens it; compiling an adapter may take long
+            return (
+                False  # another call is opening it, which may take long if an adapter is compiled
+            )
         try:
             if self.running:
                 return True
             if active_session(self.device) is not None:
-                return False  # the program's own session: the call is a part of its iterations
+                return (
+                    False  # the program has its own session, and the call is part of its iterations
+                )
             session = optimize(**{**self.options, "device": self.device})
             session.__enter__()
             session.on_user_session = self.close

@@ -1,4 +1,4 @@
-"""The function `pgmo.wrap`: calls of a model become iterations, for inference and servers."""
+"""`pgmo.wrap`, which makes calls of a model iterations, for inference and servers."""
 
 import inspect
 import sys
@@ -35,11 +35,11 @@ class WrapFields(CommonFields, total=False):
 
 _lock = new_lock()
 _services: dict[str, Service] = {}
-"""Services by device, each used by at least one wrapped object."""
+"""Services by device. At least one wrapped object uses each."""
 
 
 class _Calls:
-    """Calls of one wrapped object; it holds no reference to the object."""
+    """Calls of one wrapped object, without a reference to the object."""
 
     def __init__(self, options: dict[str, Any]) -> None:
         self.options = options
@@ -102,23 +102,23 @@ class _Calls:
 
 
 def wrap(model: T, methods: str | Iterable[str] = "__call__", **options: Unpack[WrapFields]) -> T:
-    """Make each call of a model an iteration, for inference: one plan for each structure of calls.
+    """Make each call of a model an iteration, for inference. Each structure of calls gets a plan.
 
-    The object stays the same, apart from its class, which is replaced by a subclass. `isinstance`,
-    `state_dict`, hooks, `.to()`, `.eval()`, `generate()`, saving and pickling work as before, and
-    copies are not wrapped. Nested calls are part of the outer call. Any thread may call. One call
-    at a time is planned and served. A simultaneous call uses the framework's allocator, or pages,
-    without waiting.
+    Only the object's class is replaced, by a subclass. `isinstance`, `state_dict`, hooks, `.to()`,
+    `.eval()`, `generate()`, saving and pickling work as before, and copies are not wrapped. Nested
+    calls are part of the outer call. Any thread may call. One call at a time is planned and served.
+    A simultaneous call uses the framework's allocator, or pages, without waiting.
 
     Calls in training mode with gradients bypass pgmo: use `pgmo.optimize` for training. Inside
     another session of the program, a call is a part of that session's iterations.
 
     Args:
         model: a module, or a callable object with modules, such as a pipeline of diffusers.
-        methods: names of the methods whose calls are iterations (default: the call of the object
-            itself, which is each forward pass within `generate()`).
-        options: those of `pgmo.optimize`, for the session that the first call opens on the model's
-            devices. Models on one device share a session with the options of the first.
+        methods: names of the methods whose calls are iterations. By default the call of the object
+            itself, so each forward pass within `generate()` is an iteration.
+        options: options of `pgmo.optimize`, for the sessions that the first call opens on the
+            model's devices. Models on one device share a session, which has the options of the
+            first model.
 
     Returns:
         The same object.
@@ -151,7 +151,7 @@ def wrap(model: T, methods: str | Iterable[str] = "__call__", **options: Unpack[
     calls = _Calls(dict(options))
     interception.intercept_calls(model, names, calls)
     finalizer = weakref.finalize(model, when_free, calls.end)
-    finalizer.atexit = False  # the process ends anyway, and the driver may be gone
+    finalizer.atexit = False  # not needed when the process ends, and the driver may be gone
     return model
 
 
@@ -179,7 +179,7 @@ def unwrap(model: T) -> T:
 
 
 def session_of(model: object) -> Session | None:
-    """Return the session around a wrapped object's calls; of several devices, the first one's.
+    """Return the session around a wrapped object's calls, on its first device.
 
     Use it for the summary, the history, the plan and pauses. It is None before the first call, and
     for objects that are not wrapped.

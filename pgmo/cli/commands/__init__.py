@@ -1,1 +1,1 @@
-"""Sub-commands, one per file, whose docstring is the help. `pgmo.cli.catalog` lists them."""
+"""Sub-commands, one per file. A file's docstring is the help. `pgmo.cli.catalog` lists them."""

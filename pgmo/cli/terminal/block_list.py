@@ -1,4 +1,4 @@
-"""Lists of blocks or of their holders, for `pgmo stats --blocks`."""
+"""Lists of blocks, or of sums by origin, for `pgmo stats --blocks`."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from pgmo.report.blocks.origins import By
 
 KINDS: "tuple[By, ...]" = ("module", "op", "phase", "file", "stream", "size")
-"""Groupings that can be summed."""
+"""Groupings by which blocks can be summed."""
 
 
 def show_blocks(path: Path, *, at_peak: bool, by: "By | None", top: int, as_json: bool) -> None:

@@ -1,4 +1,4 @@
-"""Figures of profiles and plans: as fields for JSON, and as lines of text."""
+"""Figures of profiles and plans, as fields for JSON and as lines of text."""
 
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -22,7 +22,7 @@ def describe_profile(profile: "Profile", top: int = 10) -> dict[str, Any]:
     explanation = explain(profile, top=top, predict=False)
     persistent = profile.persistent
     moment = explanation.moment
-    shared = profile.shared & ~persistent  # unplanned only because they are shared
+    shared = profile.shared & ~persistent  # blocks without a slot only because they are shared
     fragmentation = explanation.fragmentation
     return {
         "kind": "profile",
@@ -191,7 +191,7 @@ def plan_lines(fields: Mapping[str, Any]) -> list[str]:
 
 
 def _unplanned_bytes(fields: Mapping[str, Any]) -> list[str]:
-    """Format the bytes on top of the arena, and the sum."""
+    """Format the bytes that are needed in addition to the arena, and the sum."""
     rest = fields["unplanned_bytes"]
     if not rest:
         return []

@@ -1,4 +1,4 @@
-"""Output of `pgmo fit`: a sentence, and tables with the details."""
+"""Output of `pgmo fit`: an answer in one sentence, and tables with details."""
 
 from typing import TYPE_CHECKING
 

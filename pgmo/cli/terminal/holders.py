@@ -18,7 +18,7 @@ _LISTS = {
 
 
 def print_holders(out: "Console", peak: Mapping[str, Any], *, is_moment: bool = False) -> None:
-    """Print the phases, modules, operators and lines whose blocks live at the peak.
+    """Print the phases, modules, operators and lines whose blocks are alive at the peak.
 
     Lines of code and streams are printed only if they distinguish blocks.
     """
@@ -36,7 +36,7 @@ def print_holders(out: "Console", peak: Mapping[str, Any], *, is_moment: bool = 
 def print_held(
     out: "Console", heading: str, holders: Iterable[Mapping[str, Any]], whole: int
 ) -> None:
-    """Print holders, fields of `attribution.Holder`, and their shares of the given bytes."""
+    """Print origins (fields of `attribution.Holder`) and their shares of the given bytes."""
     rows = [
         (format_bytes(one["size"]), f"{one['size'] / whole:.1%}", str(one["blocks"]), one["name"])
         for one in holders
@@ -45,7 +45,7 @@ def print_held(
 
 
 def print_table(out: "Console", headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print rows of figures, each followed by unformatted text; nothing without rows."""
+    """Print rows of figures, each followed by unformatted text. Print nothing without rows."""
     from rich.table import Table
     from rich.text import Text
 

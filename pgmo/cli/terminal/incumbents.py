@@ -1,4 +1,4 @@
-"""Progress of a search: one line on stderr, if it is a terminal."""
+"""Progress of a search, as one line on stderr if stderr is a terminal."""
 
 from typing import Self
 
@@ -9,7 +9,7 @@ from pgmo.units import format_bytes
 
 
 class IncumbentLine:
-    """Display of the best arena, the bound, their gap and the time, until the block ends.
+    """Context that displays the best arena, the bound, their gap and the time.
 
     A line that changes in place needs escape sequences, so NO_COLOR disables it.
     """

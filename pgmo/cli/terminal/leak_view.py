@@ -16,7 +16,7 @@ def show_leaks(path: Path, *, as_json: bool, every: int | None = None) -> bool:
     Args:
         path: a recording.
         as_json: whether to print JSON.
-        every: number of marks, or requests, that make an iteration; None for those of the file.
+        every: number of steps, or of requests, per iteration; None for the iterations in the file.
     """
     from pgmo.cli.source import read_profile
     from pgmo.cli.terminal.output import as_command, console, print_json, print_text, print_wrote

@@ -32,7 +32,7 @@ def console(*, stderr: bool = False) -> "Console":
 
 
 def print_text(out: "Console", text: str) -> None:
-    """Print plain text; a terminal wraps it between words, a file or pipe gets whole lines."""
+    """Print plain text. It is wrapped between words on a terminal, but not in a file or pipe."""
     out.print(text, markup=False, soft_wrap=not out.is_terminal)
 
 
@@ -42,7 +42,7 @@ def print_json(value: object) -> None:
 
 
 def print_failure(command: str, kind: str, message: str, code: int) -> None:
-    """Print the reason for a missing result on stdout, as JSON; stderr has the message, too."""
+    """Print the reason for a missing result as JSON on stdout. The message is also on stderr."""
     fields = {"command": command or None, "kind": kind, "message": message, "exit_code": code}
     print_json({"error": fields})
 
@@ -51,7 +51,7 @@ def refuse_to_overwrite(paths: Iterable[str | Path], *, force: bool) -> None:
     """Check that no path exists, unless `force` is set."""
     if force:
         return
-    # Unlike Path.exists, this accepts a name that is too long; writing it reports the error.
+    # Unlike Path.exists, this does not raise for a name that is too long. Writing raises the error.
     existing = [str(path) for path in paths if os.path.exists(path)]
     if existing:
         more = f" (and {len(existing) - 1} more)" if len(existing) > 1 else ""
@@ -61,7 +61,7 @@ def refuse_to_overwrite(paths: Iterable[str | Path], *, force: bool) -> None:
 
 
 def print_wrote(paths: Iterable[str | Path], next_command: str | None = None) -> None:
-    """Report the written files and the next command on stderr: stdout has only the result."""
+    """Report the written files and the next command on stderr, because stdout has the result."""
     for path in paths:
         say(f"Wrote {path}")
     if next_command:
@@ -69,5 +69,5 @@ def print_wrote(paths: Iterable[str | Path], next_command: str | None = None) ->
 
 
 def as_command(command: str, *words: str | Path) -> str:
-    """Format a command for pasting into a shell."""
+    """Format a command so that it can be pasted into a shell."""
     return f"{command} {shlex.join(map(str, words))}"

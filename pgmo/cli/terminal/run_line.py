@@ -1,6 +1,6 @@
 """Status line of `pgmo run` while a script runs.
 
-It is the last line on the screen, and is erased before the script prints.
+It is the last line on the screen. It is erased before the script prints.
 """
 
 import sys
@@ -21,7 +21,7 @@ _LOG_FIRST, _LOG_INTERVAL = 5.0, 30.0
 
 _ERASE = "\r\x1b[2K"
 _PLAIN_WIDTH = 79
-"""Columns to erase with spaces: one less than most terminals have."""
+"""Number of columns to erase with spaces, one less than the usual width of a terminal."""
 
 
 class RunLine:
@@ -80,7 +80,7 @@ class RunLine:
             self._shown = True
 
     def erase_before(self, text: str) -> None:
-        """Erase the line: the script is about to print `text`."""
+        """Erase the line, because the script is about to print `text`."""
         if self._shown:
             self._shown = False
             self._write(self._erase)

@@ -40,7 +40,7 @@ def finish(
         quiet: whether to report only written files and an out-of-memory error.
     """
     if os.getpid() != _PROCESS:
-        ending.show()  # a child that the script forked; the parent reports
+        ending.show()  # in a child that the script has forked; only the parent reports
         return ending.code
     options = supervision.options
     failed = ending.error if is_out_of_memory(ending.error) else None
@@ -86,7 +86,7 @@ def _note_keepers(supervision: Supervision) -> None:
             profile = Profile.load(path)
             summary = summaries.get(profile.meta.device)
             if summary is None:
-                continue  # Ranks with equal plans share a file, which names the device of one.
+                continue  # Ranks with equal plans share a file, which names one device.
             growing = () if summary.growth is None else summary.growth.kept
             with_kept(profile, growing, summary.kept).save(path)
 
@@ -160,9 +160,9 @@ def verdicts(supervision: Supervision) -> dict[str, Verdict]:
 def _next_command(
     program: Program, supervision: Supervision, saved: list[Path], *, went_well: bool
 ) -> str | None:
-    """Return the next commands: view the saved files, and run again if there was no trouble.
+    """Return the next commands: view the saved files, and run again if there was no error.
 
-    If live memory grows, they name what keeps it.
+    If live memory grows, a command searches for the variables that keep it alive.
     """
     profiles = [path for path in saved if path.suffix == ".pgmoprof"]
     names = {supervision.options.name, *(one.stem for one in saved if one.suffix == ".pgmoplan")}
@@ -184,7 +184,9 @@ def _next_command(
     if plan in saved:
         with_plan = f" --plan {shlex.quote(str(plan))}"
         if went_well:
-            begin = plan if rank() is None else plan.parent  # for each rank its own
+            begin = (
+                plan if rank() is None else plan.parent
+            )  # each rank finds its plan in the directory
             commands.append(f"pgmo run --plan {shlex.quote(str(begin))} {again}")
     commands.insert(0, f"pgmo report {profile}{with_plan}")
     if supervision.options.profile_only:

@@ -1,6 +1,6 @@
 """Standard streams that may be closed, full, or without a reader.
 
-Printing may fail at any line, and again when the interpreter ends. This module turns such failures
+Printing may fail at any line, and again when the interpreter exits. This module turns such failures
 into one error with a message.
 """
 
@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 
 class StdoutError(Exception):
-    """Error of a result that cannot be written to stdout; without a cause, stdout is closed."""
+    """Error if a result cannot be written to stdout. Without a cause, stdout is closed."""
 
     def __init__(self, error: OSError | None = None) -> None:
         reason = "it is closed" if error is None else error.strerror or error
@@ -22,7 +22,7 @@ class StdoutError(Exception):
 
 @contextmanager
 def checked_stdout() -> Iterator[None]:
-    """Raise `StdoutError` if writing to stdout fails in the block; flush at its end."""
+    """Raise `StdoutError` if writing to stdout fails in the block. Flush stdout at its end."""
     stream = sys.stdout
     checked = _Checked(stream) if stream is not None else _Closed()
     sys.stdout = checked
@@ -54,7 +54,7 @@ def occupy_closed_streams() -> None:
 
 
 class _Checked:
-    """Stream whose errors are distinguishable from those of files."""
+    """Wrapper of a stream. Its errors can be distinguished from those of files."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
@@ -85,7 +85,7 @@ class _Checked:
 
 
 class _Closed:
-    """Stand-in for a closed stdout: it fails on the first write."""
+    """Stand-in for a closed stdout, which fails on the first write."""
 
     encoding = "utf-8"
 
@@ -100,7 +100,7 @@ class _Closed:
 
 
 def _discard(stream: Any) -> None:
-    """Discard the buffer: the interpreter would try to write it again at its end."""
+    """Discard the buffer, because the interpreter would try to write it again when it exits."""
     with suppress(OSError, ValueError, AttributeError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, stream.fileno())

@@ -21,7 +21,7 @@ _TOP = 5
 
 @dataclass(frozen=True)
 class Limit:
-    """Maximum live bytes of one test, on a device; None = the default of `pgmo.optimize`."""
+    """Maximum live bytes of one test on a device; None is the default device of `pgmo.optimize`."""
 
     item: pytest.Item
     size: int
@@ -29,7 +29,7 @@ class Limit:
 
     @classmethod
     def of(cls, marker: pytest.Mark, item: pytest.Item) -> "Limit":
-        """Create the limit from a marker; an invalid marker fails the test."""
+        """Create the limit from a marker. An invalid marker fails the test."""
         unknown = marker.kwargs.keys() - {"device"}
         if len(marker.args) != 1 or unknown:
             pytest.fail(
@@ -45,7 +45,7 @@ class Limit:
 
     @contextmanager
     def kept(self) -> Iterator[None]:
-        """Fail the test if it exceeds the limit; other failures of the test are unchanged."""
+        """Fail the test if it exceeds the limit. Other failures of the test are unchanged."""
         of_test: BaseException | None = None
         try:
             with recorded(self.item, device=self.device) as made:

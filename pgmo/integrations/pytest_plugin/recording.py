@@ -13,7 +13,7 @@ from pgmo.profiler.profile import Profile
 
 _ODD = re.compile(r"[^\w\[\]=+,-]")
 _LONGEST = 200
-"""Maximum length of a file name, in bytes: below 255, which leaves room for suffixes."""
+"""Maximum length of a file name in bytes. It is below 255, to leave room for suffixes."""
 
 
 class Recordings:
@@ -75,8 +75,8 @@ def base_profile(item: pytest.Item) -> tuple[Profile | None, str]:
 def profile_name(item: pytest.Item, part: str = "") -> str:
     """Return the path of a test's profile below the folder of profiles, without the suffix.
 
-    It is relative to the configuration file's folder, or without such a file to the folder in which
-    pytest was started.
+    The path is relative to the folder of the configuration file, or, without such a file, to the
+    folder in which pytest was started.
     """
     config = item.config
     below = config.rootpath if config.inipath else config.invocation_params.dir
@@ -89,8 +89,8 @@ def profile_name(item: pytest.Item, part: str = "") -> str:
 def join_names(file: str, *names: str) -> str:
     """Return a unique path for a test, from its file and the names inside it.
 
-    Characters that do not fit file names become `_`. Such a name, or one that is too long, gets a
-    digest of the original.
+    Characters that are not allowed in file names become `_`. A changed name, or one that was too
+    long, gets a digest of the original name.
 
     Example:
         >>> join_names("tests/test_net.py", "TestStep", "test_it[cpu-2]", "backward")

@@ -1,1 +1,1 @@
-"""Solvers of packing problems and their scheduling."""
+"""Solvers of packing problems, and the choice of the solvers to run."""

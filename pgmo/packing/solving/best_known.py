@@ -11,14 +11,14 @@ from pgmo.packing.problem import Problem
 from pgmo.packing.solving.result import Incumbent
 
 Observer = Callable[[Incumbent], None]
-"""Callback for each better packing and each higher bound."""
+"""Type of callbacks for each better packing and each higher bound."""
 
 
 class BestKnown:
     """Smallest arena and highest bound that any solver has found for a problem.
 
-    `observer` is called at each improvement. Seconds count from `begin`, a `time.perf_counter()`;
-    now by default.
+    `observer` is called at each improvement. Seconds count from `begin`, a value of
+    `time.perf_counter()`; by default the current one.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class BestKnown:
         return (self.arena - self.bound) / self.bound if self.bound else 0.0
 
     def offer(self, offset: NDArray[np.int64], solver: str) -> None:
-        """Accept offsets in bytes, shape (m,), if they need a smaller arena than the best ones."""
+        """Accept offsets in bytes, shape (m,), if their arena is smaller than the best one."""
         arena = int((offset + self.size).max(initial=0))
         if self.offset is None or arena < self.arena:
             self.offset, self.arena, self.solver = offset, arena, solver
@@ -67,8 +67,8 @@ class BestKnown:
     def note(self, arena: int, bound: int, solver: str, seconds: float | None = None) -> None:
         """Add a solver's arena and bound in bytes to the trace if one of them has improved.
 
-        The offsets may follow later, with `offer`. `seconds` count from the beginning; now by
-        default.
+        Offsets may follow later, by `offer`. `seconds` count from the beginning; by default the
+        current time.
         """
         if self.trace:
             arena = min(arena, self.trace[-1].arena)

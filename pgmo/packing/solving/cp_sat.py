@@ -1,4 +1,4 @@
-"""Exact packing with OR-Tools' CP-SAT: finds the smallest arena and proves it, for small problems.
+"""Exact packing with OR-Tools' CP-SAT, which finds and proves the smallest arena if it is small.
 
     offset                            Each block is a rectangle whose place in time is fixed and
       ^  +---------+                  whose offset is free. NoOverlap2D keeps the rectangles
@@ -29,12 +29,12 @@ from pgmo.packing.problem import Problem
 if TYPE_CHECKING:
     from ortools.sat.python import cp_model
 
-_LARGEST_AREA = 2**60  # CP-SAT adds up areas in 64 bits.
+_LARGEST_AREA = 2**60  # Limit, because CP-SAT adds up areas in 64 bits.
 _LOOK = 1000  # Blocks between two checks of the clock.
 _POLL = 0.02  # Seconds.
 
 Report = Callable[[float, int, int], None]
-"""Callback with seconds since the call, arena and bound, at each improvement."""
+"""Type of callbacks at each improvement: seconds since the call, arena and bound."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +56,7 @@ def is_installed() -> bool:
 
 
 def require() -> None:
-    """Raise OptionError, which says how to install OR-Tools, if it is missing."""
+    """Raise OptionError if OR-Tools is missing. The message says how to install it."""
     if not is_installed():
         raise OptionError(
             "solver='cp-sat' needs OR-Tools, which is not installed; "
@@ -65,7 +65,7 @@ def require() -> None:
 
 
 def suits(problem: Problem) -> bool:
-    """Return whether OR-Tools is installed and its numbers are wide enough for the problem."""
+    """Return whether OR-Tools is installed and the problem's areas fit into its 64 bits."""
     return is_installed() and _area(problem) <= _LARGEST_AREA
 
 
@@ -102,8 +102,8 @@ def solve(
 ) -> Solution:
     """Improve a packing until it is proved to be the smallest, or the time is over.
 
-    Runs are repeatable only if they end before the time limit, because CP-SAT's workers exchange
-    intermediate results at varying times.
+    Results are reproducible only if a run ends before the time limit, because CP-SAT's workers
+    exchange intermediate results at varying times.
 
     Args:
         problem: the blocks, on a line or a circle.
@@ -112,7 +112,7 @@ def solve(
         time_limit: seconds.
         threads: number of CP-SAT's workers.
         seed: seed of random choices.
-        report: called at each improvement, on the calling thread; Ctrl-C works meanwhile.
+        report: called at each improvement, on the calling thread. Ctrl-C ends the search.
     """
     require()
     check(problem)
@@ -150,10 +150,10 @@ class _Run:
         solver.parameters.max_time_in_seconds = max(0.01, left)
         solver.parameters.num_workers = threads
         solver.parameters.random_seed = seed % 2**31
-        solver.parameters.catch_sigint_signal = False  # Python's handler must interrupt our wait.
+        solver.parameters.catch_sigint_signal = False  # Python's handler must interrupt the wait.
 
         def on_bound(value: float) -> None:
-            # The bound is an integer that arrives as a double.
+            # The bound is an integer, but CP-SAT passes a double.
             self._answers.put((time.perf_counter() - begin, None, math.ceil(value - 1e-6)))
 
         solver.best_bound_callback = on_bound
@@ -169,7 +169,7 @@ class _Run:
                     statuses.append(
                         solver.solve(model, _callback(cp_model, places, self._answers, begin))
                     )
-            except BaseException as error:  # The waiting thread raises it again.
+            except BaseException as error:  # The waiting thread raises the error again.
                 failures.append(error)
             finally:
                 done.set()
@@ -192,7 +192,7 @@ class _Run:
                             report(seconds, arena, bound * self._unit)
                     if not running:
                         break
-                    if interrupted:  # Repeat the call, as the search may not have begun yet.
+                    if interrupted:  # Repeat the call, because the search may not have begun yet.
                         solver.stop_search()
                     done.wait(_POLL)
                 except KeyboardInterrupt:

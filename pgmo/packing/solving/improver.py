@@ -13,11 +13,11 @@ IMPROVERS: tuple[str, ...] = ("search", "branch-and-bound", "cp-sat")
 - `cp-sat`: OR-Tools' constraint solver, with proof; an optional dependency.
 """
 
-_FOREVER = 1e9  # Seconds that native clocks can represent.
+_FOREVER = 1e9  # Time limit in seconds that native clocks can represent.
 
 
 def improve(best: BestKnown, solver: str, *, time_limit: float, threads: int, seed: int) -> bool:
-    """Improve the best known packing with one of `IMPROVERS`; return whether Ctrl-C ended it."""
+    """Improve the best known packing by one of `IMPROVERS`. Return whether Ctrl-C ended it."""
     if best.offset is None:
         raise ValueError("there is no packing to improve; offer one first")
     if best.optimal or time_limit <= 0:

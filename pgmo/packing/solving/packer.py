@@ -1,4 +1,4 @@
-"""Packers by name: C++ functions from a problem to offsets, behind one interface."""
+"""Packers: native functions that compute offsets for a problem, selected by name."""
 
 import math
 
@@ -20,14 +20,14 @@ PACKERS: tuple[str, ...] = tuple(_core.packers())
 
 
 def pack(problem: Problem, packer: str, time_limit: float = math.inf) -> NDArray[np.int64]:
-    """Place every block of a problem with one packer; other threads run meanwhile.
+    """Place every block of a problem with one packer. Releases the GIL.
 
     The result does not depend on the order of the blocks, unless the time limit ends the packer.
 
     Args:
         problem: the blocks.
         packer: one of `PACKERS`.
-        time_limit: seconds, after which the remaining blocks are stacked above the others; this
+        time_limit: seconds. After that, the remaining blocks are stacked above the others, which
             wastes memory but is valid.
 
     Returns:

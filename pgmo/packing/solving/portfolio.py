@@ -1,4 +1,4 @@
-"""Runs of the chosen solvers on one problem or on several at once."""
+"""Runs the chosen solvers on one problem or on several."""
 
 from collections.abc import Iterator, Sequence
 
@@ -11,9 +11,9 @@ from pgmo.packing.solving.result import Incumbent
 from pgmo.packing.solving.stages import schedule
 
 _MANY = 50_000  # Above this number of blocks, only the first packers run.
-_FEW = 2  # Their number; they achieve nearly all of the gain.
-_COSTLY = 1000  # From this number of blocks on, another packer costs milliseconds.
-_NEAR_ENOUGH = 1 / 4096  # Gap, as a share of the bound, at which no further packer runs if "fast".
+_FEW = 2  # Number of these packers, which achieve nearly all of the gain.
+_COSTLY = 1000  # From this number of blocks on, each packer takes milliseconds.
+_NEAR_ENOUGH = 1 / 4096  # With effort "fast", no more packers run at this gap or below.
 
 
 class Portfolio:
@@ -35,7 +35,7 @@ class Portfolio:
             observer: called with the sums of all arenas and of all bounds.
 
         Returns:
-            The best packing of each problem, the trace of the sums, and whether Ctrl-C came.
+            The best packing of each problem, the trace of the sums, and whether Ctrl-C was pressed.
         """
         if self._solver == "cp-sat":
             from pgmo.packing.solving import cp_sat
@@ -60,7 +60,7 @@ class Portfolio:
         return bests, tuple(total.trace), interrupted
 
     def _pack(self, bests: Sequence[BestKnown]) -> None:
-        """Run one packer on each problem before a second one on any."""
+        """Run the first packer on all problems, then the second on all, and so on."""
         turns = [iter(self._packers(len(best.problem))) for best in bests]
         for place in range(len(PACKERS)):
             for best, packers in zip(bests, turns, strict=True):
@@ -108,7 +108,7 @@ class _Total:
         self._observer = observer
 
     def observe(self, event: Incumbent) -> None:
-        """Handle an improvement of one problem; the sum exists once every problem has a packing."""
+        """Handle an improvement of one problem. The sum needs a packing of every problem."""
         last = [best.trace[-1] for best in self.of if best.trace]
         if len(last) < len(self.of):
             return

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Incumbent:
-    """State of a search when its best packing or its lower bound improved.
+    """State of a search when its best packing or its lower bound has improved.
 
     Args:
         seconds: seconds since planning began.
@@ -51,7 +51,7 @@ class Packing:
         bound: proved lower bound on all packings, in bytes: `max_load` or more.
         solver: the packer or solver that found the packing.
         seconds: duration of the solving in seconds.
-        trace: the first packing, and each that was better or proved a higher bound, in order.
+        trace: the first packing, and each later one that was better or raised the bound, in order.
         interrupted: whether Ctrl-C ended the search early.
 
     Example:
@@ -83,8 +83,8 @@ class Packing:
     def as_plan(self) -> "Plan":
         """Return the packing as a plan, which can be saved and shown.
 
-        Its rows are the blocks. If there are too many ticks for the number of blocks, those at
-        which no block begins are left out.
+        Its rows are the blocks. If there are too many ticks for the number of blocks, ticks at
+        which no block begins are removed.
 
         Raises:
             ProfileError: when a size exceeds the limit of a profile (256 TiB).

@@ -1,4 +1,4 @@
-"""Schedule of the solvers that run after the packers.
+"""Choice of the solvers that run after the packers.
 
 Measured on two cores, 3 to 5 seconds, medians over 5 to 7 problems of each size (`bench/packing.py`
 and similar problems):
@@ -23,22 +23,22 @@ EFFORTS: tuple[str, ...] = ("fast", "balanced", "best")
 """Values of `effort` that `plan` accepts."""
 
 CP_SAT_BLOCKS = 100
-"""Maximum number of blocks for CP-SAT; below it, CP-SAT proves more than branch and bound."""
+"""Maximum number of blocks for CP-SAT. Up to it, CP-SAT proves more than branch and bound."""
 
-_EXACT_BLOCKS = 1000  # Up to this many blocks, branch and bound gets closer than the search.
+_EXACT_BLOCKS = 1000  # Up to this many blocks, branch and bound finds smaller arenas than search.
 _TOO_MANY = 5000  # From this many blocks on, branch and bound needs seconds to start.
-_LITTLE = 1e-6  # A negligible gap: some kilobytes of a card.
-_MOMENT = 0.01  # Share of the time for the search's quick first improvements.
+_LITTLE = 1e-6  # Negligible gap, which is a few kilobytes of a card.
+_MOMENT = 0.01  # Share of the time in which the search makes its first improvements.
 
 
 def schedule(best: BestKnown, effort: str, time_limit: float) -> Iterator[tuple[str, float]]:
-    """Yield solvers to run in turn, and the seconds that each may take.
+    """Yield the solvers to run, in order, and the seconds that each may take.
 
     Args:
         best: result of the packers.
         effort: "fast" runs no solver; "balanced" uses a fifth of the time if the gap is at most a
             millionth; "best" uses all of the time.
-        time_limit: seconds for all turns together. The last turn gets the time that earlier ones
+        time_limit: seconds for all solvers together. The last one gets the time that earlier ones
             leave unused.
     """
     if effort == "fast":

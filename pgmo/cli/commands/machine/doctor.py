@@ -1,8 +1,8 @@
 """Examine this machine: what pgmo can use, what limits it, and how to fix that.
 
 Checks versions, GPUs, CuPy, the compiler, the adapters, the cache folder, memory, and the settings
-of the frameworks' allocators. The frameworks are imported in a separate process, so a broken CUDA
-does no harm. Exit code 0: pgmo can serve at least one framework; 1: it cannot.
+of the frameworks' allocators. The frameworks are imported in a separate process, so that a broken
+CUDA installation does no harm. Exit code 0: pgmo can serve at least one framework; 1: it cannot.
 
 --clear removes the compiled adapters and the stub runtime from the cache folder; they are compiled
 again when needed. After that and `pip uninstall pgmo`, only your profiles and plans remain.
@@ -140,7 +140,7 @@ def _lines(found: "Examination") -> Iterator[str]:
 
 
 def _context(size: int | None) -> str:
-    """Describe a measured context."""
+    """Return a text about a measured context; "" if none was measured."""
     return "" if size is None else f", a context takes {format_bytes(size)}"
 
 

@@ -55,7 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _with_pytorch(arguments: argparse.Namespace, profile: "Profile | Plan") -> int:
-    """Compare one profile with the framework's prediction for it."""
+    """Compare one profile with the predicted memory of PyTorch's allocator."""
     from pgmo.cli.terminal.output import as_command, print_json, print_wrote
     from pgmo.packing.plan import Plan
     from pgmo.packing.planner import plan
@@ -132,7 +132,7 @@ def _print(out: "Console", files: list[str], comparison: "Comparison", top: int)
 
 
 def _unused_parts(comparison: "Comparison") -> Iterator[tuple[str, int, int]]:
-    """Yield the parts of the unused memory of both sides that are known and not negligible."""
+    """Yield the known, non-negligible parts of the unused memory of both sides."""
     from pgmo.report.findings.unused_memory import LEAST_SHOWN, WORDS
 
     before, after = comparison.unused
@@ -156,7 +156,7 @@ def _change(before: int | None, after: int | None, shown: Callable[[int], str]) 
 
 
 def _verdict(comparison: "Comparison") -> str:
-    """Describe in one sentence whether both sides have the same requests."""
+    """Return a sentence on whether both sides have the same requests."""
     if comparison.moments != (None, None):
         return (
             "The requests cannot be compared: without a history, a file has only the "

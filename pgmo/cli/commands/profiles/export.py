@@ -130,7 +130,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _target(arguments: argparse.Namespace) -> Path:
-    """Return the output path; the default for a.csv.gz is a.pgmoprof."""
+    """Return the output path. For the input a.csv.gz, the default is a.pgmoprof."""
     from pgmo.cli.targets import next_to
 
     if arguments.output:
@@ -190,7 +190,7 @@ def _write_profiles(arguments: argparse.Namespace) -> int:
 
 
 def _write(source: "Profile | Plan", out: TextIO, arguments: argparse.Namespace) -> list[str]:
-    """Write the requested format; return remarks about it."""
+    """Write the requested format. Return remarks about it."""
     from pgmo.packing.plan import Plan
     from pgmo.report.exporters.perfetto import write_perfetto
     from pgmo.report.exporters.spreadsheet import write_spreadsheet

@@ -83,7 +83,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     if arguments.alignment is not None:
         check_number("--alignment", arguments.alignment, 1, 2**40)
-    PlanningOptions(**_options(arguments))  # reports a wrong value before files are read
+    PlanningOptions(**_options(arguments))  # raises for an invalid value before files are read
     source = Path(arguments.file)
     table, what = _read(source)
     target = _target(source, table is None, arguments)
@@ -119,7 +119,7 @@ def _next(source: Path, target: Path, *, is_profile: bool) -> str | None:
         return None
     if not is_profile:
         return as_command("pgmo stats", target)
-    if target == source.with_suffix(".pgmoplan"):  # where the report looks for it
+    if target == source.with_suffix(".pgmoplan"):  # the report looks for the plan there
         return as_command("pgmo report", source)
     return as_command("pgmo report", source, "--plan", target)
 

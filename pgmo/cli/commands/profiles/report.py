@@ -86,7 +86,7 @@ def _page(arguments: argparse.Namespace, profile: "Profile") -> tuple[str, dict[
 
 
 def _plan_beside(source: Path, profile: "Profile") -> "Plan | None":
-    """Return the plan next to a profile if it belongs to it; report if another one is shown."""
+    """Return the plan next to a profile, if it was made from it. Otherwise print a note."""
     from pgmo.cli.terminal.output import as_command
     from pgmo.packing.plan import Plan
     from pgmo.report.page.html import plan_of

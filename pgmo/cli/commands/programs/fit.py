@@ -104,7 +104,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_question(parser: argparse.ArgumentParser) -> None:
-    """Add the options that hardly any script has itself."""
+    """Add the options that may also follow the script, because few scripts have them."""
     parser.add_argument(
         "--card",
         help=f'name of a card, such as "A100-40GB", or a size, such as 16GiB (default: {_CARD})',
@@ -176,7 +176,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _run_table(arguments: argparse.Namespace, card: "Card") -> int:
-    """Print the largest batch for each length, where two options vary."""
+    """Print the largest batch for each length, if two options vary."""
     from dataclasses import replace
 
     from pgmo.cli.terminal.fit_view import print_table
@@ -210,7 +210,7 @@ def _run_table(arguments: argparse.Namespace, card: "Card") -> int:
 
 
 def _run_without_script(arguments: argparse.Namespace) -> int:
-    """Create the environment of `--environment`, without a script to rehearse."""
+    """Create the environment of `--environment`, and rehearse no script."""
     from pgmo.cli.terminal.output import as_command, print_json, print_wrote
     from pgmo.rehearsal.library import PYTHON
 

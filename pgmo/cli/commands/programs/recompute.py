@@ -66,7 +66,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.picture and not arguments.points:
         raise OptionError("--picture draws the plans of --points; add for example --points 9")
     target = _check_files(arguments)
-    # The user's code runs in here, and stdout must contain only the object.
+    # The user's code runs inside this block, and stdout must contain only the JSON object.
     with redirect_stdout(sys.stderr) if arguments.json else nullcontext():
         plan = _plan(arguments)
     curve = plan.curve(arguments.points) if arguments.points else None
@@ -112,7 +112,7 @@ def _plan(arguments: argparse.Namespace) -> "RecomputePlan":
 
 
 def _budget(text: str) -> float | str:
-    """Parse a budget: a plain share becomes a number, other texts stay as they are."""
+    """Parse a budget. A plain share becomes a number; other texts are unchanged."""
     try:
         number = float(text)
     except ValueError:
@@ -121,7 +121,7 @@ def _budget(text: str) -> float | str:
 
 
 def _link(text: str | None) -> float | str | None:
-    """Parse a link: plain bytes per second become a number, other texts stay as they are."""
+    """Parse a link. Plain bytes per second become a number; other texts are unchanged."""
     try:
         return None if text is None else float(text)
     except ValueError:
@@ -129,7 +129,7 @@ def _link(text: str | None) -> float | str | None:
 
 
 def _call(plan: "RecomputePlan", arguments: argparse.Namespace) -> str:
-    """Return the Python call with the same result."""
+    """Return a Python call that has the same result."""
     from pgmo.units import format_bytes
 
     link = _link(arguments.offload)
@@ -141,7 +141,7 @@ def _call(plan: "RecomputePlan", arguments: argparse.Namespace) -> str:
 
 
 def _check_files(arguments: argparse.Namespace) -> Path | None:
-    """Check the output files before the planning; return the path of the profile."""
+    """Check the output files before planning. Return the path of the profile."""
     from pgmo.cli.targets import check_suffix, check_targets, refuse_our_suffix
 
     if arguments.output:

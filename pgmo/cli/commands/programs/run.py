@@ -112,7 +112,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_repetition(parser: argparse.ArgumentParser) -> None:
-    """Add the options of a run that does not end when memory runs out."""
+    """Add the options of `--fit`, which starts the script so that memory does not run out."""
     parser.add_argument(
         "--fit",
         action="store_true",
@@ -186,8 +186,8 @@ def run(arguments: argparse.Namespace) -> int:
         prepare_directory(Path(folder))
         suffixes = (".pgmoprof",) if options.profile_only else (".pgmoprof", ".pgmoplan")
         outputs = [f"{folder}/{options.name}{suffix}" for suffix in suffixes]
-        # A plan that is read may be saved again, with additions. Files of several ranks are named
-        # by their contents.
+        # The input plan may be saved again with additions, so it is no conflict. Files of several
+        # ranks have names that depend on their contents.
         if rank() is None:
             check_targets(outputs, force=arguments.force, sources=script)
     live = arguments.live and (rank() or 0) == 0
@@ -220,7 +220,7 @@ def _until_it_fits(arguments: argparse.Namespace) -> int:
 
 
 def _share(arguments: argparse.Namespace) -> None:
-    """Ensure that a broker runs, and that sessions find it."""
+    """Start a broker if none runs, and set the variable by which sessions find it."""
     if not arguments.share:
         if arguments.priority is not None:
             raise OptionError(
@@ -274,7 +274,7 @@ def _check(options: "RunOptions") -> None:
             )
         from pgmo.packing.plan import Plan
 
-        # The directory of --save may be given before the first run has created it.
+        # --plan may name the directory of --save before the first run has created it.
         is_directory = os.path.isdir(options.plan) or (
             options.save is not None
             and os.path.abspath(options.plan) == os.path.abspath(options.save)
