@@ -1,9 +1,10 @@
-// Pairs the requests of two iterations by dynamic programming, in gaps without anchors. The
-// algorithm is that of Needleman and Wunsch 1970, and unpaired requests cost nothing. A pair scores
-// 60 for equal sizes, 50 if the sizes have a common ratio between the two iterations, 30 for other
-// sizes on one stream, and 0 on different streams. It scores 29 if one size is at least sixteen
-// times the other, as for a batch and a logged number. Small gaps are solved as a whole. In a large
-// gap, a window slides along both sequences and decides its first half.
+// Pairs the requests of two iterations by dynamic programming, in gaps without anchors.
+//
+// The algorithm is that of Needleman and Wunsch 1970, and unpaired requests cost nothing. A pair
+// scores 60 for equal sizes, 50 if the sizes have a common ratio between the two iterations, 30 for
+// other sizes on one stream, and 0 on different streams. It scores 29 if one size is at least
+// sixteen times the other, as for a batch and a logged number. Small gaps are solved as a whole. In
+// a large gap, a window slides along both sequences and decides its first half.
 //
 //     a  ─────[██████████▒▒▒▒▒▒▒▒▒▒░░░░░]──────▶     █ decided   ▒ inspected   ░ slack
 //     b  ──────[█████████▒▒▒▒▒▒▒▒▒]────────────▶

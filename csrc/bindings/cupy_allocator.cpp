@@ -1,6 +1,7 @@
-// The callable that replaces CuPy's allocator, see pgmo/allocator/adapters/cupy_allocator.py. The
-// allocator *beneath* is the one that the program used before. No Python code of pgmo runs for an
-// array, with one exception: `make_room`, after the allocator beneath has failed. The GIL guards
+// The callable that replaces CuPy's allocator, see pgmo/allocator/adapters/cupy_allocator.py.
+//
+// The allocator *beneath* is the one that the program used before. No Python code of pgmo runs for
+// an array, with one exception: `make_room`, after the allocator beneath has failed. The GIL guards
 // all state here.
 
 #include <dlfcn.h>

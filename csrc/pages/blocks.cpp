@@ -4,6 +4,7 @@
 //                    else pages for that place, for one next to blocked addresses, or for addresses
 //                    never mapped before; if no gap fits, more addresses are reserved
 //     deallocate     the pages become idle; an event is recorded once enough bytes were freed
+//
 // Reserved addresses are never given back. Hence the windows of a closed pool are kept, and a later
 // pool uses them.
 

@@ -4,8 +4,8 @@
 //     create    a page       #
 //     map       ░░░#░░░      ──▶ grant: the page can be read and written there
 //     unmap     ░░░░░░░      the page keeps its content; it may be mapped elsewhere, or twice
-//     record    an event after the work submitted to a stream so far;  wait: make a stream wait for
-//     it
+//     record    an event after the work submitted so far;  wait: make a stream wait for it
+//
 // Each call may take long, except `took`. So no call is made under a lock that requests without
 // device calls need; see pool.hpp. No call may throw.
 

@@ -4,6 +4,7 @@
 //     windows, slots   blocks born and died      ─┐
 //     pool             pages used for a block    ─┼─▶ sum ──▶ above the peak? ──▶ peak
 //     adapter          what the allocator has    ─┘
+//
 // The adapter does not see when the framework's allocator frees a block, so its last figure may be
 // too high. A sum above the peak stays unconfirmed until the adapter has asked the framework again.
 // If the framework's allocator holds nothing, no confirmation is needed.

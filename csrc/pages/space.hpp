@@ -9,6 +9,7 @@
 //     planned range A            ▓▓░░▓▓▓▓            offsets that a plan has chosen
 //                                ││  ││
 //     pages                      ##  ##
+//
 // Each window and each range belongs to one stream. So live blocks of different streams are never
 // on the same page. A page without live blocks may serve any stream, see pool.hpp.
 

@@ -9,13 +9,16 @@
 //     | a   |    +------+           lowest top that it may come to rest on.
 //     +-----+----------------> t
 //
-// Branches are cut by: - load: in each section, the blocks above an offset must fit between it and
-// the capacity; - dominance: a floating block leaves a hole; if no remaining block reaches into the
-// hole, the block could as well lie in it; - symmetry: equal blocks are placed in one order, and so
-// are touching blocks of equal lifetime; - decomposition: if the remaining blocks split into parts
-// that do not overlap in time, each part is searched separately, and one without a solution ends
-// the search. Based on MiniMalloc (Moffitt, ASPLOS 2023), which has sections, canonical solutions
-// and dominance. MiniMalloc does not raise the lower bounds of floating blocks.
+// Branches are cut by:
+//  - load: in each section, the blocks above an offset must fit between it and the capacity;
+//  - dominance: a floating block leaves a hole; if no remaining block reaches into the hole, the
+//    block could as well lie in it;
+//  - symmetry: equal blocks are placed in one order, and so are touching blocks of equal lifetime;
+//  - decomposition: if the remaining blocks split into parts that do not overlap in time, each part
+//    is searched separately, and one without a solution ends the search.
+//
+// Based on MiniMalloc (Moffitt, ASPLOS 2023), which has sections, canonical solutions and
+// dominance. MiniMalloc does not raise the lower bounds of floating blocks.
 
 #pragma once
 

@@ -6,6 +6,7 @@
 //   c  |==|     |========|       conflict with all its other blocks: they form the base below it.
 //   k          ^ ^       ^       A part ends where no block is alive.
 //   s     sections 0 1    2
+//
 // This reduction does not change the smallest arena. Two blocks that interfere are both alive in
 // some section. A block that interferes with all others can be moved below them in any packing. A
 // block that always finds a gap below the lower bound never determines the arena. Blocks of equal

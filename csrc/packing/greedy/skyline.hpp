@@ -6,6 +6,7 @@
 //     ||      || |  there: lift the line to its lower neighbour and merge the two.
 //     ||  v   || |
 //     +---------------> ticks
+//
 // On a circle, the skyline's lines form a ring, so wrapping lifetimes need no special case.
 // Otherwise, an additional line of infinite height separates the end of time from its beginning.
 

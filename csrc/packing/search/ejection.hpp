@@ -7,6 +7,7 @@
 //     |   +--+--+ c  |   out: b    |       are soon left in place, and others move instead.
 //     |   | a|--+----+             |
 //     +----------------------------+ ticks
+//
 // A move of x visits only the blocks that interfere with x, so its cost does not grow with the
 // problem. When all blocks have a place, the capacity falls by a share of the distance to the
 // bound. If the search for a capacity takes too long, the share is halved.

@@ -5,6 +5,7 @@
 //    order --> skyline --> arena ---- lower or equal? ---> keep keys and p
 //      ^                     |
 //      `-- perturbed keys <--+--- blocks above the best arena: learned += a little
+//
 // With p = 0, the order is that of Sekiyama et al.; with p = 1, it is by area. An attempt perturbs
 // part of the keys, slightly or strongly, or swaps the keys of a few pairs of blocks. Some attempts
 // drop the learned gains first. A block above the target gets a larger key from then on, as in

@@ -3,6 +3,7 @@
 //    thread 0   [ orders | ejection ]     [ ejection | orders ]     ...
 //    thread 1   [ ejection | orders ]     [ orders | ejection ]
 //                                    best                      best
+//
 // A round lasts a number of units of work, not of seconds, and threads exchange results only
 // between rounds. So the results of a round depend only on ring, seed and number of threads; time
 // only limits the number of rounds. When a thread meets the bound, the others continue to the same

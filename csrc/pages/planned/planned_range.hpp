@@ -3,12 +3,14 @@
 //     generation    1 counted          2 settled                3 counted            4 ...
 //     slots         occupy / vacate    not counted              occupy / vacate
 //                                 settle()            surrender: another user needs pages
+//
 // A range is *settled* while all pages under its slots are mapped. Its owner then serves slots
 // without calling the space. When other requests need pages, the space *surrenders* the range: the
 // owner lists the live slots once, and all other pages become idle. From then on slots are counted,
-// until the owner settles the range again, for example at the start of an iteration. The owner
-// reads `generation()` under its slot lock and passes it to `occupy` and `vacate`. A call from
-// before a change of the generation then has no effect.
+// until the owner settles the range again, for example at the start of an iteration.
+//
+// The owner reads `generation()` under its slot lock and passes it to `occupy` and `vacate`. A call
+// from before a change of the generation then has no effect.
 
 #pragma once
 

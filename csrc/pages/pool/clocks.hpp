@@ -3,6 +3,7 @@
 //     stream 1   ──free──free───▲─────free──▲──────free──▶
 //                   1     1     e1      2    e2      3           the mark of a free: its stream and
 //                                                                the number of the next event
+//
 // A completed event implies that all earlier work on its stream is completed. Hence a mark is only
 // a number, and an event is recorded only on demand. Events of all streams share one sequence of
 // numbers. `Marks` stores the marks of several streams as a set of streams and the latest number.

@@ -5,6 +5,7 @@
 //     pages       # p0         # p1 ┄┘              p1 lives at v1 (its home); its mapping at v3 is
 //                                                   stale: valid again once p1 is idle, in the way
 //                                                   of other pages until its last use is completed
+//
 // A page is *used* while blocks lie on it, all of them at its home. It is *idle* while it is mapped
 // and no block lies on it. It is *free* while it is mapped nowhere, and *moving* while a thread
 // makes device calls for it. It is *gone* after it was returned to the device. Only idle and free

@@ -6,16 +6,18 @@
 //                      ┊      or when no page is idle
 //                      └┄┄┄┄▶ taken: a free page, or one that is idle elsewhere (it stays
 //                             mapped there)
+//
 // A page whose last use was on the same stream may be taken at once, because the stream runs its
 // work in order. A page of another stream may be taken once that use is completed, or if the new
 // stream waits for an event. A place is unmapped only when the last use through it is completed.
 // The host never waits for that: the page is mapped at a second address and the first mapping
 // stays. An address is *blocked* if another page is mapped there and cannot be unmapped yet. The
-// window then chooses another address. There are two locks. The one thread that creates, maps or
-// unmaps pages holds `work`. `state` guards the pages and places; it is never held during a call of
-// the driver. A request whose pages are mapped takes only `state`, and so does every free. While a
-// thread works without `state`, its pages are `kMoving` and its places have a `step`. Requests that
-// need them wait for `work`.
+// window then chooses another address.
+//
+// There are two locks. The one thread that creates, maps or unmaps pages holds `work`. `state`
+// guards the pages and places; it is never held during a call of the driver. A request whose pages
+// are mapped takes only `state`, and so does every free. While a thread works without `state`, its
+// pages are `kMoving` and its places have a `step`. Requests that need them wait for `work`.
 
 #pragma once
 
@@ -91,6 +93,7 @@ class Pool {
   // Prepare a place for sleep if only these blocks live there; `fall_asleep` then releases its
   // page. Return false if others live there too, or another process has the page. Throws
   // std::bad_alloc.
+  //
   bool lie_down(PagePlace& place, std::uint32_t blocks, Sleep sleep);
 
   // Return whether a block got another page than the planned one since the last call. For example,
@@ -157,9 +160,10 @@ class Pool {
   // Map one page at all places of each entry of the plan. A mapping in the way is removed if its
   // last use is completed. Idle pages are taken first, then a few are created: if one page were
   // missing, pages would change their address in each iteration. Return false if an entry has no
-  // page or a place awaits its page. Throws std::bad_alloc. If a program submits whole iterations
-  // ahead of the device, some places are always in use. With kAwaitsPage, such a place serves no
-  // request until its last use is completed.
+  // page or a place awaits its page. Throws std::bad_alloc.
+  //
+  // If a program submits whole iterations ahead of the device, some places are always in use. With
+  // kAwaitsPage, such a place serves no request until its last use is completed.
   enum class InUse : std::uint8_t { kStays, kAwaitsPage };
   bool arrange(const std::vector<std::vector<PagePlace*>>& plan, const Growth& growth,
                InUse in_use);

@@ -4,6 +4,7 @@
 //                          ╲                       program: the stream got no work in between
 //     stream 2   ───────────wait──▶                is ordered after event 5 of stream 1, so waiting
 //                                                  for 7 adds no wait to the program
+//
 // These are vector clocks, whose components are event numbers (clocks.hpp). They only feed a
 // statistic: how many waits pgmo adds that the program does not imply itself. The next user of a
 // page waits in any case. The count is not exact. Events recorded by direct CUDA calls are unknown,

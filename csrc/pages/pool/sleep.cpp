@@ -4,6 +4,7 @@
 //     places    [  ][  ][  ][  ]          [  ][  ][  ][  ]          [  ][  ][  ][  ]
 //     pages      #   #   #   #             .   .   #   #             #   #   #   #
 //                lie down: a               asleep                    wake, get up
+//
 // Sleeping blocks keep their addresses, and may be freed. No other block can enter a sleeping
 // place. A page is not released if other blocks live on it, too.
 
