@@ -208,7 +208,7 @@ def _meta(path: Path, content: memoryview | None) -> dict[str, object]:
         refuse(path, "member 'meta.json' is missing")
     try:
         meta = json.loads(
-            bytes(content), parse_constant=_no_constant, object_pairs_hook=_no_doubles
+            bytes(content), parse_constant=_no_constant, object_pairs_hook=_without_duplicates
         )
     except (ValueError, RecursionError, MemoryError) as error:
         raise FileError(
@@ -223,7 +223,7 @@ def _no_constant(text: str) -> NoReturn:
     raise ValueError(f"{text} is no JSON number")
 
 
-def _no_doubles(pairs: list[tuple[str, object]]) -> dict[str, object]:
+def _without_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
     if len({name for name, _ in pairs}) != len(pairs):
         raise ValueError("a field is there twice")
     return dict(pairs)

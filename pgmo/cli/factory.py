@@ -33,7 +33,7 @@ def call_factory(text: str) -> "tuple[nn.Module, Any]":
     where, _, name = text.rpartition(":")
     if not where or not name:
         raise FileError(f"{text!r} names no function; {_HOW}")
-    os.environ.setdefault("KINETO_LOG_LEVEL", "6")  # hides messages of torch's profiler
+    os.environ.setdefault("KINETO_LOG_LEVEL", "6")  # before torch: hides its profiler's messages
     if importlib.util.find_spec("torch") is None:
         raise AdapterError(
             "PyTorch is not installed, and recomputation needs it: pip install torch"

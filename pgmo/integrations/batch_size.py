@@ -54,9 +54,7 @@ def find_executable_batch_size(
     @functools.wraps(called)
     def call(*arguments: Any, **options: Any) -> Any:
         rehearsed = rehearsed_batch()
-        if (
-            rehearsed is not None
-        ):  # in a rehearsal: out of memory is a result, so try no smaller batch
+        if rehearsed is not None:  # running out of memory is a result, so try no smaller batch
             return called(rehearsed, *arguments, **options)
         size = _planned_or(starting_batch_size, card)
         while size > 0:

@@ -66,7 +66,7 @@ class TrainingHook:
 
     @property
     def plan_path(self) -> str | None:
-        """Path of the saved plan, else of the given one; None without either.
+        """Path of the saved plan, else of the given plan; None if there is neither.
 
         With several ranks it is the directory, in which each rank finds its own plan.
         """
@@ -130,7 +130,7 @@ class TrainingHook:
     def metrics(self) -> dict[str, float]:
         """Return the session's figures for a logger; {} without an open session.
 
-        An error in them must not end the training: it is a warning, once.
+        An error in them does not end the training; the first one gives a warning.
         """
         if not self.running or self.session is None:
             return {}

@@ -88,7 +88,8 @@ def _max_load(plan: Plan) -> str:
     load = _largest_load(plan, np.ones(len(plan), bool), whole_slots=False)
     if load != plan.max_load:
         raise PlanError(
-            f"the plan says {_exactly(plan.max_load)}, its blocks have {_exactly(load)}; {_AGAIN}"
+            f"the plan says {_exact_bytes(plan.max_load)}, its blocks have "
+            f"{_exact_bytes(load)}; {_AGAIN}"
         )
     gap = f", the arena is {plan.gap:.2%} above it" if load else ""
     return f"{format_bytes(load)}, computed anew{gap}"
@@ -99,13 +100,13 @@ def _bound(plan: Plan) -> str:
     claimed = plan.bound
     if not plan.max_load <= claimed <= plan.arena:
         raise PlanError(
-            f"no plan shall be below {_exactly(claimed)}, which is not between the max load of "
-            f"{_exactly(plan.max_load)} and the arena of {_exactly(plan.arena)}; {_AGAIN}"
+            f"no plan shall be below {_exact_bytes(claimed)}, which is not between the max load of "
+            f"{_exact_bytes(plan.max_load)} and the arena of {_exact_bytes(plan.arena)}; {_AGAIN}"
         )
     if plan.optimal != (claimed == plan.arena):
         raise PlanError(
             f"the plan is called {'optimal' if plan.optimal else 'not optimal'}, with an arena of "
-            f"{_exactly(plan.arena)} and a bound of {_exactly(claimed)}; {_AGAIN}"
+            f"{_exact_bytes(plan.arena)} and a bound of {_exact_bytes(claimed)}; {_AGAIN}"
         )
     streams = distinct(plan.stream[plan.offset != UNPLANNED])
     certain = sum(
@@ -180,5 +181,5 @@ def _largest_load(plan: Plan, chosen: NDArray[np.bool_], *, whole_slots: bool) -
     return always + int(np.cumsum(change)[:-1].max(initial=0))
 
 
-def _exactly(count: int) -> str:
+def _exact_bytes(count: int) -> str:
     return f"{format_bytes(count)} ({count} bytes)"

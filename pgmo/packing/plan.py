@@ -218,8 +218,8 @@ class Plan:
         placed = int(np.count_nonzero(self.offset != UNPLANNED))
         return (
             f"Plan({placed} of {len(self)} blocks in {format_bytes(self.arena)}, max load "
-            f"{format_bytes(self.max_load)}{self._outside()}, gap {100 * self.gap:.2f} %, "
-            f"{'optimal, ' if self.optimal else ''}by {self.solver}{self._company()})"
+            f"{format_bytes(self.max_load)}{self._spilled_text()}, gap {100 * self.gap:.2f} %, "
+            f"{'optimal, ' if self.optimal else ''}by {self.solver}{self._inner_plans_text()})"
         )
 
     def show(self, *, height: int = 900) -> NotebookFrame:
@@ -230,10 +230,10 @@ class Plan:
         """
         return show_report(self.profile(), self, height=height)
 
-    def _outside(self) -> str:
+    def _spilled_text(self) -> str:
         return f", {format_bytes(self.spilled)} of it spilled" if self.spilled else ""
 
-    def _company(self) -> str:
+    def _inner_plans_text(self) -> str:
         others = f"; {len(self.others)} more inside" if self.others else ""
         return others + ("" if self.opening is None else "; with its opening")
 

@@ -133,13 +133,13 @@ def find_differences(ranks: list[RankFigures]) -> list[Difference]:
             rest = ranks[:number] + ranks[number + 1 :]
             others = float(median(other.figures[name] for other in rest))
             candidates.append(Difference(one.rank, name, one.figures[name], others))
-        most = max(candidates, key=lambda one: (abs(one.value - one.others), _badness(one)))
+        most = max(candidates, key=lambda one: (abs(one.value - one.others), _unfavourable(one)))
         if abs(most.value - most.others) > _tolerance(most):
             found.append(most)
     return found
 
 
-def _badness(one: Difference) -> float:
+def _unfavourable(one: Difference) -> float:
     return -one.value if one.figure == "from_plan" else one.value
 
 

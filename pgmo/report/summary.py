@@ -31,7 +31,7 @@ class Explanation:
 
     Args:
         moment: findings about a profile without a history; else None.
-        blocks: requests of the iteration that get blocks.
+        blocks: number of blocks that the iteration requests.
         ticks: requests per iteration.
         circular: whether the iteration repeats.
         steady: whether two recorded iterations agreed.

@@ -70,13 +70,13 @@ class Watcher:
         hooked = Optimizer.profile_hook_step
 
         def outside_of_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
-            return intercepted(hooked(step), self._stepping)
+            return intercepted(hooked(step), self._on_step)
 
         # Torch wraps the `step` of each class in this function, which calls hooks. A step hook
         # would run inside it, where hooks cannot be added or removed, as a session does between
         # iterations.
         Optimizer.profile_hook_step = staticmethod(outside_of_hooks)  # type: ignore[assignment]
-        _wrap(Optimizer, "__init__", self._making)
+        _wrap(Optimizer, "__init__", self._on_optimizer_init)
         after_import("deepspeed.runtime.engine", self._attach_to_deepspeed)
         dynamo.register(self)
 
@@ -88,7 +88,7 @@ class Watcher:
 
     # --- the beginning --------------------------------------------------------------------------
 
-    def _making(self, original: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
+    def _on_optimizer_init(self, original: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
         original(*args, **kwargs)
         with exclusive():
             self._optimizers.add(args[0])
@@ -169,7 +169,7 @@ class Watcher:
 
     # --- iterations -----------------------------------------------------------------------------
 
-    def _stepping(self, original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    def _on_step(self, original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         result = original(*args, **kwargs)
         self._compiled.seen(args[0])
         self._stepped(args[0])

@@ -84,7 +84,7 @@ class Broker:
         self._selector = selectors.DefaultSelector()
         self._processes = ProcessWatch(self._selector, self._ended)
         self._wake_read, self._wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-        self._selector.register(self._wake_read, selectors.EVENT_READ, self._woken)
+        self._selector.register(self._wake_read, selectors.EVENT_READ, self._drain_wake_pipe)
         self._accept_connections()
         self._capacity = member_capacity()
         begin = {"event": "begin", "pid": os.getpid(), "deadline": rules.deadline}
@@ -107,7 +107,7 @@ class Broker:
             if self._paused_until is not None and now >= self._paused_until:
                 self._accept_connections()
             for schedule in list(self._cards.values()):
-                self._carry_out(schedule, schedule.tick(now))
+                self._log_and_send(schedule, schedule.tick(now))
 
     def stop(self) -> None:
         """Make `run` return. Any thread and any signal handler may call it."""
@@ -137,7 +137,7 @@ class Broker:
         for schedule in list(self._cards.values()):
             last = sorted(schedule.members.values(), key=lambda one: one.asked is None)
             for member in last:  # waiting members first, so that no turn begins
-                self._carry_out(schedule, schedule.leave(member.number, now))
+                self._log_and_send(schedule, schedule.leave(member.number, now))
         self._note({"event": "end"})
         self._log.close()
         self._selector.close()
@@ -145,7 +145,7 @@ class Broker:
             os.close(descriptor)
         self._lock = -1
 
-    def _woken(self, _file: object) -> None:
+    def _drain_wake_pipe(self, _file: object) -> None:
         with contextlib.suppress(BlockingIOError):
             os.read(self._wake_read, 64)
 
@@ -258,7 +258,7 @@ class Broker:
             return
         else:
             raise ShareError(f"a client cannot send {kind!r}")
-        self._carry_out(schedule, records)
+        self._log_and_send(schedule, records)
 
     def _welcome(self, connection: _Connection, message: Message, now: float) -> None:
         if protocol.size(message, "version") != protocol.VERSION:
@@ -290,7 +290,7 @@ class Broker:
             records = schedule.rejoin(known, member, total, free)
         promised = {"deadline": self._rules.deadline, "patience": self._rules.patience}
         self._send(connection, "welcome", promised)
-        self._carry_out(schedule, records)
+        self._log_and_send(schedule, records)
 
     def _known_member(self, card: str, pid: int) -> int | None:
         """Return the member of this process, connected or lost; None if there is none."""
@@ -321,7 +321,7 @@ class Broker:
         if former is not None:
             self._close(former)
             schedule = self._cards[card]
-            self._carry_out(schedule, schedule.lose(number, self._clock()))
+            self._log_and_send(schedule, schedule.lose(number, self._clock()))
         del self._connections[connection.number]
         connection.number = number
         self._connections[number] = connection
@@ -334,8 +334,8 @@ class Broker:
         connection = self._connections.get(number)
         if connection is not None:
             self._close(connection)
-            self._carry_out(schedule, schedule.lose(number, now))
-        self._carry_out(schedule, schedule.leave(number, now))
+            self._log_and_send(schedule, schedule.lose(number, now))
+        self._log_and_send(schedule, schedule.leave(number, now))
 
     def _is_open(self, connection: _Connection) -> bool:
         return self._connections.get(connection.number) is connection
@@ -354,15 +354,15 @@ class Broker:
         schedule = self._cards[connection.card]
         watched = connection.number in self._processes
         if watched and not said_goodbye:
-            self._carry_out(schedule, schedule.lose(connection.number, now))
+            self._log_and_send(schedule, schedule.lose(connection.number, now))
             return
         if watched:
             self._processes.remove(connection.number)
-        self._carry_out(schedule, schedule.leave(connection.number, now))
+        self._log_and_send(schedule, schedule.leave(connection.number, now))
 
     # --- messages and log -----------------------------------------------------------------------
 
-    def _carry_out(self, schedule: TurnSchedule, records: Iterable[Record]) -> None:
+    def _log_and_send(self, schedule: TurnSchedule, records: Iterable[Record]) -> None:
         unreachable = []
         for record in records:
             self._note(record)

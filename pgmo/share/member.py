@@ -42,8 +42,8 @@ class Member:
             process to end; None if the broker does not wait.
         overdue: whether its turn exceeds the deadline; others no longer wait for it.
         late: whether `recalled` exceeds the deadline; others no longer wait for it.
-        squeezed: whether another member kept too much memory during this turn, so that its need is
-            unknown.
+        squeezed: whether another member was overdue, late or lost during this turn, so that its
+            need is unknown.
         lost: whether the connection is gone while the process lives and keeps its memory.
     """
 
@@ -86,7 +86,7 @@ class Member:
 
     @property
     def running(self) -> bool:
-        """Return whether it has a turn that is not overdue."""
+        """Return whether it has a turn, and is neither overdue nor lost."""
         return self.began is not None and not self.overdue and not self.lost
 
     @property

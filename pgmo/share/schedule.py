@@ -209,7 +209,7 @@ class TurnSchedule:
     def _decide(self, now: float) -> list[Record]:
         self._looked = now
         crowded = self.crowded
-        return [*self._announce_crowded(crowded, now), *self._hand_out(crowded, now)]
+        return [*self._announce_crowded(crowded, now), *self._grant_turns(crowded, now)]
 
     def _announce_crowded(self, crowded: bool, now: float) -> Iterator[Record]:
         for one in self.members.values():
@@ -223,7 +223,7 @@ class TurnSchedule:
             elif one.idle and one.began is None and one.recalled is None and not one.late:
                 one.recalled = now
 
-    def _hand_out(self, crowded: bool, now: float) -> Iterator[Record]:
+    def _grant_turns(self, crowded: bool, now: float) -> Iterator[Record]:
         while True:
             waiting = [one for one in self.members.values() if one.asked is not None]
             running = [one for one in self.members.values() if one.running]

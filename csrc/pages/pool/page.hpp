@@ -51,7 +51,7 @@ struct PagePlace {
   Page* planned_page = nullptr;       // the page planned for this place
   PagePlace* shared_place = nullptr;  // ring of places that share one page by plan
   Marks marks;                        // last uses through this address; unmapping waits for them
-  std::uint32_t blocks = 0;           // number of blocks here, including permanent holds
+  std::uint32_t blocks = 0;           // number of blocks here, plus pins and holds (pool.hpp)
   Step step = Step::kNone;
   bool pinned = false;
   bool awaits_page = false;   // unusable until it can get its planned page

@@ -194,7 +194,7 @@ class TorchCuda(Adapter):
         return self.library.pointer("pgmo_space_of", self.index)
 
     def baseline(self) -> Baseline | None:
-        """Return the memory of a model of plain PyTorch and that of pgmo; None without a model."""
+        """Return figures for plain PyTorch and pgmo; None if PyTorch is not modelled."""
         return device_baseline(self.index)
 
     def note_sleep(self) -> None:
@@ -245,7 +245,7 @@ def torch_cuda(index: int | None = None, session_index: int = 0) -> TorchCuda:
 
 
 def device_baseline(index: int) -> Baseline | None:
-    """Return a device's memory under a model of plain PyTorch and under pgmo; None without it."""
+    """Return a device's figures for plain PyTorch and pgmo; None if PyTorch is not modelled."""
     figures = baseline_of(adapter_library(), index)
     return figures and replace(figures, slept=index in _SLEPT)
 

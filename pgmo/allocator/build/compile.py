@@ -191,11 +191,11 @@ def _open(
             "Set PGMO_CACHE_DIR to a directory that can be written."
         ) from error
     except (OSError, FileError, DistrustError, DamageError) as error:
-        _say_unkept(what, path.parent, error)
+        _report_not_cached(what, path.parent, error)
     return os.open(built(), os.O_RDONLY | os.O_CLOEXEC), built()
 
 
-def _say_unkept(what: str, folder: Path, error: Exception) -> None:
+def _report_not_cached(what: str, folder: Path, error: Exception) -> None:
     cause = error.__cause__ if isinstance(error, FileError) else error
     why = f"{folder} cannot be written: {getattr(cause, 'strerror', None) or cause}"
     if isinstance(error, DistrustError):

@@ -49,8 +49,8 @@ class Layout:
                 stream: max(_LEAST_ROOM, 1 << (2 * size - 1).bit_length())
                 for stream, size in device.items()
             }
-        self.ranges, self.resident = _one_behind_the_other(device, 0)
-        self.spilled, self.size = _one_behind_the_other(host, self.resident)
+        self.ranges, self.resident = _successive_ranges(device, 0)
+        self.spilled, self.size = _successive_ranges(host, self.resident)
 
     @property
     def spill_size(self) -> int:
@@ -77,7 +77,7 @@ class Layout:
         return offset, alternate
 
 
-def _one_behind_the_other(sizes: dict[int, int], begin: int) -> tuple[dict[int, range], int]:
+def _successive_ranges(sizes: dict[int, int], begin: int) -> tuple[dict[int, range], int]:
     """Return a range for each stream, and the end of the last one."""
     ranges = {}
     for stream in sorted(sizes):

@@ -23,17 +23,17 @@ from pgmo.profiler.profile import NEVER
 
 def openings(recorded: Plan, steady: list[Plan]) -> list[Plan]:
     """Return plans of the first iteration: one for each similar steady plan, else `recorded`."""
-    made = [_with_added(recorded, plan) for plan in steady]
+    made = [_with_opening_blocks(recorded, plan) for plan in steady]
     return [one for one in made if one is not None] or [recorded]
 
 
-def _with_added(recorded: Plan, steady: Plan) -> Plan | None:
+def _with_opening_blocks(recorded: Plan, steady: Plan) -> Plan | None:
     persistent = recorded.end == NEVER
     others = np.flatnonzero(~persistent)
     rows = align(requests_of(steady), requests_of(recorded).part(others))
     paired = rows != UNPAIRED
     few = np.count_nonzero(paired) < heuristics.current.alike_share * min(len(others), len(steady))
-    alike = _alike(steady, rows[paired], recorded.size[others[paired]])
+    alike = _count_allowed_sizes(steady, rows[paired], recorded.size[others[paired]])
     if few or alike < heuristics.current.equal_share * np.count_nonzero(paired):
         return None
     # Insert each added block before the next request that the steady plan has as well.
@@ -80,7 +80,7 @@ def _with_added(recorded: Plan, steady: Plan) -> Plan | None:
     )
 
 
-def _alike(steady: Plan, rows: np.ndarray, size: np.ndarray) -> int:
+def _count_allowed_sizes(steady: Plan, rows: np.ndarray, size: np.ndarray) -> int:
     """Count requests of the first iteration whose sizes the steady plan allows.
 
     The first iteration may have a shorter sequence. Sizes then lie between the shortest recorded

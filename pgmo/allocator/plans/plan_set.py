@@ -207,11 +207,11 @@ class PlanSet:
             streams=[int(stream) for stream in streams],
             arena_bytes=self._layout.size,
             alignment=plan.alignment,
-            behind=_behind(plan, streams) if planned.follows_events else None,
+            behind=_ticks_after_use(plan, streams) if planned.follows_events else None,
         )
 
 
-def _behind(plan: Plan, streams: NDArray[np.uint64]) -> NDArray[np.int64] | None:
+def _ticks_after_use(plan: Plan, streams: NDArray[np.uint64]) -> NDArray[np.int64] | None:
     """Return, for each block and stream, the tick from which the stream runs after its use."""
     if plan.order is None or len(streams) < 2:
         return None

@@ -92,7 +92,7 @@ class IterationStatistics:
 
     @property
     def recurring_moves(self) -> int:
-        """`pages_moved`; 0 while memory still grows, because later iterations then move fewer."""
+        """`pages_moved`; 0 while memory still grows, because such moves do not recur."""
         return 0 if self.driver_calls.get("creates") else self.pages_moved
 
     @property

@@ -52,17 +52,17 @@ def finish(
         kept = save_out_of_memory(failed, supervision.sessions, folder, supervision.who_keeps)
     supervision.close()
     _note_keepers(supervision)
-    with _perhaps_closed():
+    with _ignoring_closed_streams():
         ending.show()
-    with _perhaps_closed():
+    with _ignoring_closed_streams():
         sys.stdout.flush()
-    with _perhaps_closed():
+    with _ignoring_closed_streams():
         if not quiet and (supervision.sessions or not ending.code):
             for text in conclusions(supervision):
                 say(text)
     if json_path is not None:
         _write_json(program, ending, supervision, kept, json_path)
-    with _perhaps_closed():
+    with _ignoring_closed_streams():
         if kept:
             print_saved_files(map(options.shown, kept))
         elif (not quiet or supervision.saved) and not (rank() or 0):
@@ -91,7 +91,7 @@ def _note_keepers(supervision: Supervision) -> None:
             with_kept(profile, growing, summary.kept).save(path)
 
 
-def _perhaps_closed() -> "suppress":
+def _ignoring_closed_streams() -> "suppress":
     """Return a context manager that ignores errors of a closed or replaced stdout or stderr."""
     return suppress(OSError, ValueError, AttributeError)
 

@@ -1,4 +1,4 @@
-"""Exact packing with OR-Tools' CP-SAT, which finds and proves the smallest arena if it is small.
+"""Exact packing of small problems with OR-Tools' CP-SAT, which proves the smallest arena.
 
     offset                            Each block is a rectangle whose place in time is fixed and
       ^  +---------+                  whose offset is free. NoOverlap2D keeps the rectangles

@@ -98,7 +98,7 @@ class Packing:
         from pgmo.profiler.profile import Profile
 
         problem = self.problem
-        if _ticks(problem) > 1024 * (len(problem) + 1024):  # Readers of files accept no more.
+        if _ticks(problem) > 1024 * (len(problem) + 1024):  # The limit of file readers.
             problem = problem.numbered()
         profile = Profile.from_columns(
             size=problem.size,

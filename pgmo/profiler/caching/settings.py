@@ -115,7 +115,7 @@ def _known(name: str, value: str) -> tuple[str, Any] | None:
     """Return the field and value of one setting, or None if it has no model."""
     match name:
         case "expandable_segments":
-            return name, _truth(name, value)
+            return name, _parse_bool(name, value)
         case "roundup_power2_divisions" if value.startswith("["):
             return name, _divisions(value.strip("[]"))
         case "roundup_power2_divisions":
@@ -154,7 +154,7 @@ def _divisions(items: str) -> tuple[int, ...]:
     return tuple(steps)
 
 
-def _truth(name: str, value: str) -> bool:
+def _parse_bool(name: str, value: str) -> bool:
     if value not in ("True", "False"):
         raise OptionError(f"{name} is {value!r}; write True or False")
     return value == "True"

@@ -104,7 +104,7 @@ def has_compiled() -> bool:
 
 
 def _attach() -> None:
-    """Wrap `set_eval_frame` for the rest of the process, because calls that begin must also end."""
+    """Wrap `set_eval_frame` for the rest of the process, so that no call misses its end."""
     global _hidden
     module = _dynamo()
     if not all(hasattr(module, name) for name in _NEEDED):

@@ -58,7 +58,8 @@ class KernelListener(Protocol):
 
 _listeners: list[KernelListener] = []
 _lock = new_reentrant_lock()
-_marked: list[tuple[FunctionType, CodeType, CodeType]] = []  # With plain and marked code.
+# Functions, each with its plain and its marked code.
+_marked: list[tuple[FunctionType, CodeType, CodeType]] = []
 
 
 def listen(listener: KernelListener) -> Callable[[], None]:
@@ -79,9 +80,7 @@ def listen(listener: KernelListener) -> Callable[[], None]:
         try:
             for module in _generated_modules():
                 _mark_module(module)
-        except (
-            BaseException
-        ):  # Ctrl-C, too, because the caller then gets no function to remove marks.
+        except BaseException:  # Ctrl-C, too: the caller gets no function to remove the marks.
             leave()
             raise
     return leave

@@ -68,7 +68,7 @@ def markdown_lines(gate: Gate, top: int = 3) -> Iterator[str]:
             cells = " | ".join(_cell(figure) for figure in program.figures)
             yield f"| {_code(program.name)} | {cells} |"
     for program in gate.programs:
-        yield from _growers(program, top)
+        yield from _lines_of_growth(program, top)
     for title, absent in (
         ("Without an earlier state", gate.new),
         ("No longer recorded", gate.gone),
@@ -78,7 +78,7 @@ def markdown_lines(gate: Gate, top: int = 3) -> Iterator[str]:
             yield f"{title}: {', '.join(_code(name) for name in absent)}."
 
 
-def _growers(program: Growth, top: int) -> Iterator[str]:
+def _lines_of_growth(program: Growth, top: int) -> Iterator[str]:
     """Yield a line for each origin of figures that have grown too much."""
     listed: set[tuple[Grown, ...]] = set()
     for figure in program.figures:
@@ -91,12 +91,12 @@ def _growers(program: Growth, top: int) -> Iterator[str]:
         yield ""
         for by in ORIGINS:
             rows = [one for one in figure.grown if one.by == by]
-            yield from (f"- {_grower(figure, one)}" for one in rows[:top])
+            yield from (f"- {_line_of_growth(figure, one)}" for one in rows[:top])
             if len(rows) > top:
                 yield f"- and {len(rows) - top} more {_OF[by]}"
 
 
-def _grower(figure: Figure, one: Grown) -> str:
+def _line_of_growth(figure: Figure, one: Grown) -> str:
     kind = "module" if one.by == "module" else "operator"
     before, after, more = (
         format_count(figure, each) for each in (one.before, one.after, one.growth)

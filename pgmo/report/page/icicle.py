@@ -48,7 +48,7 @@ def _figure(caption: str, root: Bar) -> str:
     """Return one drawing. Each bar has a tooltip; the drawing's label names the largest."""
     if not root.size:
         return ""
-    bars = list(_laid(root, 0.0, 0, root.size, -1))
+    bars = list(_layout(root, 0.0, 0, root.size, -1))
     height = _ROW * (1 + max(row for _, _, row, _ in bars))
     largest = sorted(root.children.values(), key=lambda bar: -bar.size)[:3]
     said = "; ".join(f"{bar.name} {format_bytes(bar.size)}" for bar in largest)
@@ -60,7 +60,7 @@ def _figure(caption: str, root: Bar) -> str:
     )
 
 
-def _laid(
+def _layout(
     bar: Bar, left: float, row: int, whole: int, colour: int
 ) -> "Iterable[tuple[Bar, float, int, int]]":
     """Yield bars with left edge (a share of the whole), row and colour."""
@@ -71,7 +71,7 @@ def _laid(
         if share < _NARROWEST:
             return
         inherited = number % _COLOURS if row == 0 or len(ordered) > 1 else colour
-        yield from _laid(child, left, row + 1, whole, inherited)
+        yield from _layout(child, left, row + 1, whole, inherited)
         left += share
 
 

@@ -127,9 +127,7 @@ def attributes_of(value: object) -> dict[str, object]:
 def _of_object(value: object, place: Place) -> Iterator[Part]:
     """Yield attributes by name, then all other objects to which the object refers."""
     referents = gc.get_referents(value)
-    if (
-        type(value) is types.TracebackType
-    ):  # Its frame keeps the variables of a function that has ended.
+    if type(value) is types.TracebackType:  # Its frame keeps variables of an ended function.
         referents += gc.get_referents(value.tb_frame)
     held = [one for one in referents if may_keep(one)]
     if not held:

@@ -127,9 +127,7 @@ class WhoKeeps:
         if len(self._taken) < 2 or self._taken[0].at_end:
             return ()
         first, *later = self._taken
-        if (
-            not self._failed
-        ):  # After an error, the last census has blocks of an incomplete iteration.
+        if not self._failed:  # else the last census has blocks of an incomplete iteration
             later.reverse()
         best: tuple[Keeper, ...] = ()
         for taken in later:
@@ -139,7 +137,7 @@ class WhoKeeps:
                 for one in find_keepers(taken.blocks(device), first.blocks(device))
                 if _LEAST * expected <= one.grown <= _MOST * expected
             )
-            found = tuple(one for one in found if _is_all(one, expected)) or found
+            found = tuple(one for one in found if _accounts_for_growth(one, expected)) or found
             best = max(best, found, key=lambda some: sum(one.grown for one in some))
             if sum(one.grown for one in best) >= _EXPLAINS * expected:
                 break
@@ -157,6 +155,6 @@ class WhoKeeps:
         return tuple(f"{shown}: {one}" for one in found)
 
 
-def _is_all(keeper: Keeper, expected: float) -> bool:
+def _accounts_for_growth(keeper: Keeper, expected: float) -> bool:
     """Return whether a place accounts for all of the expected growth."""
     return abs(keeper.grown - expected) <= _ALONE * expected

@@ -72,7 +72,7 @@ def _wrap_begin(library: AdapterLibrary, original: Callable[..., Any]) -> Callab
     def capture_begin(self: Any, *arguments: Any, **options: Any) -> Any:
         import torch
 
-        shares = graphs_share_pages() and hasattr(self, "__dict__") and not _of_a_tree()
+        shares = graphs_share_pages() and hasattr(self, "__dict__") and not _is_graph_tree_capture()
         device, number = torch.cuda.current_device(), next(_numbers) if shares else 0
         library.ask("pgmo_announce_graph", ctypes.c_uint64(number), int(world() is None))
         try:
@@ -150,7 +150,7 @@ def _out_of_memory(text: str) -> Exception:
     return torch.OutOfMemoryError(text)
 
 
-def _of_a_tree() -> bool:
+def _is_graph_tree_capture() -> bool:
     """Return whether a graph tree of `torch.compile` is capturing now."""
     frame = sys._getframe(1)
     for _ in range(_SEARCHED_FRAMES):

@@ -61,14 +61,14 @@ def _before_step(optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
         return None  # the state was loaded from a checkpoint
     _, *positional = args
     if positional and callable(positional[0]):
-        return (optimizer, _outside(positional[0]), *positional[1:]), kwargs
+        return (optimizer, _without_notification(positional[0]), *positional[1:]), kwargs
     if callable(kwargs.get("closure")):
-        return args, {**kwargs, "closure": _outside(kwargs["closure"])}
+        return args, {**kwargs, "closure": _without_notification(kwargs["closure"])}
     _notify(True)
     return None
 
 
-def _outside(closure: Callable[[], Any]) -> Callable[[], Any]:
+def _without_notification(closure: Callable[[], Any]) -> Callable[[], Any]:
     @wraps(closure)
     def computed() -> Any:
         _notify(False)

@@ -90,7 +90,7 @@ class InstallationRule:
         return [], f"with its arena, the program would take {missing:,} pages more than without"
 
     def _is_paid(self, most: float = math.inf) -> bool:
-        """Return whether enough pages have moved: `price` times the free ones, at most `most`."""
+        """Return whether enough pages have moved: `price` or `most` times the free ones."""
         now = self._engine.statistics()
         free = max(PAGE, now["peak_pages_held"] - now["pages_occupied"])
         return self.moved * PAGE >= min(heuristics.current.price, most) * (free << self.removed)

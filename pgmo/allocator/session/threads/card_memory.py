@@ -58,7 +58,7 @@ class CudaMemory:
         adapter = self._adapter
         if torch.cuda.is_current_stream_capturing():
             return
-        if not between_turns:  # between turns, no other thread is capturing, so waiting is safe
+        if not between_turns:  # between turns, waiting could break another thread's capture
             adapter.synchronize()
         for _ in range(2):  # the first call records events, the second finds them completed
             adapter.empty_cache(pages=True)

@@ -4,8 +4,8 @@
     session B                ( iteration )
     process     (        its turn        )     ( its turn  )      a broker says when (pgmo/share)
 
-The turn begins when the first session takes it and ends when the last gives it back. If the card is
-nearly full, the process keeps no idle page between two turns.
+The turn begins when the first session takes it and ends when the last gives it back. If not all
+processes fit on the card at once, the process keeps no idle page between two turns.
 """
 
 import os

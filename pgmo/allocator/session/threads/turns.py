@@ -46,7 +46,7 @@ class Turns:
         self._pauses: dict[object, threading.Thread] = {}
         self._delegated: set[threading.Thread] = set()
         self._of_all: set[object] = set()  # pauses that stop the whole engine
-        self._apart = False  # whether only one thread is paused while another continues
+        self._pauses_one_thread = False  # whether only one thread is paused while another continues
         self._whole = True
         self._train_together = False
         self._passing: threading.Thread | None = None  # thread whose iterations the engine ends
@@ -171,7 +171,7 @@ class Turns:
             self._update(me)
             self._whole = False  # the thread's earlier requests were delegated
         if others := {token for token in self._of_all if self._pauses[token] is not me}:
-            self._apart = True
+            self._pauses_one_thread = True
             self._serve_again(others)
             self._whole = False
 
@@ -198,7 +198,7 @@ class Turns:
         # has ended.
         if self._owner is not None and not self._owner.is_alive():
             self._owner = None
-            self._apart = False
+            self._pauses_one_thread = False
         if not self._delegated and not self._inside:
             return
         for ended in [one for one in (*self._delegated, *self._inside) if not one.is_alive()]:
@@ -225,8 +225,10 @@ class Turns:
         self._pauses[token] = me
         self._update(me)
         elsewhere = self._owner is not None and self._owner is not me
-        self._apart = self._apart or (elsewhere and self._owner in self._inside)
-        if not (elsewhere and self._apart):
+        self._pauses_one_thread = self._pauses_one_thread or (
+            elsewhere and self._owner in self._inside
+        )
+        if not (elsewhere and self._pauses_one_thread):
             self._of_all.add(token)
             self._paused.begin(self)
         return token

@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-m", dest="is_module", action="store_true", help="SCRIPT is a module, as for python -m"
     )
-    _add_question(parser)
+    _add_options_after_script(parser)
     parser.set_defaults(card=_CARD)
     parser.add_argument(
         "--value",
@@ -103,7 +103,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_question(parser: argparse.ArgumentParser) -> None:
+def _add_options_after_script(parser: argparse.ArgumentParser) -> None:
     """Add the options that may also follow the script, because few scripts have them."""
     parser.add_argument(
         "--card",
@@ -147,7 +147,7 @@ def run(arguments: argparse.Namespace) -> int:
     from pgmo.runner.program import Program
     from pgmo.terminal import say
 
-    check_arguments(arguments, _add_question)
+    check_arguments(arguments, _add_options_after_script)
     if arguments.script is None:
         return _run_without_script(arguments)
     _check_numbers(arguments)

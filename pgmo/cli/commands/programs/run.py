@@ -92,7 +92,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=int,
         help="with --share: from -8 to 8; each step up doubles the program's share of the time",
     )
-    _add_repetition(parser)
+    _add_fit_options(parser)
     parser.add_argument("--json", metavar="FILE", help="write the counters to FILE")
     parser.add_argument("-f", "--force", action="store_true", help="overwrite existing files")
     parser.add_argument(
@@ -111,7 +111,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_repetition(parser: argparse.ArgumentParser) -> None:
+def _add_fit_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of `--fit`, which starts the script so that memory does not run out."""
     parser.add_argument(
         "--fit",
@@ -138,7 +138,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     from pgmo.cli.after_script import check_arguments
 
-    check_arguments(arguments, _add_repetition)
+    check_arguments(arguments, _add_fit_options)
     _share(arguments)
     if arguments.fit:
         return _until_it_fits(arguments)

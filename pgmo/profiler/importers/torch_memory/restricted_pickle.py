@@ -1,7 +1,7 @@
 """Reader for pickles of plain data, which never looks up or calls a name from the file.
 
 A pickle is a program for a small stack machine. This machine lacks the instructions that import,
-call or build objects; the rest make numbers, text, lists, tuples and dictionaries.
+call or build objects. The other instructions make numbers, text, lists, tuples and dictionaries.
 
 It also saves memory: Python's unpickler makes a dictionary of 350 bytes for an event that takes 100
 in the file. Here a hook replaces each dictionary as soon as it is complete, as in `json.load`.
@@ -99,7 +99,9 @@ class _Machine:
         self.memo: list[Any] = []
         self.texts: dict[bytes, str] = {}
         self.stacks: dict[bytes, tuple[Any, ...]] = {}
-        self.open: dict[int, int] = {}  # Memo slots of dictionaries before the hook.
+        self.open: dict[
+            int, int
+        ] = {}  # Memo slots of dictionaries that the hook has not processed yet.
         self.containers = 0
         self.most = _FEW + len(data) // _APART
 
@@ -310,7 +312,7 @@ class _Machine:
             )
 
     def _check_keys(self, keys: list[Any]) -> None:
-        """Reject keys that are slow to hash, or that can have equal hashes in any number."""
+        """Reject keys that are slow to hash, and integers so large that many have the same hash."""
         for key in keys:
             if type(key) is not str and type(key) is not int:
                 raise PickleError(

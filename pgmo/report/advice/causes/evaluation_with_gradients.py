@@ -17,9 +17,9 @@ _ONE_ORIGIN = 0.8
 
 _PASSES_OF_TRAINED = 1.5
 _PASSES_OF_OTHERS = 0.5
-"""Minimum number of forward passes without a backward pass: for code that has been trained, and for
-code that has not. A training step may be skipped, and a recording may end in a forward pass because
-memory ran out."""
+"""Minimum ratio of the blocks of these lines that were freed without a backward pass to the live
+ones: if most of the lines were trained, and if not. A training step may be skipped, and a recording
+may end in a forward pass because memory ran out."""
 
 
 def evaluation_with_gradients(facts: Facts) -> Hint | None:
@@ -49,7 +49,7 @@ def evaluation_with_gradients(facts: Facts) -> Hint | None:
 
 
 def _ends_without_backward(blocks: AllBlocks, held: Mask) -> bool:
-    """Return whether other forward passes of the same code run without a backward pass."""
+    """Return whether other blocks of the same lines are freed without a backward pass."""
     trained = blocks.by_phase("forward") & ~blocks.without("backward") & (blocks.tag >= 0)
     if not trained.any():
         return False

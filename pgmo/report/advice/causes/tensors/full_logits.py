@@ -28,7 +28,7 @@ def full_logits(facts: Facts) -> Hint | None:
     if not (of_loss & blocks.at_peak).any():
         return None
     largest = int(blocks.size[of_loss & blocks.at_peak].max())
-    alike = _of_about(blocks, largest) | _of_about(blocks, largest // 2)
+    alike = _of_similar_size(blocks, largest) | _of_similar_size(blocks, largest // 2)
     if blocks.by_operator(r"ctc_loss").any():
         return None  # CTC needs the log-probabilities of the whole sequence.
     of_images = bool((blocks.by_operator("nll_loss2d") & of_loss).any())
@@ -42,7 +42,7 @@ def full_logits(facts: Facts) -> Hint | None:
     )
 
 
-def _of_about(blocks: AllBlocks, size: int) -> Mask:
+def _of_similar_size(blocks: AllBlocks, size: int) -> Mask:
     """Return which blocks of a pass are as large as the loss's tensors, or slightly larger."""
     of_pass = ~(blocks.stays | blocks.by_phase("optimizer") | (blocks.passes_survived > 1))
     found: Mask = of_pass & (size <= blocks.size) & (blocks.size <= size * (1 + _ALIKE))
