@@ -10,6 +10,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "baseline/allocator.hpp"
@@ -31,6 +32,11 @@ struct Figures {
   std::int64_t failures = 0;  // requests served here without room in the model
   bool broken = false;        // the host ran out of memory for the model
 };
+
+// Mark the calling thread's next requests as sums of two gradients, until unmarked. Autograd adds
+// gradients in place, but allocates the sum while a dispatch mode is active, as pgmo's is in a
+// tagged iteration. The model then reuses the block of the summand that is freed first.
+void expect_gradient_sum(bool expected) noexcept;
 
 class Baseline {
  public:
@@ -94,15 +100,32 @@ class Baseline {
     std::uint64_t beneath : 1 = 0;
   };
 
+  // A gradient sum, until the next change other than a free.
+  struct GradientSum {
+    std::uintptr_t address = 0;
+    Bytes size = 0;
+    std::uint64_t stream = 0;
+    std::uint64_t user_pool = 0;
+    Bytes freed = 0;              // requested bytes of the blocks freed since
+    std::vector<Entry> summands;  // these blocks, in the order of their frees
+  };
+
   // Run `change` under the lock. If host memory runs out, the model stops (`broken`).
   template <typename Change>
   void guarded(Change&& change) noexcept;
+  template <typename Change>
+  void guarded_free(Change&& change) noexcept;  // keeps the gradient sum open
+  void allocate(std::uintptr_t address, Bytes size, std::uint64_t stream, std::uint64_t user_pool,
+                bool beneath);
+  void free_entry(std::uintptr_t address, const Entry& entry);
+  void complete_sum();
   void gain(Bytes requested) noexcept;
   bool take_out(std::uintptr_t address, bool beneath, Entry& out) noexcept;
 
   Spinlock lock_;
   CachingAllocator model_;
   AddressMap<Entry> living_;
+  std::optional<GradientSum> sum_;
   Figures counted_;
   Bytes private_ = 0;
   std::atomic<Bytes> taken_{0};

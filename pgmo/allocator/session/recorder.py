@@ -163,5 +163,6 @@ class Recorder:
             # makes the engine ignore its tag.
             generation = _core.next_tag_generation()
             set_tag = partial(_core.set_tag, generation=generation)
-            self._tagger = self._tagging.enter_context(Tagger(set_tag, self.tags))
+            tagger = Tagger(set_tag, self.tags, _core.expect_gradient_sum)
+            self._tagger = self._tagging.enter_context(tagger)
             self._engine.expect_tags(generation)

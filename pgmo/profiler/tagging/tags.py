@@ -66,14 +66,22 @@ class Tagger(AbstractContextManager["Tagger"]):
     Args:
         set_tag: called on the requesting thread with an index into `tags`, or -1 for none.
         tags: tags of an earlier tagger whose numbers are still in use.
+        expect_sum: called on the requesting thread with True before a sum of two gradients is
+            requested that untagged programs compute in place, and with False afterwards.
 
     Attributes:
         compiled: whether code was compiled inside the context.
     """
 
-    def __init__(self, set_tag: Callable[[int], None], tags: Iterable[Tag] = ()) -> None:
+    def __init__(
+        self,
+        set_tag: Callable[[int], None],
+        tags: Iterable[Tag] = (),
+        expect_sum: Callable[[bool], None] = lambda expected: None,
+    ) -> None:
         self.compiled = False
         self._set_tag = set_tag
+        self._expect_sum = expect_sum
         self._index: dict[Tag, int] = {tag: number for number, tag in enumerate(tags)}
         self._operators: dict[object, str] = {}
         self._paths = ModulePaths()
@@ -184,13 +192,17 @@ class Tagger(AbstractContextManager["Tagger"]):
                 run()
             )  # In-place operators request no memory; they are half of an optimizer's step.
         module, phase, line = self._where()
-        if name == ADD and phase is BACKWARD and _has_storage_alone(arguments[0]):
+        in_place = name == ADD and phase is BACKWARD and _has_storage_alone(arguments[0])
+        if in_place:
             name = ADD_IN_PLACE
+            self._expect_sum(True)
         self._set_tag(self._number(Tag(module, name, phase, line)))
         try:
             return run()
         finally:
             self._set_tag(-1)
+            if in_place:
+                self._expect_sum(False)
 
     def _number(self, tag: Tag) -> int:
         number = self._index.get(tag)
