@@ -46,7 +46,7 @@ class CallTurns(Turns):
         self._end = end
         self._lock = new_lock()
         self._counted_thread: int | None = None
-        self._bypassing: dict[int, int | None] = {}  # threads in calls that bypass the session
+        self._bypassing_natives: dict[int, int | None] = {}  # by thread, during its call
         self._process = os.getpid()
         self._closed = self._warned = False
         self._paused.begin(self)
@@ -61,7 +61,7 @@ class CallTurns(Turns):
             return None  # the lock's owner may not exist in the child
         me = threading.get_ident()
         with self._lock:
-            if self._closed or self._counted_thread == me or me in self._bypassing:
+            if self._closed or self._counted_thread == me or me in self._bypassing_natives:
                 return None
             if self._counted_thread is None and not self._pauses:
                 self._counted_thread = me
@@ -69,7 +69,7 @@ class CallTurns(Turns):
                 return self._leave
             first = not (self._pauses or self._warned)
             self._warned = self._warned or first
-            self._bypassing[me] = native = threading.get_native_id()
+            self._bypassing_natives[me] = native = threading.get_native_id()
             self._engine.delegate_thread(native, True)
         if first:
             try:
@@ -96,7 +96,7 @@ class CallTurns(Turns):
         if os.getpid() != self._process:
             return
         with self._lock:
-            native = self._bypassing.pop(threading.get_ident(), None)
+            native = self._bypassing_natives.pop(threading.get_ident(), None)
             if native is not None:
                 self._engine.delegate_thread(native, False)
 
@@ -104,7 +104,7 @@ class CallTurns(Turns):
     def is_inside(self) -> bool:
         """Return whether the calling thread is inside a call."""
         me = threading.get_ident()
-        return me == self._counted_thread or me in self._bypassing
+        return me == self._counted_thread or me in self._bypassing_natives
 
     # --- interface of `Turns` -------------------------------------------------------------------
 
@@ -133,7 +133,7 @@ class CallTurns(Turns):
         """Undo all delegations and pauses in the engine; running calls continue without pgmo."""
         with self._lock:
             self._closed = True
-            for native in filter(None, self._bypassing.values()):
+            for native in filter(None, self._bypassing_natives.values()):
                 self._engine.delegate_thread(native, False)
-            self._bypassing.clear()
+            self._bypassing_natives.clear()
             self._paused.end(self)
