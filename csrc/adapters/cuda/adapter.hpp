@@ -32,7 +32,7 @@
 #include "adapters/cuda/out_of_memory.hpp"
 #include "adapters/cuda/pages/sharing.hpp"
 #include "adapters/cuda/pages/user_pools.hpp"
-#include "adapters/cuda/pools/expandable.hpp"
+#include "adapters/cuda/pools/torch_expandable.hpp"
 #include "adapters/torch_common.hpp"
 #include "engine/pgmo_engine.h"
 

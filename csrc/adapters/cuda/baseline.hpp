@@ -21,7 +21,7 @@
 
 #include "adapters/cuda/deferred.hpp"
 #include "adapters/cuda/pools/active.hpp"
-#include "adapters/cuda/pools/expandable.hpp"
+#include "adapters/cuda/pools/torch_expandable.hpp"
 #include "baseline/pgmo_baseline.h"
 
 namespace c10::cuda::CUDACachingAllocator::pgmo {

@@ -3,7 +3,7 @@
 //     pool A   capture ─ capture ─ replay ─ replay ─ ...      an oracle knows what each read of a
 //     pool B   capture ─ replay ─ replay ─ destroy            replay and of the program must find
 //
-// An event is a replay.
+// An event is a replay. Beside them, pools that share nothing get expandable segments.
 
 #include <cstdint>
 #include <cstdio>
@@ -12,6 +12,7 @@
 
 #include "adapters/cuda/graphs/chains.hpp"
 #include "arguments.hpp"
+#include "graphs/expandable_pools.hpp"
 #include "graphs/graph_pool.hpp"
 #include "graphs/lagging_memory.hpp"
 #include "oracle.hpp"
@@ -47,7 +48,8 @@ class Episode {
         seen_(seen),
         memory_(random_,
                 static_cast<std::size_t>(random_.chance(0.2) ? random_.between(10, 60) : 10'000)),
-        chains_(memory_, LaggingMemory::kPage) {}
+        chains_(memory_, LaggingMemory::kPage),
+        expandable_(seed) {}
 
   void run() {
     const std::uint64_t most = static_cast<std::uint64_t>(random_.between(50, 600));
@@ -65,6 +67,7 @@ class Episode {
   // Return false if the device is full: the program ends.
   bool step() {
     memory_.run_some();
+    expandable_.step_sometimes();
     if (pools_.empty() || (graphs_ < 20 && random_.chance(0.03))) add_pool();
     const auto at =
         static_cast<std::size_t>(random_.between(0, static_cast<std::int64_t>(pools_.size()) - 1));
@@ -115,6 +118,7 @@ class Episode {
   Seen& seen_;
   LaggingMemory memory_;
   graphs::Chains chains_;
+  ExpandablePools expandable_;
   std::vector<std::unique_ptr<GraphPool>> pools_;
   std::uint64_t newest_ = 0;
   graphs::GraphId graphs_ = 0;

@@ -10,7 +10,7 @@
 #   paged     paged.txt     both            fuzz_paged
 #   order     order.txt     both            fuzz_order
 #   forks     forks.txt     both            fuzz_forks
-#   graphs    graphs.txt    csrc/adapters/cuda/graphs   fuzz_graphs
+#   graphs    graphs.txt    csrc/adapters/cuda/graphs, pools   fuzz_graphs
 #
 #   invariants, of both, by fuzz_paged with all checks of csrc/checks.hpp: those it is about
 #
@@ -51,7 +51,7 @@ copy=$program.sources
 rm -rf "$copy"
 mkdir -p "$copy/adapters/cuda"
 cp -r "$csrc/engine" "$csrc/pages" "$csrc"/*.hpp "$copy/"
-cp -r "$csrc/adapters/cuda/graphs" "$copy/adapters/cuda/"
+cp -r "$csrc/adapters/cuda/graphs" "$csrc/adapters/cuda/pools" "$copy/adapters/cuda/"
 number=0
 printf "%s\n" "$mutants" | while read -r name file change; do
   number=$((number + 1))

@@ -10,15 +10,9 @@
 // Torch reuses the blocks of an expandable segment only while the setting is on, and those of other
 // segments at any time. So a chosen pool stays chosen.
 //
-// Only baseline.hpp and adapter.hpp include this file.
+// Standard C++, so that tests can replace torch's settings; torch_expandable.hpp has torch's.
 
 #pragma once
-
-#include <c10/cuda/CUDACachingAllocator.h>
-
-#if __has_include(<c10/core/AllocatorConfig.h>)
-#include <c10/core/AllocatorConfig.h>
-#endif
 
 #include <cstddef>
 #include <cstdint>
@@ -27,25 +21,17 @@
 #include <string>
 #include <utility>
 
-namespace c10::CachingAllocator {
-class AcceleratorAllocatorConfig;  // incomplete in versions of torch without it
-}
-
-namespace c10::cuda::CUDACachingAllocator::pgmo {
-namespace {
-
-// Whether the pool of the capture that this thread is about to begin may be chosen.
-thread_local bool may_expand = false;
+namespace pgmo {
 
 // Step by which an expandable segment grows, in MiB. Torch accepts values above 10, the driver
 // multiples of 2. With torch's default of 20, more of the last step stays unused.
-constexpr size_t kStepMib = 12;
-constexpr size_t kDefaultStep = size_t{20} << 20;
+inline constexpr std::size_t kStepMib = 12;
+inline constexpr std::size_t kDefaultStep = std::size_t{20} << 20;
 
 // Address space that chosen pools may reserve, in bytes; processes have 2^47. Torch raises an error
 // if there is none left. Each pool reserves 9/8 of the card for small blocks, and again for large
 // ones.
-constexpr uint64_t kMostAddressSpace = uint64_t{1} << 46;
+inline constexpr std::uint64_t kMostAddressSpace = std::uint64_t{1} << 46;
 
 // Versions of torch whose settings can be read as text and parsed again, to change one of them.
 template <typename Config>
@@ -59,14 +45,14 @@ concept ChangesOneSetting = requires {
 template <typename Config>
 class ExpandableSegmentsOf {
  public:
-  using Pool = std::pair<int, c10::cuda::MempoolId_t>;
+  using Pool = std::pair<int, std::pair<std::uint64_t, std::uint64_t>>;  // device, and torch's id
 
   // Choose a pool that has no segments yet. `card` is the card's size in bytes. Settings of the
   // program take precedence.
-  void choose(const Pool& pool, uint64_t card) {
+  void choose(const Pool& pool, std::uint64_t card) {
     if constexpr (ChangesOneSetting<Config>) {
       const std::lock_guard guard(mutex_);
-      const uint64_t reserved = (pools_.size() + 1) * (card / 4 * 9);
+      const std::uint64_t reserved = (pools_.size() + 1) * (card / 4 * 9);
       if (reserved > kMostAddressSpace) return;
       if (active_ != 0 || !is_decided()) pools_.insert(pool);
     }
@@ -117,29 +103,19 @@ class ExpandableSegmentsOf {
   void set(const std::string& others, bool on) const {
     std::string settings = others.empty() ? others : others + ",";
     settings += on ? "expandable_segments:True" : "expandable_segments:False";
-    if (step_ == kDefaultStep) {
-      const size_t mib = on ? kStepMib : kDefaultStep >> 20;
-      settings += ",large_segment_size_mb:" + std::to_string(mib);
-    }
+    // Always name the step, so that no setting of the program has the same text.
+    const std::size_t mib = on && step_ == kDefaultStep ? kStepMib : step_ >> 20;
+    settings += ",large_segment_size_mb:" + std::to_string(mib);
     Config::instance().parseArgs(settings);
   }
 
   std::mutex mutex_;
   std::set<Pool> pools_;
-  int active_ = 0;      // chosen pools that are active
-  bool on_ = false;     // whether this class has switched the setting on
-  size_t step_ = 0;     // torch's step before `on_` was set, in bytes
-  std::string before_;  // torch's settings before `on_` was set
-  std::string during_;  // torch's settings while `on_`
+  int active_ = 0;        // chosen pools that are active
+  bool on_ = false;       // whether this class has switched the setting on
+  std::size_t step_ = 0;  // torch's step before `on_` was set, in bytes
+  std::string before_;    // torch's settings before `on_` was set
+  std::string during_;    // torch's settings while `on_`
 };
 
-using ExpandableSegments = ExpandableSegmentsOf<c10::CachingAllocator::AcceleratorAllocatorConfig>;
-
-// Never destroyed.
-ExpandableSegments& expandable_segments() {
-  static auto* const only = new ExpandableSegments;
-  return *only;
-}
-
-}  // namespace
-}  // namespace c10::cuda::CUDACachingAllocator::pgmo
+}  // namespace pgmo
