@@ -13,6 +13,11 @@ times: by default, with graphs that share pages (`PGMO_GRAPHS=1`), and over expa
 `eager` is PyTorch's allocator without graphs. Programs with pools use no graphs, so the last three
 do not run them.
 
+`need` is computed from a recording of the program under PyTorch's allocator. It is the largest sum
+at one moment of three figures: live bytes outside of graphs' pools, bytes that survive in the pools
+captured so far, and the largest temporaries of one of them. For programs with memory pools it is
+the peak of live bytes. The last column of the table is the lowest peak of `pgmo run` over it.
+
 The programs are those of `tests/fakecuda/graphs` and `tests/fakecuda/private_pools`, and models of
 transformers with graph trees (`programs/graph_trees.py`), which need the package transformers.
 """
@@ -22,14 +27,22 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 
+import numpy as np
 from support.machine import result_path, write_result
 from support.stub_jobs import LARGE_CARD, Row, stub_parser
 from workloads.job import process_settings
 from workloads.launch import ROOT, Stub
+
+from pgmo.profiler.importers.formats import read_trace
+from pgmo.report.blocks.history import follow
+from pgmo.report.findings.captures import blocks_of_pools
+from pgmo.report.findings.pools import find_private_pools
 
 GRAPHED = "tests/fakecuda/graphs/graphed_programs.py"
 POOLS = "tests/fakecuda/private_pools/pool_programs.py"
@@ -40,6 +53,13 @@ import runpy, sys, torch, pgmo
 torch.cuda.memory.change_current_allocator(pgmo.torch_allocator())
 sys.argv = sys.argv[1:]
 runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+RECORDED = """
+import runpy, sys, torch
+path, sys.argv = sys.argv[1], sys.argv[2:]
+torch.cuda.memory._record_memory_history(context=None, max_entries=10_000_000)
+runpy.run_path(sys.argv[0], run_name="__main__")
+torch.cuda.memory._dump_snapshot(path)
 """
 PGMO_RUN = ("-m", "pgmo", "run", "-q", "--no-tags")
 
@@ -52,11 +72,13 @@ class Program:
         what: description for the table.
         command: path and arguments.
         quick: further arguments for a small run.
+        interleaved: whether the activations of all pools are alive at once.
     """
 
     what: str
     command: tuple[str, ...]
     quick: tuple[str, ...]
+    interleaved: bool = False
 
     @property
     def graphs(self) -> bool:
@@ -85,6 +107,7 @@ PROGRAMS = {
         "24 layers, a graph of each pass of each layer",
         (GRAPHED, "layers"),
         ("--number", "2", "--width", "384", "--length", "64"),
+        interleaved=True,
     ),
     "trees": Program(
         "a decoder with graph trees, two lengths", (GRAPHED, "trees"), ("--number", "1")
@@ -145,12 +168,50 @@ HEADERS = (
     "**pgmo run**, graphs share pages",
     "pgmo run over expandable segments",
     "eager",
+    "need",
+    "**pgmo run** over need",
 )
 
 
-def run(stub: Stub, name: str, contender: str, quick: bool) -> Row:
+NEED = "need"
+"""Contender of the rows with what a program needs."""
+
+
+def run_recorded(stub: Stub, name: str, quick: bool) -> Row:
+    """Return a row with the bytes that a program needs, or with the reason of a failure."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "snapshot.pickle")
+        row = run(stub, name, NEED, quick, Contender(("-c", RECORDED, str(path))))
+        return row if "failed" in row else row | {"peak": needed(path, PROGRAMS[name])}
+
+
+def needed(path: Path, program: Program) -> int:
+    """Return the largest sum of what a recorded program needs at one moment, in bytes."""
+    (trace,) = read_trace(path)
+    history = follow(trace)
+    live = history.live()
+    if not program.graphs:
+        return int(live.max())
+    found = find_private_pools(trace, history)
+    assert found is not None, "the program captured no graph"
+    pools = {one.pool: one for one in found.pools}
+    ids = sorted({one.pool for one in trace.private})
+    blocks = blocks_of_pools(trace, history, tuple(ids))
+    inside = np.zeros(len(trace) + 1, np.int64)
+    np.add.at(inside, blocks.begin, blocks.size)
+    np.subtract.at(inside, blocks.end, blocks.size)
+    kept, temporary = np.zeros((2, len(trace)), np.int64)
+    for index, pool in enumerate(ids):
+        captured, one = blocks.begin[blocks.pool == index].min(), pools[str(pool)]
+        carried = one.carried if program.interleaved else 0
+        kept[captured:] += one.survivors + carried
+        np.maximum(temporary[captured:], one.temporaries - carried, out=temporary[captured:])
+    return int((live - np.cumsum(inside[:-1]) + kept + temporary).max())
+
+
+def run(stub: Stub, name: str, contender: str, quick: bool, one: Contender | None = None) -> Row:
     """Return a row with the card's peak in bytes, or with the reason of a failure."""
-    program, one = PROGRAMS[name], CONTENDERS[contender]
+    program, one = PROGRAMS[name], one or CONTENDERS[contender]
     arguments = (*program.command, *(program.quick if quick else ()), *one.suffix)
     environment = os.environ | process_settings(one.settings, LARGE_CARD)
     environment |= {"PGMO_GRAPHS": one.share, "PYTHONPATH": str(ROOT)}
@@ -172,9 +233,12 @@ def measure(stub: Stub, names: Iterable[str], quick: bool, jobs: int) -> list[Ro
         for contender, one in CONTENDERS.items()
         if PROGRAMS[name].graphs or not one.for_graphs
     ]
+    cases = [*cases, *((name, NEED) for name in names)]
 
     def run_one(case: tuple[str, str]) -> Row:
-        row = run(stub, *case, quick)
+        name, contender = case
+        recorded = contender == NEED
+        row = run_recorded(stub, name, quick) if recorded else run(stub, *case, quick)
         print(*row.values(), file=sys.stderr, flush=True)
         return row
 
@@ -183,14 +247,22 @@ def measure(stub: Stub, names: Iterable[str], quick: bool, jobs: int) -> list[Ro
 
 
 def table(rows: Iterable[Row]) -> str:
-    """Return peaks in MiB as Markdown."""
+    """Return peaks in MiB as Markdown, and the lowest of `pgmo run` over what is needed."""
     found = {(row["program"], row["contender"]): row for row in rows}
     lines = [f"| program | {' | '.join(HEADERS)} |", "| --- " * (len(HEADERS) + 1) + "|"]
     for name, program in PROGRAMS.items():
-        cells = [_cell(found.get((name, contender), {})) for contender in CONTENDERS]
+        cells = [_cell(found.get((name, contender), {})) for contender in (*CONTENDERS, NEED)]
         if any(cells):
-            lines.append(f"| `{name}`: {program.what} | {' | '.join(cells)} |")
+            lines.append(
+                f"| `{name}`: {program.what} | {' | '.join(cells)} | {_ratio(found, name)} |"
+            )
     return "\n".join(lines)
+
+
+def _ratio(found: dict[tuple[str, str], Row], name: str) -> str:
+    ours = [found.get((name, one), {}).get("peak") for one in ("pgmo_run", "pgmo_run_shared")]
+    needed = found.get((name, NEED), {}).get("peak")
+    return f"{min(filter(None, ours)) / needed:.3f}" if needed and any(ours) else ""
 
 
 def _cell(row: Row) -> str:

@@ -253,7 +253,9 @@ def test_programs_with_graphs_and_pools(tmp_path):
     programs = [part for one in ("layers", "convert") for part in ("--program", one)]
     found = quick("private_pools.py", results, *programs)
     rows = {(row["program"], row["contender"]): row["peak"] for row in found["rows"]}
-    assert len(rows) == 7 + 4
+    assert len(rows) == 8 + 5
+    assert rows["layers", "need"] <= rows["layers", "default"]
+    assert rows["convert", "need"] <= rows["convert", "pgmo_run"]
     assert rows["layers", "pgmo_run_shared"] <= rows["layers", "pgmo_run"]
     assert rows["convert", "pgmo_run"] < rows["convert", "default"]
     printed = run("private_pools.py", "--table", "-o", results)

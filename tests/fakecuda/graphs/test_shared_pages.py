@@ -210,3 +210,34 @@ tell(error, [right(first[3], 3), right(second[3], 4)])
     )
     assert "CUDA out of memory" in (error or "")
     assert right == [True, True]
+
+
+SIDE_BY_SIDE = """
+one, other = captured(16), captured(16)
+replayed(*one, 1), replayed(*other, 2)
+streams = [torch.cuda.Stream(), torch.cuda.Stream()]
+def side_by_side():
+    torch.cuda.synchronize()
+    before = figures()["waits"]
+    hold(streams[0])
+    for chain, stream in zip((one, other), streams):
+        with torch.cuda.stream(stream):
+            chain[0].replay()
+    pending = not streams[1].query()
+    release(streams[0])
+    return figures()["waits"] - before, pending
+shared = side_by_side()
+other[0].raw_cuda_graph_exec()
+apart = side_by_side()
+tell(shared, apart, [right(one[2], 1), right(other[2], 2)])
+"""
+
+
+@pytest.mark.skipif(
+    not hasattr(torch.cuda.CUDAGraph, "raw_cuda_graph_exec"), reason="PyTorch is older"
+)
+def test_graphs_on_two_streams_wait_for_each_other_unless_one_is_kept_apart():
+    shared, apart, right = graphs(SIDE_BY_SIDE)
+    assert shared == [1, True]
+    assert apart == [0, False]
+    assert right == [True, True]
