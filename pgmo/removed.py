@@ -15,7 +15,7 @@ OPTIONS = {
 """Removed options of `pgmo.optimize`, `pgmo.wrap` and the callbacks, with hints."""
 
 RECOMPUTE = {
-    "check": "measure=False measures neither operators nor the first step",
+    "check": "measure=False measures neither operators nor a step",
     "costs": "times are always those of the model",
     "counts": "subtract plan.resident from the budget, or give card= in its place",
     "forget": "put torch.utils.checkpoint around the region",

@@ -72,8 +72,8 @@ def recompute(
             `"60%"` or 0.6; `"min"` for the smallest peak found; None to recompute nothing.
         planner: a function of a graph and a budget, used instead of the search.
         measure: whether to run operators that may need workspace, to learn how much, and to
-            measure the first real step: pgmo warns when its peak is more than 2 % off, and plans
-            again with the measured workspaces. If False, predictions exclude workspaces.
+            measure a real step: pgmo warns when its peak is more than 2 % off. If False,
+            predictions exclude workspaces.
         card: instead of a budget, a card's name such as "RTX 4090", or its size such as "16GiB".
             The budget is what remains after parameters, buffers, inputs, the optimizer's state,
             CUDA's context, and a hundredth for packing.
@@ -205,7 +205,6 @@ def _within(
     settings = Settings(
         parse_budget(options.budget if on_card is None else on_card.left),
         find_planner(options.planner, rate),
-        options.measure,
         options.measure,
         shapes=shapes,
         whole=options.whole,

@@ -25,7 +25,7 @@ def explain(
     if measured is not None:
         difference = measured / max(schedule.peak, 1) - 1
         lines.append(
-            f"The first real step took {format_bytes(measured)} at its peak: "
+            f"A real step took {format_bytes(measured)} at its peak: "
             f"{100 * abs(difference):.1f} % {'more' if difference > 0 else 'less'} than predicted."
         )
     if schedule.offloaded:

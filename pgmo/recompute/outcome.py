@@ -136,9 +136,9 @@ class RecomputePlan:
 
     @property
     def measured_peak(self) -> int | None:
-        """Measured peak of the first real step in bytes, or None before a measurement.
+        """Measured peak of a real step in bytes, or None before a measurement.
 
-        A step of several graphs is measured as a whole the second time.
+        A step is measured if it begins without gradients and its inputs have no history.
         """
         return self._call.measured
 

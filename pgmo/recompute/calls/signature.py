@@ -1,31 +1,18 @@
 """Signatures of calls: calls with equal signatures can share a plan."""
 
 import inspect
-from enum import Enum
-from types import BuiltinFunctionType, FunctionType
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
-import torch
 from torch import Tensor, nn
 
 from pgmo.recompute.calls.modes import modes
-from pgmo.recompute.calls.objects import flatten_objects
-from pgmo.recompute.capture.compat import flatten, hook_numbers
+from pgmo.recompute.calls.objects import PLAIN, flatten_objects
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-PLAIN = (
-    *(type(None), bool, int, float, complex, str, bytes, slice, range, type(...), type, Enum),
-    *(Tensor, torch.dtype, torch.device, torch.layout, torch.memory_format),
-    *(FunctionType, BuiltinFunctionType),
-)
-"""Types of arguments other than tensors that a call may have: values of one `repr` are equal."""
-
 _METHODS = (FunctionType, property, staticmethod, classmethod)
-
-_OPTIONS = (bool, int, float, str)
-"""Types of the options of PyTorch's modules."""
 
 
 def distinct(leaves: list[Any]) -> list[Tensor]:
@@ -47,22 +34,12 @@ def signature(module: nn.Module, tree: object) -> tuple[object, ...]:
     """Return the key of a call: calls with equal signatures can share a plan.
 
     It consists of shape, strides, type, device and `requires_grad` of all tensors, also parameters
-    and buffers; all other arguments; mode, hooks and replaced forward method of each submodule;
-    options of PyTorch's own modules, as a dropout's rate may follow a schedule; and the settings
-    of PyTorch.
+    and buffers; all other arguments; the mode of each submodule; and the settings of PyTorch.
+    Dynamo guards hooks and attributes.
     """
     return (
         argument_signature(tree),
-        tuple(
-            (
-                id(one),
-                one.training,
-                hook_numbers(one),
-                _options(one),
-                id(vars(one).get("forward")),
-            )
-            for one in module.modules()
-        ),
+        tuple((id(one), one.training) for one in module.modules()),
         tuple((id(one), one.requires_grad, *_kind(one)) for one in module.parameters()),
         tuple((id(one), *_kind(one)) for one in module.buffers()),
         modes(),
@@ -71,9 +48,9 @@ def signature(module: nn.Module, tree: object) -> tuple[object, ...]:
 
 def argument_signature(tree: object) -> tuple[object, ...]:
     """Return the part of a signature that depends on the arguments alone."""
-    leaves, spec = flatten(flatten_objects(tree, PLAIN))
+    leaves, structure = flatten_objects(tree)
     return (
-        str(spec),
+        str(structure),
         tuple(_leaf_signature(leaf) for leaf in leaves),
         tuple(places(leaves).values()),
     )
@@ -100,13 +77,6 @@ def _leaf_signature(leaf: object) -> object:
 
 def _kind(tensor: Tensor) -> tuple[object, ...]:
     return (tensor.shape, tensor.dtype, tensor.device)
-
-
-def _options(module: nn.Module) -> tuple[object, ...]:
-    """Return numbers and words of PyTorch's own modules; in other modules they may be counters."""
-    if not _is_of_torch(type(module)):
-        return ()
-    return tuple(one for one in vars(module).values() if isinstance(one, _OPTIONS))
 
 
 def _is_of_torch(kind: type) -> bool:

@@ -4,7 +4,6 @@
     inductor            CustomPartitionerFn, compile_fx
     is_capturing        _C._get_dispatch_mode
     is_watched          is_in_any_mode_without_ignore_compile_internals
-    hook_numbers        Module._forward_hooks
     without_tracing     _disable_current_modes
     memory_changes      kineto_results.events(), _profiler_enabled
 
@@ -19,7 +18,7 @@ from contextlib import AbstractContextManager
 from typing import Any, cast
 
 import torch
-from torch import Tensor, fx, nn
+from torch import Tensor, fx
 from torch.autograd.profiler import profile
 from torch.fx.experimental.proxy_tensor import get_proxy_mode
 from torch.fx.graph import CodeGen
@@ -173,16 +172,6 @@ def storage_key(tensor: Tensor) -> int:
 def metadata(tensor: Tensor) -> tuple[object, ...]:
     """Return shape, strides, type and device of a tensor; they can be hashed."""
     return (tensor.shape, tensor.stride(), tensor.dtype, tensor.device)
-
-
-def hook_numbers(module: nn.Module) -> tuple[int, ...]:
-    """Return the numbers of the hooks around a module's forward method and its derivative."""
-    return (
-        *module._forward_pre_hooks,
-        *module._forward_hooks,
-        *module._backward_pre_hooks,
-        *module._backward_hooks,
-    )
 
 
 def without_tracing() -> AbstractContextManager[Any]:

@@ -24,7 +24,8 @@ import torch
 from torch import Tensor
 from torch._C import DispatchKey
 from torch.fx.experimental import proxy_tensor
-from torch.utils._python_dispatch import _disable_current_modes
+
+from pgmo.recompute.capture.compat import without_tracing
 
 _DECOMPOSED = (
     *("upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d"),
@@ -147,7 +148,7 @@ def _scale_of_eager_mode(p: float, kind: torch.dtype) -> float:
     """Return 1 / (1 - p) as eager mode computes it, in numbers of the type."""
     if p == 1:
         return 0.0
-    with _disable_current_modes():
+    with without_tracing():
         return float(torch.ones((), dtype=kind).div_(1 - p))
 
 

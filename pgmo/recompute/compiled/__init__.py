@@ -6,7 +6,7 @@ plan       one graph of all of them, with the measured memory of the code betwee
 run        each graph runs its part of the schedule, operator by operator
 
 model      replaces the model's forward method
-step       a kind of call that is planned; measure, pending: its first real step
+step       a kind of call that is planned; measure: one of its steps; pending: waiting calls
 graph      a captured graph with plans that can be exchanged; blocks: repeated ones
 dry_run    a step whose changes are undone
 plan       the plan of a step, and its graphs' parts

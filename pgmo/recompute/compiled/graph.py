@@ -117,9 +117,7 @@ class CompiledGraph:
         """Number of the plan for steps planned without this graph, which then drops everything."""
         if self._unplanned is None:
             self._unplanned = self.add(
-                replace(
-                    self._settings, budget="min", planner=_drop_all, check=False, shapes=Shapes()
-                )
+                replace(self._settings, budget="min", planner=_drop_all, shapes=Shapes())
             )
         return self._unplanned
 

@@ -1,4 +1,4 @@
-"""Measurement of the peak of a real step of several graphs, with the code between them.
+"""Measurement of the peak of a real step, with the code between its graphs.
 
     forward    metered as a whole
     (the program's own loss)
@@ -18,11 +18,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pgmo.recompute.calls.objects import flatten_objects
-from pgmo.recompute.calls.signature import PLAIN
-from pgmo.recompute.capture.compat import flatten, storage_key
+from pgmo.recompute.capture.compat import storage_key
 from pgmo.recompute.capture.memory_use.meter import Meter, Section, measuring_program, meter
 from pgmo.recompute.capture.quiet import CAPTURING, without_collector
+from pgmo.recompute.compiled.dry_run.discovery import nodes_of, results_of
 
 _BEGINS = "begins"
 _TRIES = 4
@@ -72,9 +71,8 @@ class StepMeasure:
     def note(self, returned: Any) -> None:
         """Watch for the backward pass of a forward pass that has returned these results."""
         self._number += 1
-        leaves = flatten(flatten_objects(returned, PLAIN))[0]
         begins = functools.partial(_begins, weakref.ref(self), self._number)
-        for node in {one.grad_fn for one in leaves if isinstance(one, Tensor) and one.grad_fn}:
+        for node in nodes_of(results_of(returned)):
             node.register_prehook(begins)
 
     def cancel(self) -> None:
@@ -136,6 +134,7 @@ class StepMeasure:
                 highest = max(highest, level)
         if begun:
             self.peak = max(self._forward.peak, self._forward.net + self._given + highest)
+            self.tries = 0
 
 
 @contextmanager

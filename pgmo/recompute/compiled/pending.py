@@ -1,45 +1,42 @@
-"""Calls of a model whose backward pass has not begun, and the bytes that they hold."""
+"""Calls of a model whose backward pass has not begun."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 from weakref import WeakSet
 
+from pgmo.user_warnings import warn_user
 
-class PendingCall:
-    """Call that waits for its backward pass, and the bytes that it holds."""
 
-    def __init__(self, held: int) -> None:
-        self.held = held
+class _PendingCall:
+    """Call that waits for its backward pass; it lives as long as its results."""
 
 
 class PendingCalls:
-    """Waiting calls of one model, of any kind; `warned` is whether the user knows of several."""
+    """Waiting calls of one model, of any kind."""
 
     def __init__(self) -> None:
-        self.warned = False
-        self._calls: WeakSet[PendingCall] = WeakSet()
+        self._calls: WeakSet[_PendingCall] = WeakSet()
+        self._is_warned = False
 
-    def __len__(self) -> int:
-        return len(self._calls)
-
-    @property
-    def held(self) -> int:
-        """Bytes that all waiting calls hold."""
-        return sum(one.held for one in self._calls)
-
-    def add(self, nodes: Iterable[Any], held: int, begin: Callable[[], None]) -> PendingCall:
-        """Add a call until its results are freed or its backward pass begins, which calls `begin`.
-
-        The returned call lives as long as its results.
-        """
-        call = PendingCall(held)
+    def add(self, nodes: Iterable[Any]) -> None:
+        """Add a call until its results are freed, or the backward pass of their nodes begins."""
+        call = _PendingCall()
         self._calls.add(call)
 
         def begun(_gradients: object) -> None:
-            if call in self._calls:
-                self._calls.discard(call)
-                begin()
+            self._calls.discard(call)
 
         for node in nodes:
             node.register_prehook(begun)
-        return call
+
+    def warn(self) -> None:
+        """Warn once if a call waits while another one begins."""
+        if not self._calls or self._is_warned:
+            return
+        self._is_warned = True
+        warn_user(
+            "the model is called again before the backward pass of an earlier call, whose saved "
+            "values are held until then. The budget is that of one call with its backward pass. "
+            "Give the inputs to one call (torch.cat), call backward() before the next call, or "
+            "give a smaller budget"
+        )

@@ -58,12 +58,12 @@ class Settings:
     Args:
         budget: the budget of the peak.
         planner: called with a graph and a budget; returns a choice.
-        measure: whether to run operators on the device to learn their workspaces.
-        check: whether to measure the first step.
+        measure: whether to run operators on the device to learn their workspaces, and to measure a
+            step.
         in_place: whether to sum gradients in place; compilers need graphs without mutations.
         shapes: the plans of other calls of the model.
         anew: whether to search again, regardless of plans for other shapes.
-        differentiated: which outputs get a gradient, in order, or all; None to guess.
+        differentiated: which outputs get a gradient, in order; None to guess.
         whole: whether to refuse graph breaks.
         joins: whether a convolution's backward pass becomes one operation again if that fits.
     """
@@ -71,11 +71,10 @@ class Settings:
     budget: Budget = None
     planner: Planner = plan_choice
     measure: bool = True
-    check: bool = True
     in_place: bool = True
     shapes: Shapes = field(default_factory=Shapes, compare=False, repr=False)
     anew: bool = False
-    differentiated: tuple[bool, ...] | Literal["all"] | None = None
+    differentiated: tuple[bool, ...] | None = None
     joins: bool = True
     whole: bool = False
 

@@ -7,7 +7,7 @@ alone, on tensors of its shapes.
 
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -36,13 +36,11 @@ class OperatorMeasurement:
     """Measured memory of one operator in bytes.
 
     Its results may hold memory beyond their elements: a mean of squares, for example, is a view of
-    the beginning of all squares. `was_run` is whether the operator was run alone, and not only
-    observed in a step.
+    the beginning of all squares.
     """
 
     workspace: int
     held: int = 0
-    was_run: bool = True
 
 
 _known: dict[Signature, OperatorMeasurement] = {}
@@ -77,16 +75,6 @@ def _nested(argument: object) -> object:
     return repr(argument)
 
 
-def correct(node: fx.Node, bytes_: int) -> bool:
-    """Record the workspace that an operator took in a real step; return whether it is new."""
-    key = signature(node)
-    found = _known.get(key)
-    if found is not None and found.workspace >= bytes_:
-        return False
-    _known[key] = replace(found or OperatorMeasurement(0, was_run=False), workspace=bytes_)
-    return bytes_ > 0
-
-
 def measure(nodes: Iterable[fx.Node], least: int = 1 << 16) -> int:
     """Run the operators that have no measurement yet, and return their number.
 
@@ -97,7 +85,7 @@ def measure(nodes: Iterable[fx.Node], least: int = 1 << 16) -> int:
     for node in nodes:
         if _moved(node) >= least:
             key = signature(node)
-            if key not in _known or not _known[key].was_run:
+            if key not in _known:
                 todo.setdefault(key, node)
     count = 0
     for device in dict.fromkeys(_device(node) for node in todo.values()):
@@ -135,8 +123,7 @@ def _run_all(todo: dict[Signature, fx.Node], device: torch.device, measuring: Me
         runs = seen.get(str(index), [])
         if len(runs) == _REPEATS:
             peak, holds = runs[-1].peak, max(0, runs[-1].net - written(node))
-            real = _known[key].workspace if key in _known else 0  # As measured in a step.
-            _known[key] = OperatorMeasurement(max(real, peak - written(node) - holds), holds)
+            _known[key] = OperatorMeasurement(max(0, peak - written(node) - holds), holds)
             count += 1
     return count
 

@@ -14,8 +14,7 @@ from torch import Tensor, nn
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from pgmo.recompute.calls.objects import flatten_objects
-from pgmo.recompute.calls.signature import PLAIN
-from pgmo.recompute.capture.compat import boxes_gradients, flatten, storage_key
+from pgmo.recompute.capture.compat import boxes_gradients, storage_key
 from pgmo.recompute.capture.memory_use.meter import Meter
 from pgmo.recompute.compiled.dry_run.objections import LAYOUT, ORDER, Layout, edges, layout
 from pgmo.recompute.compiled.dry_run.regions import Region, StorageLife
@@ -224,7 +223,7 @@ def _is_gone(reference: StorageWeakRef) -> bool:
 
 def results_of(returned: object) -> list[Tensor]:
     """Return the differentiable tensors that a forward pass has returned."""
-    leaves = flatten(flatten_objects(returned, PLAIN))[0]
+    leaves, _ = flatten_objects(returned)
     return [one for one in leaves if isinstance(one, Tensor) and one.requires_grad]
 
 

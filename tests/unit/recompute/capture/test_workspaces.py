@@ -48,11 +48,3 @@ def test_random_numbers_are_drawn_as_if_nothing_had_been_measured():
     torch.manual_seed(0)
     workspaces.measure([one], least=0)
     assert torch.equal(torch.rand(3), expected)
-
-
-def test_a_real_step_knows_better():
-    one = dropout()
-    assert workspaces.correct(one, 10_000)
-    assert workspaces.workspace(one) == 10_000
-    assert not workspaces.correct(one, 9_000)
-    assert workspaces.workspace(one) == 10_000

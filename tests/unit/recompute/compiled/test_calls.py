@@ -36,15 +36,12 @@ def test_each_kind_of_call_is_captured_once():
     model(torch.ones(4, 64)).backward()
     assert len(steps) == 4
     assert model.first.weight.grad is not None  # of the calls before
-    model.drop.p = 0.25
-    model(torch.ones(4, 64)).backward()
-    assert len(steps) == 5
     model.bfloat16()
     model(torch.ones(4, 64, dtype=torch.bfloat16)).backward()
-    assert len(steps) == 6
+    assert len(steps) == 5
     with torch.backends.mkldnn.flags(enabled=False):
         model(torch.ones(4, 64, dtype=torch.bfloat16)).backward()
-    assert len(steps) == 7
+    assert len(steps) == 6
 
 
 def test_a_graph_that_comes_in_the_middle_of_a_step_is_planned_with_the_next_one():
@@ -63,6 +60,18 @@ def test_a_graph_that_comes_in_the_middle_of_a_step_is_planned_with_the_next_one
         assert same(step(model, x, seed=number), step(plain, x, seed=number))
     assert plan.measured_peak == pytest.approx(plan.peak, rel=0.01)
     assert plan.peak == pytest.approx(peak, rel=0.1)
+
+
+def test_graphs_of_earlier_plans_run_again_by_their_plans():
+    model, _ = pgmo.recompute(Net(), torch.ones(64, 64), measure=False)
+    model.eval()
+    (step_,) = {id(one): one for one in model.forward.steps.values()}.values()
+    for rate in (0.5, 0.25, 0.25, 0.5, 0.25):
+        model.train()
+        model.drop.p = rate
+        model(torch.ones(64, 64)).backward()
+    assert step_._plans == 1
+    assert len(step_._numbers) == 2
 
 
 def test_without_gradients_the_model_runs_as_it_is():
@@ -148,26 +157,26 @@ def test_models_that_recompute_can_be_parts_and_can_be_planned_anew():
 def test_a_plan_that_was_too_careful_is_said_to_be_so(monkeypatch):
     monkeypatch.setattr(workspaces, "workspace", lambda node: 1 << 20)
     model, _ = pgmo.recompute(Net(), torch.ones(64, 64), None)
-    model(torch.ones(64, 64)).backward()
+    for _ in range(2):
+        model.zero_grad()
+        model(torch.ones(64, 64)).backward()
     with pytest.warns(UserWarning, match="may recompute less") as said:
         model(torch.ones(64, 64)).backward()
     assert said[0].filename == __file__
 
 
-def test_a_peak_that_was_not_predicted_leads_to_another_plan(monkeypatch):
+def test_a_peak_that_was_not_predicted_is_said_if_two_steps_have_it(monkeypatch):
     monkeypatch.setattr(workspaces, "_known", {})
     monkeypatch.setattr(workspaces, "measure", lambda nodes, least: 0)  # so nothing is known
     model, plan = pgmo.recompute(Net(), torch.ones(512, 64), None)
-    predicted = plan.peak
-    model(torch.ones(512, 64)).backward()
-    assert plan.measured_peak > 1.02 * predicted
-    with pytest.warns(UserWarning, match="were predicted. It is planned again"):
-        model(torch.ones(512, 64)).backward()
-    assert plan.peak > predicted
-    assert plan.measured_peak == pytest.approx(plan.peak, rel=0.02)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        model(torch.ones(512, 64)).backward()
+        for _ in range(2):
+            model.zero_grad()
+            model(torch.ones(512, 64)).backward()
+            assert plan.measured_peak > 1.02 * plan.peak
+    with pytest.warns(UserWarning, match="were predicted. Give a smaller budget"):
+        model(torch.ones(512, 64))
 
 
 def test_a_peak_that_was_predicted_is_not_spoken_of():
@@ -244,6 +253,7 @@ def test_threads_capture_and_measure_in_turn():
             torch.manual_seed(0)
             model, plan = pgmo.recompute(Net(), torch.ones(64, 64))
             for _ in range(2):
+                model.zero_grad()
                 model(torch.ones(64, 64)).backward()
             made[number] = model, plan
         except Exception as error:
@@ -256,6 +266,7 @@ def test_threads_capture_and_measure_in_turn():
         one.join()
     assert failed == []
     for model, _ in made.values():  # one thread measures at a time: another may not have yet
+        model.zero_grad()
         model(torch.ones(64, 64)).backward()
     assert len({plan.measured_peak for _, plan in made.values()}) == 1
 

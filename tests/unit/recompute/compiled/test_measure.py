@@ -1,4 +1,4 @@
-"""The peak of a real step of several graphs, measured while the program runs as it is."""
+"""The peak of a real step, measured while the program runs as it is."""
 
 import copy
 import threading
@@ -62,9 +62,7 @@ def test_what_the_program_computes_outside_of_the_model_is_not_counted():
 def test_other_backward_passes_and_steps_without_one_are_not_taken_for_it():
     plain, model, plan = made(models.Blocks)
     other = torch.ones(1 << 16, requires_grad=True)
-    step(model, batch(0), 0)
     torch.manual_seed(1)
-    model.zero_grad(set_to_none=True)
     model(*batch(1))  # whose backward pass does not come
     torch.manual_seed(2)
     loss = model(*batch(2))
@@ -102,8 +100,6 @@ def test_backward_passes_of_something_else_than_one_step_are_not_measured():
 
 def test_backward_passes_of_others_are_left_alone_when_it_does_not_come(monkeypatch):
     _, model, _ = made(models.Blocks, planner=proposed)
-    step(model, batch(0), 0)
-    model.zero_grad()
     model(*batch(1))
     monkeypatch.setattr(measure, "meter", None)  # is not to be called
     other = torch.ones(4, requires_grad=True)
@@ -130,9 +126,8 @@ def test_who_captures_waits_for_no_step_that_is_measured():
             seen.append(meter(torch.device("cpu")))
 
     _, model, plan = made(Asks, planner=proposed)
-    step(model, batch(0), 0)
     Asks.asking = True
-    step(model, batch(1), 1)
+    step(model, batch(0), 0)
     assert plan.measured_peak is not None
     assert seen == [None] * 3
 
@@ -156,7 +151,8 @@ def test_a_step_that_takes_something_else_is_said():
 
 def test_gradients_that_are_there_put_it_off():
     _, model, plan = made(models.Blocks)
-    step(model, batch(0), 0)
+    for one in model.parameters():
+        one.grad = torch.zeros_like(one)
     model(*batch(1)).backward()  # adds to what is there
     assert plan.measured_peak is None
     step(model, batch(2), 2)
@@ -170,7 +166,6 @@ def test_nothing_is_measured_while_somebody_profiles_or_where_it_is_not_wanted()
         step(model, batch(number), number)
     assert plan.measured_peak is None
     _, model, plan = made(models.Blocks)
-    step(model, batch(0), 0)
     with torch.profiler.profile():
         step(model, batch(1), 1)
     assert plan.measured_peak is None
