@@ -33,8 +33,8 @@ MODULE = "phased.worker"
 MIB = 1 << 20
 ENGINE_CARD = 16 << 30
 """Bytes of the card that trainer and engine share."""
-ROUNDS = {"grpo": 4, "pool": 4, "processes": 100}
-QUICK_ROUNDS = {"grpo": 3, "pool": 3, "processes": 12}
+ROUNDS = {"grpo": 4, "pool": 4, "trainer": 4, "processes": 100}
+QUICK_ROUNDS = {"grpo": 3, "pool": 3, "trainer": 3, "processes": 12}
 
 
 def measure(stub: Stub, program: str, contender: str, *, quick: bool) -> Row:

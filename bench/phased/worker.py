@@ -41,13 +41,20 @@ def run_grpo(job: PhasedJob, way: Any) -> dict[str, Any]:
     """Rounds of GRPO in this process."""
     from loops import Setting
 
-    from phased.grpo import Grpo
-
+    setting = Setting(0, job.small)
     with open_session(job.contender == "pgmo") as session:
-        loop = Grpo(Setting(0, job.small), way, engine=job.program == "pool", session=session)
-        for at in range(job.rounds):
-            loop.step(at)
-    states = loop.optimizer.state.values()
+        if job.program == "trainer":
+            from phased import grpo_trainer
+
+            optimizer = grpo_trainer.run(setting, way, rounds=job.rounds, session=session).optimizer
+        else:
+            from phased.grpo import Grpo
+
+            loop = Grpo(setting, way, engine=job.program == "pool", session=session)
+            for at in range(job.rounds):
+                loop.step(at)
+            optimizer = loop.optimizer
+    states = optimizer.state.values()
     return {
         "state": sum(t.nbytes for one in states for t in one.values() if t.is_cuda),
         "iterations": len(session.history) if session else 0,

@@ -6,7 +6,7 @@ The package itself is callable.
 
     a question        call, ask; answer, need
     one rehearsal     evidence, categories; the package observer, which runs inside the script
-    any batch         law, largest; batch_size, for the running script
+    any batch         law, largest, two_values; batch_size, for the running script
     what else         the package what_if: alternatives, other cards, time
     out of memory     the package next_plan
     the page          the package page
@@ -14,6 +14,6 @@ The package itself is callable.
 
 from pgmo.fit import package as _package  # makes this module callable
 
-__all__ = ["Need", "accumulate"]
+__all__ = ["Need", "accumulate", "table"]
 
 del _package

@@ -23,6 +23,10 @@ NAMES: Mapping[Way, str] = {
 }
 """Display names of the ways."""
 
+_MUCH_PINNED = 256 << 20
+"""Bytes of pinned memory of the host from which the sentence names them. Loaders pin a few batches,
+offloaded values are gigabytes."""
+
 _MOST_MISSED = 3
 """Maximum number of pieces of code that the sentence names as not rehearsed."""
 
@@ -52,6 +56,7 @@ class Answer:
             memory is unknown; see `pgmo.fit.observer.sites`.
         growing: growth of live memory from step to step, which `need` includes; None if there is
             none.
+        pinned: bytes of the host that PyTorch pins at the peak, at `value`; 0 if unknown.
         rehearsals: number of rehearsals.
         seconds: total duration of the rehearsals in seconds.
     """
@@ -72,6 +77,7 @@ class Answer:
     curve: tuple[tuple[int, int, int, int], ...] = ()
     missed: tuple[str, ...] = ()
     growing: GrowingJob | None = None
+    pinned: int = 0
     rehearsals: int = 0
     seconds: float = 0.0
 
@@ -165,10 +171,14 @@ class Answer:
         return f" This does not cover {named}, which did not run in the rehearsed iterations."
 
     def _of_host(self) -> str:
-        """Return what else takes memory of an integrated card, as a sentence; else ""."""
+        """Return what is pinned on the host, and what else takes an integrated card's memory."""
+        pins = ""
+        if self.pinned >= _MUCH_PINNED:
+            pins = f" On the host, it pins {format_bytes(self.pinned)}."
         if not self.card.integrated:
-            return ""
+            return pins
         return (
+            f"{pins}"
             f" {self.card.name} shares its memory with the host: what the system, the page cache "
             "and the process itself occupy is not subtracted."
         )
@@ -230,6 +240,7 @@ class Answer:
             "curve": [list(one) for one in self.curve],
             "missed": list(self.missed),
             "growing": self.growing.as_json() if self.growing else None,
+            "pinned": self.pinned,
             "rehearsals": self.rehearsals,
             "seconds": round(self.seconds, 1),
         }

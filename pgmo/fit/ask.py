@@ -278,8 +278,14 @@ def _with_more(
             measured=question.measured,
         )
         found = replace(found, cards=tuple(rows_of_cards))
-    seconds = sum(one.rehearsal.seconds for one in evidence)
-    return replace(found, missed=_missed(evidence), rehearsals=len(evidence), seconds=seconds)
+    pinned = [one.rehearsal.pinned_peak for one in evidence if one.value == value]
+    return replace(
+        found,
+        missed=_missed(evidence),
+        pinned=max(pinned, default=0),
+        rehearsals=len(evidence),
+        seconds=sum(one.rehearsal.seconds for one in evidence),
+    )
 
 
 def _missed(evidence: Sequence[Evidence]) -> tuple[str, ...]:

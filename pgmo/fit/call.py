@@ -12,6 +12,8 @@ from pgmo.errors import OptionError
 from pgmo.fit.answer import Answer
 from pgmo.fit.ask import Question, ask
 from pgmo.fit.evidence import TIMEOUT, Job
+from pgmo.fit.two_values import LENGTHS, BatchTable, batch_table, has_two_values
+from pgmo.rehearsal.library import find_torch_build
 
 
 def fit(
@@ -86,6 +88,46 @@ def fit(
         prove=prove,
     )
     return ask(job, find(card), question)
+
+
+def table(
+    script: str | os.PathLike[str] | Sequence[str],
+    /,
+    *,
+    vary: str,
+    card: str | Card = "RTX 4090",
+    lengths: Sequence[int] = LENGTHS,
+    python: str | None = None,
+    timeout: float = TIMEOUT,
+) -> BatchTable:
+    """Find the largest batch for each length, or the most requests for each context.
+
+    Args:
+        script: as for `pgmo.fit`. Without optimizer steps, it must end by itself.
+        vary: the two options of the script, such as "--batch-size {b} --length {l}".
+        card: as for `pgmo.fit`.
+        lengths: values of the second option that are rehearsed; at least two. The table begins with
+            the shortest, and each row has twice the length.
+        python: interpreter with a CUDA build of torch, if this one has none.
+        timeout: seconds for each rehearsal.
+
+    Returns:
+        The table; `rows` has a `length`, the largest `batch` and whether it is `proved` in each.
+
+    Raises:
+        OptionError: if `vary` names no two options.
+        RehearsalError: if the script cannot be rehearsed; the message gives the reason.
+
+    Example:
+        >>> vary = "--requests {n} --length {l}"
+        >>> found = pgmo.fit.table("serve.py", vary=vary, card="16GiB")  # doctest: +SKIP
+        >>> found.rows[0].batch  # doctest: +SKIP
+        1210
+    """
+    if not has_two_values(vary):
+        raise OptionError(f"{vary!r} must name two options, as '-b {{b}} -l {{l}}' does")
+    job = _job(script, None, None, find_torch_build(python).python, timeout)
+    return batch_table(job, vary, find(card), lengths=lengths)
 
 
 def _job(

@@ -137,6 +137,11 @@ class Evidence:
         """Return whether the history has the first step and steps that repeat."""
         return self.profile is not None and self.known.get("history", 0) > 1
 
+    @property
+    def trains(self) -> bool:
+        """Return whether the script has made an optimizer step."""
+        return bool(self.known)
+
     @cached_property
     def growth(self) -> StepGrowth | None:
         """Growth of live memory from step to step; None if there is none."""
@@ -162,6 +167,7 @@ def collect(
     change: str | None = None,
     work: bool = True,
     longer: float = LONGER,
+    trains: bool = True,
 ) -> Evidence:
     """Rehearse a job once and read its history.
 
@@ -174,6 +180,8 @@ def collect(
         work: whether to count the arithmetic of one iteration, which takes more memory if gradients
             accumulate.
         longer: seconds for which the script goes on after the iterations that every answer needs.
+        trains: whether a script that makes no optimizer step is an error. Without steps, it runs to
+            its end, and only the card's peak is known.
 
     Raises:
         RehearsalError: if the script cannot be rehearsed, ends with an error that is not about
@@ -205,7 +213,7 @@ def collect(
         known = _read_json(place / "evidence.json")
         if known and (steps := job.steps_at(value)) is not None:
             known["planned"] = [steps, True]
-        _check(job, answer, known)
+        _check(job, answer, known, trains=trains)
         history = _read_history(place / "history.pickle", known)
         steady = Profile.load(saved) if saved.exists() else None
     answer = replace(answer, profile=None, plan=None)  # the files were deleted with the folder
@@ -220,7 +228,7 @@ def collect(
     )
 
 
-def _check(job: Job, answer: Rehearsal, known: dict[str, Any]) -> None:
+def _check(job: Job, answer: Rehearsal, known: dict[str, Any], *, trains: bool) -> None:
     """Raise an error if the rehearsal cannot answer the question."""
     name = " ".join(job.command[:2] if job.command[0] == "-m" else job.command[:1])
     if answer.failed:
@@ -233,10 +241,11 @@ def _check(job: Job, answer: Rehearsal, known: dict[str, Any]) -> None:
             f"{name} trains on the CPU, so its memory on a card is unknown: choose the device "
             "with torch.cuda.is_available(), or pass the script's option for it"
         )
-    if not known and answer.fits:
+    if not known and answer.fits and trains:
         raise RehearsalError(
             f"{name} ended without a step of a torch optimizer, so its loop is unknown: name a "
-            "script that trains, or pass a function to pgmo.fit()"
+            "script that trains, or pass a function to pgmo.fit(). For inference, use pgmo "
+            "rehearse, or --vary with two options"
         )
 
 

@@ -7,6 +7,7 @@ from pgmo.callable_package import CallablePackage
 
 if TYPE_CHECKING:
     from pgmo.fit.call import fit as _fit
+    from pgmo.fit.call import table
     from pgmo.fit.largest import accumulate
     from pgmo.fit.laws.need import Need
 
@@ -19,12 +20,14 @@ class FitPackage(CallablePackage):
         "Answer": "pgmo.fit.answer",
         "Need": "pgmo.fit.laws.need",
         "accumulate": "pgmo.fit.largest",
+        "table": "pgmo.fit.call",
     }
 
     if TYPE_CHECKING:
         __call__ = staticmethod(_fit)
         accumulate = staticmethod(accumulate)
         Need = Need
+        table = staticmethod(table)
 
 
 package = sys.modules["pgmo.fit"]

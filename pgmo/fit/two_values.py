@@ -3,6 +3,9 @@
 rehearsed    batch 2 and 4, each at lengths 64, 128, 256
 laws         of the length, at batch 2 and at batch 4  -->  of the batch, at any length
 proved       the shortest, the middle and the longest length that fit, on the card
+
+A script without optimizer steps, such as inference, runs to its end in each rehearsal. Its table
+comes from the peaks of these runs.
 """
 
 import re
@@ -13,11 +16,20 @@ from typing import Any
 from pgmo.cards import Card
 from pgmo.errors import OptionError
 from pgmo.fit.evidence import Evidence, Job, collect
-from pgmo.fit.largest import fits_to_its_end, largest_value, unlimited
+from pgmo.fit.largest import LIMIT, fits_to_its_end, largest_value, unlimited
 from pgmo.fit.laws.law import Law
+from pgmo.fit.laws.peaks import PeakLaw
+from pgmo.rehearsal import Rehearsal
 
 BATCHES, LENGTHS = (2, 4), (64, 128, 256)
 """Values that are rehearsed by default. Three lengths, because memory may grow quadratically."""
+
+_REQUESTS = (16, 64)
+"""Values of the first option that are rehearsed for inference. The caches of a few requests are
+small beside the pages in which memory is counted."""
+
+_TRIALS = 4
+"""Maximum number of rehearsals for a row of a table for inference."""
 
 _MOST_ROWS = 8
 """Maximum number of rows of a table. Each length is twice the one before."""
@@ -81,7 +93,8 @@ def batch_table(
     """Find the largest batch for each length.
 
     Args:
-        job: a script with both options; its own `vary` is replaced.
+        job: a script with both options; its own `vary` is replaced. Without optimizer steps, it
+            must end by itself.
         vary: the options, such as "--batch-size {b} --length {l}".
         card: the card.
         batches: two values of the first option at which laws are learned.
@@ -101,28 +114,104 @@ def batch_table(
         made.append(collect(replace(job, command=words, vary=first), where, value=batch, **options))
         return made[-1]
 
-    of_batch: dict[int, tuple[Law, Evidence]] = {}
-    for batch in sorted(batches):
-        found = [rehearsed(batch, one, unlimited(card)) for one in sorted(lengths)]
-        of_length = [replace(one, value=at) for one, at in zip(found, sorted(lengths), strict=True)]
-        of_batch[batch] = Law(of_length), found[-1]
+    lengths = sorted(lengths)
+    begin = rehearsed(min(batches), lengths[0], unlimited(card), trains=False)
+    table: _TrainingTable | _InferenceTable
+    if begin.trains:
+        table = _TrainingTable(card, rehearsed, sorted(batches), lengths, begin)
+    else:
+        notify("no optimizer step was made, so the script runs to its end each time")
+        table = _InferenceTable(card, rehearsed, lengths)
     rows: list[BatchOfLength] = []
-    length = min(lengths)
+    length = lengths[0]
     while len(rows) < _MOST_ROWS:
-        batch = largest_value(_law_at(of_batch, length), card.usable, "pgmo")
-        rows.append(BatchOfLength(length, batch, False))
-        if not batch:
+        rows.append(BatchOfLength(length, table.largest(length), False))
+        if not rows[-1].batch:
             break
         length *= 2
     fitting = [at for at, one in enumerate(rows) if one.batch]
     for at in sorted({fitting[0], fitting[len(fitting) // 2], fitting[-1]} if fitting else ()):
-        rows[at] = _proved(rows[at], card, rehearsed)
+        rows[at] = table.proved(rows[at])
     return BatchTable(
         tuple(_PLACE.sub("", one).replace("{}", "").strip(" =") for one in (first, second)),  # type: ignore[arg-type]
         tuple(rows),
         len(made),
         sum(one.rehearsal.seconds for one in made),
     )
+
+
+class _TrainingTable:
+    """Predictions for a script that trains, by laws of its requests."""
+
+    def __init__(
+        self,
+        card: Card,
+        rehearsed: Callable[..., Evidence],
+        batches: Sequence[int],
+        lengths: Sequence[int],
+        begin: Evidence,
+    ) -> None:
+        self._card, self._rehearsed = card, rehearsed
+        self._of_batch: dict[int, tuple[Law, Evidence]] = {}
+        for batch in batches:
+            found = [begin] if batch == batches[0] else []
+            found += [rehearsed(batch, one, unlimited(card)) for one in lengths[len(found) :]]
+            of_length = [replace(one, value=at) for one, at in zip(found, lengths, strict=True)]
+            self._of_batch[batch] = Law(of_length), found[-1]
+
+    def largest(self, length: int) -> int:
+        """Return the largest batch at a length that is predicted to fit."""
+        return largest_value(_law_at(self._of_batch, length), self._card.usable, "pgmo")
+
+    def proved(self, row: BatchOfLength) -> BatchOfLength:
+        """Rehearse a row on the card; if memory runs out, once more at a smaller batch."""
+        smaller = row.batch - max(1, row.batch // 50)
+        for batch in (row.batch, smaller):
+            if batch < 1:
+                break
+            one = self._rehearsed(batch, row.length, self._card, way="pgmo", work=False)
+            if fits_to_its_end(one, self._card):
+                return BatchOfLength(row.length, batch, True)
+        return replace(row, batch=max(0, smaller))
+
+
+class _InferenceTable:
+    """Predictions for a script without optimizer steps, by the peaks of whole runs."""
+
+    def __init__(
+        self, card: Card, rehearsed: Callable[..., Evidence], lengths: Sequence[int]
+    ) -> None:
+        self._card, self._rehearsed = card, rehearsed
+        self._law = PeakLaw(
+            {
+                (batch, length): self._run(batch, length, unlimited(card)).card_peak
+                for batch in _REQUESTS
+                for length in lengths
+            }
+        )
+
+    def _run(self, batch: int, length: int, card: Card) -> Rehearsal:
+        return self._rehearsed(batch, length, card, way="pgmo", trains=False).rehearsal
+
+    def largest(self, length: int) -> int:
+        """Return the largest batch at a length that is predicted to fit."""
+        return self._law.largest(length, self._card.usable)
+
+    def proved(self, row: BatchOfLength) -> BatchOfLength:
+        """Rehearse a row on the card, and then batches that are predicted better from it."""
+        low, high, batch = 0, LIMIT, row.batch
+        for _ in range(_TRIALS):
+            one = self._run(batch, row.length, self._card)
+            if one.fits:
+                low = batch
+                self._law.add(batch, row.length, one.card_peak)
+            else:
+                high = batch
+            most = high - 1 if one.fits else high - max(1, high // 50)
+            batch = min(self.largest(row.length), most)
+            if batch <= low:
+                break
+        return BatchOfLength(row.length, low or max(0, batch), low > 0)
 
 
 def _law_at(of_batch: dict[int, tuple[Law, Evidence]], length: int) -> Law:
@@ -142,14 +231,3 @@ def _law_at(of_batch: dict[int, tuple[Law, Evidence]], length: int) -> Law:
             )
         )
     return Law(scaled)
-
-
-def _proved(row: BatchOfLength, card: Card, rehearsed: Callable[..., Evidence]) -> BatchOfLength:
-    """Rehearse a row on the card; if memory runs out, rehearse once more at a smaller batch."""
-    for batch in (row.batch, row.batch - max(1, row.batch // 50)):
-        if batch < 1:
-            break
-        one = rehearsed(batch, row.length, card, way="pgmo", work=False)
-        if fits_to_its_end(one, card):
-            return BatchOfLength(row.length, batch, True)
-    return replace(row, batch=max(0, row.batch - max(1, row.batch // 50)))

@@ -19,6 +19,7 @@ class Rehearsal:
         reserved_peak: peak bytes that torch reports as reserved, on the fullest card.
         allocated_peak: peak bytes that torch reports as allocated, on the fullest card.
         context: part of `card_peak` that is the context; an estimate.
+        pinned_peak: most bytes of the host that torch has pinned at once, its cache included.
         out_of_memory: torch's message and the requesting line, if running out of memory ended the
             script.
         error: traceback of any other error that ended the script; None if there was none.
@@ -38,6 +39,7 @@ class Rehearsal:
     reserved_peak: int
     allocated_peak: int
     context: int = 0
+    pinned_peak: int = 0
     out_of_memory: str | None = None
     error: str | None = None
     reason: str | None = None

@@ -15,6 +15,10 @@ _WAYS = {
 }
 
 
+_LEAST_PINNED = 1 << 20
+"""Minimum number of pinned bytes that are shown; scalars on their way to the host are less."""
+
+
 def words(script: str, is_module: bool, arguments: Sequence[str]) -> list[str]:
     """Return the command after `python`."""
     return [*(["-m"] if is_module else []), script, *arguments]
@@ -30,6 +34,8 @@ def lines(answer: Rehearsal, script: str, card: Card, way: str) -> Iterator[str]
     yield _line("allocator", f"{format_bytes(answer.reserved_peak)} reserved at the peak")
     yield _line("tensors", f"{format_bytes(answer.allocated_peak)} at the peak")
     yield _line("context", f"{format_bytes(answer.context)}, an estimate")
+    if answer.pinned_peak >= _LEAST_PINNED:
+        yield _line("host", f"{format_bytes(answer.pinned_peak)} pinned at the peak")
     yield _line("iterations", str(answer.iterations or "none: no optimizer took a step"))
     if answer.out_of_memory:
         message, _, place = answer.out_of_memory.rpartition("\n")

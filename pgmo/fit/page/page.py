@@ -1,20 +1,21 @@
-"""Parts of the page of an answer."""
+"""Pages of answers and tables."""
 
+from collections.abc import Iterable
 from html import escape
 from pathlib import Path
 
+from pgmo.cards import Card
 from pgmo.fit.answer import NAMES, Answer
 from pgmo.fit.laws.need import CATEGORIES
 from pgmo.fit.page.curve import curve
-from pgmo.fit.page.tables import alternatives, cards, holders
+from pgmo.fit.page.tables import alternatives, cards, holders, table
+from pgmo.fit.two_values import BatchTable
 from pgmo.rehearsal.environment import WAYS
 from pgmo.units import format_bytes
 
 
 def page(answer: Answer) -> str:
     """Return the page as the text of an HTML file."""
-    style = Path(__file__).with_name("page.css").read_text("utf-8")
-    title = escape(f"{answer.name} on {answer.card.name}")
     kind = "good" if answer.is_fit else "bad"
     parts = [
         f"<h1>Will {escape(answer.name)} fit on {escape(answer.card.name)}?</h1>",
@@ -28,12 +29,37 @@ def page(answer: Answer) -> str:
         _section("Other cards", cards(answer)),
         _section("How this was measured", _how(answer)),
     ]
+    return _document(f"{answer.name} on {answer.card.name}", parts)
+
+
+def table_page(name: str, card: Card, found: BatchTable) -> str:
+    """Return the page of a table of two options."""
+    first, second = found.options
+    question = f"Which {first} of {name} fits on {card.name}?"
+    rows = [
+        (
+            str(one.length),
+            str(one.batch) if one.batch else "none fits",
+            "a rehearsal on the card" if one.proved else "a prediction",
+        )
+        for one in found.rows
+    ]
+    parts = [
+        f"<h1>{escape(question)}</h1>",
+        table((second, f"largest {first}", "shown by"), rows, numbers=(0, 1)),
+        f'<p class="quiet">With pgmo, from {found.rehearsals} rehearsals.</p>',
+    ]
+    return _document(question, parts)
+
+
+def _document(title: str, parts: Iterable[str]) -> str:
+    style = Path(__file__).with_name("page.css").read_text("utf-8")
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; '
         "style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'\">"
-        f"<title>{title}</title><style>{style}</style></head>\n<body>\n"
+        f"<title>{escape(title)}</title><style>{style}</style></head>\n<body>\n"
         + "\n".join(part for part in parts if part)
         + "\n</body></html>\n"
     )

@@ -7,7 +7,7 @@ from typing import Any
 
 
 def counted() -> dict[str, Any]:
-    """Return the peaks of the fullest card in bytes, by the counters of the stub and of torch."""
+    """Return peaks of the fullest card and of pinned memory, in bytes."""
     from pgmo.rehearsal import control
 
     cuda = sys.modules.get("torch.cuda")
@@ -15,11 +15,13 @@ def counted() -> dict[str, Any]:
         return {"card_peak": 0, "reserved_peak": 0, "allocated_peak": 0, "context": 0}
     devices = range(cuda.device_count())
     contexts = any(control.has_context(one) for one in devices)
+    of_host: dict[str, Any] = getattr(cuda, "host_memory_stats", dict)()  # torch 2.8 and later
     return {
         "card_peak": max(control.peak(one) for one in devices),
         "reserved_peak": max(cuda.max_memory_reserved(one) for one in devices),
         "allocated_peak": max(cuda.max_memory_allocated(one) for one in devices),
         "context": int(os.environ.get("FAKECUDA_CONTEXT", "0")) if contexts else 0,
+        "pinned_peak": int(of_host.get("allocated_bytes.peak", 0)),
     }
 
 

@@ -207,3 +207,16 @@ def test_a_library_may_import_torch_before_the_script(tmp_path: Path) -> None:
     script = Path(train(tmp_path))
     script.write_text(f"from transformers.trainer import Trainer\n{script.read_text()}")
     assert pgmo.fit(str(script), card=card(1 << 12)).is_fit
+
+
+def test_values_that_wait_on_the_host_are_counted_there(tmp_path: Path) -> None:
+    script = tmp_path / "offload.py"
+    step = "model(torch.randn(given.batch_size, 512, 256).cuda()).square().mean().backward()"
+    code = Path(train(tmp_path)).read_text()
+    offload = "with torch.autograd.graph.save_on_cpu(pin_memory=True):"
+    script.write_text(code.replace(step, f"{offload}\n                {step}"))
+    found = pgmo.fit(str(script), card="8GiB", vary="--batch-size {}", batch=16)
+    # At least what each of four blocks saves for its backward pass.
+    saved = 4 * 16 * 512 * (2 * 256 + 2 * 1024) * 4
+    assert saved <= found.pinned < 2.5 * saved  # PyTorch rounds up to powers of two
+    assert " On the host, it pins " in found.sentence

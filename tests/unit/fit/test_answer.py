@@ -29,6 +29,14 @@ def test_memory_of_the_host_is_not_promised(monkeypatch: pytest.MonkeyPatch) -> 
     assert "GB10 shares its memory with the host" in shared
 
 
+def test_pinned_memory_of_the_host_is_named_if_it_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = answer(monkeypatch, value=4)
+    assert "pins" not in replace(found, pinned=200 << 20).sentence
+    pinned = replace(found, pinned=3 << 30)
+    assert pinned.sentence.endswith(". On the host, it pins 3.00 GiB.")
+    assert pinned.as_json()["pinned"] == 3 << 30
+
+
 def test_a_job_that_does_not_fit_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     found = answer(monkeypatch, usable=500 << 20, value=16, what_if=True)
     assert not found.fits["pgmo"]

@@ -5,16 +5,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+import pgmo
 from pgmo.cards import Card
 from pgmo.cli.main import main
-from pgmo.errors import OptionError
+from pgmo.errors import OptionError, RehearsalError
 from pgmo.fit import two_values
 from pgmo.fit.evidence import Evidence, Job
 from pgmo.fit.next_plan.attempts import value_of
 from pgmo.fit.two_values import batch_table, options_of
-from pgmo.rehearsal import library
+from pgmo.rehearsal import Rehearsal, library
 from pgmo.rehearsal.library import TorchBuild
 from tests.unit.fit import loops
 from tests.unit.fit.loops import CARD, evidence
@@ -45,7 +47,13 @@ def rehearsed(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int, bool]]:
     seen: list[tuple[int, int, bool]] = []
 
     def collect(
-        job: Job, card: Card, *, value: int, way: Any = "default", work: bool = True
+        job: Job,
+        card: Card,
+        *,
+        value: int,
+        way: Any = "default",
+        work: bool = True,
+        trains: bool = True,
     ) -> Evidence:
         length = value_of(job.command, "--length {}")
         assert length is not None
@@ -82,6 +90,58 @@ def test_a_row_that_runs_out_of_memory_is_made_smaller(
     assert not all(fitted for *_, fitted in rehearsed)
 
 
+PAGE, WEIGHTS, CACHE = 2 << 20, 900 << 20, 20 << 10
+"""Bytes of a page, of weights with the context, and of the cache of one token."""
+
+
+def serving(monkeypatch: pytest.MonkeyPatch, transient: int = 0) -> list[tuple[int, int, bool]]:
+    """Rehearse a server instead: its weights, caches, and a share of the square of the length."""
+    seen: list[tuple[int, int, bool]] = []
+
+    def collect(job: Job, card: Card, *, value: int, **_: Any) -> Evidence:
+        length = value_of(job.command, "--length {}")
+        assert length is not None
+        size = serving_bytes(value, length, transient)
+        fits = size <= card.usable
+        seen.append((value, length, fits))
+        ran_out = None if fits else "CUDA out of memory"
+        answer = Rehearsal(0, fits, min(size, card.usable), 0, 0, out_of_memory=ran_out)
+        return Evidence(answer, value, "pgmo", None, None, np.zeros(0, np.int8), {})
+
+    monkeypatch.setattr(two_values, "collect", collect)
+    return seen
+
+
+def serving_bytes(batch: int, length: int, transient: int) -> int:
+    square = transient * length**2 * min(batch, 40)  # the scheduler admits 40 prompts at once
+    return WEIGHTS + -(-(batch * length * CACHE + square) // PAGE) * PAGE
+
+
+@pytest.mark.parametrize("transient", [0, 64])
+def test_the_table_of_a_server_is_exact_to_a_page_where_it_was_rehearsed(
+    monkeypatch: pytest.MonkeyPatch, transient: int
+) -> None:
+    seen = serving(monkeypatch, transient)
+    card = replace(CARD, memory=6 << 30, usable=6 << 30)
+    found = batch_table(Job(("serve.py",)), "--requests {b} --length {l}", card)
+    assert [one.length for one in found.rows][:3] == [64, 128, 256]
+    for row in (one for one in found.rows if one.proved):
+        assert serving_bytes(row.batch, row.length, transient) <= card.usable
+        more = row.batch + 1 + PAGE // (row.length * CACHE)
+        assert serving_bytes(more, row.length, transient) > card.usable
+    assert sum(one.proved for one in found.rows) == 3
+    assert len(seen) == found.rehearsals <= 1 + 6 + 3 * 4
+
+
+def test_a_server_whose_memory_no_option_changes_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    serving(monkeypatch)
+    monkeypatch.setitem(globals(), "CACHE", 0)
+    with pytest.raises(RehearsalError, match="the same with 16 and 64"):
+        batch_table(Job(("serve.py",)), "--requests {b} --length {l}", CARD)
+
+
 def test_the_options_and_their_places() -> None:
     assert options_of("-b={b} -l {l}") == ("-b={}", "-l {}")
     with pytest.raises(OptionError, match="two options"):
@@ -103,8 +163,23 @@ def test_the_command_prints_the_table(
     printed = capsys.readouterr().out
     assert printed.startswith("The largest --batch-size for each --length on 3.00 GiB with pgmo:")
     assert "a rehearsal on the card" in printed
-    assert main([*words, "--json", str(script)]) == 0
+    page = tmp_path / "table.html"
+    assert main([*words, "--json", "--report", str(page), str(script)]) == 0
+    text = page.read_text()
+    assert "<h1>Which --batch-size of train.py fits on 3.00 GiB?</h1>" in text
+    assert text.count("a rehearsal on the card") == 3
     told = json.loads(capsys.readouterr().out)
     assert told["rows"][0]["length"] == 64
     assert main([*words, "--value", "4", str(script)]) == 2
     assert "--value needs one option that varies" in capsys.readouterr().err
+
+
+def test_the_function_gives_the_table(
+    rehearsed: list[tuple[int, int, bool]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    build = TorchBuild("python", Path("torch"), "2.11.0+cu130")
+    monkeypatch.setattr("pgmo.fit.call.find_torch_build", lambda _: build)
+    found = pgmo.fit.table("train.py", vary=VARY, card="3GiB")
+    assert found.rows[0].batch == max(batch for batch, length, fitted in rehearsed if length == 64)
+    with pytest.raises(OptionError, match="must name two options"):
+        pgmo.fit.table("train.py", vary="--batch-size {}")

@@ -37,6 +37,13 @@ def test_out_of_memory_is_told_with_its_line():
     assert told[-2:] == ["error       CUDA out of memory", "at          train.py:3: x = f()"]
 
 
+def test_pinned_memory_of_the_host_is_shown_if_there_is_some():
+    plain = list(lines(Rehearsal(0, True, 3, 2, 1), "train.py", find("L4"), "pgmo"))
+    pinned = Rehearsal(0, True, 3, 2, 1, pinned_peak=1 << 30)
+    host = [one for one in lines(pinned, "train.py", find("L4"), "pgmo") if one not in plain]
+    assert host == ["host        1.00 GiB pinned at the peak"]
+
+
 def test_the_environment_of_a_card():
     card = find("T4")
     variables = of_card(card, 4)

@@ -135,16 +135,13 @@ def _add_options_after_script(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run `pgmo fit`."""
     from dataclasses import replace
-    from pathlib import Path
 
     from pgmo.cards import find
     from pgmo.cli.after_script import check_arguments
-    from pgmo.cli.targets import check_targets, refuse_our_suffix
     from pgmo.cli.terminal.fit_view import print_answer
-    from pgmo.cli.terminal.output import console, print_json, print_wrote
+    from pgmo.cli.terminal.output import console, print_json
     from pgmo.fit.ask import ask
     from pgmo.fit.two_values import has_two_values
-    from pgmo.runner.program import Program
     from pgmo.terminal import say
 
     check_arguments(arguments, _add_options_after_script)
@@ -155,11 +152,7 @@ def run(arguments: argparse.Namespace) -> int:
     if has_two_values(arguments.vary):
         return _run_table(arguments, card)
     job, question = _job(arguments), _question(arguments)
-    Program(arguments.script, arguments.is_module).check()
-    if arguments.report:
-        refuse_our_suffix(arguments.report, "a page", ".html")
-        sources = [] if arguments.is_module else [arguments.script]
-        check_targets([arguments.report], force=arguments.force, sources=sources)
+    _check_files(arguments)
     if arguments.environment is not None:
         job = replace(job, python=_environment(arguments))
     answer = ask(job, card, question, lambda text: say(f"pgmo fit: {text}"))
@@ -170,28 +163,27 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.report:
         from pgmo.fit.page.page import page
 
-        Path(arguments.report).write_text(page(answer), "utf-8")
-        print_wrote([arguments.report], f"xdg-open {arguments.report}")
+        _write_page(arguments.report, page(answer))
     return 0 if answer.is_fit else DOES_NOT_FIT
 
 
 def _run_table(arguments: argparse.Namespace, card: "Card") -> int:
     """Print the largest batch for each length, if two options vary."""
     from dataclasses import replace
+    from pathlib import Path
 
     from pgmo.cli.terminal.fit_view import print_table
     from pgmo.cli.terminal.output import console, print_json
     from pgmo.fit.evidence import Job
     from pgmo.fit.two_values import LENGTHS, batch_table
     from pgmo.rehearsal.library import find_torch_build
-    from pgmo.runner.program import Program
     from pgmo.terminal import say
 
-    for name in ("value", "effective_batch", "also", "report", "what_if", "cards"):
+    for name in ("value", "effective_batch", "also", "what_if", "cards"):
         if getattr(arguments, name) not in (None, [], False):
             option = name.replace("_", "-")
             raise OptionError(f"--{option} needs one option that varies; --vary names two")
-    Program(arguments.script, arguments.is_module).check()
+    _check_files(arguments)
     command = [arguments.script, *arguments.arguments]
     job = Job(("-m", *command) if arguments.is_module else tuple(command), steps=arguments.steps)
     python = arguments.python if arguments.environment is None else _environment(arguments)
@@ -206,7 +198,32 @@ def _run_table(arguments: argparse.Namespace, card: "Card") -> int:
         print_json(found.as_json())
     else:
         print_table(console(), found, card)
+    if arguments.report:
+        from pgmo.fit.page.page import table_page
+
+        _write_page(arguments.report, table_page(Path(arguments.script).name, card, found))
     return 0 if any(one.batch for one in found.rows) else DOES_NOT_FIT
+
+
+def _check_files(arguments: argparse.Namespace) -> None:
+    """Check the script, and the file of `--report`, before anything is rehearsed."""
+    from pgmo.cli.targets import check_targets, refuse_our_suffix
+    from pgmo.runner.program import Program
+
+    Program(arguments.script, arguments.is_module).check()
+    if arguments.report:
+        refuse_our_suffix(arguments.report, "a page", ".html")
+        sources = [] if arguments.is_module else [arguments.script]
+        check_targets([arguments.report], force=arguments.force, sources=sources)
+
+
+def _write_page(path: str, text: str) -> None:
+    from pathlib import Path
+
+    from pgmo.cli.terminal.output import print_wrote
+
+    Path(path).write_text(text, "utf-8")
+    print_wrote([path], f"xdg-open {path}")
 
 
 def _run_without_script(arguments: argparse.Namespace) -> int:

@@ -1,0 +1,56 @@
+"""Peak of the card by batch and length, for scripts without optimizer steps, such as inference.
+
+peak
+ ^         line through the two largest batches that were rehearsed at this length
+ |      x
+ |   x
+ +---+--+------+--> batch
+     16 64     the largest that fits
+"""
+
+from collections.abc import Mapping
+from math import floor
+
+import numpy as np
+
+from pgmo.errors import RehearsalError
+
+
+class PeakLaw:
+    """Largest batch that fits at any length, from the peaks of whole runs.
+
+    Args:
+        peaks: bytes that whole runs took of the card, by batch and length. Two batches, each at the
+            same lengths.
+    """
+
+    def __init__(self, peaks: Mapping[tuple[int, int], int]) -> None:
+        self._curves = {}
+        for batch in sorted({batch for batch, _ in peaks}):
+            sizes = {length: size for (one, length), size in peaks.items() if one == batch}
+            # A polynomial through all lengths: attention without a fused kernel is quadratic.
+            self._curves[batch] = np.polynomial.Polynomial.fit(
+                list(sizes), list(sizes.values()), len(sizes) - 1
+            )
+        self._measured: dict[int, dict[int, int]] = {}
+
+    def add(self, batch: int, length: int, peak: int) -> None:
+        """Add the peak of another whole run, which corrects predictions at its length."""
+        self._measured.setdefault(length, {})[batch] = peak
+
+    def largest(self, length: int, usable: int) -> int:
+        """Return the largest batch at a length that is predicted to fit; 0 if none does.
+
+        Raises:
+            RehearsalError: if the peak does not grow with the batch.
+        """
+        sizes = {batch: float(curve(length)) for batch, curve in self._curves.items()}
+        sizes |= self._measured.get(length, {})
+        (before, small), (last, large) = sorted(sizes.items())[-2:]
+        slope = (large - small) / (last - before)
+        if slope <= 0:
+            raise RehearsalError(
+                f"the peak of the card is the same with {before} and {last}, so no largest value "
+                "can be predicted: check that the first option sets the number of samples"
+            )
+        return max(0, floor(last + (usable - large) / slope))
