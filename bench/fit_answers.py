@@ -75,9 +75,20 @@ PARTS = {
         "an evaluation after 900 of 950 steps",
         "evaluation.py --every 900 --steps 950",
     ),
+    "trainer_evaluation": (
+        "Trainer of transformers, evaluation after 400 steps",
+        "trainer_evaluation.py --steps 400",
+    ),
+    "lightning_validation": (
+        "Lightning, validation after 400 steps",
+        "lightning_validation.py --steps 400",
+    ),
     "unfreezing": ("half of the layers is frozen until step 30", "unfreezing.py"),
 }
 """Title, and script of `fitted/parts` with its arguments."""
+
+PACKAGES = {"trainer_evaluation": ("accelerate",), "lightning_validation": ("lightning",)}
+"""Packages of these scripts."""
 
 
 def scripts() -> dict[str, Script]:
@@ -92,7 +103,11 @@ def scripts() -> dict[str, Script]:
         for name, title in LARGE.items()
     }
     return found | {
-        name: Script(f"a transformer: {title}", (f"{FOLDER}/parts/{file}", *options))
+        name: Script(
+            f"a transformer: {title}",
+            (f"{FOLDER}/parts/{file}", *options),
+            PACKAGES.get(name, ()),
+        )
         for name, (title, command) in PARTS.items()
         for file, *options in [command.split()]
     }

@@ -14,11 +14,14 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from pgmo.fit.observer.trainer import TrainerEvaluation
+from pgmo.fit.observer.trainer import LightningValidation, TrainerEvaluation
 
 _WITHOUT_GRAD = frozenset({"no_grad", "inference_mode"})
+_EVALUATES = "trainer.evaluate"
 _EVAL, _UNDER, REPLACES = "eval()", "code under ", "parameters replaced"
 _SAVES = frozenset({"save_pretrained", "save_checkpoint", "save_state", "save_model"})
+_OF_TRAINERS = frozenset({"evaluate", "predict", "test", "validate"})
+"""Methods of trainers that evaluate, after training or within it."""
 
 
 @dataclass(frozen=True)
@@ -52,10 +55,12 @@ class Site:
 def sites_of(files: Iterable[Path]) -> list[Site]:
     """Return the sites in files of Python; a file that cannot be read or parsed has none.
 
-    Functions that the files define but never name elsewhere are left out.
+    Functions that the files define but never name elsewhere are left out, and so are calls of a
+    trainer's methods that the files define: they have sites of their own.
     """
     found: list[Site] = []
     used: set[str] = set()
+    own: set[str] = set()
     for file in files:
         try:
             tree = ast.parse(file.read_bytes())
@@ -63,7 +68,12 @@ def sites_of(files: Iterable[Path]) -> list[Site]:
             continue
         found += _sites_in(tree, str(file), "")
         used |= set(_names_in(tree))
-    return [site for site in found if not site.function or site.function in used]
+        own |= {f"trainer.{one.name}" for one in ast.walk(tree) if isinstance(one, ast.FunctionDef)}
+    return [
+        site
+        for site in found
+        if (not site.function or site.function in used) and site.what not in own
+    ]
 
 
 def _sites_in(node: ast.AST, file: str, function: str) -> Iterator[Site]:
@@ -110,6 +120,8 @@ def _what_it_does(call: ast.Call) -> str:
         return REPLACES
     if name == "eval" and not call.args and not call.keywords:
         return _EVAL
+    if name in _OF_TRAINERS and "trainer" in ast.unparse(owner).rpartition(".")[2].lower():
+        return f"trainer.{name}"
     return name if name in _SAVES else ""
 
 
@@ -143,22 +155,25 @@ class SitesRun:
         self._folder = f"{script.resolve().parent}/"
         self._own: dict[str, str] = {}  # real path of each file, or "" if it is not the script's
         self._ran: set[tuple[str, int]] = set()
-        self._trainer = TrainerEvaluation()
+        self._trainer = TrainerEvaluation(self._evaluates)
+        self._lightning = LightningValidation()
         self._has_replaced = False
         self._found: tuple[list[Path], list[Site]] = ([], [])
 
     @property
     def ran(self) -> int:
         """Number of different lines that have begun an evaluation or a checkpoint."""
-        return len(self._ran) + self._has_replaced + self._trainer.has_run
+        trainers = self._trainer.has_run + self._lightning.has_run
+        return len(self._ran) + self._has_replaced + trainers
 
     def note_replaced(self) -> None:
         """Note that an optimizer has other parameters than before."""
         self._has_replaced = True
 
-    def hook_trainer(self) -> None:
-        """Hook the Trainer of transformers, before the script imports it."""
+    def hook_trainers(self) -> None:
+        """Hook the trainers of libraries, before the script imports them."""
         self._trainer.attach()
+        self._lightning.attach()
 
     def attach(self) -> None:
         """Hook the beginnings of evaluations and checkpoints; torch is imported."""
@@ -174,25 +189,33 @@ class SitesRun:
 
     def missed(self) -> list[str]:
         """Return descriptions of the sites that have not run, the first one of each function."""
-        files = self._files()
-        if files != self._found[0]:
-            self._found = files, sites_of(files)
-        sites = [site for site in self._found[1] if not self._has_run(site)]
+        found = self._sites()
+        sites = [site for site in found if not self._has_run(site)]
         # `eval()` of a model's own class is not seen, but code under `no_grad` beside it is.
-        without_grad = {
-            (site.file, site.function) for site in self._found[1] if site.is_without_grad
-        }
+        without_grad = {(site.file, site.function) for site in found if site.is_without_grad}
         missed: dict[tuple[str, str], str] = {}
         for site in sites:
             # `eval()` and `no_grad` begin the same evaluation.
             if site.what != _EVAL or (site.file, site.function) not in without_grad:
                 missed.setdefault((site.file, site.function or site.text), site.text)
-        waits = ["the evaluation of Trainer"] if self._trainer.is_missed else []
+        waits = [one.text for one in (self._trainer, self._lightning) if one.is_missed]
         return [*waits, *missed.values()]
+
+    def _sites(self) -> list[Site]:
+        files = self._files()
+        if files != self._found[0]:
+            self._found = files, sites_of(files)
+        return self._found[1]
+
+    def _evaluates(self) -> bool:
+        """Return whether the script itself lets a trainer evaluate."""
+        return any(site.what == _EVALUATES for site in self._sites())
 
     def _has_run(self, site: Site) -> bool:
         if site.what == REPLACES:
             return self._has_replaced
+        if site.what == _EVALUATES and self._trainer.has_run:
+            return True
         return any((site.file, line) in self._ran for line in site.lines)
 
     def _files(self) -> list[Path]:

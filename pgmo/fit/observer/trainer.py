@@ -1,4 +1,4 @@
-"""Evaluation of a Trainer of transformers, brought forward into the rehearsed steps.
+"""Evaluations of trainers, brought forward into the rehearsed steps.
 
 step 10        11                                     500
      |----------|-- the same evaluation, now          |-- evaluation as planned
@@ -7,6 +7,7 @@ An evaluation that is too long is interrupted with the rehearsal, and then count
 """
 
 import sys
+from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
@@ -16,20 +17,47 @@ _STEP = 11
 """Step after which it evaluates: the first one in which a rehearsal may be interrupted."""
 
 
-class TrainerEvaluation:
-    """Hooks on the Trainer, which note whether it evaluates and whether an evaluation ended."""
+class EarlyEvaluation:
+    """Base class of hooks on a trainer, which note whether it evaluates.
+
+    Attributes:
+        is_planned: whether the trainer is to evaluate.
+        has_run: whether an evaluation has ended.
+    """
+
+    text = ""
+    """Description of the evaluation, for the answer."""
 
     def __init__(self) -> None:
         self.is_planned = self.has_run = False
 
     def attach(self) -> None:
-        """Hook the Trainer when it is imported."""
-        after_import("transformers.trainer", self._hook)
+        """Hook the trainer when it is imported."""
+        raise NotImplementedError
 
     @property
     def is_missed(self) -> bool:
         """Return whether a planned evaluation has not run."""
         return self.is_planned and not self.has_run
+
+
+class TrainerEvaluation(EarlyEvaluation):
+    """Hooks on the Trainer of transformers.
+
+    Args:
+        evaluates: returns whether the script itself calls `trainer.evaluate()`, as many do after
+            training.
+    """
+
+    text = "the evaluation of Trainer"
+
+    def __init__(self, evaluates: Callable[[], bool] = lambda: False) -> None:
+        super().__init__()
+        self._evaluates = evaluates
+
+    def attach(self) -> None:
+        """See `EarlyEvaluation`."""
+        after_import("transformers.trainer", self._hook)
 
     def _hook(self) -> None:
         trainer: Any = sys.modules["transformers.trainer"].Trainer
@@ -38,7 +66,8 @@ class TrainerEvaluation:
         @wraps(train)
         def noted_train(self_: Any, *args: Any, **kwargs: Any) -> Any:
             strategy = getattr(self_.args.eval_strategy, "value", self_.args.eval_strategy)
-            self.is_planned = strategy != "no" and self_.eval_dataset is not None
+            evaluates = strategy != "no" or self._evaluates()
+            self.is_planned = evaluates and self_.eval_dataset is not None
             if self.is_planned:
                 self_.add_callback(_early_evaluation())
             return train(self_, *args, **kwargs)
@@ -56,7 +85,7 @@ def _early_evaluation() -> Any:
     """Return a callback that lets the Trainer evaluate after a few steps."""
     from transformers import TrainerCallback
 
-    class EarlyEvaluation(TrainerCallback):
+    class EarlyEvaluationCallback(TrainerCallback):
         steps = 0
 
         def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> Any:
@@ -65,4 +94,54 @@ def _early_evaluation() -> Any:
                 control.should_evaluate = True
             return control
 
-    return EarlyEvaluation()
+    return EarlyEvaluationCallback()
+
+
+class LightningValidation(EarlyEvaluation):
+    """Hooks on the loops of Lightning's Trainer.
+
+    Its check of two batches before training does not count: no optimizer has states then.
+    """
+
+    text = "the validation of Lightning"
+
+    def attach(self) -> None:
+        """See `EarlyEvaluation`."""
+        for package in ("lightning.pytorch", "pytorch_lightning"):
+            after_import(f"{package}.loops.training_epoch_loop", self._hook_training(package))
+            after_import(f"{package}.loops.evaluation_loop", self._hook_evaluation(package))
+
+    def _hook_training(self, package: str) -> Callable[[], None]:
+        def hook() -> None:
+            module: Any = sys.modules[f"{package}.loops.training_epoch_loop"]
+            loop = module._TrainingEpochLoop
+            plain = loop._should_check_val_fx
+            began = False
+
+            @wraps(plain)
+            def is_time(self_: Any, *args: Any, **kwargs: Any) -> Any:
+                nonlocal began
+                self.is_planned |= self_.trainer.enable_validation
+                is_early = self.is_missed and not began and self_.trainer.global_step >= _STEP
+                began |= is_early
+                return plain(self_, *args, **kwargs) or is_early
+
+            loop._should_check_val_fx = is_time
+
+        return hook
+
+    def _hook_evaluation(self, package: str) -> Callable[[], None]:
+        def hook() -> None:
+            loop: Any = sys.modules[f"{package}.loops.evaluation_loop"]._EvaluationLoop
+            plain = loop.run
+
+            @wraps(plain)
+            def noted(self_: Any, *args: Any, **kwargs: Any) -> Any:
+                found = plain(self_, *args, **kwargs)
+                trainer = self_.trainer
+                self.has_run |= trainer.validating and not trainer.sanity_checking
+                return found
+
+            loop.run = noted
+
+        return hook

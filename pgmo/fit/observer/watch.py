@@ -69,7 +69,7 @@ class Watch:
         """
         self._longest.attach()
         if self._sites is not None:
-            self._sites.hook_trainer()
+            self._sites.hook_trainers()
 
     def attach(self) -> None:
         """Start the memory history and hook the optimizers; torch's optimizers are imported."""

@@ -149,17 +149,19 @@ def test_an_own_eval_beside_code_that_ran_is_not_missed(script: Path, run: Sites
 
 
 @pytest.mark.parametrize(
-    ("strategy", "evaluates", "missed"),
+    ("strategy", "calls", "evaluates", "missed"),
     [
-        ("steps", False, ["the evaluation of Trainer"]),
-        ("steps", True, []),
-        ("no", False, []),
+        ("steps", False, False, ["the evaluation of Trainer"]),
+        ("steps", False, True, []),
+        ("no", False, False, []),
+        ("no", True, False, ["the evaluation of Trainer"]),
     ],
 )
 def test_the_evaluation_of_a_trainer_is_a_site(
     run: SitesRun,
     monkeypatch: pytest.MonkeyPatch,
     strategy: str,
+    calls: bool,
     evaluates: bool,
     missed: list[str],
 ) -> None:
@@ -169,6 +171,7 @@ def test_the_evaluation_of_a_trainer_is_a_site(
     monkeypatch.setattr(trainer, "Trainer", type("Trainer", (trainer.Trainer,), {}))
     monkeypatch.setattr(trainer.Trainer, "train", lambda self: evaluates and self.evaluate())
     monkeypatch.setattr(trainer.Trainer, "evaluate", lambda self: {})
+    monkeypatch.setattr(run._trainer, "_evaluates", lambda: calls)
     run._trainer._hook()
     made = trainer.Trainer.__new__(trainer.Trainer)
     made.args = type("Arguments", (), {"eval_strategy": strategy})()
@@ -176,6 +179,87 @@ def test_the_evaluation_of_a_trainer_is_a_site(
     made.callback_handler = CallbackHandler([], None, None, None, None)
     made.train()
     assert [text for text in run.missed() if "Trainer" in text] == missed
+
+
+class LibraryTrainer:
+    @torch.no_grad()
+    def evaluate(self) -> None:
+        pass
+
+    predict = test = evaluate
+
+
+def test_calls_of_trainers_are_sites(script: Path, run: SitesRun) -> None:
+    script.write_text(
+        "if RUNS:\n    trainer.evaluate()\n"
+        "if RUNS:\n    trainer.predict()\n"
+        "def later():\n    trainer.test()\n"
+        "later\n"
+        "if not RUNS:\n    classifier.predict()\n"
+    )
+    names = {"trainer": LibraryTrainer(), "classifier": LibraryTrainer()}
+    runpy.run_path(str(script), {"RUNS": False, **names})
+    assert run._evaluates()
+    later = "trainer.test in later() at train.py:6"
+    first = ["trainer.evaluate at train.py:2", "trainer.predict at train.py:4"]
+    assert run.missed() == [*first, later]
+    runpy.run_path(str(script), {"RUNS": True, **names})
+    assert run.missed() == [later]
+
+
+def test_methods_of_a_trainer_of_the_script_have_sites_of_their_own(
+    script: Path, run: SitesRun
+) -> None:
+    script.write_text(
+        "import torch\n"
+        "class Trainer:\n"
+        "    def test(self):\n"
+        "        with torch.no_grad():\n            pass\n"
+        "trainer = Trainer()\n"
+        "if RUNS:\n    trainer.test()\n"
+    )
+    runpy.run_path(str(script), {"RUNS": False})
+    assert run.missed() == ["code under no_grad in test() at train.py:4"]
+    runpy.run_path(str(script), {"RUNS": True})
+    assert run.missed() == []
+
+
+def test_lightning_validates_early(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lightning = pytest.importorskip("lightning")
+    from lightning.pytorch.loops.evaluation_loop import _EvaluationLoop
+    from lightning.pytorch.loops.training_epoch_loop import _TrainingEpochLoop
+
+    from pgmo.fit.observer.trainer import LightningValidation
+
+    for owner, name in ((_TrainingEpochLoop, "_should_check_val_fx"), (_EvaluationLoop, "run")):
+        monkeypatch.setattr(owner, name, getattr(owner, name))
+    noted = LightningValidation()
+    noted.attach()
+    seen: list[tuple[int, bool]] = []
+
+    class Model(lightning.LightningModule):  # type: ignore[misc, name-defined]
+        def __init__(self) -> None:
+            super().__init__()
+            self.linear = torch.nn.Linear(4, 1)
+
+        def training_step(self, batch: torch.Tensor) -> torch.Tensor:
+            return self.linear(batch).square().mean()
+
+        def validation_step(self, batch: torch.Tensor) -> None:
+            seen.append((self.trainer.global_step, noted.is_missed))
+
+        def configure_optimizers(self) -> torch.optim.Optimizer:
+            return torch.optim.SGD(self.parameters(), lr=0.1)
+
+    trainer = lightning.Trainer(
+        max_steps=14, accelerator="cpu", logger=False, enable_checkpointing=False,
+        enable_progress_bar=False, enable_model_summary=False, default_root_dir=str(tmp_path),
+    )  # fmt: skip
+    trainer.fit(Model(), torch.ones(100, 4), torch.ones(1, 4))
+    # The check before training, the early validation, and one at the end of training.
+    assert seen[:2] == [(0, False), (11, True)]
+    assert noted.is_planned
+    assert not noted.is_missed
 
 
 def test_a_trainer_evaluates_early(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

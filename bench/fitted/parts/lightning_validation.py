@@ -1,0 +1,55 @@
+"""Lightning: a validation at the end of the epoch, with larger batches than training has."""
+
+import lightning
+import torch
+from network import Network, parser
+from torch import Tensor
+from torch.nn import functional
+from torch.utils.data import DataLoader
+
+given = parser.parse_args()
+
+
+class Model(lightning.LightningModule):
+    """The network, and how it is trained and validated."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.network = Network(small=given.small)
+
+    def training_step(self, tokens: Tensor, number: int) -> Tensor:
+        """Return the loss."""
+        return functional.cross_entropy(self.network(tokens).flatten(0, 1), tokens.flatten())
+
+    def validation_step(self, tokens: Tensor, number: int) -> None:
+        """Log the loss."""
+        self.log("loss", self.training_step(tokens, number))
+
+    def configure_optimizers(self) -> torch.optim.Optimizer:
+        """AdamW."""
+        return torch.optim.AdamW(self.parameters(), lr=1e-4)
+
+
+class Words(torch.utils.data.Dataset[Tensor]):
+    """Made-up words."""
+
+    def __init__(self, samples: int) -> None:
+        self.samples = samples
+
+    def __len__(self) -> int:
+        return self.samples
+
+    def __getitem__(self, at: int) -> Tensor:
+        return torch.randint(model.network.head.out_features, (model.network.length,))
+
+
+model = Model()
+batch, larger = given.batch_size, 6 * given.batch_size
+lightning.Trainer(
+    max_epochs=1,
+    devices=1,
+    logger=False,
+    enable_checkpointing=False,
+    enable_progress_bar=False,
+    enable_model_summary=False,
+).fit(model, DataLoader(Words(given.steps * batch), batch), DataLoader(Words(2 * larger), larger))
