@@ -1,5 +1,6 @@
 """What is said of a script is what happens when it runs."""
 
+import textwrap
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from pgmo.fit.evidence import Evidence, Job, collect
 from pgmo.fit.largest import MOST, search, unlimited
 from pgmo.fit.laws.law import Law
 from pgmo.fit.what_if.arithmetic import Model
+from pgmo.rehearsal import rehearse
 from tests.fakecuda.fit.scripts import PARAMETERS, attend, card, convolve, run, train
 
 
@@ -220,3 +222,34 @@ def test_values_that_wait_on_the_host_are_counted_there(tmp_path: Path) -> None:
     saved = 4 * 16 * 512 * (2 * 256 + 2 * 1024) * 4
     assert saved <= found.pinned < 2.5 * saved  # PyTorch rounds up to powers of two
     assert " On the host, it pins " in found.sentence
+
+
+SERVE = textwrap.dedent("""
+    import argparse, torch
+    from torch import nn
+
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--requests", type=int, default=2)
+    parser.add_argument("--length", type=int, default=64)
+    given = parser.parse_args()
+    model = nn.Sequential(*[nn.Linear(1024, 1024) for _ in range(8)]).cuda()
+    cache = torch.zeros(8, 2, given.requests, given.length, 1024, device="cuda")
+    with torch.inference_mode():
+        for layer in range(8):
+            hidden = torch.zeros(given.requests, given.length, 1024, device="cuda")
+            cache[layer, :] = model[layer](hidden)
+""")
+"""Inference with a cache of 64 KiB and, in one layer, 8 KiB of other values per token."""
+
+
+def test_requests_that_fit_at_each_length(tmp_path: Path) -> None:
+    script, where = tmp_path / "serve.py", card(1200)
+    script.write_text(SERVE)
+    found = pgmo.fit.table(
+        str(script), vary="--requests {n} --length {l}", card=where, lengths=(64, 128)
+    )
+    assert [one.proved for one in found.rows].count(True) == 3
+    for row in (one for one in found.rows if one.proved):
+        for more, fits in ((0, True), (1, False)):
+            words = ["--requests", str(row.batch + more), "--length", str(row.length)]
+            assert rehearse([str(script), *words], card=where, way="pgmo").fits == fits
