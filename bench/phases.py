@@ -7,7 +7,8 @@ Needs no GPU: the real CUDA build of PyTorch runs on the stub CUDA runtime of pg
     python bench/phases.py --table
 
 In `grpo` the policy itself generates; in `pool` an engine in the process, whose weights and cache
-lie in a `MemPool` (`phased/grpo.py`). Peaks are those of a card of 141 GiB. In `processes`
+lie in a `MemPool` (`phased/grpo.py`). `trainer` is trl's GRPOTrainer (`phased/grpo_trainer.py`),
+which needs `pip install trl datasets`. Peaks are those of a card of 141 GiB. In `processes`
 (`phased/processes.py`) an engine has a process of its own on a card of 16 GiB; it gets weights by
 CUDA IPC and takes nine tenths of the free memory for its cache in each of 100 rounds. The figures
 are the bytes of that cache, file descriptors of both processes, and the memory that they hold

@@ -28,7 +28,7 @@ _REQUESTS = (16, 64)
 """Values of the first option that are rehearsed for inference. The caches of a few requests are
 small beside the pages in which memory is counted."""
 
-_TRIALS = 4
+_TRIALS = 5
 """Maximum number of rehearsals for a row of a table for inference."""
 
 _MOST_ROWS = 8
@@ -198,7 +198,7 @@ class _InferenceTable:
         return self._law.largest(length, self._card.usable)
 
     def proved(self, row: BatchOfLength) -> BatchOfLength:
-        """Rehearse a row on the card, and then batches that are predicted better from it."""
+        """Rehearse a row on the card, and other batches until one more runs out of memory."""
         low, high, batch = 0, LIMIT, row.batch
         for _ in range(_TRIALS):
             one = self._run(batch, row.length, self._card)
@@ -207,9 +207,9 @@ class _InferenceTable:
                 self._law.add(batch, row.length, one.card_peak)
             else:
                 high = batch
-            most = high - 1 if one.fits else high - max(1, high // 50)
-            batch = min(self.largest(row.length), most)
-            if batch <= low:
+            most = high - 1 if one.fits else max(low + 1, high - max(1, high // 50))
+            batch = min(max(self.largest(row.length), low + 1), most)
+            if not low < batch < high:
                 break
         return BatchOfLength(row.length, low or max(0, batch), low > 0)
 

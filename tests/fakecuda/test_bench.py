@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -229,9 +230,11 @@ def test_jobs_that_share_a_card(tmp_path):
 @pytest.mark.slow
 def test_phases_of_one_card(tmp_path):
     results = tmp_path / "results.json"
-    found = quick("phases.py", results)
+    names = ["grpo", "pool", *(["trainer"] if find_spec("trl") else []), "processes"]
+    programs = [part for name in names for part in ("--program", name)]
+    found = quick("phases.py", results, *programs)
     rows = {(row["program"], row["contender"]): row for row in found["rows"]}
-    assert len(rows) == 3 * 5
+    assert len(rows) == len(names) * 5
     for row in rows.values():
         assert "failed" not in row
         assert not row["out_of_memory"]

@@ -15,6 +15,9 @@ import numpy as np
 
 from pgmo.errors import RehearsalError
 
+_APART = 0.9
+"""Maximum ratio of the two batches through which the line is drawn."""
+
 
 class PeakLaw:
     """Largest batch that fits at any length, from the peaks of whole runs.
@@ -46,11 +49,13 @@ class PeakLaw:
         """
         sizes = {batch: float(curve(length)) for batch, curve in self._curves.items()}
         sizes |= self._measured.get(length, {})
-        (before, small), (last, large) = sorted(sizes.items())[-2:]
-        slope = (large - small) / (last - before)
+        last = max(sizes)
+        # The line through neighbours would depend on how their bytes fill whole pages.
+        before = max(batch for batch in sizes if batch <= _APART * last)
+        slope = (sizes[last] - sizes[before]) / (last - before)
         if slope <= 0:
             raise RehearsalError(
                 f"the peak of the card is the same with {before} and {last}, so no largest value "
                 "can be predicted: check that the first option sets the number of samples"
             )
-        return max(0, floor(last + (usable - large) / slope))
+        return max(0, floor(last + (usable - sizes[last]) / slope))
