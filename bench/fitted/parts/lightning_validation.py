@@ -44,7 +44,7 @@ class Words(torch.utils.data.Dataset[Tensor]):
 
 
 model = Model()
-batch, larger = given.batch_size, 6 * given.batch_size
+batch, larger = given.batch_size, 16 * given.batch_size
 lightning.Trainer(
     max_epochs=1,
     devices=1,

@@ -53,13 +53,13 @@ with tempfile.TemporaryDirectory() as folder:
             folder,
             max_steps=given.steps,
             per_device_train_batch_size=given.batch_size,
-            per_device_eval_batch_size=2 * given.batch_size,
+            per_device_eval_batch_size=16 * given.batch_size,
             save_strategy="no",
             report_to=[],
             disable_tqdm=True,
         ),
         train_dataset=Words(given.steps * given.batch_size),
-        eval_dataset=Words(8 * given.batch_size),
+        eval_dataset=Words(32 * given.batch_size),
         compute_metrics=accuracy,
     )
     trainer.train()
