@@ -249,10 +249,12 @@ void CachingAllocator::release(Block* block) noexcept {
   store_.drop(block);
 }
 
-// Give back one cached block that is large enough, or several of the largest.
+// Give back one cached segment that is large enough, or several of the largest. Blocks of
+// expandable segments stay.
 bool CachingAllocator::release_oversize(BlockPool& pool, Bytes size) noexcept {
   const Bytes wanted = std::max(size, settings_.max_split_size);
-  if (Block* const block = pool.free.at_least(wanted)) {
+  Block* const block = pool.free.at_least(wanted);
+  if (block != nullptr && block->space == nullptr) {
     release(block);
     return true;
   }
@@ -260,6 +262,7 @@ bool CachingAllocator::release_oversize(BlockPool& pool, Bytes size) noexcept {
   while (released < wanted) {
     Block* const largest = pool.free.largest();
     if (largest == nullptr || largest->size < settings_.max_split_size) break;
+    if (largest->space != nullptr) break;
     released += largest->size;
     release(largest);
   }

@@ -8,6 +8,7 @@ import pytest
 
 from pgmo.errors import OptionError
 from pgmo.profiler.caching.native import native_allocator
+from pgmo.profiler.caching.settings import AllocatorSettings
 from tests.unit.profiler.caching.request_sequences import MIB, ModelRun, Program, steps
 
 RECORDED = json.loads((Path(__file__).parent / "recorded_reserved.json").read_text("utf-8"))
@@ -44,3 +45,15 @@ def test_a_block_that_was_freed_by_a_retry_is_not_freed_again() -> None:
     allocator.settle(number)
     assert allocator.active == 40 * MIB
     assert allocator.retries == 1
+
+
+def test_oversize_blocks_of_expandable_segments_are_not_released_as_segments() -> None:
+    settings = AllocatorSettings.from_text("max_split_size_mb:32,expandable_segments:True")
+    allocator = native_allocator(settings, 128 * MIB)
+    large, _ = allocator.allocate(64 * MIB, 0)
+    small, _ = allocator.allocate(11 * MIB, 0)
+    allocator.free(large)
+    assert allocator.allocate(120 * MIB, 0)[0] == -1
+    allocator.free(small)
+    assert allocator.allocate(120 * MIB, 0)[0] >= 0
+    assert allocator.reserved == 120 * MIB
