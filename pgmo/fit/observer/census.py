@@ -72,7 +72,7 @@ def _blocks(modules: Iterable[nn.Module]) -> Iterator[int]:
     """Yield the bytes of the parameters of each module in a list of several."""
     for module in modules:
         if isinstance(module, nn.ModuleList | nn.Sequential) and len(module) > 1:
-            for child in module:
+            for child in filter(None, module):  # x_transformers puts None into lists
                 yield sum(one.numel() * one.element_size() for one in child.parameters())
 
 

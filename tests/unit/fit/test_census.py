@@ -1,0 +1,12 @@
+"""Parameters and modules that the observer of `pgmo fit` finds."""
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from pgmo.fit.observer import census  # noqa: E402
+
+
+def test_lists_of_modules_may_contain_none() -> None:
+    layers = torch.nn.ModuleList([torch.nn.Linear(4, 8, bias=False), None, torch.nn.ReLU()])
+    assert list(census._blocks([layers])) == [4 * 8 * 4, 0]
