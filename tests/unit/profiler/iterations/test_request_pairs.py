@@ -98,7 +98,7 @@ def test_rows_that_lie_apart_are_refused():
     row = np.full(6, -1, np.int64)
     with pytest.raises(TypeError):
         _core.pair_in_gaps(*one, *one, np.zeros(0), np.array([[0, 3, 0, 3]]), row[::2])
-    with pytest.raises(ValueError, match="one row"):
+    with pytest.raises(ValueError, match="row must have one entry"):
         _core.pair_in_gaps(*one, *one, np.zeros(0), np.array([[0, 3, 0, 3]]), row[:3, None])
     assert (row == -1).all()
 
@@ -154,12 +154,12 @@ def test_anchors_that_contradict_each_other_are_none():
 
 def test_tokens_out_of_range_and_rows_that_do_not_fit_are_refused():
     for token in ([-1, 0], [0, 4]):
-        with pytest.raises(ValueError, match="numbered from 0"):
+        with pytest.raises(ValueError, match="not below the number of requests"):
             anchored(token, [0, 1])
-        with pytest.raises(ValueError, match="numbered from 0"):
+        with pytest.raises(ValueError, match="not below the number of requests"):
             anchored([0, 1], token)
     ordinals = np.arange(2)
-    with pytest.raises(ValueError, match="one row"):
+    with pytest.raises(ValueError, match="row must have one entry"):
         _core.pair_by_anchors(ordinals, ordinals, 2, np.full(3, UNPAIRED))
 
 
