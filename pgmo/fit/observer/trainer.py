@@ -7,6 +7,7 @@ An evaluation that is too long is interrupted with the rehearsal, and then count
 """
 
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import wraps
 from typing import Any
@@ -17,7 +18,7 @@ _STEP = 11
 """Step after which it evaluates: the first one in which a rehearsal may be interrupted."""
 
 
-class EarlyEvaluation:
+class EarlyEvaluation(ABC):
     """Base class of hooks on a trainer, which note whether it evaluates.
 
     Attributes:
@@ -31,9 +32,9 @@ class EarlyEvaluation:
     def __init__(self) -> None:
         self.is_planned = self.has_run = False
 
+    @abstractmethod
     def attach(self) -> None:
         """Hook the trainer when it is imported."""
-        raise NotImplementedError
 
     @property
     def is_missed(self) -> bool:
