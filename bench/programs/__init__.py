@@ -44,6 +44,10 @@ PROGRAMS = {
     "lightning_gan": Program("Lightning, GAN, manual optimisation", ("lightning",)),
     "lightning_classifier": Program("Lightning, classifier, accumulation 2", ("lightning",)),
     "timm_vision": Program("timm, ConvNeXt, mixup, EMA", ("timm",)),
+    "segmentation_unet": Program(
+        "segmentation_models, U-Net on ResNet-34", ("segmentation_models_pytorch", "torchvision")
+    ),
+    "monai_unet": Program("MONAI, 3D U-Net", ("monai",)),
     "diffusers_unet": Program("diffusers, train_unconditional", ("diffusers", "accelerate")),
     "generate": Program(
         "transformers, generate()",
@@ -57,5 +61,6 @@ NAMES = tuple(PROGRAMS)
 
 
 def script(name: str) -> Path:
-    """The program's file."""
-    return Path(__file__).parent / f"{name}.py"
+    """Return the program's file."""
+    (found,) = Path(__file__).parent.rglob(f"{name}.py")
+    return found

@@ -1,0 +1,1 @@
+"""Programs of transformers, trl, accelerate and diffusers."""
