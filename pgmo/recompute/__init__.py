@@ -1,17 +1,15 @@
-"""Recomputation under a budget of bytes: which values to drop, and when to compute them again.
+"""Recomputation within a memory budget: which values to drop, and when to compute them again.
 
     model, plan = pgmo.recompute(model, batch, budget="8 GiB")
 
-The package itself is the function. It has `backend` for `torch.compile`, and `largest`, which
-searches for the largest batch of a card.
+The package is callable. `backend` is for `torch.compile`; `largest` finds the largest batch that
+fits on a card.
 
-    public functions   apply, outcome, explain, curve, step_profile; whole_card, largest_batch
-    a call             calls: its signature, what is refused, and what a capture restores
-    its graphs         compiled: Dynamo's capture, a dry run, one plan for all graphs of a step
-    one graph          capture: operations and values of a joint graph, with their costs
-    what to drop       planners, on a graph alone and without PyTorch
-    running it         runtime: the planned step, offload
-    private functions  of PyTorch: capture/compat
+    calls       the signature of a call, refusals, and state that a capture restores
+    compiled    Dynamo's graphs of a step, a dry run, one plan for all graphs
+    capture     operations and values of one joint graph, with their costs
+    planners    from a graph and a budget to a choice of values to drop, without PyTorch
+    runtime     the planned step, offloading
 """
 
 from pgmo.recompute import package as _package  # makes this module callable

@@ -1,9 +1,9 @@
-"""`pgmo.recompute`: from a model and a budget to a model that recomputes within the budget."""
+"""`pgmo.recompute`: makes a model whose steps stay within a memory budget."""
 
 import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -12,6 +12,7 @@ from torch.optim import Optimizer
 from pgmo.cards import Card, find
 from pgmo.errors import BudgetError, OptionError
 from pgmo.recompute.calls.refusals import refuse_lazy, refuse_wrappers
+from pgmo.recompute.calls.signature import Arguments
 from pgmo.recompute.capture.compat import flatten, refuse_old_versions, storage_key
 from pgmo.recompute.compiled.model import CompiledModel
 from pgmo.recompute.outcome import RecomputePlan
@@ -27,11 +28,8 @@ from pgmo.wrapped_optimizers import unwrapped
 
 M = TypeVar("M", bound=nn.Module)
 
-Call = tuple[tuple[Any, ...], dict[str, Any]]
-"""Positional and keyword arguments."""
-
 _NOT_GIVEN = object()
-"""Default of example inputs: None is a possible argument of a model."""
+"""Default of example inputs, because None is a possible argument of a model."""
 
 
 def recompute(
@@ -50,52 +48,48 @@ def recompute(
 ) -> tuple[M, RecomputePlan]:
     """Make a model drop activations and compute them again, so that a step fits in a budget.
 
-    `torch.compile`'s front end captures the forward and the backward pass of the example call. The
-    planner chooses what to drop. The returned model runs the planned schedule with the same
-    operators on the same numbers, so losses, gradients and buffers are bit-identical. Random and
-    effectful operators never run twice.
+    Dynamo and AOTAutograd capture both passes of the example call, and a planner chooses what to
+    drop. The returned model runs the same operators on the same numbers, so losses, gradients and
+    buffers are bit-identical. Operators with random numbers or side effects never run twice.
 
-    The budget limits the peak of what a step allocates from the beginning of the model's forward
-    to the end of its backward pass: activations, results, gradients (also of parameters), and
-    workspaces of operators. Parameters, buffers and inputs are excluded. The optimizer's state, and
-    what the program computes from the model's results, such as a loss, come on top; put the loss
-    into the model's forward to have it planned.
+    The budget limits what a step allocates from the start of the model's forward pass to the end
+    of its backward pass: activations, results, gradients (also of parameters), and workspaces.
+    Parameters, buffers, inputs and the optimizer's state are excluded. Code outside of the model,
+    such as a loss, is not planned: put the loss into the model's forward method.
 
     Args:
-        model: a module, which stays usable. The returned model shares its parameters, buffers,
-            submodules and all other attributes: `eval()` on either affects both, and either may
-            be given to an optimizer.
+        model: a module, which stays usable. The returned model shares all its attributes, such as
+            parameters: `eval()` on either affects both, and an optimizer may get either.
         example_inputs: arguments of a call: a tuple of positional arguments, a dictionary of
-            keyword arguments, or one argument. Without them the first call is captured. Other
-            shapes, types and modes are captured and planned when they first occur.
+            keyword arguments, or one argument. By default the first call is captured. Calls with
+            other shapes, types or modes are captured and planned when they first occur.
         budget: bytes, such as `"8 GiB"`; a share of the peak without recomputation, such as
             `"60%"` or 0.6; `"min"` for the smallest peak found; None to recompute nothing.
         planner: a function of a graph and a budget, used instead of the search.
-        measure: whether to run operators that may need workspace, to learn how much, and to
-            measure a real step: pgmo warns when its peak is more than 2 % off. If False,
-            predictions exclude workspaces.
+        measure: whether to run operators alone to learn their workspaces, and to measure a real
+            step: pgmo warns if its peak is more than 2 % off. If False, predictions exclude
+            workspaces.
         card: instead of a budget, a card's name such as "RTX 4090", or its size such as "16GiB".
             The budget is what remains after parameters, buffers, inputs, the optimizer's state,
-            CUDA's context, and a hundredth for packing.
+            CUDA's context, and 1 % for fragmentation.
         optimizer: with `card`: the optimizer of the parameters; its state need not exist yet.
-        beside: with `card`: bytes to keep free for other things, such as a second model.
-        offload: lets values wait on the host where that costs less than to compute them again:
-            the link to the device, "pcie3", "pcie4" or "pcie5", or its bytes per second, such as
-            20e9 or "20 GB/s". Transfers use a stream of their own and pinned host memory.
-        state: with `card`, `optimizer` and `offload`: whether the optimizer's state may wait on the
-            host while the step runs, if that costs less time than to keep it. It is copied back
-            before each step of the optimizer, and to the host after it. Needs example inputs.
-        whole: whether to refuse a model with graph breaks. Otherwise its graphs are planned under
-            one budget, and the code between them runs as it is.
+        beside: with `card`: bytes to keep free, for example for a second model.
+        offload: link to the host, if values may wait there where that takes less time than to
+            compute them again: "pcie3", "pcie4", "pcie5", or bytes per second, such as 20e9 or
+            "20 GB/s". Transfers use a stream of their own and pinned host memory.
+        state: with `card`, `optimizer`, `offload` and example inputs: whether the optimizer's state
+            may wait on the host while the step runs, if that costs less time. It is copied back
+            before each step of the optimizer, and to the host after it.
+        whole: whether to refuse a model with graph breaks. Otherwise all graphs share the budget,
+            and the code between them runs unchanged.
 
     Returns:
         The model that recomputes, and the plan.
 
     Raises:
-        BudgetError: when the budget is impossible; the message has the smallest possible one.
-        GraphError: when the model cannot be captured, or nothing in it needs gradients.
-        OptionError: when an option has an invalid value, `model` is no module, or PyTorch is older
-            than 2.11.
+        BudgetError: if no plan fits the budget; the message has the smallest peak found.
+        GraphError: if the model cannot be captured, or nothing in it needs gradients.
+        OptionError: if an option is invalid, `model` is no module, or PyTorch is older than 2.11.
 
     Example:
         >>> model, plan = pgmo.recompute(model, batch, budget="8 GiB")  # doctest: +SKIP
@@ -103,8 +97,8 @@ def recompute(
 
     Source:
         Kusumoto et al., "A Graph Theoretic Framework of Recomputation Algorithms for
-        Memory-Efficient Backpropagation" (2019), arXiv 1905.11722, for the problem; the search and
-        the schedule are described in docs/design/recompute.md.
+        Memory-Efficient Backpropagation" (2019), arXiv 1905.11722, for the problem;
+        docs/design/recompute.md for the search and the schedule.
     """
     options = RecomputeOptions(
         budget,
@@ -125,7 +119,7 @@ def recompute(
 
 @dataclass(frozen=True)
 class RecomputeOptions:
-    """Options of `recompute`, which documents each of them; the optimizer is unwrapped."""
+    """Options of `recompute`, which documents them. The optimizer is unwrapped."""
 
     budget: int | float | str | None = "min"
     planner: Planner | None = None
@@ -143,14 +137,14 @@ class RecomputeOptions:
 
 
 def settle_state(options: RecomputeOptions, plan: RecomputePlan) -> None:
-    """Let the optimizer's state sleep between steps from now on, or no longer, as a plan has it."""
+    """Start or stop keeping the optimizer's state on the host, as the plan requires."""
     if options.optimizer is not None:
         let_state_sleep(options.optimizer, sleeps=plan.state_bytes > 0)
 
 
 def planned(
     model: M,
-    call: Call | None,
+    call: Arguments | None,
     options: RecomputeOptions,
     shapes: Shapes,
     *,
@@ -158,9 +152,12 @@ def planned(
 ) -> tuple[M, RecomputePlan]:
     """Plan a model within a budget, as `recompute` documents.
 
-    Without a `call`, the first call is planned. No search runs if a plan of `shapes` fits.
-
-    With `options.state`, `try_awake` is whether to plan with the state on the card as well.
+    Args:
+        model: the model.
+        call: arguments of the call to plan; None to plan the first call.
+        options: options of `recompute`.
+        shapes: earlier plans. If one of them fits, no search runs.
+        try_awake: with `options.state`, whether to also plan with the state on the card.
     """
     refuse_old_versions()
     if not isinstance(model, nn.Module):
@@ -183,7 +180,7 @@ def planned(
         seconds = awake[1].overhead * awake[1].graph.forward_cost
         if seconds <= 2 * on_card.optimizer.state / rate:
             return awake
-        shapes = Shapes()  # else the search ends at the plan that was found
+        shapes = Shapes()  # Otherwise the plan just found would be reused.
     try:
         asleep = _within(model, call, options, shapes, replace(on_card, state_sleeps=True))
     except BudgetError:
@@ -195,12 +192,12 @@ def planned(
 
 def _within(
     model: M,
-    call: Call | None,
+    call: Arguments | None,
     options: RecomputeOptions,
     shapes: Shapes,
     on_card: CardBudget | None,
 ) -> tuple[M, RecomputePlan]:
-    """Plan a model for a budget, or for what a card has left."""
+    """Plan a model for the memory left on a card, or without one for the budget."""
     rate = None if options.offload is None else parse_link(options.offload)
     settings = Settings(
         parse_budget(options.budget if on_card is None else on_card.left),
@@ -216,7 +213,7 @@ def _within(
         with torch.enable_grad():
             recomputing.capture(*call[0], **call[1])
     resident = _resident(model, call)
-    return _twin(recomputing, settings, model), RecomputePlan(recomputing, resident, on_card)
+    return _twin(recomputing, model), RecomputePlan(recomputing, resident, on_card)
 
 
 def _whole_card(model: nn.Module, resident: int, options: RecomputeOptions) -> CardBudget | None:
@@ -236,29 +233,24 @@ def _whole_card(model: nn.Module, resident: int, options: RecomputeOptions) -> C
         find(options.card),
         context_of(one.device for one in model.parameters()),
         resident,
-        sum(one.nbytes for one in trained),  # Weights of cuDNN's LSTM share a storage.
+        sum(one.nbytes for one in trained),  # Not by storage: weights of cuDNN's LSTM share one.
         None if optimizer is None else optimizer_needs(optimizer),
         parse_bytes(options.beside),
     )
 
 
-def _twin(recomputing: CompiledModel, settings: Settings, model: M) -> M:
-    return twin(model, recomputing, functools.partial(_again, _without_plans(settings)))
+def _twin(recomputing: CompiledModel, model: M) -> M:
+    settings = replace(recomputing.settings, shapes=Shapes())  # Plans are not pickled.
+    return twin(model, recomputing, functools.partial(_twin_of_copy, settings))
 
 
-def _again(settings: Settings, model: M) -> M:
-    """Return a twin of a copied or unpickled model, which is captured again for its parameters."""
-    settings = _without_plans(settings)
-    return _twin(CompiledModel(model, settings), settings, model)
+def _twin_of_copy(settings: Settings, model: M) -> M:
+    """Return a twin of a copied or unpickled model, which is captured again."""
+    return _twin(CompiledModel(model, replace(settings, shapes=Shapes())), model)
 
 
-def _without_plans(settings: Settings) -> Settings:
-    """Return the settings without the plans that were made for another model."""
-    return replace(settings, shapes=Shapes())
-
-
-def call_of(example: object) -> Call:
-    """Return the arguments that example inputs stand for."""
+def call_of(example: object) -> Arguments:
+    """Return the arguments of a call with these example inputs, as `recompute` takes them."""
     if isinstance(example, Mapping):
         return (), {str(key): value for key, value in example.items()}
     if isinstance(example, (tuple, list)):

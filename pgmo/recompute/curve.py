@@ -1,4 +1,4 @@
-"""The trade-off of a step between peak and overhead, as rows, text and picture."""
+"""Trade-off between the peak of a step and its overhead, as rows, text and plot."""
 
 import io
 import os
@@ -18,10 +18,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Point:
-    """A choice, and the parts of its overhead as shares of the forward pass.
+    """Choice with the parts of its overhead.
 
-    `rerun` is the time of reruns, `waited` that of waiting for transfers. `host_bytes` are bytes of
-    the host's memory.
+    Args:
+        choice: the choice.
+        rerun: time of reruns, as a share of the forward pass.
+        waited: time of waiting for transfers, as a share of the forward pass.
+        host_bytes: bytes of offloaded values on the host.
     """
 
     choice: Choice
@@ -39,10 +42,10 @@ class Point:
 
 @dataclass(frozen=True)
 class Curve:
-    """Choices of which none is worse than another in both peak and overhead.
+    """Choices of ascending peak and descending overhead.
 
     Args:
-        points: points of ascending peak; the last one recomputes nothing.
+        points: the choices; the last one recomputes nothing.
     """
 
     points: tuple[Point, ...]
@@ -53,7 +56,7 @@ class Curve:
         return tuple(one.choice for one in self.points)
 
     def as_rows(self) -> list[dict[str, Any]]:
-        """Return the points as dictionaries, for JSON; times are shares of the forward pass."""
+        """Return the points as dictionaries; times are shares of the forward pass."""
         return [
             {
                 "peak": one.choice.peak,
@@ -83,11 +86,14 @@ class Curve:
         """Draw overhead over peak; needs matplotlib (`pip install matplotlib`).
 
         Args:
-            path: file for the picture; its suffix is the format.
+            path: file for the plot; its suffix is the format.
+
+        Returns:
+            The figure.
 
         Raises:
-            OptionError: when matplotlib is not installed, or has no such format.
-            FileError: when the file cannot be written.
+            OptionError: if matplotlib is not installed, or has no such format.
+            FileError: if the file cannot be written.
         """
         Figure = _figure()  # noqa: N806
         kind = None if path is None else picture_format(path)
@@ -113,7 +119,7 @@ class Curve:
 
 
 def picture_format(path: str | os.PathLike[str]) -> str:
-    """Return the suffix of a picture's name, or raise OptionError if matplotlib cannot write it."""
+    """Return the format of an image file, or raise OptionError if matplotlib cannot write it."""
     formats = _figure()().canvas.get_supported_filetypes()
     ending = Path(path).suffix.removeprefix(".").lower()
     if ending not in formats:

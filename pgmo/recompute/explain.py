@@ -1,4 +1,4 @@
-"""Description of a recompute plan: what is computed again, where, why, and what it saves."""
+"""Description of a plan: what is computed again, where, and what that saves."""
 
 from collections import Counter, defaultdict
 
@@ -7,13 +7,20 @@ from pgmo.recompute.planners.graph import NOT_CAPTURED, Graph
 from pgmo.recompute.runtime.decide import PlannedStep
 from pgmo.units import format_bytes
 
-_MODULES = 12  # Maximum number of modules that are listed.
+_MODULES = 12  # Maximum number of listed modules; the others are summed up.
 
 
 def explain(
     planned: PlannedStep, budget: int | str | None, measured: int | None, resident: int
 ) -> str:
-    """Describe a plan in lines: peaks, cost, modules that drop most, place of the peak."""
+    """Describe a plan: peaks, cost, modules that drop most, and the operation at the peak.
+
+    Args:
+        planned: the plan.
+        budget: its budget in bytes, "min", or None.
+        measured: measured peak in bytes, or None.
+        resident: bytes of parameters, buffers and inputs.
+    """
     schedule, graph = planned.schedule, planned.captured.graph
     lines = [
         f"Peak of a step: {format_bytes(schedule.peak)}, instead of "
@@ -47,9 +54,8 @@ def explain(
 def _graphs(planned: PlannedStep) -> list[str]:
     if not planned.captured.nodes:
         return [
-            f"The forward pass is no single graph: {planned.graphs} graphs share the budget. What "
-            "lies between them runs as it is, and is counted as it was measured in a step of "
-            "which nothing stays."
+            f"The forward pass is no single graph: {planned.graphs} graphs share the budget. The "
+            "code between them runs as it is, and was measured in a step whose changes were undone."
         ]
     return []
 
@@ -68,7 +74,7 @@ def _budget(budget: int | str | None) -> str:
     if budget is None:
         return "There is no budget."
     if budget == "min":
-        return "That is the least that was found."
+        return "That is the smallest peak that was found."
     return f"The budget is {format_bytes(int(budget))}."
 
 
@@ -136,7 +142,7 @@ def _divided(planned: PlannedStep) -> list[str]:
         return []
     return [
         f"{count} convolution{'s compute their' if count > 1 else ' computes its'} gradients of "
-        "weights and input one after the other, since both at once would take too much."
+        "weights and input one after the other, because both at once take more memory."
     ]
 
 
@@ -151,6 +157,7 @@ def _pinned(graph: Graph) -> list[str]:
         for name, _ in Counter(one.name for one in pinned).most_common(3)
     )
     return [
-        f"{len(pinned)} operations are never run twice, since they draw random numbers, have "
-        f"effects or read what is overwritten ({names}): {format_bytes(kept)}."
+        f"{len(pinned)} operations never run twice, because they draw random numbers, have side "
+        f"effects, communicate, or read values that are overwritten ({names}). Their results take "
+        f"{format_bytes(kept)}."
     ]

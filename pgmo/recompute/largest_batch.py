@@ -1,7 +1,7 @@
-"""The largest batch of a card: its planned step fits, and no plan is found for the next one.
+"""Search for the largest batch whose planned step fits on a card.
 
-smallest peaks of two small batches  ->  a line  ->  a first guess
-from there upwards while a batch's planned step fits, or downwards until it does
+The smallest peaks of two small batches, extrapolated linearly, give the first guess. From there the
+search goes up in growing strides while a plan fits, or down until one does, and then bisects.
 """
 
 from collections.abc import Callable
@@ -29,7 +29,7 @@ _WITHOUT_CARD: dict[str, Any] = {
 }
 
 _MOST = 1 << 20
-"""Maximum batch that is tried, for steps that take no memory."""
+"""Largest batch that is tried, in samples. It ends the search for steps that take no memory."""
 
 
 def largest(
@@ -37,22 +37,22 @@ def largest(
 ) -> tuple[int, M, RecomputePlan]:
     """Find the largest batch whose step can be planned for a card, and plan that step.
 
-    For each batch, the forward pass runs without saving values for the backward pass, and
-    operators are measured one by one. A batch without a plan counts as one that does not fit.
+    For each batch, the forward pass runs without saving values for the backward pass, and operators
+    run one by one to be measured. A batch for which no plan is found counts as too large.
 
     Args:
         model: a module.
         inputs: called with a number of samples; returns example inputs for `pgmo.recompute`.
-        start: smallest batch that is tried, in samples, from 1.
+        start: smallest batch to try, in samples, from 1.
         options: `card`, and other options of `pgmo.recompute`, such as `optimizer` and `beside`.
 
     Returns:
-        The batch, the model that recomputes, and the plan of its step.
+        The batch in samples, the model that recomputes, and the plan of its step.
 
     Raises:
-        BudgetError: when the step of the smallest batch does not fit.
-        GraphError: when the model cannot be captured.
-        OptionError: when `start` is below 1, or an option has an invalid value.
+        BudgetError: if the step of the smallest batch does not fit.
+        GraphError: if the model cannot be captured.
+        OptionError: if `start` is below 1, or an option is invalid.
 
     Example:
         >>> batch, model, plan = pgmo.recompute.largest(
@@ -78,10 +78,10 @@ class _Search:
         self._model, self._inputs, self.options = model, inputs, options
         self._shapes = Shapes()  # Choices for one batch are tried for the next.
         self._found: dict[int, tuple[Any, RecomputePlan]] = {}
-        self._asleep_from = _MOST + 1  # batch from which the optimizer's state sleeps
+        self._asleep_from = _MOST + 1  # Smallest batch whose plan keeps the state on the host.
 
     def run(self, start: int) -> int:
-        """Return the largest batch that fits; the stride grows from 1, as the guess is near."""
+        """Return the largest batch that fits, from `start` on."""
         self._found[start] = self._plan(start, self.options)
         works, fails, stride = start, 0, 1
         batch = max(start + 1, self._guess(start))
@@ -102,7 +102,7 @@ class _Search:
         return works
 
     def best(self, batch: int) -> tuple[Any, RecomputePlan]:
-        """Return the cheaper of two plans: the known one, and one from a new search."""
+        """Return the plan of a batch, or a cheaper one from a new search."""
         known = self._found[batch]
         if known[1].overhead == 0:
             return known
@@ -130,7 +130,7 @@ class _Search:
         return True
 
     def _guess(self, start: int) -> int:
-        """Return the batch at which the line through two peaks reaches the card's limit."""
+        """Return the batch at which a line through two smallest peaks reaches the card's limit."""
         card = self._found[start][1].card
         assert card is not None
         least = replace(self.options, **_WITHOUT_CARD)

@@ -1,4 +1,4 @@
-"""Result of `pgmo.recompute`, in figures and in words."""
+"""Plan that `pgmo.recompute` returns."""
 
 from collections import Counter
 from typing import TYPE_CHECKING, Any
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 
 class RecomputePlan:
-    """Plan of a step: what is recomputed, and the resulting peak.
+    """Plan of a step: what is recomputed, and the predicted peak.
 
-    Sizes in bytes count what the step allocates: activations, gradients (also of parameters),
-    results and workspaces. Parameters, buffers and inputs are excluded: `resident` counts them.
-    `card`, if one was given, describes the rest of the card's memory.
+    Peaks count what the step allocates: activations, gradients (also of parameters), results and
+    workspaces. `resident` are the bytes of parameters, buffers and inputs. `card` describes the
+    memory of the given card, or is None.
 
-    The plan describes the first kind of call that was planned. Without example inputs, that is the
-    model's first call; before it, all attributes but `resident` raise a `GraphError`.
+    The plan is that of the first planned kind of call. Without example inputs, that is the model's
+    first call. Before it, attributes other than `resident` and `card` raise a GraphError.
 
     Example:
         >>> model, plan = pgmo.recompute(model, batch, budget="8 GiB")  # doctest: +SKIP
@@ -48,8 +48,8 @@ class RecomputePlan:
     def _call(self) -> "CompiledStep":
         if self._recomputing.first is None:
             raise GraphError(
-                "nothing is planned yet: the model was given without example inputs, and is "
-                "planned for when it is first called with gradients"
+                "nothing is planned yet: without example inputs, the model is planned when it is "
+                "first called with gradients enabled"
             )
         return self._recomputing.first
 
@@ -59,7 +59,7 @@ class RecomputePlan:
 
     @property
     def captured(self) -> "Captured":
-        """The graph, with the nodes of AOTAutograd from which it was made."""
+        """The graph, with the nodes of AOTAutograd's graph."""
         return self._planned.captured
 
     @property
@@ -84,15 +84,15 @@ class RecomputePlan:
 
     @property
     def overhead(self) -> float:
-        """Time of what is recomputed, and of waiting for transfers, over the forward pass's.
+        """Time of reruns and of waiting for transfers, as a share of the forward pass.
 
-        Transfers of the optimizer's state are included (`state=True`).
+        It includes transfers of the optimizer's state (`state=True`).
         """
         return self.schedule.overhead + self.state_share
 
     @property
     def state_bytes(self) -> int:
-        """Bytes of the optimizer's state that are on the host while the step runs."""
+        """Bytes of the optimizer's state on the host while the step runs."""
         card = self.card
         if card is None or card.optimizer is None or not card.state_sleeps:
             return 0
@@ -100,7 +100,7 @@ class RecomputePlan:
 
     @property
     def state_share(self) -> float:
-        """Time of the state's transfers, to the host and back, over the forward pass's."""
+        """Time of the state's transfers to the host and back, as a share of the forward pass."""
         rate, whole = rate_of(self._recomputing.settings.planner), self.graph.forward_cost
         return 2 * self.state_bytes / rate / whole if rate and whole and self.state_bytes else 0.0
 
@@ -116,12 +116,12 @@ class RecomputePlan:
 
     @property
     def host_bytes(self) -> int:
-        """Bytes of host memory that a step takes for them, pinned if there is a GPU."""
+        """Bytes of host memory for offloaded values, pinned if there is a GPU."""
         return self.schedule.host_bytes
 
     @property
     def planner(self) -> str:
-        """Name of the planner that found the choice."""
+        """Name of the planner that found the choice, as in `Choice`."""
         return self._planned.planner
 
     @property
@@ -131,19 +131,19 @@ class RecomputePlan:
 
     @property
     def graphs(self) -> int:
-        """Number of graphs that a step runs; more than one if there are graph breaks."""
+        """Number of graph calls in a step; more than one if there are graph breaks."""
         return self._planned.graphs
 
     @property
     def measured_peak(self) -> int | None:
         """Measured peak of a real step in bytes, or None before a measurement.
 
-        A step is measured if it begins without gradients and its inputs have no history.
+        A step is measured if parameters have no gradients yet, and inputs have no history.
         """
         return self._call.measured
 
     def explain(self) -> str:
-        """Describe what is recomputed, module by module, and where the peak lies."""
+        """Return a description of what each module recomputes, and of the peak."""
         text = explain(self._planned, self.budget, self.measured_peak, self.resident)
         if self.card is None:
             return text
@@ -157,13 +157,20 @@ class RecomputePlan:
         return f"{head}\n{text}"
 
     def curve(self, points: int = 9, time_limit: float = 10.0) -> Curve:
-        """Return the trade-off of peak against overhead, from the smallest peak to the default one.
+        """Return the trade-off between peak and overhead.
 
         With `offload`, values may also wait on the host.
 
         Args:
-            points: number of budgets to plan for, from 2.
-            time_limit: seconds for each of them.
+            points: number of budgets, from 2, evenly spaced from the smallest peak found to the
+                peak without recomputation.
+            time_limit: seconds for each budget.
+
+        Returns:
+            The best choices.
+
+        Raises:
+            OptionError: if `points` is below 2, or `time_limit` is not positive.
         """
         graph, rate = self._planned.finest().graph, rate_of(self._recomputing.settings.planner)
         options: planning.SearchFields = {"time_limit": time_limit, "rate": rate}
@@ -171,7 +178,7 @@ class RecomputePlan:
         return Curve(tuple(Point.of(graph, one) for one in found))
 
     def profile(self) -> "Profile":
-        """Return the planned step as a profile to pack, save or show; see `step_profile`."""
+        """Return the planned step as a profile, with module, operator and phase of each block."""
         return step_profile(
             self.schedule,
             model=self._call.model,
@@ -180,9 +187,9 @@ class RecomputePlan:
         )
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the figures as a dictionary, for JSON."""
-        operations = self.graph.operations
+        """Return the figures as a dictionary: bytes, and shares of the forward pass."""
         times = Counter(index for _, index in self.schedule.reruns)
+        whole = self.graph.forward_cost or 1.0
         return {
             "budget": self.budget,
             "peak": self.peak,
@@ -200,24 +207,17 @@ class RecomputePlan:
             "forward_operations": self.graph.forward,
             "recomputed": [
                 {
-                    "operation": index,
-                    "name": operations[index].name,
-                    "module": operations[index].module,
-                    "share": times[index]
-                    * operations[index].cost
-                    / (self.graph.forward_cost or 1.0),
+                    **self._operation(index),
+                    "share": times[index] * self.graph.operations[index].cost / whole,
                 }
                 for index in sorted(self.recomputed)
             ],
-            "offloaded": [
-                {
-                    "operation": index,
-                    "name": operations[index].name,
-                    "module": operations[index].module,
-                }
-                for index in sorted(self.offloaded)
-            ],
+            "offloaded": [self._operation(index) for index in sorted(self.offloaded)],
         }
+
+    def _operation(self, index: int) -> dict[str, Any]:
+        operation = self.graph.operations[index]
+        return {"operation": index, "name": operation.name, "module": operation.module}
 
     def __repr__(self) -> str:
         if self._recomputing.first is None:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class RecomputePackage(CallablePackage):
-    """The type of the module `pgmo.recompute`; its names need torch."""
+    """Type of the module `pgmo.recompute`. Its attributes import torch when first used."""
 
     _calls = ("pgmo.recompute.apply", "recompute")
     _removed = RECOMPUTE

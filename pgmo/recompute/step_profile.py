@@ -1,8 +1,4 @@
-"""A planned step as a profile, which can be packed and reported like a recorded one.
-
-schedule   step 0: conv writes a     step 1: relu writes b, 4 KiB of workspace    ...
-profile    tick 0: a                 tick 1: b    tick 2: workspace               ...
-"""
+"""Conversion of a planned step to a profile, which can be packed and reported."""
 
 import numpy as np
 
@@ -18,12 +14,12 @@ def step_profile(
 ) -> Profile:
     """Return the blocks of a schedule as a profile whose max load is the schedule's peak.
 
-    Tags name module, operator and phase; reruns have the phase "recompute". Parameters, buffers and
-    inputs are excluded.
+    Each block is allocated at a tick of its own. Its tag has the module, the operator and the
+    phase, which is "recompute" for reruns. Parameters, buffers and inputs are excluded.
 
     Args:
         schedule: the schedule of a step.
-        model: name of the model's class, with which paths of modules begin.
+        model: name of the model's class, the first part of module paths.
         device: name of the device, such as "cuda:0".
         framework_version: version of PyTorch.
     """

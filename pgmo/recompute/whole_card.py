@@ -1,14 +1,15 @@
-"""From a card to a budget for a step: all other memory on the card is subtracted.
+"""Budget of a step from the memory of a card.
 
     usable        total memory, as CUDA reports it
     - context     of CUDA, its libraries and other programs
     - resident    parameters, buffers, inputs
+    - beside      bytes that the user keeps free
     - optimizer   its state, even if it does not exist yet
     - packing     memory that an allocator reserves and cannot use
     = budget      activations, gradients, workspaces
 
-Gradients are part of the step. While the optimizer runs there are no activations, but its temporary
-memory must fit in addition to its state and the gradients, which is checked, too.
+While the optimizer runs there are no activations. Its state, its temporary memory and the gradients
+must fit as well.
 """
 
 import weakref
@@ -30,27 +31,32 @@ from pgmo.recompute.capture.compat import fakes, storage_key
 from pgmo.units import format_bytes
 
 CONTEXT = 512 << 20
-"""Assumed bytes of a CUDA context with cuBLAS and cuDNN, generous, if CUDA cannot report them."""
+"""Minimum bytes assumed for a CUDA context with cuBLAS and cuDNN, more than they usually take."""
 
 PACKING = 0.01
-"""Share of the card that an allocator reserves and cannot use: pages of `pgmo run` leave less."""
+"""Share of the card that an allocator is assumed to reserve and not use. `pgmo run` needs less."""
 
 _GRAIN = 512  # Granularity of PyTorch's allocator on CUDA, in bytes.
 
 
 @dataclass(frozen=True)
 class OptimizerNeeds:
-    """Bytes of an optimizer's state, and the largest number that a step takes in addition."""
+    """Memory of an optimizer.
+
+    Args:
+        state: bytes of its state.
+        transient_bytes: maximum bytes that its step allocates in addition.
+    """
 
     state: int
-    moment: int
+    transient_bytes: int
 
 
 def optimizer_needs(optimizer: Optimizer) -> OptimizerNeeds:
-    """Measure an optimizer's memory in a step on fake tensors; it stays unchanged.
+    """Measure the memory of an optimizer's step on fake tensors, without changing the optimizer.
 
     Raises:
-        OptionError: when such a step fails, for example because it needs a closure.
+        OptionError: if the step fails, for example because it needs a closure.
 
     Example:
         >>> weight = torch.nn.Parameter(torch.zeros(1024))
@@ -61,7 +67,7 @@ def optimizer_needs(optimizer: Optimizer) -> OptimizerNeeds:
     own = {name: one for name, one in vars(optimizer).items() if name not in ("step", "state")}
     vars(twin).update(own)
     twin.state = defaultdict(dict)
-    # The user's step hooks are for real steps.
+    # The user's hooks must not run.
     twin._optimizer_step_pre_hooks = OrderedDict()
     twin._optimizer_step_post_hooks = OrderedDict()
     try:
@@ -75,17 +81,17 @@ def optimizer_needs(optimizer: Optimizer) -> OptimizerNeeds:
         del mode
     except Exception as error:
         raise OptionError(
-            f"what {type(optimizer).__name__} takes cannot be found out: {error}. Leave "
-            "optimizer= away and give its bytes as beside="
+            f"the memory of {type(optimizer).__name__} cannot be measured: {error}. Omit "
+            "optimizer= and give its bytes as beside="
         ) from error
     state = {storage_key(one): _rounded(one) for one in fakes([*twin.state.values()])}
     return OptimizerNeeds(sum(state.values()), max(0, counting.peak - sum(state.values())))
 
 
 def _settled(group: dict[str, Any]) -> dict[str, Any]:
-    """Set `foreach` as optimizers do for parameters that are all on a CUDA device.
+    """Set `foreach` as optimizers do if all parameters are on a CUDA device.
 
-    Fake parameters have another type, so an optimizer would choose differently.
+    They would not for fake parameters.
     """
     cuda = all(one.device.type == "cuda" for one in group["params"])
     if cuda and group.get("foreach", False) is None and not group.get("fused"):
@@ -105,6 +111,8 @@ def _fake(parameter: Tensor) -> Tensor:
 
 @clears_dispatch
 class _Counting(TorchDispatchMode):
+    """Mode that counts the live bytes of storages allocated in its block."""
+
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.peak = self._now = 0
@@ -113,7 +121,7 @@ class _Counting(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run an operator, and count the storages that it allocates."""
         if func is torch.ops.aten._local_scalar_dense.default:
-            # A large step count: some optimizers allocate more in late steps.
+            # The value of a fake step count. Some optimizers allocate more in late steps.
             return 1000.5 if args[0].dtype.is_floating_point else 1000
         known = {storage_key(one) for one in fakes((args, kwargs or {}))}
         result = func(*args, **(kwargs or {}))
@@ -145,9 +153,9 @@ class CardBudget:
         card: the card.
         context: bytes of CUDA's context.
         resident: bytes of parameters, buffers and inputs.
-        gradients: bytes of the parameters' gradients, which a step's peak includes.
-        optimizer: memory of the optimizer; None if there is none.
-        beside: bytes that the user keeps free for other things.
+        gradients: bytes of the parameters' gradients. They are part of the step.
+        optimizer: memory of the optimizer, or None.
+        beside: bytes that the user keeps free.
         state_sleeps: whether the optimizer's state is on the host while the step runs.
     """
 
@@ -169,19 +177,18 @@ class CardBudget:
         """Bytes that a step may allocate.
 
         Raises:
-            BudgetError: when there are none, or the optimizer's step does not fit.
+            BudgetError: if the gradients or the optimizer's step do not fit.
         """
         state = self.optimizer.state if self.optimizer else 0
         taken = self.context + self.resident + self.beside + self.packing
         left = self.card.usable - taken
-        moment = self.optimizer.moment if self.optimizer else 0
-        if left - state < self.gradients + moment:  # while the optimizer runs
-            what = f"and {format_bytes(moment)} while the optimizer runs " if moment else ""
+        transient = self.optimizer.transient_bytes if self.optimizer else 0
+        if left - state < self.gradients + transient:
+            more = f", and the optimizer's step {format_bytes(transient)}" if transient else ""
             raise BudgetError(
-                f"the model does not fit on {self.card.name} for training: {self}, and the "
-                f"gradients take {format_bytes(self.gradients)} {what}beside that. Take a larger "
-                "card, smaller types (bfloat16), an optimizer with less state, or train fewer "
-                "parameters"
+                f"training does not fit on {self.card.name}: {self}; in addition, gradients take "
+                f"{format_bytes(self.gradients)}{more}. Use a larger card, smaller types "
+                "(bfloat16), an optimizer with less state, or train fewer parameters"
             )
         return left if self.state_sleeps else left - state
 
@@ -195,9 +202,9 @@ class CardBudget:
 
 
 def context_of(devices: Iterable[torch.device]) -> int:
-    """Return the bytes of the contexts on a model's device, as far as CUDA reports them.
+    """Return the bytes of CUDA's context and of other programs on a model's first CUDA device.
 
-    Memory of other programs on the same card counts, too.
+    It is at least `CONTEXT`, also without a CUDA device.
     """
     cuda = sorted({one.index or 0 for one in devices if one.type == "cuda"})
     if not cuda or not torch.cuda.is_initialized():  # type: ignore[no-untyped-call]

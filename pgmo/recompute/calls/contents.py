@@ -1,7 +1,7 @@
-"""Contents of a model's attributes, so that changes by a forward pass can be undone.
+"""Snapshot of a model's attributes, to undo the changes of a forward pass.
 
-numbers, words      the attribute is set again
-lists, objects      stay the same objects, and get their contents back
+numbers, strings    the attribute is set again
+lists, objects      keep their identity and get their contents back
 random generators   get their state back
 global variables    numbers, tensors and random generators that the model's code names
 """
@@ -21,7 +21,8 @@ from pgmo.recompute.calls.objects import is_flattenable
 from pgmo.recompute.calls.signature import methods
 
 MOST = 4096
-"""Maximum number of entries of a container that is restored; larger ones keep their changes."""
+"""Maximum entries of a container that is restored. Larger ones, such as a data set, keep their
+changes: to copy them would take too long."""
 
 _MISSING = object()
 
@@ -32,10 +33,10 @@ _HOOKS = tuple(name for name in _OF_MODULES if "_hooks" in name)
 
 
 class AttributeRecord:
-    """Record of the attributes of a model's modules, and of their contents.
+    """Snapshot of the attributes of a model's modules, with their contents.
 
     Attributes:
-        tensors: the tensors that attributes hold in addition to parameters and buffers.
+        tensors: tensors in attributes and global variables; parameters and buffers are excluded.
     """
 
     def __init__(self, model: nn.Module) -> None:
@@ -61,9 +62,10 @@ class AttributeRecord:
         self._restore(lambda _name, _before: False)
 
     def restore_values(self) -> None:
-        """Restore the values of the record; new flags and new hooks stay.
+        """Restore attributes and contents, but not the setup of a library's first call.
 
-        A library may install hooks at the first call, and note that in an attribute.
+        New hooks stay, and new attributes that are integers, Booleans or strings. If there are new
+        hooks, changed Booleans stay, too.
         """
         installed = any(hooks.keys() != before.keys() for hooks, before in self._hooks)
 
@@ -89,7 +91,7 @@ class AttributeRecord:
             undo()
 
     def _restorers(self, value: Any, depth: int) -> Iterator[Callable[[], object]]:
-        """Yield functions that restore a value's contents, and recursively those of its entries."""
+        """Yield functions that restore the contents of a value and of its entries."""
         if id(value) in self._seen:
             return
         self._seen.add(id(value))
@@ -115,9 +117,9 @@ class AttributeRecord:
     def _global_restorers(
         self, space: dict[str, Any], name: str, value: Any
     ) -> Iterator[Callable[[], object]]:
-        """Yield functions that restore a global variable.
+        """Yield functions that restore a global number, tensor or random generator.
 
-        Flags and containers are left out: libraries set them up at their first call.
+        Other variables may be set up by a library's first call and keep their changes.
         """
         if type(value) in (int, float):
             yield lambda: space.update({name: value})
@@ -148,7 +150,7 @@ def _entries(container: Any) -> list[Any]:
 
 
 def _global_names(model: nn.Module) -> Iterator[tuple[dict[str, Any], str]]:
-    """Yield namespace and name of each global variable that a model's code may use."""
+    """Yield namespace and name of each global variable that a model's own code names."""
     functions = [one for one in methods(model) if isinstance(one, FunctionType)]
     stack: list[tuple[CodeType, dict[str, Any]]]
     stack = [(one.__code__, one.__globals__) for one in functions]

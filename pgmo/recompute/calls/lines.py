@@ -15,18 +15,18 @@ _OWN = os.path.dirname(os.path.dirname(os.path.dirname(__file__))) + os.sep
 
 
 def is_foreign(filename: str) -> bool:
-    """Return whether a file belongs neither to PyTorch nor to this package."""
+    """Return whether a file belongs neither to PyTorch nor to pgmo."""
     return not filename.startswith((_TORCH, _OWN, "<frozen"))
 
 
 def line(filename: str, number: int) -> str:
-    """Return the place and text of a line, such as `model.py:12: return self.weight * x`."""
+    """Return a line with its position, such as `model.py:12: return self.weight * x`."""
     text = linecache.getline(filename, number).strip()
     return f"{filename}:{number}: {text}" if text else f"{filename}:{number}"
 
 
 def describe_function(function: Callable[..., Any]) -> str:
-    """Return the name of a function and the place of its definition."""
+    """Return the name of a function, and the file and line of its definition if known."""
     inner = function
     while isinstance(inner, functools.partial):
         inner = inner.func
@@ -41,7 +41,7 @@ def describe_function(function: Callable[..., Any]) -> str:
 
 
 def line_of_error(error: BaseException) -> str | None:
-    """Return the innermost line in an error's traceback that is not PyTorch's or pgmo's."""
+    """Return the innermost line of the user's code in an error's traceback, or None."""
     found = None
     trace = error.__traceback__
     while trace is not None:
@@ -49,3 +49,11 @@ def line_of_error(error: BaseException) -> str | None:
             found = line(trace.tb_frame.f_code.co_filename, trace.tb_lineno)
         trace = trace.tb_next
     return found
+
+
+def line_of_dynamo(error: BaseException | None) -> str | None:
+    """Return the innermost line of the user's code that Dynamo traced at an error, or None."""
+    for place in reversed(getattr(error, "real_stack", None) or ()):
+        if is_foreign(place.filename):
+            return line(place.filename, place.lineno or 0)
+    return None

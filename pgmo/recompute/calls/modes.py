@@ -1,4 +1,4 @@
-"""Settings of PyTorch that affect a forward pass; each combination is captured separately."""
+"""PyTorch's settings that affect a forward pass. Each combination is captured on its own."""
 
 from collections.abc import Callable
 
@@ -24,11 +24,7 @@ _INNER = (
 
 
 def modes() -> tuple[object, ...]:
-    """Return the settings that change only if the program enters a context or sets an option.
-
-    They concern attention kernels, cuDNN, oneDNN, determinism, default type and device, and
-    autocast.
-    """
+    """Return the default dtype, autocast's state, and the settings of `kernels`."""
     return (
         torch.get_default_dtype(),
         *kernels(),
@@ -40,12 +36,15 @@ def modes() -> tuple[object, ...]:
 
 
 def kernels() -> tuple[str, ...]:
-    """Return the settings by which PyTorch chooses kernels; Dynamo guards only some of them."""
+    """Return the settings by which PyTorch chooses kernels, and the default device.
+
+    They concern attention, cuDNN, oneDNN and determinism. Dynamo guards only some of them.
+    """
     return tuple(str(read()) for read in _readers)
 
 
 def _existing() -> list[Callable[[], object]]:
-    """Return the functions that read settings and exist in this version of PyTorch."""
+    """Return the functions that read settings, as far as this version of PyTorch has them."""
     found = [getattr(torch.backends.cuda, name, None) for name in _ATTENTION]
     found += [getattr(torch._C, name, None) for name in _INNER]
     return [torch.get_default_device, *(read for read in found if read is not None)]

@@ -1,4 +1,4 @@
-"""Objects that a call takes or returns with tensors inside, such as a cache of keys and values."""
+"""Arguments and results that hold tensors in attributes, such as a cache of keys and values."""
 
 from enum import Enum
 from types import BuiltinFunctionType, FunctionType
@@ -14,16 +14,17 @@ PLAIN = (
     *(Tensor, torch.dtype, torch.device, torch.layout, torch.memory_format),
     *(FunctionType, BuiltinFunctionType),
 )
-"""Types of arguments other than tensors that a call may have: values of one `repr` are equal."""
+"""Types of leaves. Values other than tensors are equal if their `repr` is."""
 
-_DEPTH = 8  # Levels of nested objects; more than that is a chain, or a circle.
+_DEPTH = 8
+"""Maximum levels of nested objects. Deeper ones are a linked list or a cycle, and stay leaves."""
 
 _WRITTEN_IN_PYTHON = 1 << 9
-"""The flag of a type that CPython calls Py_TPFLAGS_HEAPTYPE."""
+"""CPython's type flag Py_TPFLAGS_HEAPTYPE."""
 
 
 def flatten_objects(tree: object, depth: int = _DEPTH) -> tuple[list[Any], object]:
-    """Return the leaves of a tree, and its structure; the attributes of objects are leaves, too."""
+    """Return the leaves of a tree, including those in attributes of objects, and its structure."""
     leaves, spec = flatten(tree)
     found: list[Any] = []
     structure: list[object] = [spec]

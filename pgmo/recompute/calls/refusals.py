@@ -1,8 +1,4 @@
-"""Models, arguments and hooks that cannot be planned.
-
-DistributedDataParallel prepares its reducer in forward, so it must wrap the model that recomputes.
-Dynamo leaves out backward hooks of submodules, and hooks of all modules.
-"""
+"""Refusals of models and hooks that cannot be planned."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -33,12 +29,12 @@ _KINDS = {
     **_BACKWARD,
 }
 
-_HARMLESS = "pgmo."  # Module of pgmo's own hooks, which only observe.
+_OWN = "pgmo."  # Module of pgmo's own hooks, which only observe.
 
 _ADVICE = (
     "Dynamo leaves it out of the graphs that it captures. Remove it (its handle has remove()), "
-    "register it on the model itself or as a hook of a tensor (tensor.register_hook), or let the "
-    "forward pass return what it looks at"
+    "register it on the model itself or on a tensor (tensor.register_hook), or let the forward "
+    "pass return the values that it reads"
 )
 
 
@@ -47,48 +43,52 @@ def refuse_lazy(model: nn.Module) -> None:
     for name, one in (*model.named_parameters(), *model.named_buffers()):
         if is_lazy(one):
             raise GraphError(
-                f"{name} has no shape yet: it gets one when the model runs for the first time. Run "
-                "it once (`with torch.no_grad(): model(...)`) and call pgmo.recompute then"
+                f"{name} has no shape yet: it gets one when the model first runs. Run the model "
+                "once (`with torch.no_grad(): model(...)`) before pgmo.recompute"
             )
 
 
 def refuse_static_graph() -> None:
-    """Raise GraphError for a first capture inside a DistributedDataParallel with a static graph.
+    """Raise GraphError if a capture would run in DistributedDataParallel with a static graph.
 
-    Its first step counts the gradient hooks that run, and a capture runs them, too.
+    Its first step counts the gradient hooks that run. A capture would add to that count.
     """
     active = getattr(DistributedDataParallel, "_active_ddp_module", None)
     if active is not None and active.static_graph:
         raise GraphError(
             "the model would be captured in the first step of DistributedDataParallel("
-            "static_graph=True), which counts what a backward pass does. Give example inputs "
-            "before it is wrapped: DistributedDataParallel(pgmo.recompute(model, batch)[0], ...)"
+            "static_graph=True), which counts gradient hooks. Give example inputs before it is "
+            "wrapped: DistributedDataParallel(pgmo.recompute(model, batch)[0], ...)"
         )
 
 
 def refuse_wrappers(model: nn.Module) -> None:
-    """Raise GraphError, with the remedy, for models with wrapped or compiled parts."""
+    """Raise GraphError, with the remedy, for a model with wrapped or compiled modules.
+
+    DistributedDataParallel prepares its reducer in `forward`, so it must wrap the recomputing
+    model.
+    """
     for path, one in model.named_modules():
         name = f"{path} is" if path else "the model is"
         inner = ".".join(("model", *filter(None, [path]), "module"))
         for kind in type(one).__mro__:
             if kind.__name__ in _AROUND and kind.__module__.startswith("torch."):
                 raise GraphError(
-                    f"{name} a {kind.__name__}: its own code runs at each step, and would run once "
-                    "if it were captured. " + _AROUND[kind.__name__].format(inner=inner)
+                    f"{name} a {kind.__name__}: its code must run at each step, but a capture "
+                    "would run it once. " + _AROUND[kind.__name__].format(inner=inner)
                 )
         compiled = [kind.__name__ for kind in type(one).__mro__]
         if one._compiled_call_impl is not None or "OptimizedModule" in compiled:
             raise GraphError(
-                f"{name} compiled (torch.compile). Give the model as it was before, or compile it "
+                f"{name} compiled (torch.compile). Give the uncompiled model, or compile it "
                 "with torch.compile(model, backend=pgmo.recompute.backend(budget), dynamic=False)"
             )
 
 
 def refuse_hooks(model: nn.Module) -> None:
-    """Raise GraphError for backward hooks of submodules, or hooks of all modules.
+    """Raise GraphError for backward hooks of submodules, and for global module hooks.
 
-    Dynamo leaves these out. Hooks of the model itself run around the step, at each call.
+    Dynamo omits both. Hooks of the model itself run at each call, outside of the captured step.
     """
     for kind, words in _KINDS.items():
         for one in _others(getattr(torch_module, "_global" + kind)):
@@ -103,9 +103,9 @@ def refuse_hooks(model: nn.Module) -> None:
 
 
 def _others(hooks: Mapping[int, Callable[..., Any]]) -> list[Callable[..., Any]]:
-    return [one for one in hooks.values() if not _home(one).startswith(_HARMLESS)] if hooks else []
+    return [one for one in hooks.values() if not _module_of(one).startswith(_OWN)] if hooks else []
 
 
-def _home(hook: Callable[..., Any]) -> str:
+def _module_of(hook: Callable[..., Any]) -> str:
     named = hook if hasattr(hook, "__qualname__") else type(hook)
     return str(getattr(named, "__module__", ""))

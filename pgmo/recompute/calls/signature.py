@@ -1,4 +1,4 @@
-"""Signatures of calls: calls with equal signatures can share a plan."""
+"""Signatures of calls. Calls with equal signatures share a plan."""
 
 import inspect
 from types import FunctionType
@@ -12,16 +12,22 @@ from pgmo.recompute.calls.objects import PLAIN, flatten_objects
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+Arguments = tuple[tuple[Any, ...], dict[str, Any]]
+"""Positional and keyword arguments of a call."""
+
 _METHODS = (FunctionType, property, staticmethod, classmethod)
 
 
 def distinct(leaves: list[Any]) -> list[Tensor]:
-    """Return the distinct tensors of a call: attention checks whether its query is its key."""
+    """Return the distinct tensor objects of a call.
+
+    Identity matters: attention, for example, checks whether its query is its key.
+    """
     return list({id(leaf): leaf for leaf in leaves if isinstance(leaf, Tensor)}.values())
 
 
 def places(leaves: list[Any]) -> dict[int, int]:
-    """Return by place of each tensor in a call its number among the distinct tensors."""
+    """Return the index in `distinct(leaves)` of each tensor, by its index in `leaves`."""
     numbers: dict[int, int] = {}
     return {
         place: numbers.setdefault(id(leaf), len(numbers))
@@ -31,11 +37,11 @@ def places(leaves: list[Any]) -> dict[int, int]:
 
 
 def signature(module: nn.Module, tree: object) -> tuple[object, ...]:
-    """Return the key of a call: calls with equal signatures can share a plan.
+    """Return the key of a call.
 
-    It consists of shape, strides, type, device and `requires_grad` of all tensors, also parameters
-    and buffers; all other arguments; the mode of each submodule; and the settings of PyTorch.
-    Dynamo guards hooks and attributes.
+    It consists of the arguments (`argument_signature`), the training mode of each submodule, the
+    identity, shape, dtype and device of parameters and buffers, `requires_grad` of parameters, and
+    PyTorch's settings. Dynamo guards hooks and other attributes.
     """
     return (
         argument_signature(tree),
@@ -47,7 +53,11 @@ def signature(module: nn.Module, tree: object) -> tuple[object, ...]:
 
 
 def argument_signature(tree: object) -> tuple[object, ...]:
-    """Return the part of a signature that depends on the arguments alone."""
+    """Return the arguments' part of a signature.
+
+    It has shape, strides, dtype, device and `requires_grad` of tensors, which arguments are the
+    same tensor, and the values of other arguments.
+    """
     leaves, structure = flatten_objects(tree)
     return (
         str(structure),
@@ -57,14 +67,18 @@ def argument_signature(tree: object) -> tuple[object, ...]:
 
 
 def methods(module: nn.Module) -> tuple[object, ...]:
-    """Return the methods of a module's and its submodules' classes, which Dynamo does not guard."""
+    """Return the methods of the classes of a module and its submodules.
+
+    Dynamo does not guard them.
+    """
     classes = dict.fromkeys(type(one) for one in module.modules())
     found: list[object] = [module.forward]
     for kind in dict.fromkeys(kind for one in classes for kind in one.__mro__):
         own = vars(kind)
         values: Iterable[object] = own.values()
         if _is_of_torch(kind):
-            values = (inspect.unwrap(own["forward"]),) if "forward" in own else ()  # Not pgmo's.
+            # Without the wrapper of `compiled/dynamo/settings.py`.
+            values = (inspect.unwrap(own["forward"]),) if "forward" in own else ()
         found += [one for one in values if isinstance(one, _METHODS)]
     return tuple(found)
 

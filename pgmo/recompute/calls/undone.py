@@ -1,8 +1,8 @@
-"""Runs of a forward pass whose changes are undone.
+"""Contexts that undo the changes of a forward pass.
 
 buffers               replaced by copies during the run
 attributes, hooks     restored
-random numbers        generators are restored
+random generators     restored
 """
 
 import random
@@ -15,16 +15,18 @@ import torch
 from torch import Tensor, nn
 
 from pgmo.recompute.calls.contents import AttributeRecord
+from pgmo.recompute.calls.signature import Arguments, distinct, places
+from pgmo.recompute.capture.compat import flatten, unflatten
 
 
 @contextmanager
 def restoring_all_but_flags(
     module: nn.Module, devices: Collection[torch.device]
 ) -> Iterator[AttributeRecord]:
-    """Run a block, then undo its changes of the module, but not hooks and new flags.
+    """Run a block, then undo its changes except the setup of a library's first call.
 
-    A library may set these at the first call. The random generators of the CPU and of `devices` are
-    restored, too. Yields the attributes of the modules as they were before the block.
+    As `restoring_state`, but `AttributeRecord.restore_values` restores attributes. Yields the
+    record of attributes before the block.
     """
     contents = AttributeRecord(module)
     with ExitStack() as stack:
@@ -35,15 +37,27 @@ def restoring_all_but_flags(
 
 @contextmanager
 def restoring_state(module: nn.Module, devices: Collection[torch.device]) -> Iterator[None]:
-    """Run a block, then undo its changes of the module and of the random generators."""
+    """Run a block, then undo its changes of a module and of random generators.
+
+    The generators are those of Python, NumPy, the CPU and `devices`.
+    """
     with ExitStack() as stack:
         stack.callback(AttributeRecord(module).restore)
         _enter(stack, module, devices)
         yield
 
 
-def copied(tensor: Tensor) -> Tensor:
-    """Return a copy with the same strides; the tensor itself if its elements share memory."""
+def copied_arguments(arguments: Arguments) -> tuple[Arguments, list[Tensor]]:
+    """Return arguments with copies of their tensors, and the distinct copies."""
+    leaves, spec = flatten(arguments)
+    copies = [_copied(one) for one in distinct(leaves)]
+    for place, number in places(leaves).items():
+        leaves[place] = copies[number]
+    return unflatten(leaves, spec), copies
+
+
+def _copied(tensor: Tensor) -> Tensor:
+    """Return a copy, or the tensor itself if `clone` changes its strides (gaps or overlaps)."""
     copy = tensor.detach().clone()
     if copy.stride() != tensor.stride():
         return tensor
@@ -62,7 +76,7 @@ def _enter(stack: ExitStack, module: nn.Module, devices: Collection[torch.device
 
 @contextmanager
 def _own_buffers(module: nn.Module) -> Iterator[None]:
-    """Give a module copies of its buffers while a block runs."""
+    """Replace a module's buffers by copies while a block runs."""
     before = [(one, dict(one._buffers)) for one in module.modules()]
     copies: dict[int, Tensor] = {}
     for one, buffers in before:

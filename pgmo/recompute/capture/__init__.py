@@ -1,1 +1,1 @@
-"""From a model and example inputs to a graph that planners work on."""
+"""Capture of a joint graph as operations and values for planners."""

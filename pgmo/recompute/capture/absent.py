@@ -1,13 +1,13 @@
-"""Backward pass if some outputs are not differentiated.
+"""Backward passes in which some outputs get no gradient.
 
-    gradients of   loss   logits          of the loss alone
-    nll_backward   x                      x
-    add            x      x               the gradient that exists, without a sum
-    head's weight         x               None, as in autograd, instead of zeros
+    node            needs gradient of     without the logits' gradient
+    nll_backward    loss                  unchanged
+    add             loss, logits          replaced by its other summand
+    head's weight   logits                None, as in autograd, instead of zeros
 
-Backward passes are linear: a node that depends only on absent gradients is absent, too. The code of
-a `torch.autograd.Function` need not be linear, and PyTorch calls it with zeros for absent
-gradients, so its nodes stay or go together.
+Backward passes are linear, so a node that depends only on absent gradients is absent, too. The
+backward pass of a `torch.autograd.Function` need not be linear, and PyTorch calls it with zeros for
+absent gradients. So its nodes are kept unless all of its gradients are absent.
 """
 
 from collections.abc import Collection, Iterable
@@ -18,6 +18,7 @@ from torch import Tensor, fx
 from torch.autograd.function import BackwardCFunction
 
 from pgmo.recompute.capture.compat import (
+    autograd_nodes,
     fakes,
     is_backward,
     is_tangent,
@@ -31,26 +32,26 @@ from pgmo.recompute.capture.memory_use.costs import example_arguments
 from pgmo.recompute.capture.memory_use.facts import forget_facts
 
 CUSTOM = "pgmo_custom"
-"""Key of a node's `meta`: number of the custom function's call whose backward pass made the node,
-and the names of the nodes that are the gradients passed to it."""
+"""Key of a node's `meta`: the number of the custom function's call whose backward pass made the
+node, and the names of the gradients passed to that call."""
 
 
 def tangents(module: fx.GraphModule) -> list[fx.Node]:
-    """Return the gradients of the outputs, in order."""
+    """Return the inputs of a graph that are gradients of outputs, in order."""
     return [node for node in module.graph.find_nodes(op="placeholder") if is_tangent(node)]
 
 
 def unlikely_gradients(joint: fx.GraphModule) -> frozenset[str]:
-    """Return the gradients that rarely exist: those of outputs other than a scalar loss."""
+    """Return the names of the tangents of all outputs but scalars; none if no output is scalar."""
     found = tangents(joint)
     losses = {node.name for node in found if node.meta["val"].numel() == 1}
     return frozenset(node.name for node in found if losses and node.name not in losses)
 
 
 def without(module: fx.GraphModule, absent: Collection[str]) -> fx.GraphModule:
-    """Return a joint or backward graph in which some gradients of outputs are absent.
+    """Return a joint or backward graph without the tangents named `absent`.
 
-    The forward pass and the names of nodes stay.
+    The forward pass and the names of nodes do not change.
     """
     return _Narrowing(module, absent).made
 
@@ -58,21 +59,21 @@ def without(module: fx.GraphModule, absent: Collection[str]) -> fx.GraphModule:
 def narrowed(
     joint: fx.GraphModule, absent: Collection[str]
 ) -> tuple[fx.GraphModule, list[fx.Node]]:
-    """Return the graph of `without`, and the nodes that its backward pass no longer reads."""
+    """Return the graph of `without`, and the forward nodes that only the removed part reads."""
     narrowing = _Narrowing(joint, absent)
     gone, kept = (
         {storage_key(one): node for node in nodes for one in fakes(node.meta.get("val"))[:1]}
         for nodes in narrowing.read
     )
     for node in joint.graph.find_nodes(op="placeholder"):
-        kept |= {storage_key(one): node for one in fakes(node.meta.get("val"))}  # there anyway
+        kept |= {storage_key(one): node for one in fakes(node.meta.get("val"))}  # Alive anyway.
     return narrowing.made, [node for key, node in gone.items() if key not in kept]
 
 
 def keep_alive(narrow: fx.GraphModule, nodes: Iterable[fx.Node]) -> fx.GraphModule:
-    """Make a narrowed joint graph keep what the whole one saves, until its backward pass begins.
+    """Add reads of `nodes` where the backward pass of a narrowed joint graph begins.
 
-    Both have the same forward pass, so what it saves for absent gradients is freed with the rest.
+    The forward pass saves them for the absent gradients, so they live until then.
     """
     graph = narrow.graph
     copies = {node.name: node for node in graph.nodes}
@@ -90,14 +91,14 @@ def keep_alive(narrow: fx.GraphModule, nodes: Iterable[fx.Node]) -> fx.GraphModu
 
 
 def _kept_alive(_value: object) -> None:
-    """Mark the place at which a saved value is freed; it never runs."""
+    """Mark the node at which a saved value is freed. This never runs."""
 
 
 fx.node.has_side_effect(_kept_alive)
 
 
 def remove_kept(backward: fx.GraphModule) -> None:
-    """Remove the nodes of `keep_alive` from a backward graph, and nodes that only they read."""
+    """Remove the nodes of `keep_alive` and their otherwise unread inputs from a backward graph."""
     freed: set[fx.Node] = set()
     for node in reversed(backward.graph.nodes):
         if node.target is _kept_alive or (
@@ -106,18 +107,25 @@ def remove_kept(backward: fx.GraphModule) -> None:
             freed.update(node.all_input_nodes)
             backward.graph.erase_node(node)
         elif node in freed and not node.users:
-            backward.graph.erase_node(node)  # An unread input would live to the end.
+            backward.graph.erase_node(node)  # An unread input would be freed at the end.
 
 
 class _Narrowing:
+    """Copy of a graph without absent gradients.
+
+    Attributes:
+        made: the copy.
+        read: forward nodes that the removed and the kept part of the backward pass read.
+    """
+
     def __init__(self, module: fx.GraphModule, absent: Collection[str]) -> None:
         self._graph = fx.Graph()
         self._copies: dict[fx.Node, fx.Node | None] = {}  # None for absent nodes.
         self._zeros: dict[fx.Node, fx.Node] = {}
-        self._moved: set[int] = set()  # Storages of sums that have been replaced by a summand.
-        self._borrowed: set[int] = set()  # Storages of these summands, which others may read.
-        self._laid_out: set[fx.Node] = set()  # Nodes with another layout than in the whole graph.
-        self._after: set[fx.Node] = set()  # Nodes that depend on the gradient of an output.
+        self._moved: set[int] = set()  # Storages of sums that one summand has replaced.
+        self._borrowed: set[int] = set()  # Storages of these summands.
+        self._laid_out: set[fx.Node] = set()  # Nodes whose layout differs from the whole graph's.
+        self._after: set[fx.Node] = set()  # Nodes that depend on a tangent.
         self._customs: dict[int, bool] = {}  # Whether a custom function gets any gradient.
         names = {node.name: node for node in module.graph.nodes}
         gone: dict[fx.Node, None] = {}
@@ -150,12 +158,12 @@ class _Narrowing:
         self.made = graph_module(module, self._graph)
 
     def _is_sum_of_one(self, node: fx.Node) -> bool:
-        """Use the only present summand as the sum; return whether that was possible."""
+        """Replace a sum by its only present summand if possible; return whether it was."""
         if node.target not in (ADD, ADD_IN_PLACE) or node.kwargs or len(node.all_input_nodes) != 2:
             return False
         there = [one for one in node.all_input_nodes if self._copies[one] is not None]
         if len(there) != 1 or there[0].meta["val"].shape != node.meta["val"].shape:
-            return False  # The other one is broadcast.
+            return False  # No summand, two, or one that the sum broadcasts.
         self._copies[node] = self._copies[there[0]]
         if there[0] in self._laid_out or _metadata(there[0]) != _metadata(node):
             self._laid_out.add(node)
@@ -180,7 +188,7 @@ class _Narrowing:
                 self._update_example(node, copy)
 
     def _update_example(self, node: fx.Node, copy: fx.Node) -> None:
-        """Compute a node's example value again, because one of its inputs has moved or changed."""
+        """Compute a node's example value again after a change of an input's storage or layout."""
         forget_facts(copy)
         arguments, keywords = example_arguments(copy)
         assert callable(copy.target)
@@ -196,22 +204,25 @@ class _Narrowing:
         own = given.isdisjoint(storage_key(one) for one in fakes(copy.meta["val"]))
         own &= self._moved.isdisjoint(storage_key(one) for one in fakes(before))
         if own and _metadata(copy) == _metadata(node):
-            copy.meta["val"] = before  # So its readers stay as they are.
+            copy.meta["val"] = before  # Its readers need no update.
             return
-        self._laid_out.add(node)  # Its readers are updated, too.
+        self._laid_out.add(node)
 
     def _is_borrowed(self, node: object) -> bool:
-        """Return whether another node may read the same gradient, or it is expanded."""
+        """Return whether a node's storage is that of a summand that replaced a sum.
+
+        It must not be overwritten: other nodes may read it, and it may be expanded.
+        """
         assert isinstance(node, fx.Node)
         return storage_key(node.meta["val"]) in self._borrowed
 
     def _has_other_example(self, node: fx.Node) -> bool:
-        """Return whether the node that replaces this one has another example value."""
+        """Return whether a node's replacement has another example value."""
         found = self._copies[node] or self._zeros[node]
         return found.meta.get("val") is not node.meta.get("val")
 
     def _present(self, node: fx.Node) -> fx.Node:
-        """Return the copy of a node, or zeros for an absent one that another operator reads."""
+        """Return the copy of a node, or zeros if it is absent."""
         found = self._copies[node] or self._zeros.get(node)
         if found is None:
             example = node.meta["val"]
@@ -232,28 +243,23 @@ def _metadata(node: fx.Node) -> tuple[object, ...]:
 
 
 def note_autograd_functions(results: Iterable[Tensor]) -> None:
-    """Mark the nodes that backward passes of custom functions add to a graph being traced.
+    """Set `CUSTOM` in the nodes that backward passes of custom functions will trace.
 
-    `results` are those of the forward pass that is being traced.
+    Args:
+        results: results of the forward pass that is being traced.
     """
-    stack: list[Any] = [one.grad_fn for one in results if one.grad_fn is not None]
-    seen = set(stack)
-    while stack:
-        function = stack.pop()
-        if isinstance(function, BackwardCFunction) and not _stands_in(function):
-            _note(function, len(seen))
-        for following, _ in function.next_functions:
-            if following is not None and following not in seen:
-                seen.add(following)
-                stack.append(following)
+    for number, function in enumerate(autograd_nodes(one.grad_fn for one in results)):
+        if isinstance(function, BackwardCFunction) and not _is_stand_in(function):
+            _note(function, number)
 
 
-def _stands_in(function: Any) -> bool:
-    """Return whether the node belongs to a stand-in operator of pgmo, which is expanded later."""
+def _is_stand_in(function: Any) -> bool:
+    """Return whether a node belongs to pgmo's stand-in operator, which is expanded later."""
     return getattr(function._forward_cls, "stands_in", False) is True
 
 
 def _note(function: Any, number: int) -> None:
+    """Add hooks that mark the nodes traced between the begin and end of a backward function."""
     begun: list[tuple[int, tuple[str, ...]]] = []
 
     def before(gradients: tuple[Tensor | None, ...]) -> None:
@@ -266,7 +272,7 @@ def _note(function: Any, number: int) -> None:
         if not begun:
             return None
         first, names = begun.pop()
-        # A saved value that is returned unchanged needs a node, too.
+        # A saved value that is returned unchanged needs a node to be marked.
         own = tuple(None if one is None else torch.ops.aten.alias.default(one) for one in results)
         mark_nodes(first, CUSTOM, (number, names))
         return own

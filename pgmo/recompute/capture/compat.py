@@ -1,19 +1,20 @@
-"""All private functions of PyTorch that recomputation needs, for torch 2.11 and later.
+"""Private functions of PyTorch that several modules need, for torch 2.11 and later.
 
-    here                of PyTorch
+    here                in PyTorch
     inductor            CustomPartitionerFn, compile_fx
     is_capturing        _C._get_dispatch_mode
     is_watched          is_in_any_mode_without_ignore_compile_internals
     without_tracing     _disable_current_modes
     memory_changes      kineto_results.events(), _profiler_enabled
 
-Trees are flattened by `torch.utils._pytree`, because libraries register their classes there.
-`graphs.py` has those for graph modules, `compiled/measure.py` for engine calls, and
-`compiled/dynamo` for Dynamo. Partition functions get more keywords in each version, so they accept
-any.
+`torch.utils._pytree` flattens trees, because libraries register their classes there. AOTAutograd
+passes more keywords to partition functions in each version, so these accept any keyword. Other
+private functions are in `eager.py` (kernels), `graphs.py` (graph modules), `compiled/measure.py`
+(the engine) and `compiled/dynamo`.
 """
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, cast
 
@@ -29,7 +30,7 @@ from pgmo.error_frames import clears_frames
 from pgmo.errors import OptionError
 
 Runner = Callable[[list[Any]], Any]
-"""A compiled graph: takes its inputs as a list, which it empties, to free them early."""
+"""Compiled graph. It empties the list of its inputs, to free them early."""
 
 Compiler = Callable[[fx.GraphModule, Sequence[Any]], Runner]
 Partitioner = Callable[..., tuple[fx.GraphModule, fx.GraphModule]]
@@ -42,12 +43,12 @@ def flatten(tree: object) -> tuple[list[Any], Spec]:
 
 
 def unflatten(leaves: Sequence[Any], spec: Spec) -> Any:
-    """Rebuild a nested structure from the results of `flatten`."""
+    """Return the tree with these leaves and this structure; the inverse of `flatten`."""
     return _pytree.tree_unflatten(list(leaves), spec)
 
 
 def backend(partitioner: Partitioner, forward: Compiler, backward: Compiler) -> Callable[..., Any]:
-    """Return a backend for `torch.compile` that partitions and compiles the graphs that it gets."""
+    """Return a backend for `torch.compile` with this partition function and these compilers."""
     from torch._dynamo.backends.common import aot_autograd
 
     made: Callable[..., Any] = aot_autograd(
@@ -57,9 +58,10 @@ def backend(partitioner: Partitioner, forward: Compiler, backward: Compiler) -> 
 
 
 def inductor(partitioner: Partitioner, identity: str) -> Callable[..., Any]:
-    """Return a backend for `torch.compile`: inductor with another partitioner.
+    """Return a backend for `torch.compile`: Inductor with another partition function.
 
-    Compiled code is cached under `identity`, a key of everything that affects the partitioner.
+    `identity` is part of the key of Inductor's cache. Partitioners that split differently must
+    have different ones.
     """
     from torch._inductor.custom_graph_pass import CustomPartitionerFn
 
@@ -70,8 +72,8 @@ def inductor(partitioner: Partitioner, identity: str) -> Callable[..., Any]:
         def uuid(self) -> str:
             return identity
 
-        # Inductor copies and pickles its settings to compare them. That fails for a partitioner
-        # with fake tensors, and looks like a failed compilation.
+        # Inductor copies and pickles its settings to compare them. Both would fail for a
+        # partitioner that holds fake tensors.
 
         def __deepcopy__(self, _memo: object) -> "Partitioning":
             return self
@@ -98,7 +100,7 @@ def inductor(partitioner: Partitioner, identity: str) -> Callable[..., Any]:
 
 
 class _BoxedCodeGen(CodeGen):
-    """Generator of a function that takes its inputs as a list, which it empties."""
+    """Code generator of a function that empties the list of its inputs."""
 
     def gen_fn_def(self, free_vars: list[str], *_annotations: object, **_layout: object) -> str:
         names = [one.split(":")[0].split("=")[0].strip() for one in free_vars if one != "self"]
@@ -108,14 +110,14 @@ class _BoxedCodeGen(CodeGen):
 
 
 def boxed(module: fx.GraphModule) -> Runner:
-    """Return a runner of a graph's operators; values and inputs are freed at their last use."""
+    """Return a runner of a graph. It frees values and inputs at their last use."""
     module.graph.set_codegen(_BoxedCodeGen())
     module.recompile()
     return mark_boxed(module.forward)
 
 
 def mark_boxed(run: Runner) -> Runner:
-    """Mark a function for AOTAutograd as one that takes its inputs as a list."""
+    """Return a function that AOTAutograd calls with a list of inputs."""
 
     @clears_frames
     def boxed_run(arguments: list[Any]) -> Any:
@@ -134,7 +136,7 @@ def traced_graph() -> fx.Graph | None:
 
 
 library: Any = torch.library.Library("pgmo", "FRAGMENT")  # type: ignore[no-untyped-call]
-"""Operators that exist only in traced graphs and are replaced before they run."""
+"""Operators that exist only while a graph is traced."""
 
 library.define("mark(Tensor marked) -> ()")
 library.impl("mark", lambda _marked: None, "CompositeExplicitAutograd")
@@ -142,7 +144,7 @@ torch.library.register_fake("pgmo::mark", lambda _marked: None, lib=library)
 
 
 def node_of(tensor: Tensor) -> fx.Node | None:
-    """Return the node of the traced graph that stands for a tensor, or None."""
+    """Return the node of the traced graph that computes a tensor, or None."""
     graph = traced_graph()
     if graph is None:
         return None
@@ -154,44 +156,61 @@ def node_of(tensor: Tensor) -> fx.Node | None:
 
 
 def is_capturing() -> bool:
-    """Return whether AOTAutograd runs a forward pass now, to trace or to analyse it."""
+    """Return whether AOTAutograd is tracing or analysing a forward pass."""
     key = torch._C._TorchDispatchModeKey.FUNCTIONAL
     return traced_graph() is not None or torch._C._get_dispatch_mode(key) is not None
 
 
 def is_watched() -> bool:
-    """Return whether a dispatch mode is active under which Dynamo compiles nothing."""
+    """Return whether an active dispatch mode keeps Dynamo from compiling."""
     return bool(_python_dispatch.is_in_any_mode_without_ignore_compile_internals())
 
 
 def storage_key(tensor: Tensor) -> int:
-    """Return a key that is equal for tensors in the same storage, while the storage exists."""
+    """Return a key that tensors have in common if they share a storage, while it exists."""
     return id(tensor.untyped_storage())  # The object lives as long as the memory.
 
 
 def metadata(tensor: Tensor) -> tuple[object, ...]:
-    """Return shape, strides, type and device of a tensor; they can be hashed."""
+    """Return shape, strides, dtype and device of a tensor."""
     return (tensor.shape, tensor.stride(), tensor.dtype, tensor.device)
 
 
 def without_tracing() -> AbstractContextManager[Any]:
-    """Return a context without tracing: its tensors are real, even during a capture."""
+    """Return a context in which new tensors are real, even during a capture."""
     return _disable_current_modes()
 
 
+def autograd_nodes(roots: Iterable[Any]) -> Iterator[Any]:
+    """Yield each autograd node that some nodes lead to, with those; None as a root is skipped."""
+    stack = [one for one in roots if one is not None]
+    seen = set(stack)
+    while stack:
+        node = stack.pop()
+        yield node
+        for following, _ in node.next_functions:
+            if following is not None and following not in seen:
+                seen.add(following)
+                stack.append(following)
+
+
+MODULE_PREFIX = re.compile(r"^L\['\w+'\](\.__self__)?\.?")
+"""Prefix of the module paths that Dynamo writes into nodes, such as `L['self'].layers.0`."""
+
+
 def is_tangent(node: fx.Node) -> bool:
-    """Return whether a node is the gradient of an output, an input of the backward pass."""
+    """Return whether a node is a tangent: an input that is the gradient of an output."""
     return node.op == "placeholder" and "tangents" in str(node.target)
 
 
 def is_backward(node: fx.Node) -> bool | None:
-    """Return whether a node was traced in the backward pass; None if it is not marked."""
+    """Return whether a node was traced in the backward pass; None if unknown."""
     mark = node.meta.get("partitioner_tag")
     return None if mark is None else mark in ("is_backward", "must_be_in_backward")
 
 
 def is_profiling() -> bool:
-    """Return whether a profile is being taken; there can be only one."""
+    """Return whether PyTorch's profiler is active. There can be only one profile at a time."""
     return bool(torch._C._autograd._profiler_enabled())
 
 
@@ -203,11 +222,11 @@ def writes_memory_events(device: torch.device) -> bool:
 
 
 def memory_changes(finished: profile, device: torch.device) -> list[tuple[str, int, int, int]]:
-    """Return the memory events of a device in a profile, in order of time.
+    """Return all events of a profile, in order of time, with the changes of a device's memory.
 
     Returns:
-        Name, start and duration in nanoseconds, and bytes. Bytes are negative for a free, and 0 for
-        events that are not called "[memory]" or belong to another device.
+        Name, start and duration in nanoseconds, and bytes: those of an allocation, negative for a
+        free, 0 for events other than the device's "[memory]".
     """
     number = {"cpu": -1}.get(device.type, device.index)
     if number is None:
@@ -231,7 +250,7 @@ def memory_changes(finished: profile, device: torch.device) -> list[tuple[str, i
 
 
 def boxes_gradients() -> bool:
-    """Return whether a compiled backward pass may free its given gradients while it runs."""
+    """Return whether a compiled backward pass may free its tangents while it runs."""
     return version() >= (2, 12)
 
 
@@ -247,18 +266,18 @@ def fakes(example: object) -> list[Tensor]:
 
 
 def renewed(example: Any) -> Any:
-    """Return a node's example value in new storages, for an operator that runs twice."""
+    """Return a copy of a node's example value in new storages, for an operator that runs twice."""
     return _pytree.tree_map_only(
         Tensor, lambda one: one.new_empty_strided(one.shape, one.stride()), example
     )
 
 
 _OLDEST = (2, 11)
-"""Oldest version of PyTorch whose Dynamo was tested."""
+"""Oldest version of PyTorch that is tested."""
 
 
 def version() -> tuple[int, int]:
-    """Return the version of PyTorch without the patch level."""
+    """Return the major and minor version of PyTorch."""
     major, minor = torch.__version__.split(".")[:2]
     return int(major), int(minor)
 
@@ -268,5 +287,5 @@ def refuse_old_versions() -> None:
     if version() < _OLDEST:
         raise OptionError(
             f"pgmo.recompute needs PyTorch {_OLDEST[0]}.{_OLDEST[1]} or later, this is "
-            f"{torch.__version__}. Update it, or put torch.utils.checkpoint around blocks"
+            f"{torch.__version__}. Update it, or use torch.utils.checkpoint"
         )

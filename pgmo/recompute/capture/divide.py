@@ -1,15 +1,15 @@
-"""A convolution's backward pass as two operations, if both at once take too much memory.
+"""Division of a convolution's backward pass into two nodes, to lower the peak.
 
-    convolution_backward   gradient of the input and of the weights, and workspace for both
+    convolution_backward   gradients of input and weights, with both workspaces
     becomes
-    convolution_backward   of the weights alone: the other gradient is not allocated yet
-    convolution_backward   of the input alone: the other workspace is free again
+    convolution_backward   weights: the input's gradient is not allocated yet
+    convolution_backward   input: the first workspace is free again
 
-PyTorch computes the two one after the other in any case, with the same kernels, so the bits are the
-same. The second half needs only the shape of the convolution's input. If no operator reads the
+PyTorch computes the two gradients one after the other anyway, with the same kernels, so the bits
+are the same. The second node needs only the shape of the convolution's input. If nothing reads the
 input later, it is freed, and an expanded number replaces it, as in `torch.nn.grad.conv2d_input`.
-Each half prepares its gradient, which on a CPU is copied, and may take more than the whole. So a
-node is divided only if two pieces take less and one does not fit.
+Two nodes may also take more than one, for example because each copies the output's gradient on a
+CPU. So a node is divided only if it does not fit and two nodes take less.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -26,17 +26,17 @@ from pgmo.recompute.capture.joint_graph import Captured
 from pgmo.recompute.capture.memory_use.facts import forget_facts
 from pgmo.recompute.planners.schedule import Schedule
 
-_HALF = "pgmo_half_of"  # Key of a node's `meta`: name of the node that it was divided from.
+_HALF = "pgmo_half_of"  # Key of a node's `meta`: name of the node that was divided.
 CONVOLUTION_BACKWARD = torch.ops.aten.convolution_backward.default
-_MASK = 10  # Position of the argument that chooses the gradients of input, weights and bias.
+_MASK = 10  # Position of the argument that selects the gradients of input, weights and bias.
 _COPYING = {"cpu"}  # Devices whose kernels copy the input even if they do not read it.
 
 
 def dividable(captured: Captured) -> frozenset[str]:
-    """Return the names of the nodes that compute both gradients.
+    """Return the names of the backward nodes that compute both gradients.
 
-    Nodes of a forward pass that differentiates something itself are left out: choices number the
-    forward operations, which must therefore be the same in all divided graphs.
+    Nodes in a forward pass, which may differentiate, too, are excluded: choices refer to forward
+    operations by number.
     """
     nodes = captured.joint.graph.find_nodes(op="call_function", target=CONVOLUTION_BACKWARD)
     return frozenset(
@@ -47,7 +47,7 @@ def dividable(captured: Captured) -> frozenset[str]:
 
 
 def divide(joint: fx.GraphModule, names: Collection[str]) -> fx.GraphModule:
-    """Copy a joint graph with some convolutions' backward passes as two nodes each."""
+    """Return a copy of a joint graph in which the named nodes are divided."""
     graph = fx.Graph()
     copies: dict[fx.Node, fx.Node] = {}
     last = _last_readers(joint.graph)
@@ -62,7 +62,10 @@ def divide(joint: fx.GraphModule, names: Collection[str]) -> fx.GraphModule:
 def _halves(
     graph: fx.Graph, node: fx.Node, copies: dict[fx.Node, fx.Node], last: bool
 ) -> dict[fx.Node, fx.Node]:
-    """Add both halves of a node; return the nodes that replace the items of its result."""
+    """Add both halves of a node; return the replacement of each `getitem` node of its result.
+
+    If `last`, the node is the last reader of the convolution's input.
+    """
     arguments = [fx.node.map_arg(one, copies.__getitem__) for one in node.args[:_MASK]]
     gradient, x = (copies[cast("fx.Node", one)] for one in node.args[:2])
     inputs = (x, _stand_in(graph, gradient, x) if last else x)
@@ -94,11 +97,11 @@ def _last_readers(graph: fx.Graph) -> dict[int, fx.Node]:
 
 
 def _is_last(node: fx.Node, last: dict[int, fx.Node]) -> bool:
-    """Return whether a convolution's input is freed after this node, which needs only its shape.
+    """Return whether this node is the last reader of its input, and needs only the input's shape.
 
-    An expanded number has no memory format, so the tensors must have the usual one. Their strides
-    decide: with one channel or pixel, a tensor in `channels_last` is contiguous, too, but PyTorch
-    runs another kernel for it, with other bits.
+    An expanded number has no memory format, so the tensors must have the default strides. With one
+    channel or pixel, a `channels_last` tensor is contiguous, too, but PyTorch runs another kernel
+    for it, with other bits.
     """
     _, x, weight = (cast("fx.Node", one).meta["val"] for one in node.args[:3])
     if x.device.type in _COPYING or not (_is_usual(x) and _is_usual(weight)):
@@ -107,13 +110,13 @@ def _is_last(node: fx.Node, last: dict[int, fx.Node]) -> bool:
 
 
 def _is_usual(tensor: torch.Tensor) -> bool:
-    """Return whether a tensor has elements, and the strides of a new tensor of its shape."""
+    """Return whether a tensor has elements and default strides."""
     usual = torch.empty(tensor.shape, device="meta").stride()
     return tensor.numel() > 0 and tensor.stride() == usual
 
 
 def _stand_in(graph: fx.Graph, gradient: fx.Node, x: fx.Node) -> fx.Node:
-    """Add nodes that expand a single number to the shape of x."""
+    """Add nodes that expand one uninitialized number to the shape of `x`."""
     shape = list(x.meta["val"].shape)
     one = graph.call_function(torch.ops.aten.new_empty.default, (gradient, [1]))
     made = graph.call_function(torch.ops.aten.expand.default, (one, shape))
@@ -125,13 +128,16 @@ def _stand_in(graph: fx.Graph, gradient: fx.Node, x: fx.Node) -> fx.Node:
 
 
 def divided(captured: Captured) -> int:
-    """Return the number of convolutions whose backward passes are two nodes each."""
+    """Return the number of divided convolutions."""
     halves = {node.meta[_HALF] for nodes in captured.nodes for node in nodes if _HALF in node.meta}
     return len(halves)
 
 
 def helpful(captured: Captured, workspace: Mapping[str, int]) -> frozenset[str]:
-    """Return the divided nodes that take more bytes in one piece with `workspace` bytes."""
+    """Return the names of the divided nodes that would take more memory undivided.
+
+    `workspace` has the workspace of each undivided node, in bytes, by name.
+    """
     operations, values = captured.graph.operations, captured.graph.values
     found = set()
     for name, index in _pairs(captured):
@@ -148,7 +154,10 @@ def helpful(captured: Captured, workspace: Mapping[str, int]) -> frozenset[str]:
 def needed(
     captured: Captured, schedule: Schedule, limit: int, workspace: Mapping[str, int]
 ) -> frozenset[str]:
-    """Return the divided nodes that would exceed `limit` bytes in one piece with `workspace`."""
+    """Return the names of the divided nodes that would exceed `limit` bytes undivided.
+
+    `workspace` has the workspace of each undivided node, in bytes, by name.
+    """
     found = set()
     steps = {int(one): step for step, one in enumerate(schedule.operations)}
     for name, index in _pairs(captured):
@@ -161,7 +170,7 @@ def needed(
 
 
 def _pairs(captured: Captured) -> Iterator[tuple[str, int]]:
-    """Yield each divided node's name, and the operation that is its first half."""
+    """Yield the name of each divided node, and the number of its first half."""
     for index, (nodes, following) in enumerate(pairwise(captured.nodes)):
         name = nodes[0].meta.get(_HALF) if nodes else None
         if name is not None and following and following[0].meta.get(_HALF) == name:

@@ -1,9 +1,9 @@
-"""Dropout as two operations: a mask is drawn, which never happens twice, and then applied.
+"""Dropout as two operations: one draws a mask and never runs twice, one applies the mask.
 
     native_dropout(x, p)  ->  result, mask           mask: one byte per element
     x * mask * (1 / (1 - p))  =  result              the same bits as the kernel
 
-So the result can be dropped if the mask, at most a quarter of its bytes, is saved.
+So the result can be dropped if its mask is saved, a quarter of the bytes in float32.
 """
 
 from dataclasses import replace
@@ -21,7 +21,7 @@ APPLIED = "dropout by its mask"
 
 
 def is_dropout(node: fx.Node) -> bool:
-    """Return whether a node draws a mask, and both the mask and the result are used."""
+    """Return whether a node draws a dropout mask, and both its results are used."""
     if operator_name(node) != "aten.native_dropout" or node.args[2] is not True:
         return False
     if not 0 < float(str(node.args[1])) < 1:
@@ -36,18 +36,21 @@ def items(node: fx.Node) -> tuple[fx.Node, fx.Node]:
 
 
 def parts(result: fx.Node) -> tuple[fx.Node, fx.Node, fx.Node]:
-    """Return the dropout of a result, the dropout's input, and its mask."""
+    """Return the dropout node of a result, its input, and its mask."""
     node = result.all_input_nodes[0]
     return node, node.all_input_nodes[0], items(node)[1]
 
 
 def drawn(operation: Operation, size: int) -> Operation:
-    """Return the operation that draws the mask; the result counts as its workspace."""
+    """Return the operation that draws the mask; the result's `size` bytes are its workspace."""
     return replace(operation, workspace=operation.workspace + size)
 
 
 def applied(node: fx.Node, operation: Operation, size: int) -> Operation:
-    """Return the operation that applies the mask; a rerun needs another block of `size` bytes."""
+    """Return the operation that applies the mask; `size` are the bytes of its result.
+
+    The workspace is the unscaled product.
+    """
     result = fakes(node.meta["val"])[0]
     cost = 4 * size / bandwidth(result.device.type)
     return replace(operation, name=APPLIED, cost=cost, workspace=size, pinned=False)
@@ -56,7 +59,7 @@ def applied(node: fx.Node, operation: Operation, size: int) -> Operation:
 def apply_again(
     graph: fx.Graph, node: fx.Node, x: fx.Node, mask: fx.Node
 ) -> tuple[fx.Node, fx.Node]:
-    """Add the nodes that compute a dropout's result from its mask; the second one is the result."""
+    """Add the two nodes that compute a dropout's result from its mask, and return them."""
     kept = graph.call_function(torch.ops.aten.mul.Tensor, (x, mask))
     scale = 1.0 / (1.0 - float(str(node.args[1])))
     result = graph.call_function(torch.ops.aten.mul.Tensor, (kept, scale))

@@ -1,23 +1,24 @@
 """Capture of operators as eager mode runs them, so that results are bit-identical.
 
-    eager mode      upsample_bilinear2d       its kernel, and that of its derivative
-    while captured  index, mul, sub, add      decomposed in Python, unless prevented here
+    eager mode      upsample_bilinear2d       one kernel, and one for its derivative
+    in a capture    index, mul, sub, add      decomposed in Python, unless prevented here
 
-PyTorch decomposes some operators for compilers that want few kinds of operators. A gather and a sum
-differ from the kernel in layouts and in the order of sums. Operators stay decomposed if they have
-no derivative otherwise, or read values.
+PyTorch decomposes some operators for compilers. The decomposition has other layouts and adds up in
+another order than the kernel. Operators that have no derivative of their own, or read values, stay
+decomposed.
 
-Functions must run once, also if a program has replaced a function of PyTorch:
+Without the metadata mode of captures, a program may replace a function of PyTorch by a wrapper:
 
     functional.dropout      a wrapper that calls the original
-    the original            asks the metadata mode, by the name `functional.dropout`
-    the mode                would call the wrapper once more
+    the original            passes the name `functional.dropout` to the mode
+    the mode                would call the wrapper a second time
 """
 
 import functools
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import torch
@@ -34,36 +35,40 @@ _DECOMPOSED = (
     *("_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa", "_upsample_lanczos2d_aa"),
     *("hardshrink", "softshrink", "multi_margin_loss", "multilabel_margin_loss_forward", "matmul"),
 )
-"""Operators of `aten` with kernels and derivatives of their own."""
+"""Operators of `aten` that a capture decomposes although they have a kernel and a derivative."""
 
 _KEYS = (DispatchKey.Autograd, DispatchKey.CompositeImplicitAutograd)
+
+_Replacement = tuple[tuple[str, ...], tuple[DispatchKey, ...], Callable[[Any], Any]]
+"""Operators of `aten`, their keys, and a function from a kernel to its replacement.
+
+The function returns None to remove the kernel."""
 
 
 @contextmanager
 def as_in_eager_mode() -> Iterator[None]:
-    """Capture operators without decomposition, and functions once; one thread at a time."""
-    originals: list[tuple[Any, Any, Any]] = []
-    for operator in _overloads(_DECOMPOSED):
-        for key in _KEYS:
-            if key in operator.py_kernels:
-                originals.append((operator, key, operator.py_kernels[key]))
-                _set_kernel(operator, key, None)
-    for row in _REPLACEMENTS:
-        originals += _replace_kernels(*row)
-    noting = proxy_tensor.TorchFunctionMetadataMode
-    proxy_tensor.TorchFunctionMetadataMode = _no_metadata_mode  # type: ignore[assignment,misc]
-    try:
+    """Run a block in which captures contain the operators of eager mode; one thread at a time."""
+    no_mode = patch.object(proxy_tensor, "TorchFunctionMetadataMode", _no_metadata_mode)
+    with _replaced_kernels(_REPLACEMENTS), no_mode:
         yield
-    finally:
-        proxy_tensor.TorchFunctionMetadataMode = noting  # type: ignore[misc]
-        for operator, key, kernel in originals:
-            _set_kernel(operator, key, kernel)
+
+
+def with_grouped_products() -> AbstractContextManager[None]:
+    """Return a context that captures grouped products in all dtypes that their kernels support."""
+    return _replaced_kernels(((("_grouped_mm",), (DispatchKey.Meta,), _of_any_dtype),))
 
 
 @contextmanager
-def with_grouped_products() -> Iterator[None]:
-    """Capture grouped matrix products in all types that their kernels support."""
-    originals = _replace_kernels("_grouped_mm", (DispatchKey.Meta,), _of_any_type)
+def _replaced_kernels(replacements: Iterable[_Replacement]) -> Iterator[None]:
+    """Replace kernels that are written in Python while a block runs."""
+    originals: list[tuple[Any, DispatchKey, Any]] = []
+    for names, keys, replace in replacements:
+        for operator in _overloads(names):
+            for key in keys:
+                kernel = operator.py_kernels.get(key)
+                if kernel is not None:
+                    originals.append((operator, key, kernel))
+                    _set_kernel(operator, key, replace(kernel))
     try:
         yield
     finally:
@@ -71,22 +76,8 @@ def with_grouped_products() -> Iterator[None]:
             _set_kernel(operator, key, kernel)
 
 
-def _replace_kernels(
-    name: str, keys: tuple[DispatchKey, ...], replace: Callable[..., Any]
-) -> list[tuple[Any, Any, Any]]:
-    """Replace the kernels of an operator; return operator, key and original kernel of each."""
-    originals = []
-    for operator in _overloads((name,)):
-        for key in keys:
-            kernel = operator.py_kernels.get(key)
-            if kernel is not None:
-                originals.append((operator, key, kernel))
-                _set_kernel(operator, key, replace(kernel))
-    return originals
-
-
 def _no_metadata_mode(_tracer: object) -> nullcontext[None]:
-    """Return an empty context, not the mode that records the calling function in each node."""
+    """Return an empty context instead of the mode that records calling functions in nodes."""
     return nullcontext()
 
 
@@ -105,11 +96,11 @@ def _set_kernel(operator: Any, key: DispatchKey, kernel: Callable[..., Any] | No
     operator._dispatch_cache.clear()
 
 
-def _of_any_type(shape_function: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """Return a shape function of grouped products for all types; PyTorch's supports only bfloat16.
+def _of_any_dtype(shape_function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """Return a shape function of grouped products for all dtypes.
 
-    The kernels support other types, too. Rows are padded to 16 bytes; if that makes a difference
-    between types, PyTorch decides.
+    PyTorch's own accepts only bfloat16, although the kernels support more. Rows are padded to 16
+    bytes. If the padding may depend on the dtype, PyTorch's function is called.
     """
 
     def grouped(a: Tensor, b: Tensor, *more: Any, **options: Any) -> Tensor:
@@ -125,9 +116,9 @@ def _of_any_type(shape_function: Callable[..., Tensor]) -> Callable[..., Tensor]
 def _dropout_as_in_eager_mode(drop: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """Return a dropout that computes the same bits as eager mode.
 
-    If it drops nothing, the result is its input, not a copy. On a CPU, eager mode multiplies by
-    1 / (1 - p) in the type of the input; the kernel does not round it in its derivative, nor for
-    some p.
+    If it drops nothing, it returns its input. On a CPU, eager mode multiplies by 1 / (1 - p)
+    rounded to the input's dtype. The kernel does not round the factor in its derivative, and rounds
+    it differently for some p.
     """
 
     def dropout(x: Tensor, p: float, train: bool) -> Tensor:
@@ -145,7 +136,7 @@ def _dropout_as_in_eager_mode(drop: Callable[..., Tensor]) -> Callable[..., Tens
 
 @functools.cache
 def _scale_of_eager_mode(p: float, kind: torch.dtype) -> float:
-    """Return 1 / (1 - p) as eager mode computes it, in numbers of the type."""
+    """Return 1 / (1 - p) as eager mode computes it, in the dtype `kind`."""
     if p == 1:
         return 0.0
     with without_tracing():
@@ -153,10 +144,11 @@ def _scale_of_eager_mode(p: float, kind: torch.dtype) -> float:
 
 
 def _with_declared_statistics(written_out: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a batch normalization that uses cuDNN wherever the eager model does.
+    """Return a batch normalization that uses cuDNN wherever eager mode does.
 
-    `cudnn_batch_norm` does not declare that it writes running statistics, so a capture replaces it
-    by `native_batch_norm`, another kernel. `_batch_norm_with_update` declares it and can use cuDNN.
+    `cudnn_batch_norm` does not declare that it writes running statistics. So a capture replaces it
+    by `native_batch_norm`, another kernel. `_batch_norm_with_update` declares the write and can use
+    cuDNN.
     """
 
     def cudnn_batch_norm(
@@ -177,8 +169,8 @@ def _with_declared_statistics(written_out: Callable[..., Any]) -> Callable[..., 
     return cudnn_batch_norm
 
 
-_REPLACEMENTS = (
-    ("_grouped_mm", (DispatchKey.Meta,), _of_any_type),
-    ("dropout", _KEYS, _dropout_as_in_eager_mode),
-    ("cudnn_batch_norm", (DispatchKey.Autograd,), _with_declared_statistics),
+_REPLACEMENTS: tuple[_Replacement, ...] = (
+    (_DECOMPOSED, _KEYS, lambda _kernel: None),
+    (("dropout",), _KEYS, _dropout_as_in_eager_mode),
+    (("cudnn_batch_norm",), (DispatchKey.Autograd,), _with_declared_statistics),
 )

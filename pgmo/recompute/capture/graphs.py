@@ -1,11 +1,10 @@
-"""Graph modules whose Python code is generated when they are first called.
+"""Fast creation of graph modules, with private functions of PyTorch.
 
-    here                of PyTorch
+    here                in PyTorch
     graph_module        fx._lazy_graph_module
     quick_copies        fx.graph.pytree
 
-A capture makes a dozen modules and calls two of them. To generate and compile the code of all takes
-longer than to plan.
+A capture makes a dozen modules and calls two of them, so code is generated at the first call.
 """
 
 import threading
@@ -20,7 +19,7 @@ from pgmo.recompute.capture.compat import traced_graph
 
 
 class _HiddenLeaves:
-    """Replacement of fx's pytree module that shows no leaves to one thread."""
+    """Replacement of fx's pytree module that has no leaves for one thread."""
 
     def __init__(self, original: Any) -> None:
         self._original = original
@@ -30,7 +29,7 @@ class _HiddenLeaves:
         return getattr(self._original, name)
 
     def tree_iter(self, tree: object, *given: Any, **named: Any) -> Any:
-        """Return no leaves to the thread that made this object; other threads get all of them."""
+        """Return no leaves in the thread that made this object, and all leaves in others."""
         if threading.get_ident() == self._thread:
             return ()
         return self._original.tree_iter(tree, *given, **named)
@@ -44,10 +43,9 @@ class _HiddenLeaves:
 
 @contextmanager
 def quick_copies() -> Iterator[None]:
-    """Copy graphs without a search of the nodes' arguments.
+    """Run a block in which fx does not search the arguments of new nodes for symbolic numbers.
 
-    fx searches the arguments of each new node for symbolic numbers. A captured step has none, and
-    tens of thousands of copies are made of its nodes.
+    A captured step has none, and its nodes are copied tens of thousands of times.
     """
     graphs: Any = fx.graph
     quick = _HiddenLeaves(graphs.pytree)
@@ -61,14 +59,14 @@ def quick_copies() -> Iterator[None]:
 
 
 def graph_module(root: nn.Module, graph: fx.Graph) -> fx.GraphModule:
-    """Return a module of a graph, with the tensors that it reads from another module."""
+    """Return a module that runs a graph, whose attributes are those of `root`."""
     with _use_lazy_graph_module(True):
         made: fx.GraphModule = _make_graph_module(root, graph)
         return made
 
 
 def mark_nodes(first: int, key: str, value: object) -> None:
-    """Set a key in the `meta` of the traced graph's nodes from the one numbered `first` on."""
+    """Set a key of `meta`, if missing, in the traced graph's nodes from number `first` on."""
     graph = traced_graph()
     if graph is None:
         return

@@ -1,7 +1,7 @@
 """Grouping of a joint graph's nodes into operations, values and views.
 
-Storages distinguish values: the nodes were traced with fake tensors, which share storages exactly
-if the real ones will.
+A value is a storage. Fake tensors, with which nodes were traced, share storages exactly as the real
+tensors do.
 """
 
 import operator
@@ -15,10 +15,11 @@ from pgmo.recompute.capture import dropout
 from pgmo.recompute.capture.compat import fakes, flatten, is_backward, is_tangent, storage_key
 
 SMALL = 64 * 1024
-"""Bytes up to which a second result, such as a normalization's statistics, is always saved."""
+"""Largest further result of an operator, in bytes, that is always saved, such as a normalization's
+statistics."""
 
 TANGENT = -2
-"""Number that stands for the producer of the outputs' gradients."""
+"""Producer of tangents, until `capture` adds an operation for them."""
 
 
 @dataclass(slots=True)
@@ -34,26 +35,38 @@ class Draft:
 
 
 class Grouping:
-    """Operations, values and views of a joint graph, found by visiting its nodes in order."""
+    """Operations, values and views of a joint graph.
 
-    def __init__(self, joint: fx.GraphModule, outputs: int, alignment: int) -> None:
-        self.joint, self.outputs, self.alignment = joint, outputs, alignment
+    Attributes:
+        sizes, producers, pinned: columns of the values; sizes are multiples of `alignment` bytes.
+        values: number of each value, by storage key.
+        value_of: the value that each node is, or is a view of.
+        root_of: the first node of each value.
+        drafts: the operations, in the order of the graph.
+        draft_of: number of the operation of each node that is no view.
+        views: nodes that compute nothing.
+        backward: nodes of the backward pass, with tangents.
+        tangents: the values of tangents.
+    """
+
+    def __init__(self, joint: fx.GraphModule, alignment: int) -> None:
+        self.joint, self.alignment = joint, alignment
         self.sizes: list[int] = []
         self.producers: list[int] = []
         self.pinned: list[bool] = []
-        self.values: dict[int, int] = {}  # By storage key.
+        self.values: dict[int, int] = {}
         self.value_of: dict[fx.Node, int] = {}
         self.root_of: dict[int, fx.Node] = {}
         self.drafts: list[Draft] = []
         self.draft_of: dict[fx.Node, int] = {}
         self.views: set[fx.Node] = set()
         self.backward: set[fx.Node] = set()
-        tangents: list[int] = []
+        self.tangents: list[int] = []
         begun = False
         for node in joint.graph.nodes:
             if is_tangent(node):
                 self.backward.add(node)
-                tangents += self._new_values(node, TANGENT, alone=True)
+                self.tangents += self._new_values(node, TANGENT, alone=True)
         for node in joint.graph.nodes:
             if node.op in ("placeholder", "get_attr"):
                 if not is_tangent(node):
@@ -65,7 +78,6 @@ class Grouping:
                 if begun:
                     self.backward.add(node)
                 self._add(node)
-        self.tangents = tangents
 
     def _new_values(self, node: fx.Node, producer: int, alone: bool = False) -> list[int]:
         example = node.meta.get("val")
@@ -120,7 +132,7 @@ class Grouping:
             self.views.add(node)
             return
         if not made and not fakes(node.meta.get("val")) and not has_effect(node):
-            self.views.add(node)  # A number.
+            self.views.add(node)  # The node computes a number.
             return
         self.draft_of[node] = len(self.drafts)
         draft = Draft(node, made, node in self.backward)

@@ -1,16 +1,15 @@
-"""Operations that eager mode does in place, and a capture does not.
+"""Operations that eager mode does in place and a capture does not.
 
-Autograd adds a gradient into one of the summands:
+Autograd adds up gradients in place:
 
-    captured   s = a + b     three gradients at once
-    autograd   a += b        two: no other node reads a, and the sum has a's storage
+    captured   s = a + b     three tensors
+    autograd   a += b        two: no other node reads `a`, and the sum has its storage
 
-The bits and the layout of the sum are the same. A backward pass runs in one order, and no part of
-it runs twice, so a gradient may be overwritten at its last use.
+Bits and layout are the same. The operations of a backward pass run once and in order, so a gradient
+may be overwritten at its last use.
 
-A capture turns a write into a slice (`base[0] = x`) into `select_scatter(base, copy(base[0], x))`.
-The copy has the strides of the slice, and takes as much memory as the whole base. The scatter can
-read x itself.
+A capture turns `base[0] = x` into `select_scatter(base, copy(base[0], x))`. The copy has the
+strides of the slice and the size of `base`. The scatter can read `x` itself.
 """
 
 import torch
@@ -33,7 +32,7 @@ SCATTERS = frozenset(
 
 
 def scatter_sources(joint: fx.GraphModule) -> int:
-    """Let scatters read what is written into a slice, and return the number of removed copies."""
+    """Let scatters read the written tensor instead of a copy; return the number of such copies."""
     count = 0
     for node in joint.graph.find_nodes(op="call_function", target=COPY):
         if node.kwargs or any(
@@ -49,7 +48,7 @@ def scatter_sources(joint: fx.GraphModule) -> int:
 
 
 def sum_in_place(joint: fx.GraphModule) -> int:
-    """Make additions of the backward pass overwrite a summand, and return their number."""
+    """Let additions of the backward pass overwrite a summand; return their number."""
     place = {node: index for index, node in enumerate(joint.graph.nodes)}
     owners: dict[int, list[fx.Node]] = {}  # Nodes in each storage, by its key.
     for node in joint.graph.nodes:
@@ -57,7 +56,7 @@ def sum_in_place(joint: fx.GraphModule) -> int:
             owners.setdefault(key, []).append(node)
     count = 0
     moved: set[int] = set()
-    before: list[object] = []  # Kept alive, so that no new storage gets their keys.
+    before: list[object] = []  # Old examples, kept alive: new storages must not get their keys.
     for node in joint.graph.nodes:
         if node.op != "call_function":
             continue
@@ -89,7 +88,7 @@ def _overwrite(
 
 
 def _update_example(node: fx.Node) -> None:
-    """Compute the example value of a view again, after its base has moved."""
+    """Compute the example value of a node again after its input's storage has changed."""
     arguments, keywords = example_arguments(node)
     assert callable(node.target)
     node.meta["val"] = node.target(*arguments, **keywords)
@@ -124,12 +123,12 @@ def _may_overwrite(
 
 
 def _is_view(one: fx.Node, node: fx.Node, place: dict[fx.Node, int]) -> bool:
-    """Return whether a tensor in the storage of the sum is a single view that was made of it."""
+    """Return whether a node in the sum's storage is one tensor, made after the sum."""
     return place[one] > place[node] and isinstance(one.meta.get("val"), Tensor)
 
 
 def _is_whole(tensor: Tensor) -> bool:
-    """Return whether a tensor fills its storage without overlaps."""
+    """Return whether a tensor fills its storage, without gaps or overlaps."""
     step = 1
     for stride, size in sorted(zip(tensor.stride(), tensor.shape, strict=True)):
         if size != 1 and stride != step:

@@ -1,15 +1,13 @@
-"""Conversion of a joint graph of AOTAutograd to the operations and values that planners use.
+"""Conversion of AOTAutograd's joint graph to the operations and values that planners use.
 
     nodes       convolution   batch_norm   getitem 0, 1, ...   relu   view   t(weight)
     operations  convolution   batch_norm                       relu
     values      convolution   out, mean, rstd                  relu          (a parameter's view)
 
-A value is a storage. Its views and aliases, and the items of a tuple, belong to the operation that
-produces it; they take no time and no memory (`grouping.py`).
+Views and `getitem` nodes take no time and no memory (`grouping.py`).
 """
 
 import operator
-import re
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 
@@ -18,20 +16,20 @@ from torch.utils.checkpoint import CheckpointPolicy
 
 from pgmo.errors import GraphError
 from pgmo.recompute.capture import dropout
-from pgmo.recompute.capture.compat import fakes, flatten, is_tangent
+from pgmo.recompute.capture.compat import MODULE_PREFIX, fakes, flatten, is_tangent
 from pgmo.recompute.capture.grouping import TANGENT, Grouping, has_effect
 from pgmo.recompute.capture.memory_use.costs import is_random, modelled, operator_name
 from pgmo.recompute.planners.graph import Graph, Operation, Value
 
 _CHECKPOINTS = (CheckpointPolicy.MUST_RECOMPUTE, CheckpointPolicy.PREFER_RECOMPUTE)
-"""Marks of Dynamo in nodes inside of `torch.utils.checkpoint`."""
+"""Dynamo's marks of nodes in `torch.utils.checkpoint`."""
 
 _NORMALISATIONS = {
     "aten._native_batch_norm_legit_functional",
     "aten._batch_norm_with_update_functional",
 }
-"""Operators whose arguments 3 and 4 are the running statistics, and whose last two results are the
-updated ones. In training, no other result depends on the old ones."""
+"""Operators whose arguments 3 and 4 are running statistics, and whose last two results are the new
+ones. In training, no other result depends on the running statistics."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,14 +40,13 @@ class Captured:
         graph: the graph that planners work on.
         joint: the graph that AOTAutograd traced.
         outputs: number of outputs of the forward pass.
-        nodes: for each operation, the node that computes and its `getitem` nodes; none for the
+        nodes: for each operation, its node and the `getitem` nodes of its result; none for the
             operation that stands for the tangents.
         value_of: the value that each node is, or is a view of.
-        root_of: for each value, its node that is no view; a placeholder for inputs.
+        root_of: the first node of each value, which is no view; a placeholder for inputs.
         views: nodes that compute nothing.
-        backward: nodes of the backward pass.
-        checkpoints: operations that each call of `torch.utils.checkpoint` runs again, as far as
-            Dynamo marks them.
+        backward: nodes of the backward pass, with tangents.
+        checkpoints: for each call of `torch.utils.checkpoint`, the operations that run again.
     """
 
     graph: Graph
@@ -63,19 +60,19 @@ class Captured:
     checkpoints: tuple[frozenset[int], ...] = ()
 
     def names(self, operations: Iterable[int]) -> set[str]:
-        """Return the names of the operations' nodes, which copies of the graph share."""
+        """Return the names of the operations' nodes, which are the same in copies of the graph."""
         return {self.nodes[index][0].name for index in operations if self.nodes[index]}
 
     def numbers(self, names: Collection[str]) -> frozenset[int]:
-        """Return the forward operations with these names."""
+        """Return the numbers of the forward operations with these names."""
         forward = enumerate(self.nodes[: self.graph.forward])
         return frozenset(index for index, nodes in forward if nodes and nodes[0].name in names)
 
     def replaced(self, node: fx.Node) -> dict[fx.Node, fx.Node]:
         """Return the nodes that replace inputs of a node when it runs again.
 
-        Batch normalization then gets its new running statistics, because the old ones are
-        overwritten. In training mode its results do not depend on them.
+        A batch normalization then reads its new running statistics, because the old ones are
+        overwritten. Its results in training do not depend on them.
         """
         if operator_name(node) not in _NORMALISATIONS:
             return {}
@@ -96,7 +93,7 @@ _NO_LSTM = (
 
 
 def refuse_unplannable(joint: fx.GraphModule) -> None:
-    """Raise GraphError for an operator that does not run as captured, before any is measured."""
+    """Raise GraphError for an operator that cannot run as captured."""
     for node in joint.graph.nodes:
         if operator_name(node) == "aten.mkldnn_rnn_layer_backward":
             raise GraphError(_NO_LSTM)
@@ -112,17 +109,20 @@ def capture(
     workspaces: Callable[[fx.Node], int] | None = None,
     held: Callable[[fx.Node], int] | None = None,
 ) -> Captured:
-    """Group the nodes of a joint graph, without mutations, into operations on values.
+    """Group the nodes of a joint graph into operations on values.
+
+    Removes nodes from `joint` that nothing reads, and repeated `getitem` nodes.
 
     Args:
-        joint: the graph of forward and backward pass.
+        joint: the graph of the forward and the backward pass.
         outputs: number of outputs of the forward pass.
-        workspaces: returns the bytes of an operator's temporary buffers; 0 by default.
-        held: returns the bytes of an operator's results beyond their elements; 0 by default.
+        workspaces: called with a node; returns the bytes of its temporary buffers, by default 0.
+        held: called with a node; returns the bytes that its results hold beyond their elements, by
+            default 0.
     """
     joint.graph.eliminate_dead_code()
     _unite_items(joint.graph)
-    grouping = Grouping(joint, outputs, 512 if _on_cuda(joint) else 1)
+    grouping = Grouping(joint, 512 if _on_cuda(joint) else 1)
     drafts, values = grouping.drafts, grouping.value_of
     order = sorted(range(len(drafts)), key=lambda index: drafts[index].backward)
     forward = sum(not draft.backward for draft in drafts)
@@ -193,7 +193,7 @@ def capture(
 
 
 def _unite_items(graph: fx.Graph) -> None:
-    """Merge `getitem` nodes of the same item, so that a saved item serves all readers."""
+    """Merge the `getitem` nodes of each item, so that all readers share a saved item."""
     first: dict[tuple[object, object], fx.Node] = {}
     for node in list(graph.nodes):
         if node.target is operator.getitem:
@@ -206,7 +206,7 @@ def _unite_items(graph: fx.Graph) -> None:
 def _checkpoints(graph: Graph, nodes: dict[int, fx.Node]) -> tuple[frozenset[int], ...]:
     """Return the operations that each call of `torch.utils.checkpoint` runs again.
 
-    PyTorch saves the values that operations outside of the call read.
+    Values that other forward operations read are saved, so their operations are left out.
     """
     regions = {
         index: node.meta.get("ac_graph_id")
@@ -235,7 +235,7 @@ def _results(grouping: Grouping) -> set[int]:
 
 
 def _mutated(grouping: Grouping) -> set[int]:
-    """Return the inputs that are overwritten between the passes, such as buffers."""
+    """Return the inputs that are overwritten after the forward pass, such as buffers."""
     graph = grouping.joint.graph
     last = next(iter(graph.find_nodes(op="output")))
     given = [node for node in graph.find_nodes(op="placeholder") if not is_tangent(node)]
@@ -248,19 +248,15 @@ def _mutated(grouping: Grouping) -> set[int]:
     }
 
 
-_OF_LOCAL = re.compile(r"^L\['\w+'\]\.?")
-"""Prefix of the module names that Dynamo writes, such as `L['self'].layers.0`."""
-
-
 def _modules(joint: fx.GraphModule) -> dict[fx.Node, str]:
-    """Return the nodes' module paths; a backward node has the path of its forward node."""
+    """Return the module path of each node; a backward node has that of its forward node."""
     found: dict[fx.Node, str] = {}
     by_sequence: dict[object, str] = {}
     for node in joint.graph.nodes:
         sequence = node.meta.get("seq_nr")
         path: str | None = by_sequence.get(sequence)
         if node.meta.get("nn_module_stack"):
-            path = _OF_LOCAL.sub("", str(list(node.meta["nn_module_stack"].values())[-1][0]))
+            path = MODULE_PREFIX.sub("", str(list(node.meta["nn_module_stack"].values())[-1][0]))
         if path is not None:
             found[node] = path
             if sequence is not None:

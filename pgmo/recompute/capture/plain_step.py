@@ -1,10 +1,11 @@
-"""Model of the plain step, whose peak is the base of a budget that is given as a share.
+"""Model of the plain step, which runs without recomputation by pgmo.
 
-captured             operators run one by one; a value is freed at its last use
-plain step           a checkpointed region runs again before its first derivative
-plain step           a derivative is several operators: all their inputs are freed at the end
-plain step           a custom function is Python code: its values are freed one by one
-dropout on a CPU     factors in the type of x are drawn and saved, instead of a mask of bytes
+It differs from the captured step:
+
+- A checkpointed region runs again before its first derivative.
+- The operators of one derivative free their inputs together at the end. Those of a custom function
+  free the values that they compute one by one.
+- Dropout on a CPU draws and saves factors in the dtype of its input, not a mask of bytes.
 """
 
 from dataclasses import replace
@@ -20,7 +21,7 @@ from pgmo.recompute.planners.schedule import Reruns
 
 
 def plain_step(captured: Captured) -> Graph:
-    """Return the graph of a captured step as autograd runs it, for evaluation only."""
+    """Return a graph with the memory of the plain step. It can be evaluated, but not run."""
     operations, values = list(captured.graph.operations), list(captured.graph.values)
     _draw_factors(operations, values, captured)
     _hold_inputs(operations, captured)
@@ -29,7 +30,7 @@ def plain_step(captured: Captured) -> Graph:
 
 
 def checkpointed(captured: Captured, graph: Graph) -> Reruns:
-    """Return the reruns that the model's own checkpoints cause."""
+    """Return the reruns of the model's own checkpoints."""
     allowed = frozenset(graph.candidates())
     first: dict[int, int] = {}  # First backward operation that reads each value.
     for index in range(graph.forward, len(graph.operations)):
@@ -51,7 +52,7 @@ def checkpointed(captured: Captured, graph: Graph) -> Reruns:
 
 
 def _redraw(operations: list[Operation], values: list[Value], captured: Captured) -> None:
-    """Let all operators inside of checkpoints run again, as they do with restored generators."""
+    """Unpin operators in checkpoints: PyTorch restores random generators and runs all again."""
     for region in captured.checkpoints:
         for index in region:
             operations[index] = replace(operations[index], pinned=False)
@@ -60,6 +61,7 @@ def _redraw(operations: list[Operation], values: list[Value], captured: Captured
 
 
 def _draw_factors(operations: list[Operation], values: list[Value], captured: Captured) -> None:
+    """Give dropout masks on a CPU the size of the result."""
     for index, nodes in enumerate(captured.nodes):
         if operations[index].name == APPLIED and _is_on_cpu(nodes[0]):
             (result,), (mask,) = operations[index].writes, operations[index - 1].writes
@@ -72,7 +74,7 @@ def _draw_factors(operations: list[Operation], values: list[Value], captured: Ca
 
 
 def _hold_inputs(operations: list[Operation], captured: Captured) -> None:
-    """Make the last operator of each derivative read all values of the derivative."""
+    """Let the last operator of each derivative read all values of the derivative."""
     first = captured.graph.forward
     later = range(first, len(operations))
     for number, group in groupby(later, lambda index: _derivative(captured.nodes[index])):
@@ -90,13 +92,13 @@ def _hold_inputs(operations: list[Operation], captured: Captured) -> None:
 
 
 def _is_custom(nodes: tuple[fx.Node, ...]) -> bool:
-    """Return whether an operator belongs to an `autograd.Function` that the model defines."""
+    """Return whether an operator belongs to a custom `autograd.Function`."""
     sources = nodes[0].meta.get("source_fn_stack") or [("", "")]
     return bool(sources[0][1] == "autograd.Function")
 
 
 def _derivative(nodes: tuple[fx.Node, ...]) -> object:
-    """Return the number that autograd gave to the forward operator, or None."""
+    """Return autograd's number of the derivative that an operator belongs to, or None."""
     return nodes[0].meta.get("seq_nr") if nodes else None
 
 

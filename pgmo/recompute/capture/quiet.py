@@ -1,4 +1,4 @@
-"""Contexts of a capture: fewer logs and warnings, no garbage collection."""
+"""Contexts of a capture: no logs, no warnings, no garbage collection."""
 
 import gc
 import logging
@@ -12,7 +12,7 @@ import torch
 from pgmo.locks import new_reentrant_lock
 
 CAPTURING = new_reentrant_lock()
-"""Lock of captures: PyTorch captures in one thread at a time."""
+"""Lock of captures, because PyTorch captures in one thread at a time."""
 
 _LOGGERS = ("torch._subclasses.fake_tensor", "torch._dynamo.variables.tensor")
 
@@ -21,9 +21,9 @@ _hide: Any = vars(torch._logging)["hide_warnings"]
 
 @contextmanager
 def hide_warnings(is_hidden: Any) -> Iterator[None]:
-    """Hide some warnings while a block runs, and do not raise warnings as errors.
+    """Hide the warnings for which `is_hidden` is true, even if warnings are errors.
 
-    PyTorch reads `grad` of results, and hides the warning only where it would be shown.
+    PyTorch's own context, with the same parameter, does not prevent the error.
     """
     with _hide(is_hidden), warnings.catch_warnings():
         warnings.simplefilter("always")
@@ -32,7 +32,7 @@ def hide_warnings(is_hidden: Any) -> Iterator[None]:
 
 @contextmanager
 def without_logs() -> Iterator[None]:
-    """Silence PyTorch's loggers for a block: sizes that do not match raise an error anyway."""
+    """Silence PyTorch's loggers of captures while a block runs; errors are raised anyway."""
     loggers = [logging.getLogger(name) for name in _LOGGERS]
     before = [one.level for one in loggers]
     for one in loggers:
@@ -48,8 +48,8 @@ def without_logs() -> Iterator[None]:
 def without_collector() -> Iterator[None]:
     """Disable the garbage collector while a block runs.
 
-    During a measurement, freed garbage of other code would make the step look smaller. During a
-    capture, each collection would visit millions of objects and free none of them.
+    In a measurement, garbage of other code that is freed would reduce the measured bytes. In a
+    capture, each collection visits millions of objects and frees none.
     """
     before = gc.isenabled()
     gc.disable()

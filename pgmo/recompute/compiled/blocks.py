@@ -1,11 +1,11 @@
-"""Repeated blocks of a captured graph: one is traced, stand-in operators replace the others.
+"""Repeated blocks of a captured graph: the last is traced, stand-in operators replace the others.
 
     layers[0]    a function of its inputs      replaced by a stand-in
     layers[1]    the same function             replaced by a stand-in
-    layers[2]    the same function             traced, because its derivative comes first
+    layers[2]    the same function             traced: its derivative runs first
 
-Blocks are submodules whose nodes are the same operators with the same constants and shapes. Most of
-a capture is tracing, and a model of many layers needs one trace for each kind of layer.
+Blocks are submodules whose nodes have the same operators, constants and shapes. Most of a capture
+is tracing, so a model of many layers is captured faster.
 """
 
 import operator
@@ -20,11 +20,12 @@ from pgmo.recompute.capture.repeated.expand import expand
 from pgmo.recompute.capture.repeated.template import NotAlikeError, Template, TensorMetadata
 
 LEAST = 3
-"""Minimum number of equal blocks for which only one is traced."""
+"""Minimum number of equal blocks of which only one is traced."""
 
 _CALLS = ("call_function", "call_method")
 
-_LEAST_NODES = 4  # Blocks of fewer nodes are faster to trace.
+_LEAST_NODES = 4
+"""Minimum number of nodes of such a block. Smaller ones are faster to trace than to copy."""
 
 
 @dataclass(eq=False)
@@ -34,9 +35,9 @@ class Segment:
     Args:
         path: path of the submodule.
         nodes: its nodes, in order.
-        given: outside nodes that these read, in the order of their first use.
+        given: outside nodes that they read, by first use.
         results: indices of the nodes that outside nodes read.
-        form: equal for segments that compute the same function.
+        form: key that segments share if they compute the same function.
     """
 
     path: str
@@ -48,9 +49,9 @@ class Segment:
 
 @dataclass(eq=False)
 class _Kind:
-    """Segments that compute the function `module`, with the trace of the last one.
+    """Segments that compute the function `module`.
 
-    `results` is their metadata, or None before the function has run.
+    `results` is the metadata of its results, None before it runs. `template` is the traced one.
     """
 
     module: fx.GraphModule
@@ -63,8 +64,8 @@ class RepeatedSegments:
     """Repeated blocks of one graph during its capture.
 
     Attributes:
-        module: the graph, in which each repeated block is one call.
-        differ: whether tracing showed that the blocks differ.
+        module: the graph, with each repeated block as one call.
+        differ: whether tracing has shown that blocks differ.
     """
 
     def __init__(self, module: fx.GraphModule) -> None:
@@ -79,7 +80,7 @@ class RepeatedSegments:
         return bool(self._kinds) and not self.differ
 
     def expand(self, joint: fx.GraphModule) -> None:
-        """Replace the stand-in operators by copies of the traced block's nodes."""
+        """Replace stand-in operators by copies of the traced block's nodes."""
         try:
             with without_tracing():
                 expand(joint)
@@ -116,7 +117,7 @@ class RepeatedSegments:
         return shortened
 
     def _call(self, number: int, place: int, *given: Tensor) -> tuple[Tensor, ...]:
-        """Run the call of a block: the block itself, or a stand-in operator."""
+        """Run a block or its stand-in."""
         kind = self._kinds[number]
         try:
             if traced_graph() is None:
@@ -148,13 +149,13 @@ def _traced(kind: _Kind, path: str, given: Sequence[Tensor]) -> tuple[Tensor, ..
 
 
 def _run(module: fx.GraphModule, given: Sequence[Tensor]) -> tuple[Tensor, ...]:
-    """Run a function node by node, so that each traced node gets the meta of its source."""
+    """Run a function node by node, so that traced nodes get the `meta` of their sources."""
     results: tuple[Tensor, ...] = fx.Interpreter(module).run(*given)
     return results
 
 
 def _groups(nodes: list[fx.Node]) -> Iterator[list[Segment]]:
-    """Yield groups of equal segments; no segment lies within another."""
+    """Yield groups of equal segments, the outermost ones that are repeated."""
     stack = [nodes]
     depth = {id(nodes): 0}
     while stack:
@@ -184,14 +185,14 @@ def _groups(nodes: list[fx.Node]) -> Iterator[list[Segment]]:
 
 
 def _segment(nodes: list[fx.Node], level: int) -> Segment | None:
-    """Return the segment of these nodes, or None if it is no function of tensors."""
+    """Return the segment of nodes, or None if they are not a contiguous function of tensors."""
     if len(nodes) < _LEAST_NODES:
         return None
     numbers = {node: number for number, node in enumerate(nodes)}
     after = nodes[0]
     for node in nodes[1:]:
         if after.next is not node:
-            return None  # Other nodes lie between.
+            return None
         after = node
     given: dict[fx.Node, int] = {}
     rows: list[object] = []
@@ -227,7 +228,7 @@ def _metadata(node: fx.Node) -> object:
 
 
 def _function(module: fx.GraphModule, segment: Segment) -> fx.GraphModule:
-    """Return a segment as a function of its inputs."""
+    """Return a segment as a module that computes its results from its inputs."""
     graph = fx.Graph()
     copies = {
         node: graph.placeholder(f"given_{number}") for number, node in enumerate(segment.given)

@@ -1,9 +1,9 @@
-"""A graph captured by Dynamo, with forward and backward passes that can be exchanged.
+"""Graph captured by Dynamo, with exchangeable plans.
 
-AOTAutograd compiles a graph once. Its autograd function saves what the forward runner returns
-beyond the outputs, and passes it to the backward runner. So another plan needs no new capture: both
-runners are exchanged. With the saved values goes a marker, an empty tensor whose shape holds the
-number of the plan; it connects a backward pass to its forward pass.
+AOTAutograd compiles a graph once. Its autograd function saves the results of the forward runner
+beyond the outputs, and passes them to the backward runner. So another plan needs no new capture,
+only other runners. One saved value is a marker: an empty tensor whose shape holds the number of the
+plan, for the backward pass.
 """
 
 import threading
@@ -35,15 +35,18 @@ if TYPE_CHECKING:
     from pgmo.recompute.compiled.dry_run.discovery import Discovery
 
 GradientFlags = tuple[bool, ...]
-"""For each output with a derivative, whether it gets a gradient."""
+"""Whether each output with a derivative gets a gradient."""
+
+Choose = Callable[["CompiledGraph"], int | None]
+"""Function that returns the number of the plan for a graph's next call; None to run unplanned."""
 
 
 @dataclass
 class PlanRunners:
     """Plan of a graph, and the runners of its two passes.
 
-    The forward runner returns outputs and saved values. The backward runner takes the saved values
-    and the outputs' gradients.
+    The forward runner returns outputs and saved values. The backward runner takes saved values and
+    tangents.
     """
 
     step: StepCompiler
@@ -54,17 +57,17 @@ class PlanRunners:
 class ThreadStep(threading.local):
     """State of a model's step on the current thread.
 
-    Dynamo stores captured graphs in modules of its own, so they must not refer to the model.
+    Captured graphs refer to it and not to the model, because Dynamo keeps them.
 
     Attributes:
-        observer: replaces plans in a dry run; None to run plans.
-        choose: returns the number of the plan for a graph's next call; None to run it unplanned.
+        observer: runs graphs in a dry run; None in other steps.
+        choose: chooses the plan of a graph's next call.
         number: number of the plan that runs next.
     """
 
     def __init__(self) -> None:
         self.observer: Discovery | None = None
-        self.choose: Callable[[CompiledGraph], int | None] = lambda graph: graph.unplanned
+        self.choose: Choose = lambda graph: graph.unplanned
         self.number = 0
 
 
@@ -74,7 +77,7 @@ class CompiledGraph:
     Attributes:
         module: the graph.
         tangents: number of outputs with a derivative.
-        plans: plans of the graph with their runners; empty before it is planned.
+        plans: plans with their runners, by number.
     """
 
     def __init__(
@@ -89,7 +92,7 @@ class CompiledGraph:
         self._joint: fx.GraphModule | None = None
         self._outputs = self.tangents = 0
         self._bare: fx.GraphModule | None = None
-        # The engine runs backward passes in other threads, whose `_thread_step` has no observer.
+        # Backward passes run in threads of the engine, whose `_thread_step` has no observer.
         self._observer: Discovery | None = None
         self._planned: dict[GradientFlags, StepCompiler] = {}
         self.plans: list[PlanRunners] = []
@@ -109,12 +112,12 @@ class CompiledGraph:
 
     @property
     def is_trained(self) -> bool:
-        """Return whether the graph has a backward pass."""
+        """Whether the graph has a backward pass."""
         return self._joint is not None
 
     @property
     def unplanned(self) -> int:
-        """Number of the plan for steps planned without this graph, which then drops everything."""
+        """Number of the plan that drops all it can, for steps planned without this graph."""
         if self._unplanned is None:
             self._unplanned = self.add(
                 replace(self._settings, budget="min", planner=_drop_all, shapes=Shapes())
@@ -122,7 +125,10 @@ class CompiledGraph:
         return self._unplanned
 
     def __call__(self, *arguments: Any) -> Any:
-        """Call the graph; outputs without a gradient get none in the backward pass either."""
+        """Call the graph.
+
+        Its backward pass gets None, not zeros, as the gradient of an output that has none.
+        """
         if not self.is_trained:
             return self._run(*arguments)
         thread_step = self._thread_step
@@ -141,7 +147,7 @@ class CompiledGraph:
     def _partition(
         self, joint: fx.GraphModule, _inputs: object, *, num_fwd_outputs: int, **_more: object
     ) -> tuple[fx.GraphModule, fx.GraphModule]:
-        """Keep the joint graph; return graphs without plans, whose runners are exchanged later."""
+        """Store the joint graph; return graphs with the inputs and results of both passes."""
         if self._blocks:
             self._blocks.expand(joint)
         self._joint, self._outputs = joint, num_fwd_outputs
@@ -180,11 +186,12 @@ class CompiledGraph:
     def bare(self, arguments: list[Any]) -> list[Any]:
         """Run the forward pass without saving anything."""
         assert self._bare is not None
+        # Two or three dry runs are not worth the time to generate code.
         results: list[Any] = list(Interpreter(self._bare).boxed_run(arguments))
-        return results  # It runs only twice, so no code is generated for it.
+        return results
 
     def gradients(self) -> list[Tensor | None]:
-        """Return example values of the inputs' gradients, or None."""
+        """Return the example value of each input's gradient, or None."""
         found = self._gradients()
         return [one.meta["val"] if isinstance(one, fx.Node) else None for one in found]
 
@@ -198,7 +205,7 @@ class CompiledGraph:
         return flatten(last.args)[0][self._outputs :]
 
     def planned(self, settings: Settings) -> PlannedStep:
-        """Return the graph with nothing dropped, for outputs with the settings' gradients."""
+        """Return the step of the graph without recomputation, for `settings.differentiated`."""
         flags = settings.differentiated
         assert isinstance(flags, tuple)
         if settings.anew or flags not in self._planned:
@@ -210,7 +217,7 @@ class CompiledGraph:
         return planned
 
     def add_choice(self, choice: Choice, settings: Settings) -> int:
-        """Add a plan for a choice among the finest operations of `planned`; return its number."""
+        """Add a plan for a choice on the finest operations of `planned`; return its number."""
         flags = settings.differentiated
         assert isinstance(flags, tuple)
         step = self._planned[flags].chosen(choice, settings)
@@ -239,14 +246,14 @@ def marker(number: int, is_observed: bool = False) -> Tensor:
 
 
 def read_marker(made: Tensor) -> tuple[bool, int]:
-    """Return the arguments of `marker`: whether the pass is observed, and the number."""
+    """Return whether a marker's pass is observed, and its number."""
     return bool(made.shape[0]), int(made.shape[1])
 
 
 def _backward_interface(joint: fx.GraphModule, outputs: int) -> fx.GraphModule:
-    """Return a graph with the inputs and results of a backward pass, and without operators.
+    """Return a graph with the inputs and results of a backward pass, but no operators.
 
-    AOTAutograd detaches inputs for which a backward pass returns None.
+    AOTAutograd detaches inputs for which it returns None.
     """
     graph = fx.Graph()
     given = [graph.node_copy(node) for node in tangents(joint)]
@@ -256,7 +263,7 @@ def _backward_interface(joint: fx.GraphModule, outputs: int) -> fx.GraphModule:
 
 
 def _forward_alone(joint: fx.GraphModule, outputs: int) -> fx.GraphModule:
-    """Return the forward pass of a joint graph, with its inputs and outputs alone."""
+    """Return the forward pass of a joint graph, which returns only the outputs."""
     graph = fx.Graph()
     copies: dict[fx.Node, fx.Node] = {}
     for node in joint.graph.nodes:

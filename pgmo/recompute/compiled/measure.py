@@ -1,12 +1,11 @@
 """Measurement of the peak of a real step, with the code between its graphs.
 
-    forward    metered as a whole
-    (the program's own loss)
-    backward   metered by the thread that calls the engine; counted from the model's results on
+    forward    measured as a whole
+    backward   measured from the gradients of the model's results on
 
-The engine runs nodes with the profiler of the calling thread, so a meter must start before it.
-Until the step's backward pass, the function through which `backward()` and `autograd.grad()` call
-the engine is wrapped.
+The program's loss between the two is excluded. The engine uses the profiler of the thread that
+calls it, so the meter must start before the engine. The function through which `backward()` and
+`autograd.grad()` call the engine is wrapped until the step's backward pass.
 """
 
 import functools
@@ -18,25 +17,25 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pgmo.recompute.capture.compat import storage_key
+from pgmo.recompute.capture.compat import autograd_nodes, storage_key
 from pgmo.recompute.capture.memory_use.meter import Meter, Section, measuring_program, meter
 from pgmo.recompute.capture.quiet import CAPTURING, without_collector
 from pgmo.recompute.compiled.dry_run.discovery import nodes_of, results_of
 
 _BEGINS = "begins"
 _TRIES = 4
-"""Maximum number of measured steps, including those without a backward pass."""
+"""Maximum number of attempts, including those in steps without a backward pass."""
 
 _OTHERS = 8
-"""Maximum number of other backward passes before that of the measured step."""
+"""Maximum number of other backward passes between the two passes of the step."""
 
 
 class StepMeasure:
     """Measurement of one step on a device.
 
     Attributes:
-        peak: bytes above the level before the step; None before a measurement succeeds.
-        tries: number of steps that may still be measured, successfully or not.
+        peak: measured bytes above the level before the step; None before a measurement succeeds.
+        tries: number of attempts left.
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -45,20 +44,23 @@ class StepMeasure:
         self._device = device
         self._forward: Section | None = None
         self._meter: Meter | None = None
-        self._given = -1  # Bytes of the gradients of the model's results.
+        self._given = -1  # Bytes of the gradients of the model's results; -1 before they exist.
         self._number = 0  # Number of the last forward pass.
-        self._mixed = False  # The backward pass also belongs to an earlier forward pass.
+        self._mixed = False  # Whether the backward pass includes an earlier forward pass.
         self._leaves: frozenset[int] = frozenset()
         self._undo: Callable[[], None] = lambda: None
 
     def forward(self, run: Callable[[], Any], leaves: Iterable[Tensor]) -> Any:
-        """Run a forward pass under a meter, and prepare to measure its backward pass.
+        """Measure a forward pass, and prepare to measure its backward pass.
 
-        `leaves` are the model's parameters and inputs, the only tensors that may get gradients.
+        Args:
+            run: runs the forward pass.
+            leaves: the model's parameters and inputs. A backward pass that computes gradients of
+                other leaves is not measured.
         """
         self.tries -= 1
         self._forward = None
-        # Keep ids of inputs with gradients only: others may die, and their ids be reused.
+        # Tensors without gradients may die, and their ids be reused.
         self._leaves = frozenset(id(one) for one in leaves if one.requires_grad)
         with _metered(self._device) as measuring:
             returned = run()
@@ -69,14 +71,14 @@ class StepMeasure:
         return returned
 
     def note(self, returned: Any) -> None:
-        """Watch for the backward pass of a forward pass that has returned these results."""
+        """Register the results of a forward pass, to recognize its backward pass."""
         self._number += 1
         begins = functools.partial(_begins, weakref.ref(self), self._number)
         for node in nodes_of(results_of(returned)):
             node.register_prehook(begins)
 
     def cancel(self) -> None:
-        """Stop waiting for a backward pass, such as that of a step without one."""
+        """Stop waiting for a backward pass."""
         self._undo()
 
     def _watch(self, others: int) -> None:
@@ -98,7 +100,7 @@ class StepMeasure:
             return run()
         inputs = more[3] if len(more) > 3 else ()
         if inputs or not self._leaves.issuperset(found):
-            return run()  # Only some of the gradients, or others, too.
+            return run()  # It computes only some gradients, or those of other leaves, too.
         self._given, self._mixed = -1, False
         with _metered(self._device) as self._meter:
             measuring = self._meter
@@ -111,7 +113,7 @@ class StepMeasure:
         return result
 
     def begins(self, number: int, gradients: tuple[Tensor | None, ...]) -> None:
-        """Note that a forward pass's backward pass begins, with the gradients of its results."""
+        """Record the gradients of a forward pass's results, with which its backward pass begins."""
         if self._meter is None:
             return
         if number != self._number:
@@ -139,10 +141,10 @@ class StepMeasure:
 
 @contextmanager
 def _metered(device: torch.device) -> Iterator[Meter | None]:
-    """Measure memory in a block; yield None if that is impossible, or another thread measures.
+    """Measure memory in a block; yield None if that is impossible now.
 
-    This never waits. A capture measures, too, and a program may capture while it is measured, so
-    two threads could wait for each other forever.
+    This never waits for another measurement: a measured program may capture, which measures, too,
+    so two threads could deadlock.
     """
     with ExitStack() as stack:
         measuring = None
@@ -167,27 +169,19 @@ def _begins(
 
 
 def _leaves(outputs: Any) -> set[int]:
-    """Return the ids of the tensors that get a gradient in a backward pass."""
+    """Return the ids of the leaves that get a gradient in a backward pass."""
     roots = (getattr(one, "node", None) or getattr(one, "grad_fn", None) for one in outputs)
-    stack = [one for one in roots if one is not None]
-    seen, found = {*stack}, set[int]()
-    while stack:
-        node = stack.pop()
-        leaf = getattr(node, "variable", None)
-        if leaf is not None:
-            found.add(id(leaf))
-        for function, _ in node.next_functions:
-            if function is not None and function not in seen:
-                seen.add(function)
-                stack.append(function)
-    return found
+    leaves = (getattr(node, "variable", None) for node in autograd_nodes(roots))
+    return {id(leaf) for leaf in leaves if leaf is not None}
 
 
 def _around_engine(around: Callable[..., Any]) -> Callable[[], None]:
-    """Run all backward passes through `around`, on the calling thread; return the undo.
+    """Run all backward passes through a function; return a function that ends this.
 
-    `around` is called with the function that runs a backward pass, whose result it returns, the
-    tensors to differentiate, and the other positional arguments.
+    Args:
+        around: called, on the thread that calls the engine, with a function that runs the backward
+            pass, the tensors to differentiate, and the engine's other positional arguments. It
+            returns the result of the first.
     """
     modules: tuple[Any, ...] = (torch.autograd.graph, torch.autograd)
     before = modules[0]._engine_run_backward

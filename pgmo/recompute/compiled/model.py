@@ -1,9 +1,7 @@
-"""Replacement of a model's forward method: compiled by Dynamo, planned step by step.
+"""Replacement of a model's forward method, which captures and plans each kind of call.
 
-kind of call      shapes and types of arguments, modes, options of modules
-a new kind        a dry run, then a plan
-another graph     if Dynamo's guards require one in the middle of a step, it drops all that it can,
-                  and the next call of that kind is planned again
+A kind of call is one signature (`calls/signature.py`). If Dynamo captures another graph in the
+middle of a planned step, that graph drops all it can, and the next call is planned again.
 """
 
 import inspect
@@ -21,13 +19,13 @@ from pgmo.error_frames import clear_frames, clears_frames
 from pgmo.errors import GraphError
 from pgmo.recompute.calls.modes import kernels
 from pgmo.recompute.calls.refusals import refuse_hooks, refuse_static_graph, refuse_wrappers
-from pgmo.recompute.calls.signature import distinct, methods, signature
+from pgmo.recompute.calls.signature import Arguments, distinct, methods, signature
 from pgmo.recompute.capture.compat import flatten, is_capturing, is_watched
 from pgmo.recompute.capture.eager import as_in_eager_mode
 from pgmo.recompute.capture.graphs import quick_copies
 from pgmo.recompute.capture.quiet import CAPTURING, without_collector, without_logs
 from pgmo.recompute.compiled.dry_run.discover import discover, warm_up
-from pgmo.recompute.compiled.dry_run.discovery import Arguments, CallKey, Discovery
+from pgmo.recompute.compiled.dry_run.discovery import CallKey, Discovery
 from pgmo.recompute.compiled.dry_run.written import kept
 from pgmo.recompute.compiled.dynamo.breaks import GraphBreaks
 from pgmo.recompute.compiled.dynamo.errors import (
@@ -47,7 +45,7 @@ from pgmo.recompute.compiled.dynamo.settings import (
     is_within,
     reason_of_capture,
 )
-from pgmo.recompute.compiled.graph import CompiledGraph, ThreadStep
+from pgmo.recompute.compiled.graph import Choose, CompiledGraph, ThreadStep
 from pgmo.recompute.compiled.pending import PendingCalls
 from pgmo.recompute.compiled.step import CompiledStep
 from pgmo.recompute.runtime.decide import Settings
@@ -62,9 +60,9 @@ class CompiledModel:
     """Replacement of a model's forward method.
 
     Attributes:
-        first: the step that was planned first, or None.
-        settings: how steps are planned.
-        steps: kinds of calls by signature; None where there is nothing to plan.
+        first: the first planned step, or None.
+        settings: settings of planning.
+        steps: planned steps by signature; None for calls without derivatives.
     """
 
     def __init__(self, module: nn.Module, settings: Settings) -> None:
@@ -89,7 +87,7 @@ class CompiledModel:
         return self._module.forward
 
     def capture_graph(self, module: fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
-        """Capture a graph of the model, as a backend of Dynamo; return a function that runs it."""
+        """Capture a graph for Dynamo; return a function that runs it."""
         self._graphs += 1
         name_modules(module, self._module)
         with as_in_eager_mode(), functorch_config.patch(**_AOT), quick_copies():
@@ -99,7 +97,11 @@ class CompiledModel:
 
     @clears_frames
     def capture(self, *arguments: Any, **keywords: Any) -> CompiledStep:
-        """Capture and plan a call, unless its kind is known."""
+        """Capture and plan a kind of call, unless it is known.
+
+        Raises:
+            NothingToPlanError: if the call has no derivative.
+        """
         step = self._step((arguments, keywords))
         if step is None:
             raise NothingToPlanError(NOTHING)
@@ -122,14 +124,14 @@ class CompiledModel:
                 step = self._captured(arguments, step)
             except NothingToPlanError:
                 step = None
-        # The signature is computed again: PyTorch settles, for example, the order of kernels at
-        # first use.
+        # The signature may have changed: PyTorch sets, for example, the order of kernels at first
+        # use.
         self.steps[signature(self._module, arguments)] = step
         self.first = self.first or step
         return step
 
     def _captured(self, arguments: Arguments, step: CompiledStep | None) -> CompiledStep:
-        """Capture and plan a call; with `step`, plan that step again."""
+        """Capture and plan a call, or plan its known `step` again."""
         refuse_wrappers(self._module)
         refuse_arguments(self.plain, type(self._module).__name__, arguments)
         try:
@@ -150,10 +152,7 @@ class CompiledModel:
         return made
 
     def _discover(self, arguments: Arguments, wanted: frozenset[int] | None) -> Discovery:
-        """Repeat dry runs until one captures no graph.
-
-        Memory that a capture allocates would count as that of the step.
-        """
+        """Repeat dry runs until one captures no graph, so that its memory is the step's alone."""
         thread_step = self._thread_step
         plain: frozenset[CallKey] = frozenset()
         for number in range(_TRIES):
@@ -164,18 +163,18 @@ class CompiledModel:
                 )
             plain |= found.objections.keys()
             for reason in filter(None, dict.fromkeys(found.objections.values())):
-                self._warn(f"a graph runs as it is, without recomputation: {reason}")
+                self._warn(f"a graph runs as it is, without recomputation, because {reason}")
             if (self._graphs, self.settings.measure, found.plain) == (graphs, measures, plain):
                 break
         return found
 
     def _note_breaks(self, found: Discovery) -> None:
-        """Warn that the forward pass is several graphs, or raise with `whole`."""
+        """Warn if the forward pass is no single graph; with `whole`, raise GraphError."""
         reason, graphs = self._breaks.reason, len(found.calls)
         if reason is None:
             if found.is_single:
                 return
-            reason = "Dynamo leaves out operators before it, or behind it"
+            reason = "Dynamo leaves out operators before or after it"
         if self.settings.whole:
             raise GraphError(f"the forward pass is no single graph: {reason}")
         self._warn(
@@ -213,8 +212,8 @@ class CompiledModel:
             return self.plain(*arguments, **keywords)
         if is_watched():
             self._warn(
-                f"{type(self._module).__name__} runs as it is, without recomputation: a "
-                "TorchDispatchMode is active, beside which PyTorch's Dynamo compiles nothing"
+                f"{type(self._module).__name__} runs as it is, without recomputation: while a "
+                "TorchDispatchMode is active, Dynamo compiles nothing"
             )
             return self.plain(*arguments, **keywords)
         try:
@@ -225,6 +224,7 @@ class CompiledModel:
             raise
 
     def _recomputed(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+        """Call the model with its plan, if there is one."""
         tensors = distinct(flatten((arguments, keywords))[0])
         given: list[Tensor] = [*tensors, *self._module.parameters(), *self._module.buffers()]
         if not any(one.requires_grad for one in given):
@@ -236,7 +236,7 @@ class CompiledModel:
             raise too_many(type(self._module).__name__, step.captures, reason_of_capture())
         thread_step, graphs = self._thread_step, self._graphs
 
-        def forward(choose: Callable[[CompiledGraph], int | None]) -> Any:
+        def forward(choose: Choose) -> Any:
             before, thread_step.choose = thread_step.choose, choose
             try:
                 return self._run(*arguments, **keywords)
@@ -250,7 +250,7 @@ class CompiledModel:
 
 
 def _backend(model: CompiledModel) -> Callable[..., Any]:
-    """Return the function that captures graphs; Dynamo keeps it longer than the model lives."""
+    """Return `model.capture_graph` with a weak reference, because Dynamo outlives the model."""
     weak = ref(model)
 
     def capture_graph(module: fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
@@ -264,7 +264,7 @@ def _backend(model: CompiledModel) -> Callable[..., Any]:
 _AOT: dict[str, Any] = {"backward_pass_autocast": "off"}
 
 KINDS = 64
-"""Maximum number of steps of one kind that capture graphs again; then calls are refused."""
+"""Maximum number of a kind's steps that capture graphs again. Then its calls raise GraphError."""
 
 _TRIES = 8
-"""Maximum number of dry runs to plan a kind of call."""
+"""Maximum number of dry runs to plan a kind of call. The last one is used if it captures, too."""

@@ -1,4 +1,4 @@
-"""Calls of a model whose backward pass has not begun."""
+"""Calls of a model that wait for their backward pass."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -8,18 +8,18 @@ from pgmo.user_warnings import warn_user
 
 
 class _PendingCall:
-    """Call that waits for its backward pass; it lives as long as its results."""
+    """Token of a waiting call, which lives as long as the call's results."""
 
 
 class PendingCalls:
-    """Waiting calls of one model, of any kind."""
+    """Calls of one model, of any kind, that wait for their backward pass."""
 
     def __init__(self) -> None:
         self._calls: WeakSet[_PendingCall] = WeakSet()
         self._is_warned = False
 
     def add(self, nodes: Iterable[Any]) -> None:
-        """Add a call until its results are freed, or the backward pass of their nodes begins."""
+        """Add a call until its results, with these nodes, are freed or differentiated."""
         call = _PendingCall()
         self._calls.add(call)
 
@@ -36,7 +36,7 @@ class PendingCalls:
         self._is_warned = True
         warn_user(
             "the model is called again before the backward pass of an earlier call, whose saved "
-            "values are held until then. The budget is that of one call with its backward pass. "
-            "Give the inputs to one call (torch.cat), call backward() before the next call, or "
-            "give a smaller budget"
+            "values are held until then. The budget covers only one call with its backward pass. "
+            "Concatenate the inputs for one call (torch.cat), call backward() before the next "
+            "call, or give a smaller budget"
         )

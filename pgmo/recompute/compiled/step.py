@@ -1,4 +1,4 @@
-"""A planned kind of call: one of its steps is measured, and compared with the prediction."""
+"""Planned kind of call."""
 
 import gc
 from collections import Counter
@@ -18,7 +18,7 @@ from pgmo.recompute.compiled.dry_run.discovery import (
     note_gradients,
     results_of,
 )
-from pgmo.recompute.compiled.graph import CompiledGraph
+from pgmo.recompute.compiled.graph import Choose, CompiledGraph
 from pgmo.recompute.compiled.measure import StepMeasure
 from pgmo.recompute.compiled.pending import PendingCalls
 from pgmo.recompute.compiled.plan.planned import plan
@@ -27,25 +27,28 @@ from pgmo.units import format_bytes
 from pgmo.user_warnings import warn_user
 
 TOLERANCE = 0.02
-"""Share by which the measured peak may differ from the predicted one."""
+"""Share by which the measured peak may differ from the predicted one without a warning."""
 
 PLANS = 8
-"""Maximum number of times that a kind of call is planned again for other graphs."""
-
-
-Choose = Callable[[CompiledGraph], int | None]
-"""Function that returns the number of the plan for a graph's next call; None to run unplanned."""
+"""Maximum number of times that a kind of call is planned again because of other graphs."""
 
 
 class CompiledStep:
-    """A planned kind of call."""
+    """Planned kind of call. One of its steps is measured and compared with the prediction.
+
+    Attributes:
+        planned: the captured step with its schedule.
+        captures: number of steps that captured graphs again.
+    """
+
+    planned: PlannedStep
 
     def __init__(
         self, module: nn.Module, settings: Settings, pending: PendingCalls, found: Discovery
     ) -> None:
         self._module, self._settings, self._pending = module, settings, pending
-        self._came: set[int] = set()  # Places of results that got gradients.
-        self._followed: frozenset[int] = frozenset()  # The same when `is_stale` last checked.
+        self._came: set[int] = set()  # Indices of results that got gradients.
+        self._followed: frozenset[int] = frozenset()  # `_came` when `is_stale` last checked it.
         self._is_compared = self._is_repeated = self._is_left = False
         self.captures = 0
         self._plans = 0
@@ -57,12 +60,6 @@ class CompiledStep:
         self._found, self._calls = found, list(numbers)
         self._numbers |= numbers  # Graphs of earlier plans may run again.
         self._measure = StepMeasure(self._device) if settings.measure else None
-
-    planned: PlannedStep
-    """Captured step with its schedule."""
-
-    captures: int
-    """Number of steps that captured graphs again."""
 
     @property
     def model(self) -> str:
@@ -86,11 +83,11 @@ class CompiledStep:
 
     @property
     def wanted(self) -> frozenset[int] | None:
-        """Places of the results that get gradients; None before the first backward pass."""
+        """Indices of the results that get gradients; None before the first backward pass."""
         return frozenset(self._came) or None
 
     def is_stale(self) -> bool:
-        """Return whether other graphs ran, or other results were differentiated, than planned."""
+        """Return whether steps differ from the plan in their graphs or differentiated results."""
         is_first, came = not self._followed, frozenset(self._came)
         differs_from_prediction = False
         if came != self._followed:
@@ -100,9 +97,10 @@ class CompiledStep:
         return differs_from_prediction or (self._is_left and self._plans < PLANS)
 
     def plan_again(self, discovered: Callable[[], Discovery]) -> None:
-        """Plan for the current behaviour of steps, or keep the plan if that is impossible.
+        """Plan again, or keep the plan if none fits the budget.
 
-        `discovered` performs a dry run.
+        Args:
+            discovered: performs a dry run.
         """
         self._plans += 1
         self._is_left = False
@@ -112,10 +110,13 @@ class CompiledStep:
             self._plans = PLANS
             warn_user(f"the first plan stays: {error}")
 
-    def run(
-        self, forward: Callable[[Callable[[CompiledGraph], int | None]], Any], given: Any
-    ) -> Any:
-        """Run a forward pass, and measure it if it is not measured yet."""
+    def run(self, forward: Callable[[Choose], Any], given: Iterable[Tensor]) -> Any:
+        """Run a forward pass, and measure the step if no step has been measured.
+
+        Args:
+            forward: called with a function that chooses plans; runs the forward pass.
+            given: tensors among the arguments of the call.
+        """
         self._compare()
         self._pending.warn()
         way: list[CallKey] = []
@@ -128,7 +129,7 @@ class CompiledStep:
     def _measured(
         self, forward: Callable[[], Any], given: Iterable[Tensor], way: list[CallKey]
     ) -> Any:
-        """Run a forward pass, which fills `way` with its calls; measure it if that is possible."""
+        """Run a forward pass, which adds its calls to `way`; measure it if possible."""
         measure = self._measure
         if measure is None:
             return forward()
@@ -137,13 +138,14 @@ class CompiledStep:
             result = forward()
             measure.note(result)
             return result
-        gc.collect()  # Garbage must not be collected during the measurement.
+        gc.collect()  # Garbage of other steps must not be freed during the measurement.
         result = measure.forward(forward, (*self._module.parameters(), *given))
         if way != self._calls:
-            measure.cancel()  # The plan is for another sequence of graphs.
+            measure.cancel()  # The step ran other graphs than the plan.
         return result
 
     def _chooser(self, way: list[CallKey]) -> Choose:
+        """Return a function that chooses the plans of one step, and adds its calls to `way`."""
         ordinals: Counter[CompiledGraph] = Counter()
 
         def choose(graph: CompiledGraph) -> int | None:
@@ -161,7 +163,7 @@ class CompiledStep:
         return choose
 
     def _can_be_measured(self, given: Iterable[Tensor]) -> bool:
-        """Return whether the step can be measured: gradients are new, inputs have no history."""
+        """Return whether there are no gradients yet, and inputs have no history."""
         assert self._measure is not None
         return (
             self._measure.tries > 0
@@ -170,14 +172,14 @@ class CompiledStep:
         )
 
     def _compare(self) -> None:
-        """Compare the measurement with the prediction, once, and warn if they differ."""
+        """Compare a new measurement with the prediction, and warn if they differ twice."""
         measure = self._measure
         if measure is None or measure.peak is None or measure.tries > 0 or self._is_compared:
             return
         measured, predicted = measure.peak, self.planned.schedule.peak
         differs = abs(measured - predicted) > TOLERANCE * max(predicted, 1)
         if differs and not self._is_repeated:
-            # In the first step, libraries allocate memory that they keep.
+            # In the first step, libraries may allocate memory that they keep: measure another one.
             self._is_repeated, measure.tries = True, 1
             return
         self._is_compared = True
@@ -186,7 +188,7 @@ class CompiledStep:
         advice = (
             "Give a smaller budget if that is too much"
             if measured > predicted
-            else "A plan for a larger budget may recompute less, and fit as well"
+            else "With a larger budget, steps may recompute less and fit as well"
         )
         warn_user(
             f"a step took {format_bytes(measured)} at its peak; {format_bytes(predicted)} were "

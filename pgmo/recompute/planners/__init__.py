@@ -1,1 +1,1 @@
-"""Planners of recomputation: from a graph and a budget to a choice. Never imports torch."""
+"""Planners of recomputation: from a graph and a budget to a choice, without PyTorch."""

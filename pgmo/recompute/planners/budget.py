@@ -12,28 +12,28 @@ from pgmo.units import parse_bytes
 
 @dataclass(frozen=True)
 class Share:
-    """Share (0, 1] of the peak without recomputation, which is known once a step is captured."""
+    """Share of the peak without recomputation, above 0 and at most 1."""
 
     part: float
 
     def of(self, peak: int) -> int:
-        """Return the budget in bytes of a step whose peak without recomputation is `peak`."""
+        """Return the budget in bytes for a peak without recomputation of `peak` bytes."""
         return int(self.part * peak)
 
 
 Budget = int | Share | Literal["min"] | None
-"""Bytes that a step may allocate, a share, the smallest peak, or None to recompute nothing."""
+"""Bytes that a step may allocate, a share, "min" for the smallest peak, or None for no limit."""
 
 
 def parse_budget(budget: object) -> Budget:
-    """Parse a budget as users write it.
+    """Parse a budget.
 
     Args:
         budget: bytes, as a whole number or as in `"8 GiB"`; a share, as in `"60%"`, 0.6 or
-            `"0.6"`; `"min"`; None. Numbers may be NumPy's, or tensors with one element.
+            `"0.6"`; `"min"`; None. Numbers may also be NumPy's, or tensors without dimensions.
 
     Raises:
-        OptionError: when it is none of these.
+        OptionError: if it is none of these.
 
     Example:
         >>> parse_budget("8 KiB"), parse_budget("60%"), parse_budget(0.5), parse_budget("min")
@@ -51,7 +51,7 @@ def parse_budget(budget: object) -> Budget:
 
 
 def _number(budget: object) -> object:
-    """Convert values that stand for a number: `"0.5"`, a scalar tensor, NumPy's numbers."""
+    """Convert `"0.5"`, scalar tensors and NumPy's numbers to numbers of Python."""
     if isinstance(budget, str):
         try:
             return float(budget) if any(mark in budget for mark in ".eE") else budget
@@ -60,7 +60,7 @@ def _number(budget: object) -> object:
     shape = getattr(budget, "shape", None)
     if shape is not None and tuple(shape) == ():
         try:
-            budget = budget.item()  # type: ignore[attr-defined]  # of a tensor, or of NumPy
+            budget = budget.item()  # type: ignore[attr-defined]
         except RuntimeError:
             return budget  # A fake tensor has no contents.
     if isinstance(budget, (bool, float)):
@@ -87,7 +87,7 @@ def _share(budget: object) -> float | None:
         return None
     if not 0 < part <= 1:
         raise OptionError(
-            f"the budget is {budget!r}: a share of the peak is above 0 and at most 1, or 100%; "
-            "bytes are a whole number"
+            f"the budget is {budget!r}: a share must be above 0 and at most 1 (100%), and bytes "
+            "a whole number"
         )
     return part

@@ -1,8 +1,8 @@
 """Chen et al. 2016, "Training Deep Nets with Sublinear Memory Cost" (arXiv 1604.06174).
 
-The forward pass is cut into segments at articulation points: operations through which everything
-later depends on everything before. Only their values are kept. If a segment has about the square
-root of the bytes of the whole, so have the kept values.
+The forward pass is cut into segments at articulation points: operations through which all later
+ones depend on all earlier ones. Only the values of the cuts are kept. In a chain of n equal
+operations, square root of n segments minimize the sum of kept values and one segment.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,12 +16,12 @@ from pgmo.recompute.planners.lower_sets import Dag
 
 @dataclass(frozen=True)
 class Segments:
-    """Operations at which the forward pass is cut, ascending, and the bytes between them.
+    """Segments of the forward pass.
 
     Args:
-        cuts: operations whose values are kept.
+        cuts: operations whose values are kept, ascending.
         kept: bytes of these values.
-        largest: bytes of the largest segment, its cut included.
+        largest: bytes of the largest segment with its cut.
         operations: number of all operations.
         last: first operation after the last cut.
     """
@@ -33,7 +33,7 @@ class Segments:
     last: int
 
     def dropped(self, *, last: bool = True) -> frozenset[int]:
-        """Return all operations but the cuts; those of the last segment only if `last`."""
+        """Return all operations but the cuts; without those of the last segment if not `last`."""
         end = self.operations if last else self.last
         return frozenset(range(end)) - frozenset(self.cuts)
 
@@ -51,9 +51,9 @@ def articulation_points(dag: Dag) -> tuple[int, ...]:
 
 
 def cut(dag: Dag, limit: float, points: Sequence[int] | None = None) -> Segments:
-    """Cut at the first articulation point at which a segment has more than `limit` bytes.
+    """Cut at each articulation point where a segment exceeds `limit` bytes (algorithm 3).
 
-    Algorithm 3 of the paper. `points` are the articulation points, if they are known already.
+    `points` are the articulation points if known.
     """
     ancestors = dag.ancestors
     cuts: list[int] = []
@@ -61,7 +61,7 @@ def cut(dag: Dag, limit: float, points: Sequence[int] | None = None) -> Segments
     kept = largest = 0
     for point in articulation_points(dag) if points is None else points:
         if cuts and not ancestors[point, cuts[-1]]:
-            continue  # On another branch, which later points do not depend on.
+            continue  # The point is on another branch than the last cut.
         size = int(dag.size[ancestors[point] & ~done].sum())
         if size > limit:
             cuts.append(point)
@@ -73,9 +73,10 @@ def cut(dag: Dag, limit: float, points: Sequence[int] | None = None) -> Segments
 
 
 def sweep(dag: Dag, count: int = 16) -> Iterator[Segments]:
-    """Yield segments of about the square root, then from the finest to a single one, each once.
+    """Yield distinct segmentations, first that of the paper, then from fine to coarse.
 
-    For the first, the limit is the geometric mean of the kept bytes and the largest segment.
+    The paper's limit is the geometric mean of the kept bytes and the largest segment of the finest
+    segmentation. `count` is the number of further limits.
 
     Example:
         >>> reads = ((), *((i,) for i in range(99)))

@@ -1,4 +1,4 @@
-"""Peak and overhead of many choices, in native code; equivalent to `schedule.simulate`."""
+"""Native evaluation of choices, which agrees with `schedule.simulate`."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -19,16 +19,16 @@ class Choice:
     """Choice of operations to drop, with its peak and overhead.
 
     Args:
-        recomputed: forward operations whose results are dropped and computed again.
-        peak: bytes, as the schedule has them (`schedule.simulate`).
-        overhead: cost of reruns, as a share of the forward pass.
+        recomputed: forward operations that run again.
+        peak: peak of the schedule in bytes.
+        overhead: cost of reruns and of waits for transfers, as a share of the forward pass.
         planner: name of its planner: `default` (nothing is dropped), `min-cut`, `chen`,
-            `kusumoto-time`, `kusumoto-memory`, `beam`, or `search` or `reruns`, which improved on
-            another one.
-        reruns: which operations run again, and where. If None, each runs once, right before it is
-            needed, and its results stay.
-        offloaded: operations whose values are fetched from the host where they "run again".
-        transfers: their transfers; None if nothing may be offloaded.
+            `kusumoto-time`, `kusumoto-memory`, `beam`, `offload`; `search` or `reruns` if they
+            improved the choice of another one; `another shape` if reused.
+        reruns: which operations run again, and where. If None, those of `recomputed` run again
+            once, right before the backward pass needs them.
+        offloaded: operations whose reruns fetch the value from the host.
+        transfers: transfers of the graph; None if nothing may be offloaded.
     """
 
     recomputed: frozenset[int]
@@ -40,12 +40,12 @@ class Choice:
     transfers: Transfers | None = None
 
     def on(self, graph: Graph) -> Schedule:
-        """Return the schedule of a graph under this choice, which was made for that graph."""
+        """Return the schedule of this choice on its graph."""
         return simulate(graph, self.recomputed, self.reruns, self.offloaded, self.transfers)
 
 
 class Evaluator:
-    """One graph as flat columns, on which choices are evaluated and searched."""
+    """Graph as flat columns, on which sets of dropped operations are evaluated and searched."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
@@ -61,7 +61,7 @@ class Evaluator:
         return peak, cost / self._whole
 
     def candidate(self, choice: Collection[int], planner: str) -> Choice:
-        """Evaluate a choice, without its operations that are no candidates."""
+        """Evaluate the candidates among some operations as a choice."""
         within = self._allowed.intersection(choice)
         return Choice(within, *self.evaluate(within), planner)
 
@@ -76,9 +76,12 @@ class Evaluator:
     ) -> Choice:
         """Improve a choice by simulated annealing (csrc/recompute/search.hpp).
 
-        The result is never worse than `start`. A `budget` of None seeks the smallest peak. The
-        search ends after so many evaluations, or after `time_limit` seconds; its result then
-        depends on the machine.
+        Args:
+            start: a choice; the result is never worse.
+            budget: bytes; None to minimize the peak.
+            evaluations: maximum number of choices to try.
+            time_limit: seconds after which the search ends.
+            seed: seed of the search.
         """
         mask, peak, cost, _, trace = self._step.search(
             self.candidates,
@@ -103,7 +106,7 @@ class Evaluator:
 
 
 def columns(graph: Graph) -> tuple[NDArray[Any], ...]:
-    """Convert a graph to the arrays that the native module takes."""
+    """Return a graph as the arrays that native code takes."""
     operations, values = graph.operations, graph.values
     return (
         *_lists([operation.reads for operation in operations]),

@@ -1,4 +1,4 @@
-"""Composition of the peak of a step, which explains why a budget is impossible."""
+"""Composition of the peak of a step, for errors about impossible budgets."""
 
 from collections import Counter
 
@@ -7,14 +7,13 @@ from pgmo.recompute.planners.schedule import Schedule
 from pgmo.units import format_bytes
 
 _LEAST = 0.01
-"""Share of the peak above which a part is named."""
+"""Minimum share of the peak of a part that is named."""
 
 
 def parts(graph: Graph, schedule: Schedule) -> list[tuple[str, int]]:
-    """Return the bytes live at the peak of a schedule by kind, in words, the most first.
+    """Return the bytes live at the peak by kind of block, largest first.
 
-    A block counts once, as the first of: values of the operator at the peak, gradients that the
-    step returns, other results, values that must not be computed again, and kept activations.
+    A block counts as the first kind of `_kind` that applies.
     """
     found: Counter[str] = Counter()
     operation = graph.operations[schedule.peak_operation] if len(schedule.operations) else None
@@ -31,25 +30,25 @@ def _kind(graph: Graph, value: int, operation: object) -> str:
     if one.result and one.producer >= graph.forward:
         return "gradients of parameters and inputs"
     if value in (*getattr(operation, "reads", ()), *getattr(operation, "writes", ())):
-        return "what this operator reads and writes"
+        return "inputs and results of this operator"
     if one.result:
         return "results of the forward pass"
     if one.producer >= 0 and graph.operations[one.producer].name == NOT_CAPTURED:
-        return "what code that is not captured holds"
+        return "memory of code that is not captured"
     if one.producer >= graph.forward:
-        return "gradients on their way"
+        return "intermediate gradients"
     if graph.operations[one.producer].pinned or one.pinned:
-        return "what may not be computed twice, such as random numbers"
-    return "activations that are kept"
+        return "values that must not be computed twice, such as random numbers"
+    return "saved activations"
 
 
 def floor(schedule: Schedule) -> str:
-    """Describe the composition of a schedule's peak."""
+    """Return a description of a schedule's peak."""
     graph = schedule.graph
     whole = max(1, schedule.peak)
     named = [(words, size) for words, size in parts(graph, schedule) if size >= _LEAST * whole]
     if not named:
-        return "There is nothing at its peak"
+        return "The step allocates nothing"
     operation = graph.operations[schedule.peak_operation]
     place = operation.name + (f" of {operation.module}" if operation.module else "")
     shares = "; ".join(
@@ -58,7 +57,7 @@ def floor(schedule: Schedule) -> str:
     advice = ""
     if named[0][0].startswith("gradients of parameters"):
         advice = (
-            ". Gradients of parameters are there until the optimizer's step and cannot be "
-            "dropped: a larger batch has more to drop"
+            ". Gradients of parameters live until the optimizer's step and cannot be dropped; "
+            "recomputation saves a larger share at a larger batch"
         )
     return f"At its peak, in {place}, there are: {shares}{advice}"

@@ -1,8 +1,4 @@
-"""One training step as operations on values, which every planner works on.
-
-A graph has the forward and the backward pass of one step, in the order in which they run. It needs
-no framework, so it can be captured on one machine and planned on another.
-"""
+"""Training step as operations on values, independent of a framework."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,22 +7,21 @@ from math import inf
 
 from pgmo.errors import GraphError
 
-NOT_CAPTURED = "what is not captured"
+NOT_CAPTURED = "code that is not captured"
 """Name of operations that stand for code between graphs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """Bytes that operations read and write: one storage, with all its views.
+    """Storage that operations read and write, with all its views.
 
     Args:
         size: bytes, from 0.
-        producer: the operation that writes it; -1 for parameters and inputs of the step, which live
-            all the time and are not counted.
-        result: whether it outlives the step or the pass: gradients of parameters, the loss, new
-            statistics. It lives from its producer to the end.
-        pinned: whether it is saved if a later pass needs it, and never computed again. This suits
-            small second results, such as the statistics of a normalization.
+        producer: the operation that writes it; -1 for parameters and inputs of the step, whose
+            bytes are not counted.
+        result: whether it lives to the end of the step, as losses and gradients of parameters do.
+        pinned: whether it is never computed again, but saved if the backward pass reads it, as the
+            small statistics of a normalization are.
     """
 
     size: int
@@ -37,18 +32,18 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One kernel, or several that write one storage.
+    """Operator of a step.
 
     Args:
         name: the operator, such as `aten.convolution`.
         reads: the values that it reads, ascending and each once.
-        writes: the values that it writes, ascending.
-        cost: seconds, or any unit that is the same for the whole graph; from 0.
-        workspace: bytes that it allocates and frees while it runs, beyond what it writes.
-        pinned: whether it must not run twice: random numbers, effects, communication.
+        writes: the values that it writes, each once.
+        cost: seconds, or another unit that is the same for the whole graph; from 0.
+        workspace: bytes that it allocates and frees while it runs.
+        pinned: whether it must not run twice, for example because it draws random numbers.
         module: dotted path of its module; empty if unknown.
-        home: number of its graph, if the step has several. It runs again, or its value is fetched,
-            right before an operation of the same graph.
+        home: number of its graph if the step has several. Its reruns precede operations of the same
+            graph.
     """
 
     name: str
@@ -63,17 +58,16 @@ class Operation:
 
 @dataclass(frozen=True)
 class Graph:
-    """The operations of one step in the order in which they run.
+    """Operations of one step in the order in which they run.
 
     Args:
-        operations: first those of the forward pass, then those of the backward pass.
+        operations: those of the forward pass, then those of the backward pass.
         values: the values that operations read and write.
-        forward: number of operations of the forward pass, n.
+        forward: number of operations of the forward pass.
 
     Raises:
-        GraphError: when a value is read before it is written, is written twice, or does not exist;
-            when reads are not ascending; when bytes or a cost are negative, or a cost is not
-            finite.
+        GraphError: if a value is read before it is written, is written twice, or does not exist;
+            if reads are not ascending; if bytes or a cost are negative or not finite.
     """
 
     operations: tuple[Operation, ...]
@@ -100,10 +94,10 @@ class Graph:
         return sum(operation.cost for operation in self.operations[: self.forward])
 
     def candidates(self) -> Iterator[int]:
-        """Yield the forward operations whose results may be dropped and computed again.
+        """Yield the forward operations that may run again, ascending.
 
-        They are not pinned. The backward pass, or an operation that may be computed again for it,
-        reads one of their values that is neither pinned nor a result.
+        They are not pinned, and write a value, neither pinned nor a result, that the backward pass
+        or the rerun of another operation reads.
         """
         needed = {
             value for operation in self.operations[self.forward :] for value in operation.reads
@@ -138,13 +132,13 @@ def _check(graph: Graph) -> None:
         if not 0 <= operation.cost < inf or operation.workspace < 0:
             raise GraphError(
                 f"operation {index} ({operation.name}) has the cost {operation.cost} and a "
-                f"workspace of {operation.workspace} bytes; both are finite and from 0"
+                f"workspace of {operation.workspace} bytes; give finite numbers from 0"
             )
         for value in operation.reads:
             if value not in written:
                 raise GraphError(
                     f"operation {index} ({operation.name}) reads value {value}, "
-                    "which nothing before it writes"
+                    "which no earlier operation writes"
                 )
         for value in operation.writes:
             if not 0 <= value < len(graph.values) or graph.values[value].producer != index:
@@ -171,4 +165,4 @@ EXAMPLE = Graph(
     values=(Value(64, -1), Value(64, 0), Value(4, 1), Value(64, 2, result=True)),
     forward=2,
 )
-"""Sum of exponentials and its derivative, for examples."""
+"""Sum of exponentials with its derivative, for examples."""

@@ -1,15 +1,14 @@
 """Kusumoto et al. 2019, "A Graph Theoretic Framework of Recomputation Algorithms".
 
-arXiv 1905.11722. A choice is an increasing sequence of lower sets L1 < ... < Lk = V, whose blocks
-Vi = Li - Li-1 are dropped except for what later blocks read, Ui = boundaries of L1 ... Li:
+arXiv 1905.11722. A choice is an increasing sequence of lower sets L1 < ... < Lk = V. The values of
+a block Vi = Li - Li-1 are dropped, except those of Ui, the boundaries of L1 ... Li:
 
     overhead  T = sum of T(Vi - boundary(Li))
     peak      M = max of M(Ui-1) + 2 M(Vi) + M(next(Li)) + M(read by next(Li), outside Li)
 
-The dynamic program finds the smallest number of cached bytes m for each lower set L and time t. Its
-peak is that of the formula, in which every value has a gradient of its size that is needed whole.
-The peak of the schedule (`schedule.simulate`) is usually lower, because it knows what the backward
-pass reads.
+The dynamic program finds the smallest number of cached bytes for each lower set and overhead. The
+formula counts a gradient for each value. The peak of `schedule.simulate` is usually lower, because
+a schedule knows which values the backward pass reads.
 """
 
 from collections.abc import Iterator
@@ -25,18 +24,18 @@ from pgmo.recompute.planners.lower_sets import Dag
 from pgmo.units import format_bytes
 
 TIME_UNITS = 4000
-"""Maximum steps of the time axis. Integer costs with a sum up to it are not rounded."""
+"""Maximum units of the time axis. Integer costs are not rounded if their sum is at most this."""
 
 
 @dataclass(frozen=True)
 class Sequence:
-    """Increasing sequence of lower sets, as the blocks between them.
+    """Increasing sequence of lower sets.
 
     Args:
         blocks: operations of each block, ascending.
         cached: operations on a boundary, whose values are kept.
         overhead: overhead by the formula, in the unit of the costs.
-        peak: bytes by the formula.
+        peak: peak by the formula, in bytes.
     """
 
     blocks: tuple[tuple[int, ...], ...]
@@ -45,20 +44,20 @@ class Sequence:
     peak: int
 
     def dropped(self, *, last: bool = True) -> frozenset[int]:
-        """Return the operations that are not cached; those of the last block only if `last`."""
+        """Return the operations not cached; without those of the last block if not `last`."""
         blocks = self.blocks if last else self.blocks[:-1]
         return frozenset(one for block in blocks for one in block) - self.cached
 
 
 @dataclass(frozen=True, eq=False)
 class _Row:
-    """The lower sets that may precede a lower set, and the costs of each such step, shape (p,)."""
+    """The p lower sets that a lower set contains, and the steps from each to it, shape (p,)."""
 
-    before: NDArray[np.int64]
-    need: NDArray[np.int64]  # Bytes in addition to those cached before.
-    cached: NDArray[np.int64]  # Bytes that this step caches.
-    cost: NDArray[np.float64]
-    units: NDArray[np.int64]  # The cost in units of the time axis.
+    before: NDArray[np.int64]  # Numbers of the contained sets.
+    need: NDArray[np.int64]  # Peak of the step in bytes, without those cached before.
+    cached: NDArray[np.int64]  # Bytes that the step caches.
+    cost: NDArray[np.float64]  # Overhead of the step.
+    units: NDArray[np.int64]  # The overhead in units of the time axis.
 
 
 class DynamicProgram:
@@ -66,9 +65,9 @@ class DynamicProgram:
 
     Args:
         dag: the forward pass.
-        members: the family, shape (k, n), from the empty set to the whole, by number of members
-            (`lower_sets.ancestor_sets`).
-        time_units: maximum number of steps of the time axis.
+        members: k sets of n nodes, shape (k, n), from the empty set to all nodes, by number of
+            members (`lower_sets.ancestor_sets`).
+        time_units: maximum units of the time axis.
 
     Example:
         >>> from pgmo.recompute.planners.lower_sets import ancestor_sets
@@ -88,7 +87,7 @@ class DynamicProgram:
         self._rows = list(self._make_rows())
 
     def least_budget(self, tolerance: float = 1e-4) -> int:
-        """Return the smallest peak of a sequence by the formula, at most `tolerance` too high."""
+        """Return the smallest peak by the formula in bytes, too high by at most this share."""
         low, high = -1, 2 * int(self._dag.size.sum())
         while high - low > max(1, tolerance * high):
             middle = (low + high) // 2
@@ -99,13 +98,16 @@ class DynamicProgram:
         return high
 
     def solve(self, budget: int) -> tuple[Sequence, Sequence]:
-        """Return the time-centric and the memory-centric sequence within a budget by the formula.
+        """Return the time-centric and the memory-centric sequence within a budget (section 4.4).
 
-        The first has the smallest overhead. The second has the largest, in coarse blocks, for which
-        the peak of the real schedule is most below the formula's (section 4.4).
+        They have the smallest and the largest overhead. The second has coarse blocks, for which the
+        formula overestimates the schedule's peak most.
+
+        Args:
+            budget: bytes, compared with the formula's peak.
 
         Raises:
-            BudgetError: when no sequence of the family is within the budget.
+            BudgetError: if no sequence of the family fits.
         """
         table = self._fill(budget)
         reached = np.flatnonzero(np.isfinite(table[-1]))
@@ -129,7 +131,7 @@ class DynamicProgram:
             outside = (packed[:row] & ~packed[row]).any(axis=1)
             before = np.flatnonzero(~outside)
             edge = np.flatnonzero(self._boundary[row])
-            # Of the boundary, what the set before lacks.
+            # Whether each node of the boundary is outside of each set before.
             fresh = ~members[np.ix_(before, edge)]
             yield _Row(
                 before,
@@ -151,7 +153,7 @@ class DynamicProgram:
     def _fill(self, budget: int) -> NDArray[np.float64]:
         """Return the fewest cached bytes for each lower set and time, shape (k, units + 1)."""
         width = int(self._units.sum()) + 1
-        # Room on the left, so that a shift to the right reads infinity.
+        # Each row has `width` infinities on the left, for shifts to the right.
         flat = np.full(len(self._rows) * 2 * width, np.inf)
         padded = flat.reshape(len(self._rows), 2 * width)
         table = padded[:, width:]
@@ -175,7 +177,7 @@ class DynamicProgram:
         return table
 
     def _trace(self, table: NDArray[np.float64], budget: int, time: int) -> Sequence:
-        """Return the sequence that ends at the whole graph at a time, found backwards."""
+        """Return the sequence to the whole graph with this overhead in units, found backwards."""
         path = [len(self._rows) - 1]
         while path[-1] != 0:
             row = self._rows[path[-1]]

@@ -1,10 +1,9 @@
-"""Lower sets of the forward pass: sets of operations that may run before all others.
+"""Lower sets of the forward pass: sets of operations that read nothing from outside.
 
-    o--o--o | o--o      L, on the left: no edge leads into it from outside
+    o--o--o | o--o      a lower set, on the left
         ----+-o         its boundary: the two members that outside operations read
 
-Kusumoto et al. 2019, sections 3 and 4 (arXiv 1905.11722). The nodes V are the operations of the
-forward pass; an edge leads from the operation that writes a value to one that reads it.
+Kusumoto et al. 2019, sections 3 and 4 (arXiv 1905.11722).
 """
 
 from dataclasses import dataclass
@@ -18,11 +17,11 @@ from pgmo.recompute.planners.graph import Graph
 
 @dataclass(frozen=True, eq=False)
 class Dag:
-    """The forward pass as n nodes: operations, with the bytes that they write.
+    """The n operations of a forward pass as a directed acyclic graph.
 
     Args:
         reads: for each node, the nodes whose values it reads, ascending.
-        size: bytes of each node's values, shape (n,), without results, which live in any case.
+        size: bytes of each node's values without results, which are never freed, shape (n,).
         cost: cost of each node, shape (n,).
     """
 
@@ -52,7 +51,7 @@ class Dag:
 
     @cached_property
     def ancestors(self) -> NDArray[np.bool_]:
-        """Return whether each row's node depends on the column's or is the same, shape (n, n)."""
+        """Whether the row's node is the column's, or depends on it, shape (n, n)."""
         table = np.eye(len(self), dtype=np.bool_)
         for node, reads in enumerate(self.reads):
             for read in reads:
@@ -60,11 +59,11 @@ class Dag:
         return table
 
     def boundary(self, members: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Return the members of each set that outside nodes read, shape (k, n) in and out."""
+        """Return the members of k sets that outside nodes read, shape (k, n) in and out."""
         return self.read_by(~members) & members
 
     def next_up(self, members: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Return the nodes outside each set that read from it, shape (k, n) in and out."""
+        """Return the nodes outside k sets that read from them, shape (k, n) in and out."""
         inside, found = _by_node(members)
         for node, reads in enumerate(self.reads):
             for read in reads:
@@ -72,7 +71,7 @@ class Dag:
         return np.ascontiguousarray((found & ~inside).T)
 
     def read_by(self, members: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Return the nodes that the members of each set read, shape (k, n) in and out."""
+        """Return the nodes that the members of k sets read, shape (k, n) in and out."""
         inside, found = _by_node(members)
         for node, reads in enumerate(self.reads):
             for read in reads:
@@ -81,10 +80,10 @@ class Dag:
 
 
 def ancestor_sets(dag: Dag, most: int = 1500) -> NDArray[np.bool_]:
-    """Return the approximate family: each node's ancestors, the empty set and all, shape (k, n).
+    """Return the paper's approximate family of lower sets, shape (k, n), by number of members.
 
-    Sets are distinct and in ascending order of their size. Of more than `most` nodes, evenly spaced
-    ones are used, because the dynamic program is quadratic in their number.
+    It has the ancestors of each node, the empty set and all nodes. `most` limits the number of
+    nodes, which are then evenly spaced: the dynamic program is quadratic in their number.
     """
     nodes = np.unique(np.linspace(0, len(dag) - 1, min(most, len(dag))).astype(np.int64))
     ends = np.zeros((2, len(dag)), np.bool_)
@@ -93,13 +92,13 @@ def ancestor_sets(dag: Dag, most: int = 1500) -> NDArray[np.bool_]:
 
 
 def _by_node(members: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Return the sets with a contiguous row for each node, and an empty table of that shape."""
+    """Return the transposed sets, contiguous, and an array of zeros of their shape."""
     inside = np.ascontiguousarray(members.T)
     return inside, np.zeros_like(inside)
 
 
 def _in_order(members: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    # Compare bytes: `np.unique` compares rows element by element, which takes seconds.
+    # `np.unique` would compare rows element by element, which takes seconds.
     rows = {row.tobytes(): index for index, row in enumerate(np.packbits(members, axis=1))}
     unique = members[[rows[key] for key in sorted(rows)]]
     return unique[np.argsort(unique.sum(axis=1), kind="stable")]

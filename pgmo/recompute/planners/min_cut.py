@@ -1,16 +1,12 @@
-"""Minimum cut between saved bytes and recomputed cost, without regard to time.
-
-AOTAutograd chooses the saved values by a minimum cut between the inputs and the backward pass, with
-some operations banned from recomputation and a knapsack over the banned ones
-(`min_cut_rematerialization_partition`). Here both are one cut: the cost of an operation has a price
-in bytes, and the cut minimizes saved bytes plus price times recomputed cost. A sweep over prices
-gives every choice on the lower convex hull of the two.
+"""Choices with the smallest sum of saved bytes and recomputed cost, by minimum cuts.
 
     source --price * cost--> operation --size--> value --> sink      if the backward pass reads it
     value  ------------ uncuttable ------------> operation           if the operation reads it
 
-The sink's side is needed in the backward pass: an operation there runs again, and a value there is
-saved unless its producer runs again.
+An operation on the sink's side runs again. A value there is saved unless its producer runs again.
+The price converts costs to bytes. A sweep over prices gives the choices on the lower convex hull of
+bytes and cost. AOTAutograd's `min_cut_rematerialization_partition` instead cuts bytes alone, and
+bans expensive operations from recomputation.
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,21 +17,25 @@ from pgmo import _core
 from pgmo.recompute.planners.graph import Graph
 
 PRICES = tuple(float(price) for price in np.geomspace(1e-3, 1e3, 25))
-"""Prices of the whole forward pass, in multiples of the bytes of all its values."""
+"""Prices of the whole forward pass, as multiples of the bytes of all its values."""
 
 
 def min_cut(graph: Graph, price: float) -> tuple[frozenset[int], float]:
     """Return the choice with the smallest sum of saved bytes and price times recomputed cost.
 
-    The price is in bytes per unit of cost. The second result is the sum in bytes, with each cost
-    rounded to a whole number. It includes values that must be saved (pinned ones, results of pinned
-    operations).
+    Args:
+        graph: the step.
+        price: bytes per unit of cost.
+
+    Returns:
+        The choice, and the sum in bytes, with values that must be saved. Each priced cost is
+        rounded to a whole number.
     """
     return _Network(graph).cut(price)
 
 
 class _Network:
-    """Network of a step, in which only the capacities of costs depend on the price."""
+    """Network of a step, in which only the capacities from the source depend on the price."""
 
     def __init__(self, graph: Graph) -> None:
         forward = graph.operations[: graph.forward]
@@ -80,10 +80,7 @@ class _Network:
 
 
 def sweep(graph: Graph, prices: Sequence[float] = PRICES) -> Iterator[frozenset[int]]:
-    """Yield distinct choices, from recomputing all candidates to none.
-
-    Prices of the whole forward pass are multiples of the bytes of all forward values.
-    """
+    """Yield distinct choices, from recomputing all candidates to none; `prices` as in `PRICES`."""
     everything = sum(
         graph.values[value].size
         for operation in graph.operations[: graph.forward]

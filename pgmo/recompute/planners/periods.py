@@ -1,4 +1,4 @@
-"""Period of a step that repeats itself, such as that of a model of many equal layers.
+"""Period of a step with repeated operations, such as that of a model of many equal layers.
 
 norm  mul  gelu  |  norm  mul  gelu  |  norm  mul  gelu  |  loss        a period of three
 """
@@ -10,17 +10,20 @@ import numpy as np
 from pgmo.recompute.planners.graph import Graph
 
 _ALIKE = 0.75
-"""Minimum share of operations that recur after a period; the ends of a network do not recur."""
+"""Minimum share of operations that recur after a period. The ends of a network do not recur."""
 
 _TIMES = 4
-"""Minimum number of periods."""
+"""Minimum number of periods in a step."""
 
 _LEAST = 1000
-"""Minimum number of operations of a step; smaller steps are searched quickly without a period."""
+"""Minimum number of operations of a step. Smaller steps are searched quickly without a period."""
 
 
 def period(graph: Graph, operations: Sequence[int]) -> int:
-    """Return the number of operations after which the same ones recur; 0 if they do not."""
+    """Return the number of operations after which equal ones recur; 0 if there is no period.
+
+    `operations` are those to look at, ascending.
+    """
     if len(graph.operations) < _LEAST:
         return 0
     numbers: dict[object, int] = {}

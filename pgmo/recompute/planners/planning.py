@@ -1,4 +1,4 @@
-"""From a budget of bytes to a choice: which results to drop so that the step fits, at low cost."""
+"""Search for the cheapest choice of a step within a budget."""
 
 import math
 import operator
@@ -22,29 +22,42 @@ from pgmo.units import format_bytes
 EVALUATIONS = 200_000
 """Default number of choices that a search tries: one or two seconds for a thousand operations."""
 
-_LARGE = 4000  # From this number of operations on, a search tries fewer choices.
-_LEAST = 20_000  # But at least so many.
+_LARGE = 4000
+"""Operations from which a search tries fewer choices, in inverse proportion, but `_LEAST`."""
 
-# Below this number of operations, a search tries more choices, each of which takes less time.
+_LEAST = 20_000
+
 _SMALL, _MORE = 1000, 4
+"""Operations below which a search tries more choices, by this factor: each takes less time."""
 
-_FEWER = 4  # Divisor of evaluations for steps that repeat: several periods change at once.
+_FEWER = 4
+"""Divisor of evaluations for steps with a period: several periods change at once."""
 
-_FEWER_SETS = 2  # Divisor for the sets of a beam search, each of which takes longer.
+_FEWER_SETS = 2
+"""Divisor of evaluations for a beam search, in which each one takes longer."""
 
-_LARGE_RERUNS = 250  # As `_LARGE`, in the larger space: an evaluation visits the whole step.
-_LEAST_RERUNS = 5_000
-_MOST_FOR_LEAST = 1.0  # Maximum overhead of "min", in forward passes.
+_LARGE_RERUNS, _LEAST_RERUNS = 250, 5_000
+"""`_LARGE` and `_LEAST` of the search over reruns, whose evaluations visit the whole step."""
 
-_MOST = 2**62  # Maximum budget in bytes; it stands for any larger number.
-_FACTORS = (1.0, 1.1, 1.25, 1.5, 2.0, 3.0)  # Budgets, relative to the dynamic program's smallest.
-_TIME_UNITS = 1500  # Of its time axis; coarse, because proposals are evaluated anyway.
-# For steps that repeat: the search moves whole periods, and needs no precise start.
+_MOST_FOR_LEAST = 1.0
+"""Maximum overhead of "min", in forward passes."""
+
+_MOST = 2**62
+"""Maximum budget in bytes. Larger ones are treated as this one."""
+
+_FACTORS = (1.0, 1.1, 1.25, 1.5, 2.0, 3.0)
+"""Budgets of the dynamic program, as multiples of its smallest."""
+
+_TIME_UNITS = 1500
+"""Time units of the dynamic program. They are coarse, because its proposals are evaluated again."""
+
 _UNITS_OF_PERIODS, _SETS_OF_PERIODS, _FACTORS_OF_PERIODS = 750, 500, (1.0, 1.25, 2.0)
+"""Time units, lower sets and `_FACTORS` for steps with a period. The search moves whole periods and
+needs no precise start."""
 
 
 class SearchFields(TypedDict, total=False):
-    """Keywords of a search; `plan_choice` documents them."""
+    """Keywords of `plan_choice`, which documents them."""
 
     evaluations: int | None
     time_limit: float
@@ -70,35 +83,33 @@ def plan_choice(
 ) -> Choice:
     """Return the cheapest choice found whose peak is within a budget.
 
-    All planners propose choices. A local search starts from the cheapest one that fits, or from
-    the lowest peak if none does. A second search continues in a larger space, in which operations
-    run again anywhere and as often as it pays (`reruns`). For a small step, a beam search also
-    proposes a choice. Results are good but not always optimal, so a larger budget may get a more
-    expensive choice; `plan_choices` prevents that.
+    All planners propose choices. A local search improves the cheapest one that fits, or the lowest
+    peak if none fits. A second search adds reruns anywhere in the step (`reruns.py`). For a small
+    step, a beam search proposes another choice. The result need not be optimal, so a larger budget
+    may get a more expensive choice; `plan_choices` prevents that.
 
     Args:
         graph: the step.
-        budget: bytes that the peak must not exceed. "min" seeks the smallest peak whose overhead is
-            at most one forward pass. A number of bytes may be smaller, at any overhead.
-        evaluations: number of choices that each search tries, and again if the smallest peak must
-            be found first; results are reproducible by this number and the seed. By default
-            `EVALUATIONS`, more for small steps, fewer for large or repeated ones.
-        time_limit: seconds after which all searching ends with the best choice so far, which then
+        budget: bytes that the peak must not exceed, at any overhead; "min" for the smallest peak
+            whose overhead is at most one forward pass.
+        evaluations: number of choices that each search tries, twice if no proposal fits. It and the
+            seed determine the result. By default `EVALUATIONS`, adapted to the size of the step.
+        time_limit: seconds after which searching ends with the best choice so far. The result then
             depends on the machine. By default there is no limit.
         seed: seed of the search, from 0.
         candidates: results of an earlier `propose` on the same graph, to save time.
-        rate: bytes per second of a link to the host, if values may be offloaded over it; costs of
-            the graph are then seconds.
+        rate: bytes per second of a link to the host, if values may be offloaded. Costs of the graph
+            must then be seconds.
 
     Raises:
-        BudgetError: when no choice fits; the message has the smallest peak found.
-        OptionError: when an option has an invalid value.
+        BudgetError: if no choice fits; the message has the smallest peak found.
+        OptionError: if an option is invalid.
     """
     limit = _check(budget, evaluations, time_limit, seed)
     transfers = None if rate is None else Transfers.of(graph, rate)
     evaluator, wider = Evaluator(graph), RerunSearch(graph, transfers)
     default = evaluator.candidate((), "default")
-    # Proposals are evaluated again, at little cost, so that their origin does not matter.
+    # Given candidates may be of another origin, and evaluating them again is cheap.
     given = propose(graph, evaluator) if candidates is None else candidates
     known = [default, *(_evaluated_again(one, evaluator, wider) for one in given)]
     best = min(known, key=lambda one: rank(one, limit))
@@ -152,10 +163,10 @@ def plan_choices(
     candidates: Sequence[Choice] | None = None,
     **search: Unpack[SearchFields],
 ) -> tuple[Choice, ...]:
-    """Return a choice for each of several budgets: a larger budget never costs more overhead.
+    """Return a choice for each of several budgets; a larger budget never has more overhead.
 
-    Each budget is planned alone and then gets the cheapest of all choices that fits. Arguments are
-    those of `plan_choice`.
+    Each budget is planned, and then gets the cheapest of all choices that fits. Arguments are those
+    of `plan_choice`.
     """
     limits = [_check(budget, **search) for budget in budgets]
     known = propose(graph) if candidates is None else candidates
@@ -176,17 +187,16 @@ def plan_choices(
 
 
 def curve(graph: Graph, *, points: int = 16, **search: Unpack[SearchFields]) -> tuple[Choice, ...]:
-    """Return choices from the smallest peak to no recomputation: the overhead of each peak.
+    """Return choices from the smallest peak to no recomputation, by ascending peak.
 
-    They are results of `points` evenly spaced budgets, at least 2, of ascending peak and descending
-    overhead. Further arguments are those of `plan_choice`.
+    `points` is the number of evenly spaced budgets, from 2. Other arguments are those of
+    `plan_choice`.
     """
     if points < 2:
         raise OptionError(f"a curve of {points} points has no ends; give 2 or more")
     known = propose(graph)
     (low,) = plan_choices(graph, ["min"], candidates=known, **search)
-    # With this choice every budget is possible, even if time is short.
-    known.append(low)
+    known.append(low)  # With this choice, every budget is possible within any time limit.
     most = known[0].peak
     budgets = [low.peak + (most - low.peak) * i // (points - 1) for i in range(1, points - 1)]
     planned = plan_choices(graph, budgets, candidates=known, **search)
@@ -194,7 +204,7 @@ def curve(graph: Graph, *, points: int = 16, **search: Unpack[SearchFields]) -> 
 
 
 def propose(graph: Graph, evaluator: Evaluator | None = None) -> list[Choice]:
-    """Return the choices of all planners over their budgets; the first drops nothing."""
+    """Return the proposals of all planners; the first drops nothing."""
     judge = evaluator or Evaluator(graph)
     dag = Dag.of(graph)
     choices: list[tuple[frozenset[int], str]] = [(frozenset(), "default")]
@@ -209,7 +219,7 @@ def propose(graph: Graph, evaluator: Evaluator | None = None) -> list[Choice]:
 
 
 def _dynamic_programs(dag: Dag, repeats: bool) -> Iterator[tuple[frozenset[int], str]]:
-    """Yield proposals of the approximate program at budgets from its smallest one upwards."""
+    """Yield proposals of Kusumoto's dynamic program at increasing budgets."""
     sets = ancestor_sets(dag, _SETS_OF_PERIODS) if repeats else ancestor_sets(dag)
     units = _UNITS_OF_PERIODS if repeats else _TIME_UNITS
     program = kusumoto.DynamicProgram(dag, sets, time_units=units)
@@ -222,12 +232,12 @@ def _dynamic_programs(dag: Dag, repeats: bool) -> Iterator[tuple[frozenset[int],
 
 
 def _effort(graph: Graph, large: int, least: int) -> int:
-    """Return the evaluations of a search: counted, not timed, so that plans are reproducible."""
+    """Return the default number of evaluations: a count, not a time, makes plans reproducible."""
     return max(least, min(EVALUATIONS, EVALUATIONS * large // max(1, len(graph.operations))))
 
 
 def _offloading(base: Choice, wider: RerunSearch) -> Iterator[Choice]:
-    """Yield choices in which an increasing part of the kept values is offloaded."""
+    """Yield choices with an increasing share of kept values offloaded."""
     assert wider.transfers is not None
     for reruns, away in starts(wider.graph, wider.transfers, base):
         again = frozenset(one for _, one in reruns) - away
@@ -243,14 +253,14 @@ def _evaluated_again(one: Choice, evaluator: Evaluator, wider: RerunSearch) -> C
 
 
 def _without_unneeded(graph: Graph, choice: Choice) -> Choice:
-    # Without operations that are dropped and never needed, such as producers of pinned values.
+    """Return a choice without dropped operations that never run again."""
     if choice.reruns is not None:
         return choice
     return replace(choice, recomputed=simulate(graph, choice.recomputed).recomputed)
 
 
 def _pareto_front(choices: Sequence[Choice]) -> list[Choice]:
-    """Return the choices that no other one beats in both, by ascending peak."""
+    """Return the choices that no other one beats in peak and overhead, by ascending peak."""
     best: list[Choice] = []
     for choice in sorted(choices, key=lambda one: (one.peak, one.overhead)):
         if not best or choice.overhead < best[-1].overhead:
@@ -259,7 +269,7 @@ def _pareto_front(choices: Sequence[Choice]) -> list[Choice]:
 
 
 def rank(one: Choice, budget: int | None) -> tuple[float, float, float]:
-    """Return a sort key, best first: within the budget by overhead, above it by peak."""
+    """Return a sort key, best first: by overhead within the budget, then by peak."""
     if budget is not None and one.peak <= budget:
         return (0, one.overhead, one.peak)
     return (1, one.peak, one.overhead)
@@ -278,10 +288,10 @@ class UnreachableBudgetError(BudgetError):
         )
 
     def __reduce__(self) -> tuple[type[BudgetError], tuple[object, ...]]:
-        return BudgetError, self.args  # For other processes, without the graph.
+        return BudgetError, self.args  # The graph is not pickled.
 
     def of_model(self, default: int) -> "UnreachableBudgetError":
-        """Return the error for a model whose own peak differs from that of its graph."""
+        """Return this error with the peak of the plain model, in bytes, instead of the graph's."""
         return UnreachableBudgetError(*self._given, default)
 
 
@@ -292,13 +302,17 @@ def _check(
     seed: int = 0,
     rate: float | None = None,  # Checked where it is parsed.
 ) -> int | None:
-    """Check the options; return the budget in bytes, or None for the smallest peak."""
+    """Return the budget in bytes, or None for "min".
+
+    Raises:
+        OptionError: if an option is invalid.
+    """
     if evaluations is not None and evaluations < 1:
         raise OptionError(f"evaluations is {evaluations}; give 1 or more")
     if not time_limit > 0:
         raise OptionError(f"the time limit is {time_limit} seconds; give more than 0")
     if not 0 <= seed < 2**64:
-        raise OptionError(f"the seed is {seed}; give a number from 0 that has 64 bits at most")
+        raise OptionError(f"the seed is {seed}; give a number from 0 of at most 64 bits")
     if isinstance(budget, str):
         if budget == "min":
             return None

@@ -1,12 +1,7 @@
-"""Search over reruns: an operation may run again several times, anywhere in the step.
+"""Search over reruns: operations may run again several times, anywhere in the step.
 
-    choice of dropped operations   each runs again at most once, and its values stay until their
-                                   last use
-    reruns                         (moment, operation), any number of times, in both passes
-
-Every set of reruns can be executed, because a read returns the latest write. The search starts from
-the best choice of the smaller space, so its result is never worse. For small steps, a beam search
-(csrc/recompute/beam.hpp) also proposes reruns. With an unlimited beam it would be exact.
+Every set of reruns can be executed, because a read returns the latest write. For small steps, a
+beam search (csrc/recompute/beam.hpp), exact with an unlimited beam, proposes reruns, too.
 `bench/recompute_exact.py` compares the results with proven optima.
 
 Source:
@@ -26,14 +21,14 @@ from pgmo.recompute.planners.offload.transfers import Transfers
 from pgmo.recompute.planners.schedule import Reruns, check_reruns, simulate
 
 _NARROWEST = 16
-"""Minimum width of a beam, in sets of needed values. A narrower one finds almost nothing."""
+"""Minimum width of a beam, in sets of needed values. A narrower beam finds almost nothing."""
 
 _WIDEST = 1 << 17
-"""Maximum width of a beam, in sets of some hundred bytes each. It limits the memory of a search."""
+"""Maximum width of a beam, in sets of a few hundred bytes. It limits the search's memory."""
 
 
 class RerunSearch:
-    """One graph as flat columns, on which reruns are evaluated and searched."""
+    """Graph as flat columns, on which reruns are evaluated and searched."""
 
     def __init__(self, graph: Graph, transfers: Transfers | None = None) -> None:
         self.graph, self.transfers = graph, transfers
@@ -55,18 +50,23 @@ class RerunSearch:
     ) -> tuple[int, float]:
         """Return the peak in bytes, and the overhead as a share of the forward pass.
 
-        Reruns whose values are not read do not run.
+        Reruns whose values nothing reads are left out.
         """
         check_reruns(self.graph, reruns, offloaded, self.transfers)
         peak, cost = self._replay.evaluate(list(reruns), _column(offloaded))
         return peak, cost / self._whole
 
     def beam(self, budget: int, work: int, time_limit: float) -> Choice | None:
-        """Search reruns within a budget with a beam, from the end of the step to its beginning.
+        """Search reruns within a budget by a beam search from the end of the step.
 
-        `work` is the maximum number of sets of needed values to examine; it determines the width.
-        None if no choice was found in `time_limit` seconds, if `work` is too little for a step of
-        this size, or if the step has several graphs.
+        Args:
+            budget: bytes.
+            work: maximum number of sets of needed values to examine, which determines the width.
+            time_limit: seconds after which the search ends.
+
+        Returns:
+            The choice; None if none was found, the beam would be too narrow, or the step has
+            several graphs.
         """
         forward, count = self.graph.forward, len(self.graph.operations)
         looks = sum(min(moment, forward) for moment in range(count))
@@ -93,8 +93,8 @@ class RerunSearch:
     ) -> Choice:
         """Improve a choice by simulated annealing over reruns (csrc/recompute/reruns.hpp).
 
-        The arguments are as in `Evaluator.search`. Also, the overhead, a share of the forward pass,
-        never exceeds `most`, and a search for the smallest peak ends at a peak of `enough` bytes.
+        Arguments are as in `Evaluator.search`. `most` is the maximum overhead, as a share of the
+        forward pass. A search for the smallest peak ends at a peak of `enough` bytes.
         """
         begin = start.reruns
         if begin is None:

@@ -1,19 +1,17 @@
-"""Schedule of one training step under a choice of operations to recompute, with its live bytes.
+"""Schedule of one training step with recomputation, and its live bytes.
 
     forward                     backward
     0  1  2  3  4     |    5   (1) (2)  6   ...     (1): operation 1, run again
-          values that the backward pass reads are kept, or dropped and recomputed
 
-This is the reference implementation. Tests compare the native evaluator (csrc/recompute) with it,
-and reports show it. A dropped value is recomputed right before the first backward operation that
-needs it, and before it the dropped values that it depends on, in the order of the forward pass. It
-then lives until its last use. AOTAutograd orders a backward graph in the same way
-(`reordering_to_mimic_autograd_engine` in torch/_functorch/partitioners.py).
+Dropped operations run again right before the first backward operation that needs them, in the order
+of the forward pass. Their values then live until the last use. AOTAutograd orders backward graphs
+in the same way (`reordering_to_mimic_autograd_engine` in torch/_functorch/partitioners.py).
 
-*Reruns* are more general. Any operation of the forward pass may run again right before any later
-operation of either pass, any number of times. A read returns the latest write. A written value
-lives until its last read before the next write. An offloaded operation computes nothing when it
-"runs again": its value is fetched from the host (`offload`).
+Reruns are more general. Forward operations may run again right before any later operation of either
+pass, any number of times. A read returns the latest write, which lives until the last read before
+the next write. The rerun of an offloaded operation fetches its value from the host.
+
+This is the reference implementation. Tests compare the native evaluator (csrc/recompute) with it.
 """
 
 from collections import defaultdict
@@ -37,17 +35,17 @@ class Schedule:
     """Runs of k operations in order, and the m blocks of memory that hold their values.
 
     Args:
-        graph: the graph that is scheduled.
+        graph: the step.
         operations: the operation of each run, shape (k,).
-        again: whether the run is a rerun, shape (k,).
-        value: the value that each block holds, shape (m,); -1 for a workspace. A dropped value has
-            a block for each of its lifetimes.
-        start: the run that allocates the block, shape (m,).
-        end: the first run after the block is freed, shape (m,).
-        size: bytes of the block, shape (m,).
+        again: whether each run is a rerun, shape (k,).
+        value: the value of each block, shape (m,); -1 for a workspace. A value has a block for each
+            of its lifetimes.
+        start: the run that allocates each block, shape (m,).
+        end: the first run after each block is freed, shape (m,).
+        size: bytes of each block, shape (m,).
         live: bytes live during each run, shape (k,).
-        offloaded: operations whose value is fetched from the host where they "run again".
-        transfers: transfers to the host and back; None if nothing is offloaded.
+        offloaded: operations whose reruns fetch the value from the host.
+        transfers: transfers of the graph, or None.
 
     Example:
         >>> from pgmo.recompute.planners.graph import EXAMPLE
@@ -75,7 +73,7 @@ class Schedule:
 
     @property
     def peak_step(self) -> int:
-        """The first run at which the peak is reached."""
+        """The first run with the peak."""
         return int(np.argmax(self.live)) if len(self.live) else 0
 
     @property
@@ -85,12 +83,12 @@ class Schedule:
 
     @property
     def recomputed(self) -> frozenset[int]:
-        """The operations that run more than once."""
+        """The operations that run more than once, without offloaded ones."""
         return frozenset(self.operations[self.again].tolist()) - self.offloaded
 
     @property
     def reruns(self) -> Reruns:
-        """Operations that run again or are fetched, and before which operation, in order."""
+        """The reruns and fetches, in order."""
         found, waiting = [], []
         for index, again in zip(self.operations.tolist(), self.again.tolist(), strict=True):
             if again:
@@ -111,15 +109,18 @@ class Schedule:
         reruns = (one for one in again if one not in self.offloaded)
         return float(sum(self.graph.operations[index].cost for index in reruns))
 
+    def _share(self, cost: float) -> float:
+        whole = self.graph.forward_cost
+        return cost / whole if whole else 0.0
+
     @property
     def rerun_share(self) -> float:
-        """Cost of reruns without waits, as a share of the forward pass; 0 if that is free."""
-        whole = self.graph.forward_cost
-        return self._rerun_cost / whole if whole else 0.0
+        """Cost of reruns as a share of the forward pass; 0 if that has no cost."""
+        return self._share(self._rerun_cost)
 
     @property
     def waits(self) -> float:
-        """Seconds that operations wait for transfers, if costs are seconds."""
+        """Seconds of waits for transfers."""
         if self.transfers is None:
             return 0.0
         run = self.operations.tolist(), self.again.tolist()
@@ -127,21 +128,19 @@ class Schedule:
 
     @property
     def wait_share(self) -> float:
-        """`waits` as a share of the forward pass; 0 if that is free."""
-        whole = self.graph.forward_cost
-        return self.waits / whole if whole else 0.0
+        """`waits` as a share of the forward pass; 0 if that has no cost."""
+        return self._share(self.waits)
 
     @property
     def host_bytes(self) -> int:
-        """Bytes of the offloaded values, all of which are on the host between the passes."""
+        """Bytes of the offloaded values."""
         values = (offloaded_value(self.graph, one) for one in self.offloaded)
         return sum(self.graph.values[one].size for one in values if one is not None)
 
     @property
     def overhead(self) -> float:
-        """`cost` as a share of the forward pass; 0 if that is free."""
-        whole = self.graph.forward_cost
-        return self.cost / whole if whole else 0.0
+        """`cost` as a share of the forward pass; 0 if that has no cost."""
+        return self._share(self.cost)
 
     def alive(self, step: int) -> NDArray[np.int64]:
         """Return the indices of the blocks that are live during a run, largest first."""
@@ -162,14 +161,17 @@ def simulate(
     offloaded: frozenset[int] = frozenset(),
     transfers: Transfers | None = None,
 ) -> Schedule:
-    """Return the schedule of a step that drops the operations of `choice`, or makes `reruns`.
+    """Return the schedule of a step.
 
     Args:
         graph: the step.
-        choice: forward operations, candidates of the graph.
-        reruns: replaces `choice` if given.
-        offloaded: operations that reruns fetch from the host instead.
+        choice: operations to drop, candidates of the graph.
+        reruns: reruns; if given, `choice` is ignored.
+        offloaded: operations whose reruns fetch the value from the host.
         transfers: transfers of the graph; required if an operation is offloaded.
+
+    Raises:
+        GraphError: if an operation cannot be dropped, run again or be offloaded in this way.
 
     Example:
         >>> from pgmo.recompute.planners.graph import EXAMPLE
@@ -182,7 +184,7 @@ def simulate(
         operations, again = _order(graph, dropped)
     else:
         check_reruns(graph, reruns, offloaded, transfers)
-        operations, again = _ordered(graph, reruns)
+        operations, again = _order_with(graph, reruns)
     offloaded = offloaded.intersection(index for _, index in reruns or ())
     sending = _sending(graph, offloaded, transfers)
     steps = len(operations)
@@ -195,7 +197,7 @@ def simulate(
         for value in reads if again[step] else (*reads, *sending[index]):
             if value in current:
                 block = blocks[current[value]]
-                block[2] = max(block[2], step + 1)  # A result ends with the step.
+                block[2] = max(block[2], step + 1)
         for value in operation.writes:
             if fetched and not is_made_again(graph, value):
                 continue
@@ -231,13 +233,12 @@ def simulate(
 
 
 def is_dropped(graph: Graph, choice: Collection[int], value: int) -> bool:
-    """Return whether a value is freed in the forward pass if `choice` is dropped."""
-    one = graph.values[value]
-    return one.producer in choice and not one.pinned and not one.result
+    """Return whether a value is dropped with the operations of `choice`."""
+    return graph.values[value].producer in choice and is_made_again(graph, value)
 
 
 def is_made_again(graph: Graph, value: int) -> bool:
-    """Return whether a rerun of its producer replaces a value; otherwise the saved one is read."""
+    """Return whether a rerun of its producer replaces a value; otherwise the value is saved."""
     one = graph.values[value]
     return not one.pinned and not one.result
 
@@ -248,16 +249,19 @@ def check_reruns(
     offloaded: frozenset[int] = frozenset(),
     transfers: Transfers | None = None,
 ) -> None:
-    """Raise GraphError if an operation may not run again, or not at that moment."""
+    """Raise GraphError for a rerun or fetch that is impossible."""
     for index in offloaded:
         if transfers is None or not transfers.may(index):
-            raise GraphError(f"operation {index} cannot be offloaded: it does not write one value")
+            raise GraphError(
+                f"operation {index} cannot be offloaded: it does not write exactly one value that "
+                "can be"
+            )
     for moment, index in reruns:
         if not 0 <= index < min(moment, graph.forward) or moment >= len(graph.operations):
             raise GraphError(
-                f"operation {index} cannot run again before operation {moment}: only operations 0 "
-                f"to {graph.forward - 1}, of the forward pass, can run again, each before a later "
-                f"one of the {len(graph.operations)} operations"
+                f"operation {index} cannot run again before operation {moment}: only the forward "
+                f"operations, 0 to {graph.forward - 1}, can run again, each before a later one of "
+                f"the {len(graph.operations)} operations"
             )
         if not is_at_home(graph, moment, index):
             raise GraphError(
@@ -276,14 +280,14 @@ def check_reruns(
 
 
 def is_at_home(graph: Graph, moment: int, index: int) -> bool:
-    """Return whether both operations belong to one graph, so that one may run again there."""
+    """Return whether both operations belong to one graph, so that the second may run again."""
     return graph.operations[moment].home == graph.operations[index].home
 
 
 def _sending(
     graph: Graph, offloaded: frozenset[int], transfers: Transfers | None
 ) -> dict[int, list[int]]:
-    """Return the values whose transfer to the host ends during each operation."""
+    """Return the values that each operation must keep alive for a transfer to the host."""
     found: dict[int, list[int]] = defaultdict(list)
     for index in offloaded:
         value = offloaded_value(graph, index)
@@ -293,7 +297,7 @@ def _sending(
 
 
 def check_choice(graph: Graph, choice: Collection[int]) -> None:
-    """Raise GraphError when a choice names an operation that is no candidate."""
+    """Raise GraphError if an operation of a choice is no candidate."""
     wrong = sorted(frozenset(choice).difference(graph.candidates()))
     if not wrong:
         return
@@ -312,6 +316,7 @@ def check_choice(graph: Graph, choice: Collection[int]) -> None:
 
 
 def _order(graph: Graph, choice: frozenset[int]) -> tuple[list[int], list[bool]]:
+    """Return the runs of a step without the values of `choice`, and which are reruns."""
     operations = list(range(graph.forward))
     again = [False] * graph.forward
     done: set[int] = set()  # Operations that have run again.
@@ -334,7 +339,8 @@ def _order(graph: Graph, choice: frozenset[int]) -> tuple[list[int], list[bool]]
     return operations, again
 
 
-def _ordered(graph: Graph, reruns: Reruns) -> tuple[list[int], list[bool]]:
+def _order_with(graph: Graph, reruns: Reruns) -> tuple[list[int], list[bool]]:
+    """Return the runs of a step with reruns, and which are reruns."""
     rows: dict[int, set[int]] = defaultdict(set)
     for moment, index in reruns:
         rows[moment].add(index)

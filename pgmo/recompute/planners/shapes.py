@@ -1,11 +1,11 @@
-"""One choice and one budget for all shapes of a graph.
+"""Reuse of choices for other shapes of a model's calls.
 
     length 512, first   budget 60 %: 6 GiB of 10      a choice is searched for
     length 384          still 6 GiB                   the same choice, or none if all fits
     length 640          60 % of 13 GiB: 8 GiB         the same choice if it fits, else a search
 
-Graphs of the same forward operations differ only in sizes. The choice for one shape is evaluated on
-the next, which takes microseconds, and used if it fits.
+Graphs with the same forward operations are one kind. A choice for one of them is evaluated on
+another in microseconds, and used if it fits.
 """
 
 from dataclasses import dataclass, field
@@ -17,31 +17,33 @@ from pgmo.recompute.planners.graph import Graph
 from pgmo.recompute.planners.offload.transfers import Transfers
 from pgmo.recompute.planners.schedule import Reruns, is_at_home, simulate
 
-_MOST = 16  # Number of choices that are kept for one kind of graph.
+_MOST = 16  # Maximum number of choices that are stored for one kind of graph.
 
 
 @dataclass
 class _Kind:
-    longest: int = 0  # Largest peak without recomputation.
-    least: int = 0  # Peak that "min" resulted in for it.
+    longest: int = 0  # Largest peak without recomputation in bytes.
+    least: int = 0  # Largest peak of a plan for "min" in bytes.
     choices: list[Choice] = field(default_factory=list)
 
 
 class Shapes:
-    """Plans of the graphs of one model."""
+    """Choices for the graphs of one model."""
 
     def __init__(self) -> None:
         self._kinds: dict[object, _Kind] = {}
 
     def limit(self, graph: Graph, budget: Budget, peak: int) -> int | Literal["min"] | None:
-        """Return the limit that a budget sets for a graph.
+        """Return the budget of a graph in bytes, "min", or None.
+
+        A share refers to the largest peak of any graph so far, so that a smaller step, for example
+        with frozen parameters, is not refused. "min" is the largest peak of its plans for this kind
+        of graph so far, unless this graph is larger than all before.
 
         Args:
             graph: the step.
-            budget: a share refers to the largest peak of any graph so far, so that a step which
-                takes less, for example because parameters are frozen, is not refused. "min" is the
-                peak that it resulted in for graphs of this kind.
-            peak: bytes that the step takes without recomputation.
+            budget: the budget that the user gave.
+            peak: peak of the step without recomputation in bytes.
         """
         kind = self._kind(graph)
         longer, kind.longest = peak > kind.longest, max(peak, kind.longest)
@@ -52,7 +54,7 @@ class Shapes:
         return budget
 
     def known(self, graph: Graph, limit: int | Literal["min"]) -> Choice | None:
-        """Return the cheapest choice of another shape that fits, or None."""
+        """Return the cheapest stored choice that fits within `limit` bytes, or None."""
         choices = self._kind(graph).choices
         if not choices or limit == "min":
             return None
@@ -88,10 +90,7 @@ def _same(one: Choice, other: Choice) -> bool:
 
 
 def _moved(graph: Graph, choice: Choice, reruns: Reruns) -> Choice:
-    """Apply the reruns of another shape; the backward pass may have fewer operations here.
-
-    A value that would be fetched before it has been sent is kept.
-    """
+    """Return a choice of another shape without the reruns that are impossible in this graph."""
     last = len(graph.operations)
     fitting = tuple(
         (moment, index)
@@ -109,7 +108,7 @@ def _moved(graph: Graph, choice: Choice, reruns: Reruns) -> Choice:
 
 
 def _identity(graph: Graph) -> object:
-    """Return a key that ignores sizes: operations, their reads and writes, and pinned ones."""
+    """Return the key of a kind of graphs: their forward operations without sizes."""
     return tuple(
         (one.name, one.reads, one.writes, one.pinned) for one in graph.operations[: graph.forward]
     )

@@ -1,1 +1,1 @@
-"""Execution of a planned step instead of the model's own."""
+"""Execution of a planned step."""

@@ -1,4 +1,4 @@
-"""Run of a graph in which a recorder learns the module and phase of each operator."""
+"""Runs of a graph that declare the module and phase of each operator to a recorder."""
 
 from typing import Any
 
@@ -9,11 +9,11 @@ from pgmo.recompute.capture.compat import Runner, boxed, mark_boxed
 from pgmo.recompute.runtime.interpreter import Interpreter
 
 ORIGIN = "pgmo_origin"
-"""Key of a node's `meta`: path of its module, and phase."""
+"""Key of a node's `meta`: path of its module, and its phase."""
 
 
 def announced(module: fx.GraphModule) -> Runner:
-    """Return a runner of a graph's operators; values and inputs are freed at their last use."""
+    """Return a runner of a graph, which declares operators while a recorder listens."""
     run = boxed(module)
 
     def announced_run(arguments: list[Any]) -> Any:

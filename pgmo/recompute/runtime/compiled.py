@@ -1,4 +1,4 @@
-"""Backend of `torch.compile` with plans for recomputation."""
+"""Backend of `torch.compile` that recomputes within a budget."""
 
 from collections.abc import Callable
 from typing import Any, Literal
@@ -25,22 +25,21 @@ def backend(
     """Return a backend for `torch.compile` that recomputes within a budget.
 
     Each captured graph gets the whole budget; a model with graph breaks has several. Sizes must be
-    fixed: `torch.compile(model, backend=..., dynamic=False)`.
-
-    Inductor fuses operators, so intermediate results never exist. The plan counts all of them, so
-    steps usually take less than planned. No step is measured. Results are close to
-    the plain model's, but not bit-identical.
+    fixed: `torch.compile(model, backend=..., dynamic=False)`. No step is measured.
 
     Args:
         budget: bytes, text such as "8 GiB", or "min": as for `pgmo.recompute`.
         planner: as for `pgmo.recompute`.
-        measure: as for `pgmo.recompute`.
-        kernels: "torch" runs operators as they are, with the same bits as the plain model;
-            "inductor" compiles both halves of the step, and takes the `mode=` and `options=` of
-            `torch.compile`.
+        measure: whether to run operators alone to learn their workspaces.
+        kernels: "torch" runs the operators of the plain model. "inductor" compiles both passes, and
+            takes the `mode=` and `options=` of `torch.compile`. It fuses operators, so steps
+            usually take less memory than planned, and results are not bit-identical.
+
+    Returns:
+        The backend.
 
     Raises:
-        OptionError: when an option has an invalid value, or PyTorch is too old.
+        OptionError: if an option is invalid, or PyTorch is older than 2.11.
 
     Example:
         >>> backend = pgmo.recompute.backend("2 GiB")  # doctest: +SKIP
@@ -69,6 +68,6 @@ def backend(
 
 
 def _identity(settings: Settings, planner: Planner | None) -> str:
-    """Return a key for inductor's cache that is equal if a graph is split in the same way."""
-    name = uuid4().hex if planner else "search"  # Two functions may differ in behaviour.
+    """Return a key that settings share only if they split a graph in the same way."""
+    name = uuid4().hex if planner else "search"
     return f"pgmo {__version__} {settings.budget!r} {settings.measure} {name}"

@@ -1,4 +1,4 @@
-"""The autograd nodes of compiled forward passes, which have no public name."""
+"""Autograd nodes of compiled forward passes."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,29 +7,27 @@ from torch import Tensor
 
 from pgmo.error_frames import clear_backward_frames
 from pgmo.profiler.tagging import backward_errors
+from pgmo.recompute.capture.compat import autograd_nodes
 
 
 def compiled_context(results: Sequence[Tensor]) -> Any:
-    """Return the autograd node of a compiled forward pass, whose results may be views."""
-    stack = [one.grad_fn for one in results if one.grad_fn is not None]
-    seen: set[Any] = set()
-    while stack:
-        function = stack.pop()
-        if type(function).__name__ == "CompiledFunctionBackward":
-            _let_run_twice(function)
-            clear_backward_frames(type(function))
+    """Return the autograd node of a compiled forward pass, and prepare it for its backward pass.
+
+    `results` may be views of the pass's results. Returns None if none needs a gradient.
+    """
+    for node in autograd_nodes(one.grad_fn for one in results):
+        if type(node).__name__ == "CompiledFunctionBackward":
+            _let_run_twice(node)
+            clear_backward_frames(type(node))
             backward_errors.attach()
-            return function
-        if function not in seen:
-            seen.add(function)
-            stack += [one for one, _ in function.next_functions if one is not None]
+            return node
     return None
 
 
 def _let_run_twice(context: Any) -> None:
-    """Allow `retain_graph` for a backward pass: nothing here writes into its inputs.
+    """Allow `retain_graph` for a backward pass.
 
-    AOTAutograd refuses it because a compiler may have reused the memory of inputs.
+    AOTAutograd refuses it, because a compiler may reuse the memory of inputs. pgmo does not.
     """
     metadata: Any = getattr(getattr(context, "_forward_cls", None), "metadata", None)
     if metadata is not None:

@@ -1,7 +1,6 @@
-"""Planning of a captured step: from a joint graph and a budget to a schedule.
+"""Planning of a joint graph within a budget.
 
 joint graph -> capture -> Graph -> planner -> Choice -> Schedule
-divided if both gradients of a convolution take too much
 """
 
 import functools
@@ -30,10 +29,14 @@ Planner = Callable[[Graph, int | Literal["min"]], Choice]
 
 
 def find_planner(planner: Planner | None, rate: float | None = None) -> Planner:
-    """Return the given planner, or the search, which may offload over a link.
+    """Return the given planner, or the search.
+
+    Args:
+        planner: a function of a graph and a budget, or None for the search.
+        rate: bytes per second of a link over which the search may offload values.
 
     Raises:
-        OptionError: when it is no function, or cannot offload.
+        OptionError: if the planner is no function, or both are given.
     """
     if planner is None:
         return plan_choice if rate is None else functools.partial(plan_choice, rate=rate)
@@ -45,7 +48,7 @@ def find_planner(planner: Planner | None, rate: float | None = None) -> Planner:
 
 
 def rate_of(planner: Planner) -> float | None:
-    """Return the bytes per second of the link over which a planner offloads values."""
+    """Return the bytes per second of a planner's link, or None if it does not offload."""
     if isinstance(planner, functools.partial) and planner.func is plan_choice:
         return float(planner.keywords["rate"])
     return None
@@ -56,16 +59,15 @@ class Settings:
     """Settings of planning.
 
     Args:
-        budget: the budget of the peak.
+        budget: budget of the peak.
         planner: called with a graph and a budget; returns a choice.
-        measure: whether to run operators on the device to learn their workspaces, and to measure a
-            step.
-        in_place: whether to sum gradients in place; compilers need graphs without mutations.
-        shapes: the plans of other calls of the model.
-        anew: whether to search again, regardless of plans for other shapes.
-        differentiated: which outputs get a gradient, in order; None to guess.
+        measure: whether to measure the workspaces of operators, and a step.
+        in_place: whether to add up gradients in place. Inductor needs graphs without mutations.
+        shapes: choices for other calls of the model.
+        anew: whether to search again, regardless of `shapes`.
+        differentiated: whether each output gets a gradient; None to guess.
+        joins: whether to undo divisions of convolutions that are not needed.
         whole: whether to refuse graph breaks.
-        joins: whether a convolution's backward pass becomes one operation again if that fits.
     """
 
     budget: Budget = None
@@ -81,16 +83,16 @@ class Settings:
 
 @dataclass(frozen=True, eq=False)
 class PlannedStep:
-    """A captured step with its schedule.
+    """Captured step with its schedule.
 
     Args:
         captured: the graph and its nodes.
-        schedule: the schedule of the chosen operations.
+        schedule: the planned schedule.
         default: schedule of the plain model, with its own checkpoints.
         planner: name of the planner that found the choice.
-        finest: returns the step in the smallest operations (`divide`), as planners get it.
+        finest: returns the step with all divisions that may help (`divide.py`), for planners.
         budget: bytes that the peak must not exceed, "min", or None.
-        graphs: number of calls of graphs in the step.
+        graphs: number of graph calls in the step.
     """
 
     captured: Captured
@@ -103,7 +105,7 @@ class PlannedStep:
 
 
 def plan_step(joint: fx.GraphModule, outputs: int, settings: Settings) -> PlannedStep:
-    """Group a joint graph, measure its operators, and plan what to drop."""
+    """Capture and measure a joint graph, and plan what to drop."""
     if settings.in_place:
         scatter_sources(joint)
         sum_in_place(joint)
@@ -131,10 +133,15 @@ def plan_step(joint: fx.GraphModule, outputs: int, settings: Settings) -> Planne
 
 
 def choice_on(choice: Choice | Schedule, captured: Captured, other: Captured) -> Schedule:
-    """Return the schedule of the same step in other operations, such as less divided ones.
+    """Return the schedule of a choice on another capture of the same step.
 
-    If the operation before which a rerun happens does not exist there, the rerun happens before the
-    next one that does, with the same results.
+    Operations correspond by name. If the operation that a rerun precedes is missing there, the
+    rerun precedes the next one that exists.
+
+    Args:
+        choice: a choice on `captured`, or its schedule.
+        captured: the step.
+        other: the same step, for example with fewer divided convolutions.
     """
     if _is_simple(choice, captured.graph):
         return simulate(other.graph, other.numbers(captured.names(choice.recomputed)))
@@ -160,7 +167,7 @@ def choice_on(choice: Choice | Schedule, captured: Captured, other: Captured) ->
 
 
 def _is_simple(choice: Choice | Schedule, graph: Graph) -> bool:
-    """Return whether each operation runs again at most once, right before it is needed."""
+    """Return whether a choice is a set of dropped operations, without other reruns."""
     if isinstance(choice, Choice):
         return choice.reruns is None
     simple = choice.recomputed.issubset(graph.candidates())
@@ -170,7 +177,10 @@ def _is_simple(choice: Choice | Schedule, graph: Graph) -> bool:
 def choose(
     graph: Graph, budget: int | Literal["min"], settings: Settings, default: int
 ) -> tuple[Choice, int | Literal["min"]]:
-    """Return a choice, known from another shape if that fits, and the budget it was made for."""
+    """Return a choice, if possible a known one of another shape, and the budget it was made for.
+
+    `default` is the peak of the plain model in bytes, for the message of an error.
+    """
     shapes = settings.shapes
     known = None if settings.anew else shapes.known(graph, budget)
     if known is not None:
@@ -186,7 +196,7 @@ def choose(
 
 
 def _finest(whole: Captured, settings: Settings) -> Captured:
-    """Divide all nodes that take less in two pieces; return the step itself if there is none."""
+    """Divide all convolutions whose peak that lowers; return the step itself if there is none."""
     names = dividable(whole)
     divided = capture_step(divide(whole.joint, names), whole.outputs, settings) if names else whole
     less = helpful(divided, _workspaces(whole, settings))
@@ -198,7 +208,7 @@ def _finest(whole: Captured, settings: Settings) -> Captured:
 
 
 def capture_step(joint: fx.GraphModule, outputs: int, settings: Settings) -> Captured:
-    """Group a joint graph into operations, and measure those without a measurement."""
+    """Capture a joint graph, and measure its operators if settings allow it."""
     refuse_unplannable(joint)
     if settings.measure:
         nodes = [node for node in joint.graph.nodes if node.op == "call_function"]
@@ -212,6 +222,7 @@ def capture_step(joint: fx.GraphModule, outputs: int, settings: Settings) -> Cap
 
 
 def _workspaces(captured: Captured, settings: Settings) -> dict[str, int]:
+    """Return the workspace of each convolution's backward pass in bytes, by name."""
     if not settings.measure:
         return {}
     nodes = captured.joint.graph.find_nodes(op="call_function", target=CONVOLUTION_BACKWARD)
@@ -219,5 +230,5 @@ def _workspaces(captured: Captured, settings: Settings) -> dict[str, int]:
 
 
 def _least(nodes: list[fx.Node]) -> int:
-    """Return the bytes below which an operator never matters: a ten-thousandth of all written."""
+    """Return the bytes below which an operator is not measured: 1/10,000 of all written bytes."""
     return max(1024, sum(workspaces.written(node) for node in nodes) // 10_000)

@@ -1,9 +1,7 @@
 """Partition function and compilers with which AOTAutograd runs a planned step.
 
-    decide.py -> Schedule -> two graphs -> runners
-
-A plan assumes which outputs get gradients. The forward pass saves enough for gradients of all
-outputs, so other backward passes work, too, and the step can be planned again for them.
+A plan expects gradients of some outputs. The forward pass also saves the values for gradients of
+the other outputs, so any backward pass works.
 """
 
 from collections.abc import Sequence
@@ -44,22 +42,23 @@ class StepCompiler:
     """Partition function and two compilers for AOTAutograd.
 
     Attributes:
-        expected: names of the tangents that the plan expects to get; None to guess them.
-        planned: the plan; None before the graph is captured.
-        host: host buffers for offloaded values.
+        settings: settings of planning.
+        expected: names of the tangents that the plan expects; None before `plan`.
+        planned: the plan; None before `plan`.
+        host: host memory for offloaded values.
     """
 
     settings: Settings
     expected: Names | None = None
     planned: PlannedStep | None = None
     host: HostArenas = field(default_factory=HostArenas)
-    _narrow: fx.GraphModule | None = None
-    _whole: Captured | None = None
+    _narrow: fx.GraphModule | None = None  # Backward graph for `expected`, if that is not all.
+    _whole: Captured | None = None  # Step with all tangents, if `expected` is not all.
 
     def partition(
         self, joint: fx.GraphModule, _inputs: object, *, num_fwd_outputs: int, **_more: object
     ) -> tuple[fx.GraphModule, fx.GraphModule]:
-        """Plan a joint graph and split it; AOTAutograd's partition function."""
+        """Plan a joint graph and split it, as AOTAutograd's partition function."""
         self.plan(joint, num_fwd_outputs)
         return self.split()
 
@@ -76,7 +75,7 @@ class StepCompiler:
         self.planned = plan_step(joint, outputs, self.settings)
 
     def chosen(self, choice: Choice, settings: Settings) -> "StepCompiler":
-        """Return a compiler for another choice on the finest operations of the same plan."""
+        """Return a compiler for a choice on the finest operations of the plan."""
         assert self.planned is not None
         finest = self.planned.finest()
         planned = replace(
@@ -98,7 +97,7 @@ class StepCompiler:
         remove_kept(self._narrow)
         of_whole = choice_on(schedule, captured, whole)
         if captured.names(schedule.offloaded) != whole.names(of_whole.offloaded):
-            self._narrow = None  # It would fetch values that are never sent.
+            self._narrow = None  # Values that it fetches would never be sent.
         return split(whole, of_whole, self.host)
 
     def _expected(self, joint: fx.GraphModule, given: Sequence[str]) -> Names:
@@ -108,16 +107,16 @@ class StepCompiler:
         return frozenset(name for name, comes in zip(given, differentiated, strict=True) if comes)
 
     def compile_forward(self, module: fx.GraphModule, _inputs: Sequence[Any]) -> Runner:
-        """Return a runner of the operators."""
+        """Return a runner of the forward graph."""
         return mark_boxed(self.host.guarded(announced(module)))
 
     def compile_backward(self, module: fx.GraphModule, _inputs: Sequence[Any]) -> Runner:
-        """Return a runner that skips operators for absent tangents."""
+        """Return a runner of the backward graph, which skips operators of absent tangents."""
         places = [node.name for node in module.graph.find_nodes(op="placeholder")]
         wanted = [node.name for node in tangents(module)]
         halves: dict[Names, Runner] = {frozenset(wanted): announced(module)}
         if self._narrow is not None and self.expected is not None:
-            with suppress(ValueError):  # Unless it reads an unsaved value.
+            with suppress(ValueError):  # It may read a value that is not saved.
                 halves[self.expected] = _narrow_runner(self._narrow, places)
 
         def run(arguments: list[Any]) -> Any:
@@ -132,7 +131,7 @@ class StepCompiler:
 
 
 def _narrow_runner(module: fx.GraphModule, places: list[str]) -> Runner:
-    """Return a runner that takes the inputs of the whole pass, named `places`, for a part of it."""
+    """Return a runner of a part of the backward pass that takes all inputs, named `places`."""
     needed = [places.index(node.name) for node in module.graph.find_nodes(op="placeholder")]
     run = announced(module)
 

@@ -1,4 +1,4 @@
-"""Interpreter of a graph, safe while other threads capture."""
+"""Thread-safe interpreter of a graph."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,8 +9,8 @@ from torch import fx
 class Interpreter(fx.Interpreter):
     """Interpreter of a captured graph.
 
-    PyTorch's own stores the running node in a process-wide variable, for captures. This one does
-    not, because it would overwrite the node of a thread that captures.
+    PyTorch's own stores the running node in a process-wide variable, which captures of other
+    threads read. This one does not.
     """
 
     @contextmanager

@@ -1,11 +1,10 @@
 """Conversion of a joint graph and a schedule into a forward and a backward graph.
 
     forward graph     inputs   operation 0   1   2   3   4
-    backward graph    saved values   gradients   operation 5   1 again   6   7  ...
+    backward graph    saved values   tangents   operation 5   1 again   6   7  ...
 
-A rerun is a second copy of an operation's nodes. The schedule determines its place, in either pass.
-Later operations read the newest copy. Values of the forward pass that the backward graph reads are
-saved. Views are not saved: they are made again from the saved values.
+A rerun is another copy of an operation's nodes. Later operations read the newest copy. Values that
+the backward graph reads are saved. Their views are made again.
 """
 
 from collections import defaultdict
@@ -25,7 +24,10 @@ from pgmo.recompute.runtime.offload.offloaded_values import OffloadedValues
 def split(
     captured: Captured, schedule: Schedule, host: HostArenas | None = None
 ) -> tuple[fx.GraphModule, fx.GraphModule]:
-    """Return the forward and the backward graph of a joint graph that runs by a schedule."""
+    """Return the forward and the backward graph of a scheduled step.
+
+    `host` is the memory for offloaded values; without it, the schedule must not offload any.
+    """
     writer = _Writer(captured, schedule, host)
     joint = captured.joint
     return graph_module(joint, writer.forward), graph_module(joint, writer.backward)
@@ -34,7 +36,7 @@ def split(
 def backward(
     captured: Captured, schedule: Schedule, host: HostArenas | None = None
 ) -> fx.GraphModule:
-    """Return the backward graph alone, without inputs that it does not read; see `split`."""
+    """Return the backward graph of `split`, without inputs that it does not read."""
     graph = _Writer(captured, schedule, host).backward
     _erase(graph, [node for node in graph.find_nodes(op="placeholder") if not node.users])
     return graph_module(captured.joint, graph)
@@ -52,9 +54,9 @@ class _Writer:
         self.captured = captured
         self.forward, self.backward = fx.Graph(), fx.Graph()
         self._graph = self.forward  # The graph that is being written.
-        self._first: dict[fx.Node, fx.Node] = {}  # Copies of inputs and of forward nodes.
-        self._latest: dict[fx.Node, fx.Node] = {}  # Newest copies of others, in the written graph.
-        self._made_again: set[int] = set()  # Values that ran again in the forward pass.
+        self._first: dict[fx.Node, fx.Node] = {}  # First copies of inputs and forward nodes.
+        self._latest: dict[fx.Node, fx.Node] = {}  # Newest other copies in the written graph.
+        self._made_again: set[int] = set()  # Values computed again in the forward pass.
         self._views: dict[int, list[fx.Node]] = defaultdict(list)  # Views of each value.
         for node in captured.views:
             if node in captured.value_of:
@@ -81,14 +83,14 @@ class _Writer:
         self._finish(saved)
 
     def _write_forward(self, again: dict[int, list[int]]) -> None:
-        """Write the forward pass; a tuple's items follow it directly, so that it is freed early."""
+        """Write the forward pass; `getitem` nodes directly follow their tuple, to free it early."""
         begins = {
             nodes[0]: index
             for index, nodes in enumerate(self.captured.nodes[: self.captured.graph.forward])
             if nodes
         }
         for node in self.captured.joint.graph.nodes:
-            if node in begins:  # An item may have a copy already.
+            if node in begins:  # Also if the node has a copy already, as `getitem` nodes may.
                 self._send(begins[node])
                 for index in again.pop(begins[node], ()):
                     self._once_more(index)
@@ -103,7 +105,7 @@ class _Writer:
             self._arrive(value)
 
     def _begin_backward(self) -> dict[fx.Node, fx.Node]:
-        """Add an input for each forward node that may be saved; return inputs by these nodes."""
+        """Add an input for each forward node that may be saved; return the inputs by node."""
         newest = {
             node: copy
             for node, copy in (self._first | self._latest).items()
@@ -138,7 +140,7 @@ class _Writer:
         _end(self.forward, (*made, *kept))
 
     def _send(self, moment: int) -> None:
-        """Write the nodes before an operation that begin or end transfers to the host."""
+        """Write the nodes before operation `moment` that begin or end transfers to the host."""
         for made in self._offloaded.send(moment, self._first) if self._offloaded else ():
             self._set_origin(made, made, "forward")
 
@@ -151,7 +153,7 @@ class _Writer:
         self._use_newest_copy(value)
 
     def _arrive(self, value: int) -> None:
-        """Write the node that waits for the transfer of a value, if it is the first read."""
+        """Write the node that waits for a fetched value before its first read."""
         made = self._offloaded.arrive(value) if self._offloaded else None
         if made is not None:
             root = self.captured.root_of[value]
@@ -159,7 +161,7 @@ class _Writer:
             self._latest[root] = made
 
     def _use_newest_copy(self, value: int) -> None:
-        """Let later reads of a value and its views use the newest copy of the value."""
+        """Let later reads of a value's views make them again from the newest copy."""
         if self._graph is self.forward:
             self._made_again.add(value)
         for view in self._views[value]:
@@ -193,7 +195,7 @@ class _Writer:
                 }
                 made[node] = self._graph.node_copy(node, arguments.__getitem__)
                 self._set_origin(made[node], node, phase)
-                if other:  # Its inputs are its first results, so it needs new storages.
+                if other:  # Its inputs are results of its first run, so it needs new storages.
                     made[node].meta["val"] = renewed(made[node].meta["val"])
         if not again:
             self._latest.update(made)
@@ -206,20 +208,20 @@ class _Writer:
                     self._latest[root] = made[root]
 
     def _read(self, node: fx.Node) -> fx.Node:
-        """Return a node's newest copy: of the forward pass, of a rerun, or of the backward pass."""
+        """Return a node's newest copy in the written graph."""
         value = self.captured.value_of.get(node)
         if value is not None:
             self._arrive(value)
         if self._graph is self.forward and value not in self._made_again:
             return self._first[node]
         if node not in self._latest:
-            # The node is a view of an existing value. A view takes no memory, so it is made here.
+            # The node is a view of an existing value, and takes no memory.
             self._latest[node] = self._graph.node_copy(node, self._read)
         return self._latest[node]
 
 
 def _end(graph: fx.Graph, results: tuple[fx.Node | None, ...]) -> None:
-    """Write the output of a graph, and erase the nodes that do not contribute to it."""
+    """Write the output of a graph, and erase nodes that it does not need."""
     graph.output(results)
     for node in reversed(graph.nodes):
         if node.op == "call_function" and not node.users and not node.is_impure():

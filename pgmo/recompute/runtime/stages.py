@@ -1,4 +1,4 @@
-"""Progress of a capture on a terminal, on one line that is erased at the end."""
+"""Progress of a capture, on one line of the terminal that is erased at the end."""
 
 import sys
 import time
@@ -14,7 +14,7 @@ _begun: list[float] = []
 
 @contextmanager
 def stages() -> Iterator[None]:
-    """Let `stage` write its line while a block runs; clear the line at the end."""
+    """Let `stage` write while a block runs, and clear its line at the end."""
     _begun.append(time.monotonic())
     try:
         yield
@@ -24,7 +24,7 @@ def stages() -> Iterator[None]:
 
 
 def stage(text: str) -> None:
-    """Write the current stage of a capture on the terminal: "plans for 1,628 operations"."""
+    """Write the stage of a capture on the terminal, such as "plans for 1,628 operations"."""
     if _begun:
         _write(f"{_CLEAR}pgmo.recompute {text} ({time.monotonic() - _begun[-1]:.0f} s so far)")
 

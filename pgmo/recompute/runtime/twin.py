@@ -1,9 +1,4 @@
-"""Twin of a model: a second object with the same attributes and another forward method.
-
-    model ----+
-              +--- one dictionary: parameters, buffers, submodules, training, all attributes
-    twin -----+
-      its class: the model's, with another `forward`
+"""Twin of a model: an object of a subclass with another forward method and the same `__dict__`.
 
 Changes of one change the other: `model.eval()`, `twin.temperature = 2`, `.to()`.
 """
@@ -21,22 +16,22 @@ ORIGIN = "_pgmo_origin"
 
 
 def original(model: M) -> M:
-    """Return the model of a twin, or any other model itself."""
+    """Return the model of a twin, or the given model if it is no twin."""
     return cast("M", getattr(type(model), ORIGIN, model))
 
 
 def twin(model: M, forward: Callable[..., Any], again: Callable[[M], M]) -> M:
-    """Make a twin of a model.
+    """Return a twin of a model.
 
     Args:
-        model: a model that is no twin itself.
-        forward: its forward method, called without the twin.
-        again: called with a copied or unpickled model to make its twin; can be pickled.
+        model: a model that is no twin.
+        forward: the twin's forward method, called without `self`.
+        again: called with a copied or unpickled model; returns its twin. It must be picklable.
     """
     base = type(model)
 
     def make_plain(_kind: type, *arguments: Any, **keywords: Any) -> nn.Module:
-        """Make a plain model for `type(self)(...)` in the model's code, such as for slices."""
+        """Return a plain model for `type(self)(...)` in the model's code."""
         return base(*arguments, **keywords)
 
     own = {
@@ -56,7 +51,7 @@ def twin(model: M, forward: Callable[..., Any], again: Callable[[M], M]) -> M:
 
 
 class _UnsharedAttribute:
-    """Attribute that a twin does not share; it can be set, as in other models."""
+    """Attribute that a twin does not share with its model."""
 
     def __init__(self, value: object) -> None:
         self._first = self._value = value

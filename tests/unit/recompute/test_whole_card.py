@@ -51,13 +51,17 @@ def test_all_at_once_takes_more_for_a_moment_than_one_after_the_other():
     model = net()
     at_once = optimizer_needs(torch.optim.AdamW(model.parameters(), foreach=True))
     singly = optimizer_needs(torch.optim.AdamW(model.parameters(), foreach=False))
-    assert at_once.moment >= sum(one.nbytes for one in model.parameters()) > singly.moment
+    assert (
+        at_once.transient_bytes
+        >= sum(one.nbytes for one in model.parameters())
+        > singly.transient_bytes
+    )
 
 
 def test_what_takes_more_in_late_steps_is_counts_as_of_one():
     weight = nn.Parameter(torch.zeros(64, 64))
     needs = optimizer_needs(torch.optim.RAdam([weight], foreach=False))
-    assert needs.moment >= 4 * weight.nbytes  # the corrected mean, and three in the adaptive part
+    assert needs.transient_bytes >= 4 * weight.nbytes  # the corrected mean, and three tensors more
 
 
 def test_what_is_hooked_onto_steps_does_not_run():

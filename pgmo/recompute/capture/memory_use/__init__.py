@@ -1,1 +1,1 @@
-"""Costs of operators: their modelled time, and their measured workspaces."""
+"""Costs of operators: modelled time and measured memory."""

@@ -1,8 +1,8 @@
-"""Modelled cost of an operator: its arithmetic and its memory traffic.
+"""Modelled time of an operator.
 
     seconds = flops / rate + bytes / bandwidth
 
-Planners use only ratios of costs, so the two rates are round numbers of a current device.
+Rates are round numbers of a current device. Without offloading, planners use only cost ratios.
 """
 
 import math
@@ -16,12 +16,12 @@ from pgmo.recompute.capture.compat import fakes
 from pgmo.recompute.capture.memory_use.facts import once_for_copies
 
 _RATES = {"cpu": (1e11, 1e10), "cuda": (5e13, 1e12)}
-"""Floating point operations and bytes per second."""
+"""Floating-point operations and bytes per second, by type of device."""
 
 
 @once_for_copies
 def modelled(node: fx.Node) -> float:
-    """Return the modelled seconds of a node's operator."""
+    """Return the modelled time of a node in seconds."""
     arguments, keywords = example_arguments(node)
     read, written = fakes((arguments, keywords)), fakes(node.meta.get("val"))
     moved = sum(one.numel() * one.element_size() for one in (*read, *written))
@@ -31,7 +31,7 @@ def modelled(node: fx.Node) -> float:
 
 
 def example_arguments(node: fx.Node) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Return the arguments of a node, with fake tensors instead of nodes."""
+    """Return the positional and keyword arguments of a node, with fake tensors for nodes."""
     arguments, keywords = fx.node.map_arg(
         (node.args, node.kwargs), lambda argument: argument.meta.get("val")
     )
@@ -53,12 +53,12 @@ def _flops(node: fx.Node, arguments: tuple[Any, ...], keywords: dict[str, Any]) 
 
 
 def _attention(query: Tensor, key: Tensor) -> float:
-    # Two matrix products (Dao et al. 2022, section 3.1); the backward pass has five.
+    # Two matrix products; the backward pass has five (Dao et al. 2022, section 3.1).
     return 4.0 * math.prod(query.shape) * key.shape[-2]
 
 
 def bandwidth(device: str) -> float:
-    """Return the bytes per second that the model assumes for a device."""
+    """Return the assumed memory bandwidth of a type of device, in bytes per second."""
     return _RATES.get(device, _RATES["cuda"])[1]
 
 
@@ -69,9 +69,9 @@ def operator_name(node: fx.Node) -> str:
 
 
 def is_random(node: fx.Node) -> bool:
-    """Return whether an operator draws random numbers.
+    """Return whether a node draws random numbers.
 
-    Fused attention is tagged as random even if its dropout is 0.
+    Fused attention is tagged as random, but draws none if its dropout is 0.
     """
     tags = getattr(node.target, "tags", ())
     if torch.Tag.nondeterministic_seeded not in tags:

@@ -1,8 +1,6 @@
-"""Facts about a node, computed once for all of its copies.
+"""Facts about a node, such as its modelled time, computed once for all of its copies.
 
-layers.3   mm of [1024, 128] and [128, 344]     seconds, workspace, bytes
-layers.4   a copy of the node above             the same facts
-narrowed   a copy of either                     the same facts
+Copies are made for repeated blocks and for narrowed graphs.
 """
 
 import functools
@@ -14,26 +12,26 @@ from torch import fx
 T = TypeVar("T")
 
 _KEY = "pgmo_facts"
-"""Key of the facts in a node's `meta`; copies share the dictionary there."""
+"""Key of a node's `meta`: dictionary from functions to their results, shared by copies."""
 
 
 def share_facts(nodes: Iterable[fx.Node]) -> None:
-    """Make nodes share their computed facts with all copies made of them later.
+    """Let nodes share facts with their later copies.
 
-    Code that changes a copy, or makes another node with its `meta`, must call `forget_facts`.
+    Code that changes a copy, or reuses its `meta` for another node, must call `forget_facts`.
     """
     for node in nodes:
         node.meta.setdefault(_KEY, {})
 
 
 def forget_facts(*nodes: fx.Node) -> None:
-    """Drop the facts of nodes that are no copies any more, or whose facts are outdated."""
+    """Stop nodes from sharing facts with other copies."""
     for node in nodes:
         node.meta.pop(_KEY, None)
 
 
 def once_for_copies(function: Callable[[fx.Node], T]) -> Callable[[fx.Node], T]:
-    """Make a function of a node run once for all copies of it."""
+    """Return a function of a node that is called once for all copies of the node."""
 
     @functools.wraps(function)
     def found(node: fx.Node) -> T:

@@ -1,8 +1,7 @@
-"""Bytes that the framework's allocator serves while some code runs, section by section.
+"""Measurement of the memory that code allocates, section by section.
 
-The source is a profile of memory events, which all of PyTorch's allocators write. The peak of
-CUDA's
-statistics belongs to the user: a measurement would have to reset it.
+PyTorch's profiler records the memory events of its CPU and its native CUDA allocator. CUDA's peak
+statistics are not used: a measurement would reset the user's peak.
 """
 
 import os
@@ -24,10 +23,13 @@ _LEVEL = "KINETO_LOG_LEVEL"
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """Memory in bytes while a section of code ran.
+    """Live bytes while a section of code ran.
 
-    `start` is relative to the meter's beginning. `peak`, and `net` at the section's end, are
-    relative to the section's beginning.
+    Args:
+        label: name of the section.
+        start: at its start, relative to the start of the meter.
+        peak: maximum, relative to `start`.
+        net: at its end, relative to `start`.
     """
 
     label: str
@@ -37,7 +39,7 @@ class Section:
 
 
 def meter(device: torch.device) -> "Meter | None":
-    """Return a meter for a device; None if measuring is impossible or already under way.
+    """Return a meter for a device, or None if `can_measure` is false.
 
     Example:
         >>> with meter(torch.device("cpu")) as measured:
@@ -50,20 +52,23 @@ def meter(device: torch.device) -> "Meter | None":
 
 
 def can_measure(device: torch.device) -> bool:
-    """Return whether a meter of a device can be entered now without a long wait."""
+    """Return whether a device's memory can be measured now.
+
+    It cannot during another profile, during `measuring_program`, or with another allocator.
+    """
     return not (is_profiling() or _program_is_measured.is_set()) and writes_memory_events(device)
 
 
 _measuring = new_lock()
-"""Lock of the only profile: with two of them, in two threads, the process ends."""
+"""Lock of the profiler: the process crashes if two threads use it."""
 
 _program_is_measured = threading.Event()
-"""Set while a program's own code is measured, which may wait for threads that want to measure."""
+"""Set while the user's code is measured. It may wait for a thread that wants to measure."""
 
 
 @contextmanager
 def measuring_program() -> Iterator[None]:
-    """Mark a block as the measurement of a program's own code, which excludes all others."""
+    """Run a block that measures the user's code; other measurements are skipped meanwhile."""
     _program_is_measured.set()
     try:
         yield
@@ -72,13 +77,15 @@ def measuring_program() -> Iterator[None]:
 
 
 class Meter:
-    """Measurement of the code in its `with` block; one at a time.
+    """Measurement of the code in its `with` block. Only one block runs at a time.
+
+    The attributes are set at the end of the block.
 
     Attributes:
-        sections: the measured sections, available after the block.
+        sections: the measured sections.
         whole: the block itself as a section.
-        changes: in order, the label of each section that begins, with 0, and each change of live
-            bytes, with an empty label.
+        changes: in order, (label, 0) for the start of a section, ("", bytes) for a change of live
+            bytes.
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -99,7 +106,7 @@ class Meter:
         return self
 
     def section(self, label: str) -> AbstractContextManager[None]:
-        """Mark the code of a `with` block as a section; sections do not overlap."""
+        """Return a context whose code is a section. Sections must not overlap."""
         return record_function(_PREFIX + label)
 
     def __exit__(self, *error: Any) -> None:
@@ -134,7 +141,7 @@ class Meter:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Silence the profiler's library, which writes to standard error when it starts."""
+    """Silence Kineto, which writes to standard error when a profile starts."""
     before = os.environ.get(_LEVEL)
     os.environ.setdefault(_LEVEL, "6")
     try:

@@ -1,8 +1,8 @@
-"""Bytes that an operator allocates and frees while it runs, measured on the device.
+"""Workspaces of operators: bytes that they allocate and free while they run.
 
-A convolution packs its inputs, a sum keeps partial sums. Fake tensors do not show this, and it
-depends on the device, the library and the number of threads. So each operator of a step is run
-alone, on tensors of its shapes.
+A convolution, for example, packs its inputs. Fake tensors do not show this, and it depends on the
+device, the library and the number of threads. So each operator of a step is run alone, on tensors
+of its shapes.
 """
 
 from collections.abc import Iterable
@@ -26,17 +26,21 @@ from pgmo.recompute.capture.memory_use.facts import once_for_copies
 from pgmo.recompute.capture.memory_use.meter import Meter, Section, meter
 
 Signature = tuple[object, ...]
-"""Key of an operator's workspace: operators with equal keys are measured once in a process."""
+"""Key of an operator's measurement. Each key is measured once per process."""
 
-_REPEATS = 2  # In the first run libraries allocate what they keep, such as cuBLAS's workspace.
+_REPEATS = 2
+"""Runs of each operator; the last one counts. In the first, libraries allocate memory that they
+keep, such as cuBLAS's workspace."""
 
 
 @dataclass(frozen=True, slots=True)
 class OperatorMeasurement:
     """Measured memory of one operator in bytes.
 
-    Its results may hold memory beyond their elements: a mean of squares, for example, is a view of
-    the beginning of all squares.
+    Args:
+        workspace: allocated and freed while it runs.
+        held: memory of its results beyond their elements. A mean of squares, for example, is a view
+            of the first of all squares.
     """
 
     workspace: int
@@ -47,20 +51,20 @@ _known: dict[Signature, OperatorMeasurement] = {}
 
 
 def workspace(node: fx.Node) -> int:
-    """Return the measured workspace of a node's operator in bytes; 0 if it was not measured."""
+    """Return the measured workspace of a node in bytes; 0 if it was not measured."""
     found = _known.get(signature(node))
     return found.workspace if found else 0
 
 
 def held(node: fx.Node) -> int:
-    """Return the bytes that a node's results hold beyond their elements, as measured."""
+    """Return the measured bytes that a node's results hold beyond their elements; 0 if unknown."""
     found = _known.get(signature(node))
     return found.held if found else 0
 
 
 @once_for_copies
 def signature(node: fx.Node) -> Signature:
-    """Return the key of a node's operator."""
+    """Return the key of a node: its operator, the metadata of its arguments, and threads."""
     threads = torch.get_num_threads()
     return str(node.target), _nested(example_arguments(node)), threads
 
@@ -76,10 +80,10 @@ def _nested(argument: object) -> object:
 
 
 def measure(nodes: Iterable[fx.Node], least: int = 1 << 16) -> int:
-    """Run the operators that have no measurement yet, and return their number.
+    """Measure the operators of nodes that have no measurement yet; return the number measured.
 
-    The state of random generators is restored. Operators that move fewer than `least` bytes are
-    left out.
+    Random generators are restored. Operators that read and write fewer than `least` bytes in all
+    are skipped.
     """
     todo: dict[Signature, fx.Node] = {}
     for node in nodes:
@@ -101,7 +105,7 @@ def _moved(node: fx.Node) -> int:
     """Return the bytes that an operator reads and writes; -1 if it cannot be measured."""
     target = node.target
     if not isinstance(target, torch._ops.OpOverload) or target.namespace != "aten":
-        return -1  # Foreign operators may fail on made-up numbers.
+        return -1  # Other operators may fail on arbitrary numbers.
     if target._schema.is_mutable or not _owned(node.meta.get("val"), node):
         return -1
     tensors = fakes((example_arguments(node), node.meta.get("val")))
@@ -113,7 +117,7 @@ def _run_all(todo: dict[Signature, fx.Node], device: torch.device, measuring: Me
     devices = [device] if device.type == "cuda" else []
     with without_tracing(), torch.no_grad(), torch.random.fork_rng(devices), measuring:
         for index, node in enumerate(todo.values()):
-            # An operator that rejects made-up numbers stays unknown.
+            # An operator that rejects arbitrary numbers stays unknown.
             with suppress(RuntimeError, IndexError, ValueError, NotImplementedError):
                 _run(node, measuring, str(index))
     seen: dict[str, list[Section]] = {}
@@ -143,7 +147,7 @@ def _device(node: fx.Node) -> torch.device:
 
 @once_for_copies
 def written(node: fx.Node) -> int:
-    """Return the bytes of the storages that an operator allocates, rounded as on the device."""
+    """Return the bytes of the storages of a node's results, rounded as the allocator does."""
     return sum(_allocated(one) for one in _owned(node.meta.get("val"), node))
 
 
@@ -153,7 +157,7 @@ def _allocated(tensor: Tensor) -> int:
 
 
 def _owned(example: object, node: fx.Node) -> list[Tensor]:
-    """Return results with new storages, one for each storage."""
+    """Return the tensors in an example value that share no storage with arguments or each other."""
     given = {storage_key(one) for one in fakes(example_arguments(node))}
     found: dict[int, Tensor] = {}
     for one in fakes(example):

@@ -1,1 +1,1 @@
-"""Repeated blocks: one is traced, and its nodes are copied for each of the others."""
+"""Repeated blocks: one is traced, and its nodes are copied for the others."""

@@ -3,7 +3,7 @@
     block(x2, w2)     ->    norm  mul  sum  gelu ...      of x2 and w2
     backward(g2)      ->    gelu_backward  mm ...         of g2 and the values above
 
-Each copy has storages of its own, with the same views, so that it looks like a traced block.
+The example values of a copy have new storages, which they share in the same way.
 """
 
 from collections.abc import Iterable
@@ -18,14 +18,14 @@ from pgmo.recompute.capture.repeated.fakes import Storages
 from pgmo.recompute.capture.repeated.stand_in import BACKWARD, BLOCK, StandIn, stand_in
 from pgmo.recompute.capture.repeated.template import NotAlikeError, Template, TensorMetadata
 
-_FAR = 1 << 32  # Larger than any number of a derivative.
+_FAR = 1 << 32  # Larger than autograd's number of any derivative.
 
 
 def expand(joint: fx.GraphModule) -> int:
-    """Expand all stand-in operators of a graph, and return their number.
+    """Expand all stand-in operators of a graph; return their number.
 
     Raises:
-        NotAlikeError: when the graph shows that blocks differ; it is then unusable.
+        NotAlikeError: if the blocks differ. The graph is then unusable.
     """
     graph = joint.graph
     calls = graph.find_nodes(op="call_function", target=BLOCK)
@@ -35,7 +35,7 @@ def expand(joint: fx.GraphModule) -> int:
     names = {node.name: node for node in graph.nodes} if calls else {}
     share_facts(graph.nodes)
     originals: dict[int, _Original] = {}
-    written: dict[fx.Node, fx.Node] = {}  # Replacements of the operators' results.
+    written: dict[fx.Node, fx.Node] = {}  # Replacements of the stand-ins' results.
     for count, node in enumerate(calls, 1):
         number = node.args[1]
         assert isinstance(number, int)
@@ -54,8 +54,7 @@ class _Original:
 
     def __init__(self, template: Template, names: dict[str, fx.Node]) -> None:
         def nodes(of: Iterable[str]) -> list[fx.Node]:
-            # Unread nodes have been removed.
-            return [names[name] for name in of if name in names]
+            return [names[name] for name in of if name in names]  # Unread nodes were removed.
 
         self.path = template.path
         if not template.backward:
@@ -71,9 +70,9 @@ class _Original:
         known = {*self.given, *(one for one in self.came if one is not None)}
         for node in (*self.forward, *self.backward):
             if node.op != "call_function" or not known.issuperset(node.all_input_nodes):
-                raise NotAlikeError(f"{self.path}: {node.name} reads what is outside of the block")
+                raise NotAlikeError(f"{self.path}: {node.name} reads an outside value")
             if CUSTOM in node.meta:
-                raise NotAlikeError(f"{self.path}: {node.name} has a place of its own")
+                raise NotAlikeError(f"{self.path}: {node.name} belongs to a custom function")
             known.add(node)
         self._refuse_leaks()
         _refuse_others(self.path, self.given, self.made, {*self.forward})
@@ -83,7 +82,7 @@ class _Original:
         _refuse_shared(self.path, given, made, self.backward)
 
     def _refuse_leaks(self) -> None:
-        """Raise NotAlikeError if a block's inner values are read outside of it."""
+        """Raise NotAlikeError if outside nodes read inner values of the block."""
         results, made = {*self.results}, {*self.made}
         inside = {*self.forward, *self.backward}
         for node in inside:
@@ -97,19 +96,22 @@ def _refuse_others(
     made: Iterable[object],
     inside: set[fx.Node],
 ) -> None:
-    """Raise NotAlikeError for inputs that others read: their gradients add up in another order."""
+    """Raise NotAlikeError for inputs that other forward nodes read.
+
+    Their gradients would be added up in another order.
+    """
     for node, gradient in zip(given, made, strict=True):
         if gradient is None:
             continue
         others = [one for one in node.users if not is_backward(one) and one not in inside]
         if any(one.op == "call_function" for one in others):
-            raise NotAlikeError(f"{path}: {node.name} is read by others, too")
+            raise NotAlikeError(f"{path}: outside nodes read {node.name}, too")
 
 
 def _refuse_shared(
     path: str, given: list[fx.Node], results: list[fx.Node], inside: list[fx.Node]
 ) -> None:
-    """Raise NotAlikeError for results that share memory, as results of an operator cannot."""
+    """Raise NotAlikeError for results that share memory, which a stand-in's results cannot."""
     known = {storage_key(one) for node in given for one in fakes(node.meta["val"])}
     ours = {*inside}
     for node in results:
@@ -122,6 +124,8 @@ def _refuse_shared(
 
 
 class _Copy:
+    """Writer of one copy of the traced block, in place of a stand-in."""
+
     def __init__(
         self, original: _Original, one: StandIn, number: int, written: dict[fx.Node, fx.Node]
     ) -> None:
@@ -143,13 +147,13 @@ class _Copy:
 
     def _map(self, ours: list[fx.Node], theirs: list[fx.Node]) -> None:
         if len(ours) != len(theirs):
-            raise NotAlikeError(f"{self._one.path} is given something else")
+            raise NotAlikeError(f"{self._one.path} has other inputs")
         for one, other in zip(map(self._replacement, ours), theirs, strict=True):
             mine, its = one.meta["val"], other.meta["val"]
             is_consistent = self._nodes.setdefault(one, other) is other
             alike = metadata(mine) == metadata(its) and is_consistent
             if not alike or not self._storages.same(mine, its):
-                raise NotAlikeError(f"{self._one.path} is given something else")
+                raise NotAlikeError(f"{self._one.path} has other inputs")
 
     def _replacement(self, node: fx.Node) -> fx.Node:
         return self._written.get(node, node)

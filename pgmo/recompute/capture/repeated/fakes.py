@@ -1,4 +1,4 @@
-"""Fake tensors that share storages in the same way as other tensors."""
+"""Copies of fake tensors that share storages as the originals do."""
 
 import torch
 from torch import Tensor
@@ -8,7 +8,7 @@ from pgmo.recompute.capture.compat import storage_key
 
 
 class Storages:
-    """Map from storages to corresponding storages.
+    """One-to-one map from storages of originals to those of copies.
 
     Example:
         >>> storages = Storages()
@@ -22,13 +22,17 @@ class Storages:
         self._stand_for: dict[int, int] = {}
 
     def same(self, one: Tensor, other: Tensor) -> bool:
-        """Map one tensor's storage to the other's; return whether the map so far agrees."""
+        """Map the storage of `one` to that of `other`; return whether the map stays one-to-one."""
         ours, theirs = storage_key(one), storage_key(other)
         known = self._of.setdefault(ours, other.untyped_storage())
         return id(known) == theirs and self._stand_for.setdefault(theirs, ours) == ours
 
     def copy(self, one: Tensor) -> Tensor:
-        """Return a tensor of the same layout in the corresponding storage."""
+        """Return a fake tensor of the same layout in the mapped storage, which may be new.
+
+        Raises:
+            TypeError: if `one` is not a fake tensor.
+        """
         key = storage_key(one)
         storage = self._of.get(key)
         if storage is None:

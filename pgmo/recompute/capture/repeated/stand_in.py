@@ -1,10 +1,6 @@
-"""Stand-in operator for a whole block, forward and backward, while a step is traced.
+"""Stand-in operators for the forward and the backward pass of a block in a trace.
 
-    traced   block(x, weights)            block_backward(gradient)
-    later    norm  mul  sum  gelu ...     the nodes that autograd made for the traced block
-
-It computes nothing: `expand` replaces it by copies of the traced block's nodes before other code
-reads the graph.
+They compute nothing. `expand` replaces them by copies of the traced block's nodes.
 """
 
 from dataclasses import dataclass, field
@@ -25,7 +21,14 @@ BACKWARD = torch.ops.pgmo.block_backward.default
 
 @dataclass(slots=True)
 class StandIn:
-    """Call of a block at `path` that is not traced, with metadata of its results and gradients."""
+    """Call of a block that is not traced.
+
+    Args:
+        template: the traced block.
+        path: path of the block's module.
+        results: metadata of its results.
+        gradients: metadata of its inputs' gradients, set in the backward pass.
+    """
 
     template: Template
     path: str
@@ -34,11 +37,11 @@ class StandIn:
 
 
 _calls: list[StandIn] = []
-"""Calls by number. The list only grows, because PyTorch caches an operator's result by number."""
+"""Calls by number. Numbers are not reused, because PyTorch caches fake results by arguments."""
 
 
 def call(one: StandIn, given: list[Tensor]) -> tuple[Tensor, ...]:
-    """Return the results of a block that stands for a traced one and computes nothing."""
+    """Call the stand-in of a block; return fake results."""
     _calls.append(one)
     results: tuple[Tensor, ...] = StandInFunction.apply(  # type: ignore[no-untyped-call]
         len(_calls) - 1, *given
@@ -47,7 +50,7 @@ def call(one: StandIn, given: list[Tensor]) -> tuple[Tensor, ...]:
 
 
 def stand_in(number: int) -> StandIn:
-    """Return the call with a number that is an argument of both operators."""
+    """Return the call with a number, which is an argument of both operators."""
     return _calls[number]
 
 
@@ -55,7 +58,7 @@ class StandInFunction(torch.autograd.Function):
     """The stand-in operator with its derivative."""
 
     stands_in = True
-    """Marks the derivative as pgmo's own, unlike those of custom functions."""
+    """Distinguishes its derivative from those of custom functions."""
 
     @staticmethod
     def forward(context: Any, number: int, *given: Tensor) -> tuple[Tensor, ...]:
@@ -75,7 +78,7 @@ class StandInFunction(torch.autograd.Function):
 
     @staticmethod
     def backward(context: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
-        """Return fake gradients, as those of the traced block."""
+        """Return fake gradients with the metadata of the traced block's."""
         one = _calls[context.number]
         came = [gradient for gradient in gradients if gradient is not None]
         metadata = one.template.gradients_of(gradients)

@@ -1,7 +1,7 @@
-"""The traced block: its nodes in both passes.
+"""Recording of the nodes that trace one block.
 
-Autograd runs derivatives in the reverse order of the forward pass. So the nodes of one block are
-contiguous in both passes, and hooks on its inputs and results mark where they begin and end.
+Autograd runs derivatives in the reverse order of the forward pass. So the nodes of a block are
+contiguous in both passes, and hooks on its inputs and results show where they begin and end.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,12 +14,12 @@ from pgmo.recompute.capture.compat import node_of, traced_graph
 
 
 class NotAlikeError(Exception):
-    """Error for two blocks that are traced to different nodes after all."""
+    """Error for blocks that tracing shows to be different."""
 
 
 @dataclass(frozen=True, slots=True)
 class TensorMetadata:
-    """Properties of a tensor that tracing depends on."""
+    """Properties of a tensor that determine how it is traced."""
 
     shape: tuple[int, ...]
     stride: tuple[int, ...]
@@ -56,12 +56,12 @@ class Template:
 
     Attributes:
         path: path of its module.
-        given: parameters and inputs.
-        results: results of the forward pass.
+        given: its inputs, with parameters.
+        results: its results.
         forward: nodes of the forward pass, in order.
-        backward: nodes of the backward pass.
-        came: gradient of each result; None where it is absent.
-        made: gradient of each parameter and input; None where there is none.
+        backward: nodes of the backward pass, in order.
+        came: gradient of each result, or None.
+        made: gradient of each input, with metadata, or None.
     """
 
     path: str = ""
@@ -74,14 +74,18 @@ class Template:
     _begin: int = -1
 
     def trace(self, path: str, given: list[Tensor], run: Callable[[], Sequence[Tensor]]) -> None:
-        """Run the block and record its nodes; raise NotAlikeError if it writes into its inputs."""
+        """Run the block and record its nodes.
+
+        Raises:
+            NotAlikeError: if the block writes into its inputs.
+        """
         self.path, self.given = path, [_name(one) for one in given]
         before = _count()
         results = run()
         self.forward = _names_since(before)
         self.results = [_name(one) for one in results]
         if self.given != [_name(one) for one in given]:
-            raise NotAlikeError(f"{path} writes into what it is given")
+            raise NotAlikeError(f"{path} writes into its inputs")
         self.came, self.made = [None] * len(results), [None] * len(given)
         for place, one in enumerate(results):
             if one.requires_grad:
@@ -91,10 +95,13 @@ class Template:
                 one.register_hook(self._noting_made(place))  # type: ignore[no-untyped-call]
 
     def gradients_of(self, came: Sequence[Tensor | None]) -> list[TensorMetadata | None]:
-        """Return the properties of another block's gradients.
+        """Return the metadata of the gradients of another block's inputs.
+
+        Args:
+            came: gradients of that block's results.
 
         Raises:
-            NotAlikeError: when the traced block was not differentiated before it, in the same way.
+            NotAlikeError: if the traced block has no backward pass yet with the same gradients.
         """
         if not self.backward or [one is None for one in came] != [one is None for one in self.came]:
             raise NotAlikeError(f"{self.path} is differentiated in another way")

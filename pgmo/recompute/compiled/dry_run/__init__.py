@@ -1,1 +1,1 @@
-"""Dry run: a step whose changes are undone, to find its graphs and the memory of other code."""
+"""Dry run of a step: finds its graphs and the memory of other code, and undoes all changes."""

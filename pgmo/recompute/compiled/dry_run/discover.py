@@ -1,4 +1,4 @@
-"""Dry run of a step, which undoes all that it changed."""
+"""Execution of a dry run, and of the first call before it."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -8,13 +8,16 @@ import torch
 from torch import Tensor, nn
 
 from pgmo.errors import GraphError
-from pgmo.recompute.calls.signature import distinct, places
-from pgmo.recompute.calls.undone import copied, restoring_all_but_flags, restoring_state
-from pgmo.recompute.capture.compat import flatten, storage_key, unflatten
+from pgmo.recompute.calls.signature import Arguments
+from pgmo.recompute.calls.undone import (
+    copied_arguments,
+    restoring_all_but_flags,
+    restoring_state,
+)
+from pgmo.recompute.capture.compat import storage_key
 from pgmo.recompute.capture.memory_use.meter import Meter, can_measure
 from pgmo.recompute.capture.quiet import without_collector
 from pgmo.recompute.compiled.dry_run.discovery import (
-    Arguments,
     CallKey,
     Discovery,
     note_gradients,
@@ -35,7 +38,7 @@ def discover(
     wanted: frozenset[int] | None = None,
     plain: frozenset[CallKey] = frozenset(),
 ) -> Discovery:
-    """Run a step and undo all that it changed: buffers, gradients and attributes are restored.
+    """Run a step, and undo its changes of buffers, gradients, attributes and random generators.
 
     Args:
         model: the model.
@@ -43,17 +46,17 @@ def discover(
         arguments: arguments of the call.
         thread_step: state of the thread's step.
         measure: whether to measure the code between graphs.
-        wanted: places of the results to differentiate; None for the loss, or all without a loss.
+        wanted: indices of the results to differentiate. None stands for the results of one element,
+            or for all if there are none.
         plain: calls of graphs that run unplanned.
 
     Raises:
-        GraphError: when Dynamo captures nothing of a model that has a derivative.
-        NothingToPlanError: when no output has a derivative.
+        GraphError: if Dynamo captures no graph.
+        NothingToPlanError: if no result has a derivative.
     """
-    leaves, spec = flatten(arguments)
-    tensors = distinct(leaves)
+    (given, keywords), copies = copied_arguments(arguments)
     parameters = list(model.parameters())
-    devices = {one.device for one in (*tensors, *parameters)}
+    devices = {one.device for one in (*copies, *parameters)}
     device = next((one.device for one in parameters), torch.device("cpu"))
     found = Discovery(Meter(device) if measure and can_measure(device) else None, plain)
     gradients = [one.grad for one in parameters]
@@ -64,27 +67,22 @@ def discover(
         stack.enter_context(without_hooks(parameters))
         stack.callback(setattr, thread_step, "observer", None)
         stack.callback(setattr, thread_step, "choose", thread_step.choose)
-        copies = [copied(one) for one in tensors]
         found.known = {storage_key(one) for one in (*copies, *parameters, *model.buffers())}
         stack.enter_context(torch.enable_grad())
         if found.meter is not None:
             stack.enter_context(without_collector())
             stack.enter_context(found.meter)
         thread_step.observer, thread_step.choose = found, found.choose
-        for place, number in places(leaves).items():
-            leaves[place] = copies[number]
-        del tensors  # The copies stay, because a program holds its model's inputs.
-        given, keywords = unflatten(leaves, spec)
+        # `copies` stay alive during the step, because a program holds its model's inputs.
         returned = run(*given, **keywords)
-        del given, keywords, leaves
         _differentiate(found, returned, wanted)
         del returned
         found.close()
     if not found.calls and not plain:
         raise GraphError(
-            f"Dynamo captured no part of {type(model).__name__}. Its forward method "
-            "may be disabled for it (torch.compiler.disable), or call what Dynamo cannot follow: "
-            "TORCH_LOGS=graph_breaks has the reason"
+            f"Dynamo captured no part of {type(model).__name__}. Its forward method may be "
+            "disabled (torch.compiler.disable), or call code that Dynamo cannot capture. "
+            "TORCH_LOGS=graph_breaks shows the reason"
         )
     if not found.backward_calls:
         raise NothingToPlanError(NOTHING)
@@ -95,7 +93,7 @@ def discover(
 
 @contextmanager
 def without_hooks(tensors: list[nn.Parameter]) -> Iterator[None]:
-    """Run a block in which hooks of tensors do not run."""
+    """Remove the hooks of tensors while a block runs."""
     kinds = ("_backward_hooks", "_post_accumulate_grad_hooks")
     hooks: list[dict[Any, Any]] = [
         found for one in tensors for kind in kinds if (found := getattr(one, kind, None))
@@ -111,23 +109,18 @@ def without_hooks(tensors: list[nn.Parameter]) -> Iterator[None]:
 
 
 def warm_up(model: nn.Module, run: Callable[..., Any], arguments: Arguments) -> list[Tensor]:
-    """Run a plain forward pass, so that the setup of a first call breaks no graph.
+    """Run a plain forward pass, so that setup in the first call breaks no graph.
 
-    Libraries install hooks at the first call, under a lock, and log warnings once. Nothing is saved
-    for a backward pass. Parameters, buffers and attributes are restored.
+    Libraries install hooks at the first call, under a lock, and log warnings once. Parameters,
+    buffers and other attributes are restored. Nothing is saved for a backward pass.
 
     Returns:
         The parameters and the tensors in attributes that the forward pass writes.
     """
-    leaves, spec = flatten(arguments)
-    tensors = distinct(leaves)
-    devices = {one.device for one in (*tensors, *model.parameters()) if one.device.type == "cuda"}
-    copies = [copied(one) for one in tensors]
-    for place, number in places(leaves).items():
-        leaves[place] = copies[number]
-    given, keywords = unflatten(leaves, spec)
+    (given, keywords), copies = copied_arguments(arguments)
+    devices = {one.device for one in (*copies, *model.parameters()) if one.device.type == "cuda"}
     dropping = torch.autograd.graph.saved_tensors_hooks(_drop, _drop)
-    silent = suppress(Exception)  # The capture raises the same error.
+    silent = suppress(Exception)  # The capture will raise the same error.
     with restoring_all_but_flags(model, devices) as contents, torch.enable_grad(), dropping:
         rollback = WriteRollback((*model.parameters(), *contents.tensors))
         with rollback, silent:

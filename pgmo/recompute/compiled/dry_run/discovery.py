@@ -1,4 +1,4 @@
-"""Record of a dry run: the graphs of a step, and the memory of the code between them.
+"""Observer of a dry run, which runs the graphs and records the memory of other code.
 
 forward     a graph computes its outputs and saves nothing
 backward    it returns zeros in the shapes of its inputs' gradients
@@ -20,10 +20,8 @@ from pgmo.recompute.compiled.dry_run.objections import LAYOUT, ORDER, Layout, ed
 from pgmo.recompute.compiled.dry_run.regions import Region, StorageLife
 from pgmo.recompute.compiled.graph import CompiledGraph, GradientFlags, marker
 
-Arguments = tuple[tuple[Any, ...], dict[str, Any]]
-
 CallKey = tuple[CompiledGraph, int]
-"""A graph, and the number of its earlier calls in a step."""
+"""Graph, and the number of its earlier calls in a step."""
 
 
 @dataclass(eq=False)
@@ -32,14 +30,13 @@ class GraphCall:
 
     Args:
         graph: the graph that was called.
-        ordinal: number of its earlier calls in the same pass.
-        given: lives of its inputs; None for storages from before the step.
-        made: lives of its outputs; None for storages from before the step, and for other values.
-        owners: for each input, the identity of the parameter that it is; None for others.
-        leaves: for each input, whether it is a leaf of autograd's graph.
-        came: for each gradient passed to it, its life if autograd also holds it, because other code
-            reads the output; None for others.
-        region: the region that follows its backward pass.
+        ordinal: number of its earlier calls in the step.
+        given: life of each input; None for storages from before the step.
+        made: life of each output; None for storages from before the step, and for non-tensors.
+        owners: id of each input that is a parameter; None for others.
+        leaves: whether each input is a leaf of autograd's graph, or no tensor.
+        came: life of each tangent that autograd also holds; None for others.
+        region: number of the region that follows its backward pass.
     """
 
     graph: CompiledGraph
@@ -54,22 +51,22 @@ class GraphCall:
 
 @dataclass(eq=False)
 class Discovery:
-    """Record of the calls and the memory of a step.
+    """Observer of a dry run.
 
     Args:
         meter: measures the code between graphs; None to measure nothing.
         plain: calls of graphs that run unplanned.
 
     Attributes:
-        calls: calls of graphs with a backward pass, in the order of the forward pass.
-        backward_calls: numbers of calls in the order of their backward passes, each with the
-            outputs that got a gradient.
-        regions: one more than calls, and one more than backward passes.
-        known: storages from before the step.
-        differentiated: places of the step's results that got a gradient.
+        calls: calls of graphs that can be differentiated, in order.
+        backward_calls: index of a call, and which of its outputs got a gradient, in the order of
+            the backward passes.
+        regions: code between graphs: one more than calls, and one more than backward passes.
+        known: keys of storages from before the step.
+        differentiated: indices of the step's results that got a gradient.
         given: bytes of the gradients with which the backward pass begins.
-        objections: calls of graphs that must run unplanned, with the reasons; the reason is empty
-            for calls without a backward pass.
+        objections: reasons for which calls must run unplanned; empty for calls without a backward
+            pass.
     """
 
     meter: Meter | None
@@ -82,27 +79,27 @@ class Discovery:
     given: int = 0
     objections: dict[CallKey, str] = field(default_factory=dict)
     _ordinals: Counter[CompiledGraph] = field(default_factory=Counter)
-    _nodes: list[Any] = field(default_factory=list)  # Autograd nodes of the calls.
-    _layouts: dict[int, list[Layout]] = field(default_factory=dict)  # Of gradients, by call.
-    _is_turned: bool = False  # Before, code may differentiate with respect to leaves, too.
+    _nodes: list[Any] = field(default_factory=list)  # Autograd node of each call.
+    _layouts: dict[int, list[Layout]] = field(default_factory=dict)  # Of tangents, by call.
+    _is_turned: bool = False  # Whether the step's backward pass has begun.
     _region: int = 0
     _lives: dict[int, tuple[StorageLife, StorageWeakRef]] = field(default_factory=dict)
 
     @property
     def is_single(self) -> bool:
-        """Return whether the step is one graph, and no other code takes memory."""
+        """Whether the step is one graph, and other code allocates at most the first gradients."""
         return len(self.calls) == len(self.backward_calls) == 1 and all(
             one.peak - one.entry <= self.given for one in self.regions
         )
 
     def choose(self, graph: CompiledGraph) -> int | None:
-        """Return the plan of a graph's next call: 0, or None to run unplanned."""
+        """Count a graph's next call; return None if it runs unplanned, otherwise 0."""
         place = graph, self._ordinals[graph]
         self._ordinals[graph] += 1
         return None if place in self.plain else 0
 
     def ran(self, context: Any) -> None:
-        """Record the autograd node of a call, and the layout of its gradients."""
+        """Record the autograd node of the last call, and later the layouts of its tangents."""
         number = len(self.calls) - 1
         self._nodes.append(context)
 
@@ -112,7 +109,7 @@ class Discovery:
         context.register_prehook(came)
 
     def check_sum_order(self, roots: list[Tensor]) -> None:
-        """Record which graphs would add up gradients in another order than the plain model."""
+        """Object to graphs that would add up gradients in another order than the plain model."""
         counts = edges(roots)
         for call, node in zip(self.calls, self._nodes, strict=True):
             found = [counts[edge] for edge in _followers(node)]
@@ -124,7 +121,7 @@ class Discovery:
         self._nodes.clear()
 
     def forward(self, graph: CompiledGraph, arguments: list[Any]) -> list[Any]:
-        """Run a forward pass; return the outputs and a marker."""
+        """Run a graph's forward pass; return its outputs and a marker."""
         self._enter()
         number = len(self.calls)
         tensors = [one if isinstance(one, Tensor) else None for one in arguments]
@@ -144,7 +141,7 @@ class Discovery:
         return [*results, marker(number, is_observed=True)]
 
     def turn(self) -> None:
-        """Record that the backward pass begins."""
+        """Record that the step's backward pass begins."""
         self._is_turned = True
         self._note_deaths()
         self._region += 1
@@ -153,7 +150,10 @@ class Discovery:
     def backward(
         self, graph: CompiledGraph, number: int, arguments: list[Any]
     ) -> list[Tensor | None]:
-        """Return zeros for the inputs that are results of other code."""
+        """Run a graph's backward pass: return zeros for inputs that need a gradient.
+
+        Leaves get none, except when other code differentiates during the forward pass.
+        """
         self._enter()
         self.backward_calls.append((number, tuple(one is not None for one in arguments)))
         call = self.calls[number]
@@ -165,24 +165,23 @@ class Discovery:
         held = {id(life) for life, reference in self._lives.values() if not _is_gone(reference)}
         call.came = [life if id(life) in held else None for life in lives]
         call.region = self._region
-        leaves = self.calls[number].leaves
         made = [
             None
             if example is None or (is_leaf and self._is_turned)
             else torch.empty_strided(
                 example.shape, example.stride(), dtype=example.dtype, device=example.device
             ).zero_()
-            for example, is_leaf in zip(graph.gradients(), leaves, strict=True)
+            for example, is_leaf in zip(graph.gradients(), call.leaves, strict=True)
         ]
         self._mark("region")
         return made
 
     def close(self) -> None:
-        """Record that the step is over."""
+        """Finish the record at the end of the step."""
         self._note_deaths()
         came = {number for number, _ in self.backward_calls}
         for number, call in enumerate(self.calls):
-            if not boxes_gradients():  # Autograd holds all until the derivative returns.
+            if not boxes_gradients():  # Autograd holds all tangents until the pass returns.
                 call.came = [
                     None if life is None or life.death == call.region else life
                     for life in call.came
@@ -222,19 +221,19 @@ def _is_gone(reference: StorageWeakRef) -> bool:
 
 
 def results_of(returned: object) -> list[Tensor]:
-    """Return the differentiable tensors that a forward pass has returned."""
+    """Return the tensors among a call's results that require gradients."""
     leaves, _ = flatten_objects(returned)
     return [one for one in leaves if isinstance(one, Tensor) and one.requires_grad]
 
 
 def note_gradients(results: list[Tensor], came: set[int]) -> None:
-    """Add the places of results to a set as soon as their gradients come."""
+    """Add the index of each result to a set when its gradient arrives."""
     for node, outputs in nodes_of(results).items():
         node.register_prehook(partial(_note, came, outputs))
 
 
 def nodes_of(results: list[Tensor]) -> dict[Any, dict[int, int]]:
-    """Return the autograd nodes of results, each with the places of its outputs."""
+    """Return the autograd nodes of results, each with result indices by output number."""
     found: dict[Any, dict[int, int]] = {}
     for place, one in enumerate(results):
         if one.grad_fn is not None:
@@ -247,7 +246,7 @@ def _note(came: set[int], places: dict[int, int], gradients: tuple[Tensor | None
 
 
 def _followers(node: Any) -> tuple[Any, ...]:
-    """Return the next nodes of an autograd node; older versions raise if its graph is gone."""
+    """Return the next edges of an autograd node; none if PyTorch raises for a freed graph."""
     try:
         return tuple(node.next_functions)
     except RuntimeError:

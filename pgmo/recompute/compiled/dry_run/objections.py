@@ -1,10 +1,9 @@
-"""Reasons why a captured graph would give other bits than the plain model.
+"""Reasons why a captured graph would compute other bits than the plain model.
 
-plain       gradient of x = ((outside + in the graph) + in the graph)
-captured    gradient of x = outside + (in the graph + in the graph)
-
-plain       a convolution gets a gradient in its own, transposed layout
-captured    it gets a copy in the traced layout, and adds in another order
+ORDER     plain       gradient of x = ((outside + in the graph) + in the graph)
+          captured    gradient of x = outside + (in the graph + in the graph)
+LAYOUT    plain       a convolution's gradient has a transposed layout
+          captured    it is copied to the traced layout, and added up in another order
 """
 
 from collections import Counter
@@ -13,20 +12,20 @@ from typing import Any
 
 from torch import Tensor, fx
 
-from pgmo.recompute.capture.compat import storage_key
+from pgmo.recompute.capture.compat import autograd_nodes, storage_key
 from pgmo.recompute.capture.in_place import ADD, ADD_IN_PLACE
 
 ORDER = (
-    "it uses a tensor several times that is used outside of it, too: gradients would be added up "
+    "it uses a tensor several times that outside code uses, too, so gradients would be added up "
     "in another order"
 )
 LAYOUT = (
-    "gradients come in another layout than its results have: they would be copied, and added up "
-    "in another order"
+    "its results and their gradients have different layouts, so gradients would be copied and "
+    "added up in another order"
 )
 
 Layout = tuple[tuple[int, int], ...]
-"""Sizes and strides of the dimensions that have more than one element."""
+"""Size and stride of each dimension with other than one element."""
 
 
 def layout(tensor: Tensor) -> Layout:
@@ -57,20 +56,10 @@ def _share(node: fx.Node, other: fx.Node) -> bool:
 
 
 def edges(results: Iterable[Tensor]) -> Counter[tuple[Any, int]]:
-    """Return the number of gradients that each input of an autograd node gets in a backward pass.
-
-    Keys are the node and the place among its inputs.
-    """
-    stack = [one.grad_fn for one in results if one.grad_fn is not None]
-    nodes: set[Any] = set(stack)
-    found: Counter[tuple[Any, int]] = Counter()
-    while stack:
-        for edge in stack.pop().next_functions:
-            function = edge[0]
-            if function is None:
-                continue
-            found[edge] += 1
-            if function not in nodes:
-                nodes.add(function)
-                stack.append(function)
-    return found
+    """Return the number of gradients that a backward pass adds up for each (node, input number)."""
+    return Counter(
+        edge
+        for node in autograd_nodes(one.grad_fn for one in results)
+        for edge in node.next_functions
+        if edge[0] is not None
+    )

@@ -1,10 +1,10 @@
-"""Memory levels around the graphs of a step, and lifetimes of its tensors.
+"""Memory of the regions of a step, and lifetimes of its tensors.
 
     forward     region 0   graph 0   region 1   graph 1   region 2
     backward    region 3   graph 1   region 4   graph 0   region 5
 
-A region is the code between two graphs. Graphs hold nothing during this measurement, so the levels
-belong to the regions.
+A region is the code between two graphs. In a dry run graphs hold nothing, so all live bytes belong
+to regions.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Region:
-    """Bytes live at a region's beginning, peak and end, relative to the level before the step."""
+    """Bytes live at a region's start, peak and end, relative to the level before the step."""
 
     entry: int
     peak: int
@@ -32,11 +32,14 @@ class StorageLife:
 
 
 def regions(changes: Sequence[tuple[str, int]], count: int) -> list[Region]:
-    """Return regions from the changes of live bytes that a meter recorded.
+    """Return the regions of a step.
 
-    The labels "graph" and "region" begin one. Frees at the beginning of a region, before its first
-    allocation, belong to the graph before it, whose gradients autograd holds until it has returned.
-    If the number of regions is not `count`, all results are 0.
+    Frees before a region's first allocation belong to the graph before it, because autograd holds
+    tangents until a backward pass has returned.
+
+    Args:
+        changes: `Meter.changes`, with the labels "graph" and "region".
+        count: expected number of regions. If it is wrong, all bytes are 0.
 
     Example:
         >>> regions([("", 8), ("graph", 0), ("", 64), ("region", 0), ("", -64), ("", 4)], 2)

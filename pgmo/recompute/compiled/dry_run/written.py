@@ -1,4 +1,4 @@
-"""Parameters that a forward pass writes; a capture restores them."""
+"""Tensors that a forward pass writes, such as parameters; a capture restores them."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -12,17 +12,13 @@ from pgmo.recompute.capture.compat import fakes, storage_key
 
 
 class WriteRollback(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Mode that undoes the writes of operators into some tensors when it ends.
-
-    Attributes:
-        written: the tensors that operators wrote.
-    """
+    """Mode that undoes the writes of operators into given tensors when it ends."""
 
     supports_higher_order_operators = True
 
     @classmethod
     def ignore_compile_internals(cls) -> bool:
-        """Return True, so that Dynamo goes on compiling, in other threads, too."""
+        """Return True, so that Dynamo compiles despite this mode, also in other threads."""
         return True
 
     def __init__(self, tensors: Iterable[Tensor]) -> None:
@@ -32,13 +28,13 @@ class WriteRollback(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     @property
     def written(self) -> list[Tensor]:
-        """The tensors that were written."""
+        """Tensors that operators wrote."""
         return [self._tensors[key] for key in self._before]
 
     def __torch_dispatch__(
         self, operator: Any, _types: Any, arguments: Any = (), keywords: Any = None
     ) -> Any:
-        """Save what an operator overwrites, and run it."""
+        """Save the tensors that an operator overwrites, and run it."""
         keywords = keywords or {}
         schema = getattr(operator, "_schema", None)
         if schema is not None and schema.is_mutable:
@@ -62,7 +58,7 @@ class WriteRollback(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 @contextmanager
 def kept(tensors: Sequence[Tensor]) -> Iterator[None]:
-    """Restore tensors after a block, which may write into them."""
+    """Restore the contents of tensors after a block."""
     before = [one.detach().clone() for one in tensors]
     try:
         yield

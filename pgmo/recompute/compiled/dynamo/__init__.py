@@ -1,1 +1,1 @@
-"""Settings of Dynamo, and its reports: graph breaks, changing numbers, names, errors."""
+"""Dynamo's settings, and its graph breaks, errors and names."""

@@ -1,7 +1,7 @@
-"""Custom autograd functions in a captured graph: the nodes of their derivatives are marked.
+"""Marks of the nodes that the derivatives of custom autograd functions trace.
 
-Dynamo represents such a function as one operator with two graphs. AOTAutograd turns it back into a
-function and traces that.
+Dynamo represents a custom function as one operator with two graphs. AOTAutograd converts it back to
+a function and traces that.
 """
 
 from typing import Any
@@ -15,7 +15,7 @@ _CUSTOM = "autograd_function_apply"
 
 
 def with_autograd_functions(module: fx.GraphModule) -> fx.GraphModule:
-    """Return a graph that marks the nodes of custom functions' derivatives while it is traced."""
+    """Return a graph that marks the nodes of custom derivatives while it is traced."""
     if not any(_has_custom(one) for one in module.modules()):
         return module
     graph = fx.Graph()

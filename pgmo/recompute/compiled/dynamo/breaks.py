@@ -7,14 +7,14 @@ from unittest.mock import patch
 
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase as Translator
 
-from pgmo.recompute.calls.lines import is_foreign, line
+from pgmo.recompute.calls.lines import line_of_dynamo
 
 
 class GraphBreaks:
     """Graph breaks of one capture.
 
     Attributes:
-        reason: the first break, with the line of the user's code; None where there is none.
+        reason: reason and line of the first break; None if there is none.
     """
 
     def __init__(self) -> None:
@@ -22,12 +22,12 @@ class GraphBreaks:
 
     @contextmanager
     def noting(self) -> Iterator[None]:
-        """Record the first graph break in a block, also if Dynamo then leaves out a function."""
+        """Record the first graph break in a block, also if Dynamo then skips a whole function."""
         self.reason = None
         log = Translator.log_graph_break
 
         def noted(translator: Translator, options: Any, reason: str, exc: Any) -> None:
-            self.reason = self.reason or _words(str(exc), getattr(exc, "real_stack", None) or ())
+            self.reason = self.reason or _reason(exc)
             log(translator, options, reason, exc)
 
         with patch.object(Translator, "log_graph_break", noted):
@@ -48,15 +48,13 @@ _REASONS = {
     "Skip calling `torch.compiler.disable()`d function": "a function is called that is disabled",
     "Call to `torch._dynamo.graph_break()`": "torch._dynamo.graph_break() is called",
 }
-"""Beginnings of Dynamo's explanations, and their meaning for the user."""
+"""Reasons for the user, by the beginning of Dynamo's explanation."""
 
 
-def _words(explanation: str, stack: Any) -> str:
-    """Return the reason of a graph break, and the innermost line of the user's code."""
-    said = explanation.strip().partition("\n")[0].rstrip(".")
-    known = (reason for start, reason in _REASONS.items() if said.startswith(start))
-    text = next(known, f"Dynamo says: {said or 'nothing'}")
-    for place in reversed(stack):
-        if is_foreign(place.filename):
-            return f"{text}, at {line(place.filename, place.lineno or 0)}"
-    return text
+def _reason(error: BaseException) -> str:
+    """Return the reason of a graph break, with the innermost line of the user's code."""
+    explanation = str(error).strip().partition("\n")[0].rstrip(".")
+    known = (reason for start, reason in _REASONS.items() if explanation.startswith(start))
+    text = next(known, f"Dynamo says: {explanation or 'nothing'}")
+    at = line_of_dynamo(error)
+    return f"{text}, at {at}" if at else text

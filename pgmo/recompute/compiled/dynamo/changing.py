@@ -1,12 +1,12 @@
 """Python numbers that change from step to step.
 
     scale = x.abs().max().item()     breaks the graph
-    x / scale                        the graph after the break holds the number as a constant
+    x / scale                        the next graph holds the number as a constant
     self.steps += 1                  the graph holds the attribute as a constant
     x * self.generator.random()      the graph reads a number that Dynamo draws before it runs
 
-Each new number would need another graph. So the graph is broken at operations on such numbers,
-which then run in eager mode.
+Each new number would need another capture. So operations on such numbers break the graph and run in
+eager mode.
 """
 
 from collections.abc import Iterator
@@ -21,21 +21,22 @@ from torch._dynamo.variables.builder import VariableBuilder
 from torch._guards import GuardSource
 
 _RESUMED = "torch_dynamo_resume_in_"
-"""Beginning of the names of functions that run the code after a graph break."""
+"""Prefix of the names of functions that run the code after a graph break."""
 
 _GLOBAL = GuardSource.GLOBAL
 
 _AFTER_BREAK = 1
 _ELSEWHERE = 3
-"""Number of values that a variable may have before its graph is broken."""
+"""Maximum values of a number, in functions after a graph break and in others. One more breaks the
+graph."""
 
 _seen: WeakKeyDictionary[Any, dict[tuple[int, str], set[float]]] = WeakKeyDictionary()
-"""Values with which functions were captured, by object and name of the variable."""
+"""Values with which code was captured, by the owner of the number and its name."""
 
 
 @contextmanager
 def changing_numbers_break_graphs() -> Iterator[None]:
-    """Run a block in which Dynamo captures no operation on a number that has changed before."""
+    """Run a block in which Dynamo breaks graphs at numbers that have changed before."""
     wrap_float, wrap = VariableBuilder.wrap_symfloat, VariableBuilder.wrap_literal
 
     def of_float(self: Any, value: float) -> Any:
@@ -60,22 +61,22 @@ def changing_numbers_break_graphs() -> Iterator[None]:
 def _break_at_draw(_translator: object, draw: Any, *_arguments: object) -> None:
     """Break the graph where Python draws a random number.
 
-    Dynamo would draw it as a float64 tensor, and not again when the graph runs once more.
+    Dynamo would pass the number as a float64 tensor, and draw none when the graph runs again.
     """
     _break(getattr(draw, "__name__", "random"))
 
 
 def _break(context: str) -> None:
     unimplemented(
-        gb_type="A number is another one each time",
+        gb_type="A number changes from call to call",
         context=context,
-        explanation="It is no constant of a graph.",
+        explanation="It cannot be a constant of a graph.",
         hints=[],
     )
 
 
 def _note(builder: Any, value: float) -> None:
-    """Break the graph if a variable, or an attribute of the same object, had too many values."""
+    """Record the value of a variable or attribute; break the graph if it had too many."""
     owner = _owner(builder)
     if owner is None:
         return
@@ -87,9 +88,9 @@ def _note(builder: Any, value: float) -> None:
 
 
 def _owner(builder: Any) -> int | None:
-    """Return the id of the object whose attribute is the number; 0 for a variable, None if unknown.
+    """Return the id of the object whose attribute a number is; 0 for a variable, None if unknown.
 
-    The layers of a model run one function, and each has its own numbers.
+    The layers of a model run the same code, and each has its own numbers.
     """
     base = getattr(builder.source, "base", None)
     if base is None:

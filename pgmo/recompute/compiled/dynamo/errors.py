@@ -1,4 +1,4 @@
-"""Errors of captures, described for the user."""
+"""Errors of captures for the user."""
 
 import inspect
 from collections.abc import Callable
@@ -8,7 +8,8 @@ import torch
 from torch._dynamo.exc import BackendCompilerFailed, TorchDynamoException
 
 from pgmo.errors import BudgetError, GraphError, PgmoError
-from pgmo.recompute.calls.lines import is_foreign, line, line_of_error
+from pgmo.recompute.calls.lines import line_of_dynamo, line_of_error
+from pgmo.recompute.calls.signature import Arguments
 
 NOTHING = (
     "nothing in the model needs gradients: there is no backward pass to plan for. Set "
@@ -17,14 +18,14 @@ NOTHING = (
 
 
 class NothingToPlanError(GraphError):
-    """Error for a call of which nothing can be differentiated."""
+    """Error for a call without differentiable results."""
 
 
-_FIT = "If the model by itself ends so, too, the inputs do not fit it; look at their shapes first"
+_FIT = "If the plain model fails, too, the inputs do not fit it: check their shapes first"
 
 
 def error_of_capture(error: Exception, name: str) -> PgmoError:
-    """Return the error of a capture for the user, without PyTorch's frames."""
+    """Return the error to raise for the user, without PyTorch's frames."""
     if isinstance(error, BackendCompilerFailed):
         error = error.inner_exception
     if isinstance(error, PgmoError):
@@ -32,43 +33,33 @@ def error_of_capture(error: Exception, name: str) -> PgmoError:
     inner = _innermost(error) if isinstance(error, TorchDynamoException) else error
     if isinstance(inner, torch.OutOfMemoryError):
         return BudgetError(
-            f"the step of {name} cannot be captured: its forward pass is run once without "
-            "gradients, and does not fit on the card even so. "
-            f"Give a smaller batch. PyTorch says: {inner}"
+            f"the step of {name} cannot be captured: its forward pass does not fit on the card, "
+            f"even without values saved for the backward pass. Give a smaller batch. PyTorch says: "
+            f"{inner}"
         )
-    where = _line_of_dynamo(error) or line_of_error(error)
+    where = line_of_dynamo(error) or line_of_error(error)
     at = f", at {where}" if where else ""
-    said = str(inner).strip().partition("\n")[0].rstrip(".")
-    return GraphError(f"the step cannot be captured: {said}{at}. {_FIT}")
+    message = str(inner).strip().partition("\n")[0].rstrip(".")
+    return GraphError(f"the step cannot be captured: {message}{at}. {_FIT}")
 
 
 def _innermost(error: BaseException) -> BaseException:
-    """Return the error that caused Dynamo's errors."""
+    """Return the first cause of an error."""
     following = error.__cause__ or error.__context__
     return error if following is None else _innermost(following)
 
 
-def _line_of_dynamo(error: Exception) -> str | None:
-    """Return the innermost line of the user's code that Dynamo was tracing."""
-    for place in reversed(getattr(error, "real_stack", None) or ()):
-        if is_foreign(place.filename):
-            return line(place.filename, place.lineno or 0)
-    return None
-
-
 def too_many(name: str, count: int, reason: str) -> GraphError:
-    """Return the error for calls of one kind that are captured again and again."""
+    """Return the error for a kind of call that was captured `count` times."""
     return GraphError(
-        f"calls of {name} of one kind were captured {count} times, as what its forward pass reads "
-        f"is another value each time. The last one was captured because this was not so: {reason}. "
-        "Give a value that changes to the call as a tensor, keep it in a buffer, or read it where "
-        "no graph is captured (torch.compiler.disable)"
+        f"{name} was captured {count} times for the same kind of call, because its forward pass "
+        f"reads values that change. The last capture happened because this guard failed: {reason}. "
+        "Pass a changing value as a tensor, keep it in a buffer, or read it outside of graphs "
+        "(torch.compiler.disable)"
     )
 
 
-def refuse_arguments(
-    forward: Callable[..., Any], name: str, arguments: tuple[tuple[Any, ...], dict[str, Any]]
-) -> None:
+def refuse_arguments(forward: Callable[..., Any], name: str, arguments: Arguments) -> None:
     """Raise GraphError if a forward method does not accept the arguments."""
     try:
         known = inspect.signature(forward)

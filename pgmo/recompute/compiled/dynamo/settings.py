@@ -1,7 +1,7 @@
-"""Settings of Dynamo under which a captured graph is equivalent to the plain model.
+"""Settings of Dynamo under which a captured graph computes the bits of the plain model.
 
-Libraries behave differently while they are being compiled: transformers omits masks, and attention
-uses another kernel. That is correct, but gives other bits.
+Libraries behave differently during a compilation: transformers, for example, omits masks, so
+attention uses another kernel.
 """
 
 import functools
@@ -30,22 +30,22 @@ from pgmo.recompute.capture.eager import with_grouped_products
 from pgmo.recompute.capture.quiet import hide_warnings
 from pgmo.recompute.compiled.dynamo.changing import changing_numbers_break_graphs
 
-_UNLIMITED = 1 << 20  # Dynamo counts the graphs of all models of a class.
+_UNLIMITED = 1 << 20  # Dynamo's limits would count the graphs of all models of a class.
 
 _CONFIG: dict[str, Any] = {
     "recompile_limit": _UNLIMITED,
     "accumulated_recompile_limit": _UNLIMITED,
     "fail_on_recompile_limit_hit": True,
-    "allow_rnn": True,  # Otherwise callers of recurrent layers are left out.
+    "allow_rnn": True,  # Otherwise Dynamo skips functions that call recurrent layers.
     "assume_static_by_default": True,
     "automatic_dynamic_shapes": False,
     "skip_nnmodule_hook_guards": False,
-    "optimize_ddp": False,  # It would split graphs at the ends of gradient buckets.
+    "optimize_ddp": False,  # It would split graphs at gradient buckets.
     "run_gc_after_compile": False,
-    "trace_numpy": False,  # Otherwise NumPy's random numbers come from PyTorch's generator.
+    "trace_numpy": False,  # Otherwise PyTorch draws NumPy's random numbers.
 }
 
-_QUESTIONS = (
+_COMPILATION_CHECKS = (
     "torch._dynamo.external_utils.is_compiling",
     "torch._utils.is_compiling",
     "torch.compiler.is_compiling",
@@ -54,19 +54,15 @@ _QUESTIONS = (
     "torch.cuda.is_current_stream_capturing",
     "torch.xpu.is_current_stream_capturing",
 )
-"""Functions by which a library asks whether it is being compiled or captured."""
-
+"""Functions that libraries call to check for a compilation or a capture."""
 
 _COLLECTORS = "transformers.utils.output_capturing"
-"""Module with the variable in which transformers collects hidden states.
-
-Dynamo cannot set it, because it is a context variable. While transformers is being compiled, it is
-a global variable, with the same results.
-"""
+"""Module whose context variable collects hidden states. Dynamo cannot set context variables, so
+transformers uses a global variable in a compilation, with the same results."""
 
 
 class _Scope(threading.local):
-    """Nesting depth of `as_plain_model` on a thread, and the set of captured code."""
+    """Nesting depth of `as_plain_model` on a thread, and the code captured in it."""
 
     def __init__(self) -> None:
         self.depth = 0
@@ -77,11 +73,11 @@ _scope = _Scope()
 
 
 def is_within() -> bool:
-    """Return whether a recomputing model runs in this thread."""
+    """Return whether this thread runs a recomputing model."""
     return _scope.depth > 0
 
 
-class _Shared:
+class _SharedChange:
     """Change of PyTorch for all threads, made for the first that enters, undone for the last."""
 
     def __init__(self, changes: Callable[[ExitStack], None]) -> None:
@@ -101,25 +97,26 @@ class _Shared:
                 self._stack.close()
 
 
-def _answer_questions(stack: ExitStack) -> None:
-    answers = functions.tracing_state_functions
-    asked = dict.fromkeys(_asked(), False)
+def _patch_tracing(stack: ExitStack) -> None:
+    """Change how Dynamo traces, on threads within `as_plain_model`."""
+    constants = functions.tracing_state_functions
+    checks = dict.fromkeys(_existing_checks(), False)
 
     def changed() -> dict[Callable[[], Any], bool | None]:
-        return {**answers(), **asked} if _scope.depth else {**asked, **answers()}
+        return {**constants(), **checks} if _scope.depth else {**checks, **constants()}
 
     kind = functions.TorchInGraphFunctionVariable
     handlers, rules = kind._get_handlers(), trace_rules.get_torch_obj_rule_map()
     handler = handlers[torch.compiler.is_compiling]
     stack.enter_context(patch.object(functions, "tracing_state_functions", changed))
-    stack.enter_context(patch.dict(handlers, dict.fromkeys(asked, handler)))
-    stack.enter_context(patch.dict(rules, dict.fromkeys(asked, kind)))
+    stack.enter_context(patch.dict(handlers, dict.fromkeys(checks, handler)))
+    stack.enter_context(patch.dict(rules, dict.fromkeys(checks, kind)))
     stack.enter_context(with_grouped_products())
     stack.enter_context(changing_numbers_break_graphs())
     stack.enter_context(patch.object(torch._logging, "hide_warnings", hide_warnings))
     stack.enter_context(patch.object(guards, "profile_guard_manager", _no_latency))
     stack.callback(register_bytecode_hook(_note_code).remove)
-    for layer, forward in (*_left_out(), *_captured_alone()):
+    for layer, forward in (*_uncaptured_layers(), *_capturable_containers()):
         stack.enter_context(patch.object(layer, "forward", forward))
     collector = getattr(sys.modules.get(_COLLECTORS), "CompileableContextVar", None)
     if collector is not None:
@@ -127,10 +124,10 @@ def _answer_questions(stack: ExitStack) -> None:
 
 
 @functools.cache
-def _left_out() -> tuple[tuple[type[nn.Module], Callable[..., Any]], ...]:
-    """Return forward methods that run between graphs, because no graph contains their kernels.
+def _uncaptured_layers() -> tuple[tuple[type[nn.Module], Callable[..., Any]], ...]:
+    """Return recurrent layers with forward methods that run between graphs.
 
-    Captured recurrent layers are decomposed, and their dropout draws other numbers.
+    A capture would decompose them, and their dropout would draw other numbers.
     """
     kinds = (nn.RNN, nn.LSTM, nn.GRU)
     disable: Any = dynamo.disable
@@ -138,11 +135,11 @@ def _left_out() -> tuple[tuple[type[nn.Module], Callable[..., Any]], ...]:
 
 
 @functools.cache
-def _captured_alone() -> tuple[tuple[type[nn.Module], Callable[..., Any]], ...]:
-    """Return forward methods of PyTorch's containers with which a graph may begin.
+def _capturable_containers() -> tuple[tuple[type[nn.Module], Callable[..., Any]], ...]:
+    """Return containers of PyTorch with forward methods that Dynamo captures on their own.
 
-    Dynamo begins no graph in PyTorch's own files. If it cannot capture the code that calls a
-    container, such as a loop with a graph break, it would not capture the container either.
+    Dynamo begins no graph in PyTorch's files. So it would not capture a container if it cannot
+    capture the container's caller, such as a loop with a graph break.
     """
     kinds = (
         *(nn.Sequential, nn.MultiheadAttention, nn.Transformer),
@@ -163,8 +160,8 @@ def _in_this_file(forward: Callable[..., Any]) -> Callable[..., Any]:
 def _options() -> dict[str, Any]:
     """Return Dynamo's settings.
 
-    Libraries add methods to `logging.Logger` that log a message once, such as `warning_once`. The
-    first call of the model is not captured and logs it; in a graph the method does nothing.
+    Methods that libraries add to `logging.Logger`, such as `warning_once`, do nothing in a graph.
+    The first call of the model is not captured, and logs.
     """
     once = {method for name, method in vars(logging.Logger).items() if name.endswith("_once")}
     ignored = dynamo.config.ignore_logging_functions | once
@@ -175,16 +172,16 @@ def _configure(stack: ExitStack) -> None:
     stack.enter_context(dynamo.config.patch(**_options()))
 
 
-_answering, _configured = _Shared(_answer_questions), _Shared(_configure)
+_patched, _configured = _SharedChange(_patch_tracing), _SharedChange(_configure)
 
 
 def _set_global(variable: Any, value: object) -> None:
-    """Set transformers' variable as during a compilation."""
+    """Set transformers' variable as in a compilation."""
     variable.global_var, variable.compiling = value, True
 
 
 def _no_latency(*_arguments: object) -> float:
-    """Return 0 for the duration of guards, which PyTorch measures only for its log."""
+    """Return 0 for the duration of guards, which Dynamo measures only for its log."""
     return 0.0
 
 
@@ -195,9 +192,9 @@ def _note_code(code: CodeType, new_code: CodeType) -> None:
 
 @contextmanager
 def as_plain_model(codes: set[CodeType]) -> Iterator[None]:
-    """Run a block in which captured code cannot detect the capture; add it to `codes`."""
+    """Run a block in which captured code cannot detect the capture; add that code to `codes`."""
     own = dynamo.config.patch(**_options()) if _has_settings_by_thread() else _configured
-    with _answering, own:
+    with _patched, own:
         before, _scope.codes = _scope.codes, codes
         _scope.depth += 1
         try:
@@ -208,10 +205,9 @@ def as_plain_model(codes: set[CodeType]) -> Iterator[None]:
 
 
 def capture_anew(codes: set[CodeType], error: BaseException | None = None) -> None:
-    """Drop the graphs that Dynamo captured of code, and let it capture them again.
+    """Drop Dynamo's graphs of code, so that it captures the code again; clear `codes`.
 
-    Dynamo never captures code again in which an error was raised, so the frames of `error` count,
-    too. `codes` is emptied.
+    Dynamo would skip code whose capture failed. The frames of `error` name that code.
     """
     trace = None if error is None else error.__traceback__
     while trace is not None:
@@ -225,19 +221,15 @@ def capture_anew(codes: set[CodeType], error: BaseException | None = None) -> No
 
 
 def compiled(function: Callable[..., Any], backend: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function compiled by Dynamo.
-
-    While any thread traces with fx, PyTorch runs compiled functions uncompiled in all threads. The
-    returned function runs compiled even then.
-    """
+    """Return a function compiled by Dynamo, also if another thread traces with fx meanwhile."""
     with patch.object(symbolic_trace, "is_fx_symbolic_tracing", lambda: False):
         return torch.compile(_with_own_code(function), backend=backend, dynamic=False)
 
 
 def _with_own_code(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a method with a code object of its own, not shared by other models of its class.
+    """Return a method with a code object that other models of its class do not share.
 
-    Dynamo stores captured graphs, and what it leaves out for good, by code object.
+    Dynamo stores captured graphs, and which code to skip, by code object.
     """
     method = getattr(function, "__func__", function)
     if not isinstance(method, FunctionType):
@@ -252,32 +244,32 @@ def _with_own_code(function: Callable[..., Any]) -> Callable[..., Any]:
     return made if method is function else MethodType(made, getattr(function, "__self__", None))
 
 
-_numbers = itertools.count()  # Code objects are equal if their contents are.
+_numbers = itertools.count()  # Constants that make code objects differ.
 
 
 def frames_that_failed() -> int:
-    """Return the number of functions that Dynamo could not capture so far."""
+    """Return the number of functions so far that Dynamo failed to capture."""
     frames = counters["frames"]
     return frames["total"] - frames["ok"]
 
 
 def reason_of_capture() -> str:
-    """Return the guard whose failure made Dynamo capture a function most recently."""
+    """Return the guard whose failure caused Dynamo's latest capture."""
     for one in reversed(get_compilation_metrics()):
         if one.recompile_reason:
             return one.recompile_reason.partition(": ")[2].partition("#")[0].strip()
-    return "Dynamo does not say what"
+    return "unknown"
 
 
 @dynamo.assume_constant_result  # type: ignore[untyped-decorator]
 def is_traced() -> bool:
-    """Return whether Dynamo, for any caller, traces the calling function."""
+    """Return whether Dynamo traces the calling function, for pgmo or another user."""
     return torch.compiler.is_compiling() or TracingContext.try_get() is not None
 
 
 @functools.cache
 def _has_settings_by_thread() -> bool:
-    """Return whether each thread has its own settings of Dynamo, as from PyTorch 2.12 on."""
+    """Return whether Dynamo's settings are per thread, as from PyTorch 2.12 on."""
     found: list[int] = []
     with dynamo.config.patch(recompile_limit=_UNLIMITED + 1):
         thread = threading.Thread(target=lambda: found.append(dynamo.config.recompile_limit))
@@ -286,9 +278,9 @@ def _has_settings_by_thread() -> bool:
     return found != [_UNLIMITED + 1]
 
 
-def _asked() -> list[Callable[[], Any]]:
+def _existing_checks() -> list[Callable[[], Any]]:
     found = []
-    for path in _QUESTIONS:
+    for path in _COMPILATION_CHECKS:
         holder: Any = torch
         for name in path.split(".")[1:]:
             holder = getattr(holder, name, None)

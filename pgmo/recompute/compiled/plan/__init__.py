@@ -1,1 +1,1 @@
-"""The plan of a whole step, and each graph's part of it."""
+"""Plan of a step with several graphs."""

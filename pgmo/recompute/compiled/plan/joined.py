@@ -1,9 +1,9 @@
 """Joining of a step's graphs and regions, to plan them under one budget.
 
-graph    its operations and values. Inputs and results are shared with other graphs and are pinned.
-         Operations run again only within their own graph.
-region   code between two graphs, as two pinned operations. The first, `begins`, has the region's
-         peak as its workspace. The second, `ends`, writes the bytes that the region leaves.
+graph    Its operations run again only within the graph. Values that it shares with other graphs or
+         regions are pinned.
+region   Code between two graphs, as two pinned operations. The workspace of the first stands for
+         the region's peak. The second writes the bytes that stay allocated.
 """
 
 from collections.abc import Sequence
@@ -23,16 +23,19 @@ from pgmo.recompute.planners.schedule import simulate
 
 @dataclass(frozen=True, eq=False)
 class JoinedGraph:
-    """Graph of a whole step, and the origins of its operations.
+    """Graph of a whole step.
 
-    An origin is the number of a call and an index in its graph; None for regions.
+    Args:
+        graph: the graph.
+        origins: for each operation, the index of its call and its number in the call's graph; None
+            for regions.
     """
 
     graph: Graph
     origins: tuple[tuple[int, int] | None, ...]
 
     def of_call(self, number: int, choice: Choice, graph: Graph) -> Choice:
-        """Return a call's part of a choice, in operations of its own graph."""
+        """Return a call's part of a choice, in operations of the call's `graph`."""
         own = {
             index: origin[1]
             for index, origin in enumerate(self.origins)
@@ -57,8 +60,10 @@ def join_graphs(
 ) -> JoinedGraph:
     """Join the graphs of a step to one graph.
 
-    `steps` has for each call its capture, and the variant of the captured graph to join. With
-    `is_plain`, the step is that of the plain model, without pgmo's autograd functions.
+    Args:
+        found: the record of the dry run.
+        steps: for each call, its captured step, and the variant of its graph to join.
+        is_plain: whether the step is that of the plain model, without compiled functions.
     """
     made = _JoinedGraphBuilder(holds_gradients=not (is_plain or boxes_gradients()))
     placed = [_Placed(*step) for step in steps]
@@ -78,7 +83,17 @@ def join_graphs(
 
 
 class _Placed:
-    """One graph of the step, and where its values are in the joined graph."""
+    """Graph of one call, and the numbers of its values in the joined graph.
+
+    Attributes:
+        numbers: from its values to values of the joined graph.
+        lives: from its values to storages that outside code may hold.
+        returned: values of its outputs.
+        gradients: from values of inputs' gradients to the inputs.
+        tangents: values of its tangents.
+        came: from tangents to storages that autograd also holds.
+        owners: from inputs to ids of parameters.
+    """
 
     def __init__(self, captured: Captured, graph: Graph) -> None:
         self.captured, self.graph = captured, graph
@@ -88,8 +103,8 @@ class _Placed:
         results = flatten(last.args)[0]
         self._results = results[: captured.outputs]
         gradients = results[captured.outputs :]
-        self.numbers: dict[int, int] = {}  # From own values to values of the joined graph.
-        self.lives: dict[int, StorageLife] = {}  # From own values to storages.
+        self.numbers: dict[int, int] = {}
+        self.lives: dict[int, StorageLife] = {}
         self.returned = {self._value(node) for node in self._results}
         self.gradients = {
             value: node
@@ -99,13 +114,11 @@ class _Placed:
         first = captured.nodes[graph.forward : graph.forward + 1] == ((),)
         self.tangents = graph.operations[graph.forward].writes if first else ()
         self._tangents = [node for node in nodes if is_tangent(node)]
-        self.came: dict[
-            int, StorageLife
-        ] = {}  # From tangents to storages that autograd also holds.
-        self.owners: dict[fx.Node, object] = {}  # From inputs to parameters.
+        self.came: dict[int, StorageLife] = {}
+        self.owners: dict[fx.Node, object] = {}
 
     def inputs(self, call: GraphCall) -> None:
-        """Record the storages of the call's inputs, outputs and tangents, and its parameters."""
+        """Set the storages of the call's inputs, outputs and tangents, and `owners`."""
         for node, life in zip(self._given, call.given, strict=True):
             self._note(node, life)
         for result, life in zip(self._results, call.made, strict=True):
@@ -127,7 +140,7 @@ class _Placed:
             self.lives[value] = life
 
     def _sizes_agree(self, value: int, life: StorageLife) -> bool:
-        """Return whether the sizes agree; a value may instead be the base of the tensor."""
+        """Return whether the sizes agree, up to rounding; the value may be the tensor's base."""
         return 0 <= self.graph.values[value].size - life.size < 512
 
     def _value(self, node: object) -> int | None:
@@ -153,7 +166,7 @@ class _JoinedGraphBuilder:
         self._owners: set[object] = set()  # Parameters that have a gradient.
 
     def region(self, region: Region, place: int, following: _Placed | None = None) -> None:
-        """Add a region, and the tangents that it passes to the following backward pass."""
+        """Add the region with number `place`, and its tangents for the following backward pass."""
         begins = self._add(NOT_CAPTURED)
         alive = self._held(place)
         passing = sum(self._values[one].size for one in self._passing)
@@ -182,18 +195,19 @@ class _JoinedGraphBuilder:
         self._set_base(max(0, left), ends, begins)
 
     def _held(self, place: int) -> int:
-        """Return the bytes of graphs' inputs and results that code still holds at `place`."""
+        """Return the bytes of graphs' inputs and outputs that live in the region `place`."""
         lives = (one for one in self._lives if one.death is None or one.death >= place)
         return sum(one.size for one in lives)
 
     def _set_base(self, target: int, producer: int, reader: int) -> None:
+        """Change the bytes that regions hold to `target`, allocated or freed by operations."""
         level = sum(self._values[one].size for one in self._base)
         if target > level:
             self._base.append(self._write(Value(target - level, producer, pinned=True)))
         while level > target:
             last = self._base.pop()
             size = self._values[last].size
-            if level - size < target:  # A part of it stays.
+            if level - size < target:  # A part of the value stays.
                 stays = target - (level - size)
                 self._values[last] = replace(self._values[last], size=size - stays)
                 kept = self._write(Value(stays, self._values[last].producer, pinned=True))
@@ -220,7 +234,7 @@ class _JoinedGraphBuilder:
         return self._lives[life]
 
     def _shrink(self, size: int) -> None:
-        """Subtract a tensor's bytes from those of the region that allocated it."""
+        """Subtract a tensor's bytes from those of the region before, which allocated it."""
         last = len(self.operations) - 1
         level = sum(self._values[one].size for one in self._base)
         self._set_base(max(0, level - size), last, last - 1)
@@ -259,7 +273,7 @@ class _JoinedGraphBuilder:
         return self._passing[-1]
 
     def end(self) -> None:
-        """Keep the remaining values alive until the end of the step."""
+        """Let the last region read the values that outlive the step."""
         last = len(self.operations) - 1
         alive = [value for life, value in self._lives.items() if life.death is None]
         self._reads[last].update(self._base, alive)

@@ -1,4 +1,4 @@
-"""The plan of a step: one graph of all graphs for the planner, and each graph's part."""
+"""Planning of a step with one or several graphs."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -20,7 +20,7 @@ Numbers = dict[CallKey, int]
 
 
 def plan(found: Discovery, settings: Settings) -> tuple[PlannedStep, Numbers]:
-    """Plan a step within one budget; return the plan, and the numbers of its graphs' plans."""
+    """Plan a step within one budget; return its plan, and the number of each call's plan."""
     if not found.is_single:
         return _plan_together(found, settings)
     (call,) = found.calls
@@ -32,6 +32,7 @@ def plan(found: Discovery, settings: Settings) -> tuple[PlannedStep, Numbers]:
 
 
 def _plan_together(found: Discovery, settings: Settings) -> tuple[PlannedStep, Numbers]:
+    """Plan all graphs as one, and add each graph's part as a plan of the graph."""
     came = dict(found.backward_calls)
     alone = replace(settings, budget=None, joins=False, shapes=Shapes())
     wanted = [
@@ -67,6 +68,7 @@ def _plan_together(found: Discovery, settings: Settings) -> tuple[PlannedStep, N
 
 
 def _default(whole: JoinedGraph, plain: Sequence[tuple[Captured, Graph]]) -> Schedule:
+    """Return the schedule of the plain model, with the model's own checkpoints."""
     place = {origin: index for index, origin in enumerate(whole.origins) if origin is not None}
     reruns = [
         (place[number, moment], place[number, index])
@@ -77,7 +79,7 @@ def _default(whole: JoinedGraph, plain: Sequence[tuple[Captured, Graph]]) -> Sch
 
 
 def _as_captured(graph: Graph) -> Captured:
-    """Return a joined graph, which has no nodes of PyTorch, in the form of a captured one."""
+    """Return a joined graph as a captured step without nodes."""
     nothing = fx.GraphModule({}, fx.Graph())
     empty: frozenset[fx.Node] = frozenset()
     return Captured(graph, nothing, 0, (), {}, {}, empty, empty)

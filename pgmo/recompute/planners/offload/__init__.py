@@ -1,1 +1,1 @@
-"""Values that wait on the host: the time of their transfers, and initial choices of a search."""
+"""Offloading of values to the host: transfer times, and first choices of a search."""

@@ -1,4 +1,4 @@
-"""Initial choices of a search with offloading: kept values are offloaded, the largest first."""
+"""First choices of a search with offloading: kept values are offloaded, the largest first."""
 
 from collections.abc import Iterator
 
@@ -8,16 +8,16 @@ from pgmo.recompute.planners.offload.transfers import Transfers, offloaded_value
 from pgmo.recompute.planners.schedule import Reruns, Schedule
 
 _SHARES = (0.125, 0.25, 0.375, 0.5, 0.625, 0.75, 0.875, 1.0)
-"""Shares of the bytes that the backward pass reads; each is one attempt."""
+"""Offloaded shares of the kept bytes that the backward pass reads."""
 
 _AHEAD = (1.2, 0.5, 0.0)
-"""How long before its use a value is fetched, in multiples of its transfer time."""
+"""Times between the fetch and the first use of a value, in multiples of its transfer time."""
 
 
 def starts(
     graph: Graph, transfers: Transfers, choice: Choice
 ) -> Iterator[tuple[Reruns, frozenset[int]]]:
-    """Yield reruns and offloaded operations, with ever more of the kept values offloaded."""
+    """Yield (reruns, offloaded operations), with an increasing share of kept values offloaded."""
     schedule = choice.on(graph)
     readers = _first_readers(graph, transfers, schedule)
     sizes = {one: _size(graph, one) for one in readers}
@@ -39,9 +39,9 @@ def starts(
 
 
 def _first_readers(graph: Graph, transfers: Transfers, schedule: Schedule) -> dict[int, int]:
-    """Return the first backward reader of each operation that is kept and may be offloaded."""
+    """Return the first backward reader of each kept operation that may be offloaded."""
     found: dict[int, int] = {}
-    waiting: set[int] = set()  # Producers that reruns before the next operation read.
+    waiting: set[int] = set()  # Producers read by the reruns before the next operation.
     rerun = {one for _, one in schedule.reruns}
     for index, again in zip(schedule.operations.tolist(), schedule.again.tolist(), strict=True):
         if not (again and index in schedule.offloaded):
@@ -62,6 +62,7 @@ def _size(graph: Graph, index: int) -> int:
 
 
 def _begin(graph: Graph, transfers: Transfers, index: int, reader: int, ahead: float) -> int:
+    """Return the operation of the same graph before which a fetch begins."""
     left, moment = ahead * transfers.seconds[index], reader
     home = graph.operations[index].home
     while left > 0 and moment > graph.forward and graph.operations[moment - 1].home == home:

@@ -1,11 +1,11 @@
-"""Values that wait on the host: the time of their transfers, and how long a step waits for them.
+"""Times of transfers between the device and the host.
 
     operations   0  1  2  3  4  ...  9   10  11
     transfers       (0------)        (0------)        the value of 0 is live until 3, and from 9 on
 
-An offloaded operation writes one value, which is sent to the host right after it. Where it "runs
-again" it reads nothing: its value is fetched. Transfers run one after the other, concurrently with
-operations. An operation waits for the values that it reads. Memory is freed once its value is sent.
+The value of an offloaded operation is sent to the host right after it. Its rerun fetches the value.
+Transfers run one after the other, concurrently with operations. An operation waits for the values
+that it reads. A value is freed when it has been sent.
 """
 
 from collections import defaultdict
@@ -17,18 +17,20 @@ from pgmo.recompute.planners.graph import Graph
 from pgmo.units import parse_bytes
 
 LINKS = {"pcie3": 12e9, "pcie4": 24e9, "pcie5": 48e9}
-"""Bytes per second of sixteen lanes: three quarters of the standards' rates, as pinned memory
-achieves."""
+"""Bytes per second of 16 lanes with pinned memory: three quarters of the standard's rate."""
 
 _LATENCY = 1e-5
-"""Seconds that each transfer takes in addition to its bytes."""
+"""Seconds that a transfer takes in addition to its bytes."""
 
 
 def parse_link(link: object) -> float:
-    """Return the bytes per second of a link: a name, such as "pcie4", or 20e9 or "20 GB/s".
+    """Return the bytes per second of a link.
+
+    Args:
+        link: a name in `LINKS`, or bytes per second, such as 20e9 or "20 GB/s".
 
     Raises:
-        OptionError: when it is neither.
+        OptionError: if it is neither.
 
     Example:
         >>> parse_link("pcie4"), parse_link("20 GB/s")
@@ -47,20 +49,21 @@ def parse_link(link: object) -> float:
         rate = 0.0
     if not 0 < rate < float("inf"):
         raise OptionError(
-            f"offload is {link!r}; give the name of a link ({', '.join(LINKS)}), or bytes a second "
-            'between the device and the host, such as "20 GB/s"'
+            f"offload is {link!r}; give the name of a link ({', '.join(LINKS)}), or bytes per "
+            'second between the device and the host, such as "20 GB/s"'
         )
     return rate
 
 
 @dataclass(frozen=True)
 class Transfers:
-    """Transfers of a step's values to the host and back, at `rate` bytes per second.
+    """Transfers of a step's values to the host and back.
 
     Args:
-        seconds: one-way time of each forward operation, shape (forward,); negative if it cannot be
-            offloaded.
-        until: for each, the operation before which its value is freed if sent, shape (forward,).
+        rate: bytes per second.
+        seconds: one-way time of each forward operation's value, shape (forward,); negative if it
+            cannot be offloaded.
+        until: operation before which the value is freed if it is sent, shape (forward,).
     """
 
     rate: float
@@ -69,11 +72,7 @@ class Transfers:
 
     @classmethod
     def of(cls, graph: Graph, rate: float) -> "Transfers":
-        """Estimate the transfers of all operations that write one value which can be offloaded.
-
-        Values of random operations can be fetched, too. A value that is sent is freed at the end of
-        its graph at the latest.
-        """
+        """Return the transfers of a graph over a link of `rate` bytes per second."""
         forward = graph.operations[: graph.forward]
         seconds, until = [], []
         for index in range(graph.forward):
@@ -94,9 +93,9 @@ class Transfers:
     def fitting(
         self, offloaded: Iterable[int], reruns: Sequence[tuple[int, int]]
     ) -> tuple[frozenset[int], tuple[tuple[int, int], ...]]:
-        """Return the part of another graph's choice that is possible here: (offloaded, reruns).
+        """Return the offloaded operations and reruns of another graph that are possible here.
 
-        A value is fetched only once it has been sent. Values that cannot be sent are kept.
+        A value that cannot be offloaded is kept. A fetch before its value is sent is left out.
         """
         sent = {one for one in offloaded if self.may(one)}
         gone = {*offloaded} - sent
@@ -109,7 +108,7 @@ class Transfers:
 
 
 def offloaded_value(graph: Graph, index: int) -> int | None:
-    """Return the value that offloading an operation sends; None if it writes none, or several."""
+    """Return the value that is sent if an operation is offloaded; None if it cannot be."""
     made = [
         value
         for value in graph.operations[index].writes
@@ -125,14 +124,22 @@ def waiting(
     offloaded: frozenset[int],
     transfers: Transfers,
 ) -> float:
-    """Return the seconds that the operations of a step wait for transfers."""
+    """Return the seconds that a step waits for transfers.
+
+    Args:
+        graph: the step.
+        operations: the operation of each run, in order.
+        again: whether each run is a rerun.
+        offloaded: operations whose values are sent, and fetched by reruns.
+        transfers: transfers of the graph.
+    """
     ending: dict[int, list[int]] = defaultdict(list)
     for one in offloaded:
         ending[transfers.until[one]].append(one)
     sent: dict[int, float] = {}
     arrives: dict[int | None, float] = {}  # By value.
     now = worked = link = 0.0
-    before, begins = -1, True  # The last first-time operation; whether it just ran.
+    before, begins = -1, True  # The last operation that was no rerun; whether it just ran.
     for index, once_more in zip(operations, again, strict=True):
         if begins:
             if before in offloaded:

@@ -1,1 +1,1 @@
-"""Values that wait on the host during a step: their memory and their transfers."""
+"""Offloading of values to the host: memory and transfers."""

@@ -1,13 +1,13 @@
 """Transfers of values to the host and back, concurrent with the operators of a step.
 
-    this stream    matmul    |           gelu   |  ...  |          mul    |
+    operators      matmul    |           gelu   |  ...  |          mul    |
     transfers           send |----------->      |       | fetch---------> |
-                                         sent: its memory is freed    arrived: it may be read
+                                         sent: memory is freed        arrived: may be read
 
 Transfers run one after the other on a stream of their own, as planned. Memory is allocated and
-freed in program order, so the peak is the planned one: a sent value is held until the operators'
-stream has waited for its copy, and a fetched value has memory from the beginning of its copy. On a
-CPU both are plain copies.
+freed in program order, so the peak is the planned one. A sent value lives until the operators'
+stream waits for its copy; a fetched value from the start of its copy. On a CPU, both are plain
+copies.
 """
 
 from collections.abc import Sequence
@@ -34,9 +34,9 @@ def _stream_of(device: torch.device) -> torch.cuda.Stream:
 
 
 class HostArenas:
-    """Host memory for the values of one planned step: one arena for each call in progress.
+    """Host memory of one planned step, with an arena for each call in progress.
 
-    All values are on the host between the passes, so packing them could not save memory.
+    Values do not share memory, because all are on the host between the passes.
 
     Attributes:
         size: bytes of an arena.
@@ -49,7 +49,7 @@ class HostArenas:
         self._flying: dict[tuple[int, int], tuple[torch.cuda.Event, Tensor]] = {}
 
     def place(self, name: str, size: int) -> int:
-        """Return the offset of a value by its node's name, the same in all graphs of a step."""
+        """Return the offset in bytes of a value in all arenas, by the name of its node."""
         if name not in self._places:
             self._places[name] = self.size
             self.size += -(-size // _GRAIN) * _GRAIN
@@ -62,7 +62,7 @@ class HostArenas:
         return self._pool.lend()
 
     def guarded(self, run: Runner) -> Runner:
-        """Return a function that frees values in transfer when `run` raises."""
+        """Return a runner that waits for transfers and frees their values if `run` raises."""
 
         def guarded_run(arguments: list[Any]) -> Any:
             try:
@@ -76,14 +76,14 @@ class HostArenas:
     def _abandon(self) -> None:
         while self._flying:
             _, (event, _held) = self._flying.popitem()
-            event.synchronize()  # Another thread may run the same step on another stream.
+            event.synchronize()  # Not only this stream: other threads may use others.
 
     def send(self, arena: Tensor, value: Tensor, place: int, stride: list[int]) -> Tensor:
-        """Start to copy a value to its place, with the given strides; return the arena."""
+        """Start to copy a value to its offset, with the given strides; return the arena."""
         count = _extent(value.shape, stride)
         there = _at(arena, place, count, value.dtype)
         if value.stride() == tuple(stride):
-            value = value.as_strided((count,), (1,))  # A single copy, with any gaps.
+            value = value.as_strided((count,), (1,))  # One contiguous copy, with gaps.
         else:
             there = there.as_strided(value.shape, stride)
         if value.device.type == "cuda":
@@ -93,7 +93,7 @@ class HostArenas:
         return arena
 
     def sent(self, arena: Tensor, value: Tensor, place: int) -> Tensor:
-        """Make the current stream wait until a value is copied, so that its memory can be freed."""
+        """Let the current stream wait for the copy of a value, which can then be freed."""
         if value.device.type == "cuda":
             self._wait(arena, place, value.device)
         return arena
@@ -107,7 +107,7 @@ class HostArenas:
         dtype: torch.dtype,
         device: torch.device,
     ) -> Tensor:
-        """Start to copy a value back, into new memory."""
+        """Start to copy a value back into new memory; return the value."""
         count = _extent(shape, stride)
         there = _at(arena, place, count, dtype)
         flat = torch.empty(count, dtype=dtype, device=device)
@@ -118,7 +118,7 @@ class HostArenas:
         return flat.as_strided(shape, stride)
 
     def arrived(self, value: Tensor, arena: Tensor, place: int) -> Tensor:
-        """Make the current stream wait until a value is back."""
+        """Let the current stream wait for a fetched value; return the value."""
         if value.device.type == "cuda":
             self._wait(arena, place, value.device)
         return value
@@ -128,7 +128,7 @@ class HostArenas:
         stream.wait_stream(torch.cuda.current_stream(held.device))
         with torch.cuda.stream(stream):
             to.copy_(of, non_blocking=True)
-        # Held until a stream waits for it: an error must not free memory that is being copied.
+        # An error must not free memory that is being copied.
         self._flying[arena.data_ptr(), place] = stream.record_event(), held
 
     def _wait(self, arena: Tensor, place: int, device: torch.device) -> None:
@@ -141,13 +141,13 @@ class HostArenas:
 
 
 def _finish() -> None:
-    """Wait for all copies, after which host memory may be freed."""
+    """Wait for all copies, so that host memory can be freed."""
     for stream in tuple(_streams.values()):
         stream.synchronize()
 
 
 def _extent(shape: Sequence[int], stride: Sequence[int]) -> int:
-    """Return the number of elements from the first to the last one in memory."""
+    """Return the number of elements from the first to the last in memory, with gaps."""
     if 0 in shape:
         return 0
     return 1 + sum((size - 1) * step for size, step in zip(shape, stride, strict=True))

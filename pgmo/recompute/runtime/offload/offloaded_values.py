@@ -1,10 +1,9 @@
 """Nodes of a graph that send values to the host and fetch them.
 
     arena  matmul  send  mul  sent  ...  |  fetch  ...  arrived  mul_backward
-                                                        right before the operator that reads it
 
-Each node takes the arena and returns it, which keeps the nodes alive and in order. The backward
-pass gets the last one.
+The nodes of the forward pass take the arena and return it, which keeps them alive and in order. The
+last one is an input of the backward graph.
 """
 
 from collections import defaultdict
@@ -22,12 +21,12 @@ from pgmo.recompute.runtime.offload.host import HostArenas
 
 
 class OffloadedValues:
-    """Offloaded values of a step, and the nodes that move them.
+    """Offloaded values of a step, and the nodes that transfer them.
 
     Attributes:
-        values: the offloaded values, by operation.
-        arena: the newest node of the arena.
-        flying: nodes that fetch values which were not read yet, by value.
+        values: offloaded values, by operation.
+        arena: the newest node that returns the arena.
+        flying: nodes that fetch values, by value, before its first read.
     """
 
     def __init__(
@@ -51,13 +50,13 @@ class OffloadedValues:
     def of(
         cls, graph: fx.Graph, captured: Captured, schedule: Schedule, host: HostArenas | None
     ) -> "OffloadedValues | None":
-        """Return the offloaded values of a schedule, or None if there are none."""
+        """Return the offloaded values of a schedule; None if there are none, or no host."""
         if host is None or not schedule.offloaded:
             return None
         return cls(graph, captured, schedule, host)
 
     def send(self, moment: int, first: dict[fx.Node, fx.Node]) -> Iterator[fx.Node]:
-        """Send the result of the operation before `moment`, and free values that have been sent."""
+        """Write nodes before operation `moment`: send its predecessor's value, free sent values."""
         if moment - 1 in self.values:
             stride = list(self._example(moment - 1).stride())
             yield self._passed(self._host.send, moment - 1, first, stride)
@@ -65,11 +64,11 @@ class OffloadedValues:
             yield self._passed(self._host.sent, one, first)
 
     def continue_in(self, graph: fx.Graph, arena: fx.Node) -> None:
-        """Write further nodes into the backward graph, where the arena is an input."""
+        """Write further nodes into the backward graph, whose input `arena` is."""
         self._graph, self.arena = graph, arena
 
     def fetch(self, index: int) -> fx.Node:
-        """Fetch the value of an operation."""
+        """Write the node that fetches the value of an operation."""
         example = self._example(index)
         metadata = (list(example.shape), list(example.stride()), example.dtype, example.device)
         arguments = (self.arena, self._place(index), *metadata)
@@ -78,7 +77,7 @@ class OffloadedValues:
         return made
 
     def arrive(self, value: int) -> fx.Node | None:
-        """Wait for a value before it is read; return None if it is not in transfer."""
+        """Write the node that waits for a fetched value; return None if none is in transfer."""
         made = self.flying.pop(value, None)
         if made is None:
             return None

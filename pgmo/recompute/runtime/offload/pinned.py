@@ -1,7 +1,7 @@
-"""Host memory that devices copy to and from directly, lent as tensors.
+"""Pool of pinned host memory.
 
-A lent tensor is returned when nothing refers to its memory any longer, including views and values
-saved by autograd. So a forward pass without a backward pass, or with two, needs no extra code.
+A buffer returns to the pool when no tensor refers to its memory: no view, and no value saved by
+autograd.
 """
 
 import ctypes
@@ -18,15 +18,17 @@ from pgmo.errors import BudgetError
 from pgmo.units import format_bytes
 from pgmo.user_warnings import warn_user
 
-_NO_RESERVE = 0x4000  # Linux: pages count when they are pinned or written.
+_NO_RESERVE = 0x4000  # MAP_NORESERVE of Linux: pages count when they are pinned or written.
 _FLAGS = mmap.MAP_SHARED | mmap.MAP_ANONYMOUS | (_NO_RESERVE if sys.platform == "linux" else 0)
 
 
 class PinnedBufferPool:
-    """Buffers of `size` bytes; a new one is made when all are lent.
+    """Pool of buffers, which grows when all are in use.
 
-    They are pinned for a CUDA device, if requested. `finish` waits until no copy is in progress,
-    before memory is freed.
+    Args:
+        size: bytes of each buffer.
+        pinned: whether to pin buffers for CUDA.
+        finish: called before memory is freed; waits for copies.
     """
 
     def __init__(self, size: int, pinned: bool, finish: Callable[[], None]) -> None:
@@ -34,7 +36,11 @@ class PinnedBufferPool:
         self._free: list[_Buffer] = []
 
     def lend(self) -> Tensor:
-        """Return the bytes of an unused buffer, shape (size,)."""
+        """Return the bytes of an unused buffer, shape (size,).
+
+        Raises:
+            BudgetError: if the host has too little memory.
+        """
         buffer = self._free.pop() if self._free else _Buffer(self._size)
         if self._pinned and not buffer.is_pinned:
             buffer.pin(self._finish)
@@ -44,15 +50,15 @@ class PinnedBufferPool:
 
 
 class _Buffer:
-    """Buffer in shared memory: after a fork, the device still writes to the parent's pages."""
+    """Buffer in shared memory, so that after a fork the device still uses the parent's pages."""
 
     def __init__(self, size: int) -> None:
         try:
             self.memory = mmap.mmap(-1, size, flags=_FLAGS)
         except OSError as error:
             raise BudgetError(
-                f"what waits on the host takes {format_bytes(size)} of its memory, which cannot be "
-                f"had: {error}. Give a larger budget, a smaller batch, or no offload"
+                f"offloading takes {format_bytes(size)} of host memory, which cannot be "
+                f"allocated: {error}. Give a larger budget, a smaller batch, or no offload"
             ) from error
         self.is_pinned = False
 
@@ -63,12 +69,11 @@ class _Buffer:
         status = int(_cudart().cudaHostRegister(address, size, 0))
         if status:
             warn_user(
-                f"{format_bytes(size)} of the host's memory could not be pinned (CUDA's error "
-                f"{status}), so that operators wait for their copies. `ulimit -l` says how much "
-                "may be"
+                f"{format_bytes(size)} of the host's memory could not be pinned (CUDA error "
+                f"{status}), so operators wait for copies. `ulimit -l` shows the limit"
             )
             return
-        # The memory is an argument, so that it still exists when it is unpinned.
+        # The argument keeps the memory alive until it is unpinned.
         weakref.finalize(self, _unpin, self.memory, address, finish).atexit = False
 
 

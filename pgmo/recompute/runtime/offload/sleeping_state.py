@@ -1,10 +1,10 @@
-"""Optimizer state that is kept on the host between steps.
+"""Optimizer state that is on the host between steps.
 
-    on the card    | forward   backward |  fetch  step  send  | forward ...
-    state          | on the host        |  on the card        | on the host
+    device     | forward   backward  | fetch  step  send | forward ...
+    state      | on the host         | on the device     | on the host
 
-Host tensors replace the tensors of the state, and the reverse. So `state_dict()` and
-`load_state_dict()` work at any time. Both copies run on the current stream.
+Host tensors replace the tensors in the optimizer's `state`, so `state_dict()` and
+`load_state_dict()` work at any time. Copies run on the current stream.
 """
 
 import weakref
@@ -17,7 +17,7 @@ from torch.optim import Optimizer
 
 from pgmo.recompute.runtime.offload.pinned import PinnedBufferPool
 
-_GRAIN = 512  # alignment of tensors in host memory, in bytes
+_GRAIN = 512  # Alignment of tensors in host memory, in bytes.
 
 _sleeping: "weakref.WeakKeyDictionary[Optimizer, SleepingState]" = weakref.WeakKeyDictionary()
 
@@ -60,29 +60,29 @@ class SleepingState:
             self._arena = pool.lend()
         place = 0
         for state, key, one in found:
-            stride = torch.empty_like(one, device="meta").stride()  # those of a dense tensor
+            stride = torch.empty_like(one, device="meta").stride()  # Without gaps.
             part = self._arena[place : place + one.nbytes].view(one.dtype)
             host = part.as_strided(one.shape, stride)
             host.copy_(one, non_blocking=True)
-            self._away.append((state, key, host, one.device))  # Ctrl-C may come after it
-            state[key] = host  # frees the tensor's memory in the order of the stream
+            self._away.append((state, key, host, one.device))  # First: Ctrl-C may come after it.
+            state[key] = host  # The tensor's memory is freed in the order of the stream.
             place += _rounded(one.nbytes)
 
     def fetch(self) -> None:
-        """Bring the state back to the device. Repeated calls have no effect.
+        """Copy the state on the host back to the device.
 
         Raises:
             torch.OutOfMemoryError: if the device has too little memory. The rest stays on the host.
         """
         while self._away:
             state, key, host, device = self._away[-1]
-            if state.get(key) is host:  # otherwise a checkpoint was loaded meanwhile
+            if state.get(key) is host:  # Otherwise a checkpoint was loaded meanwhile.
                 there = torch.empty_like(host, device=device)
                 state[key] = there.copy_(host, non_blocking=True)
             self._away.pop()
 
     def end(self) -> None:
-        """Bring the state back, and leave it on the device from now on."""
+        """Copy the state back, and remove the hooks."""
         self.fetch()
         for handle in self._handles:
             handle.remove()
@@ -96,18 +96,18 @@ class SleepingState:
         self.send(optimizer)
 
     def _wait(self, _optimizer: Optimizer) -> None:
-        """Wait for the copies to the host, which a checkpoint reads next."""
+        """Wait for the copies to the host before `state_dict()` reads them."""
         _finish({device for *_, device in self._away})
 
     def _replace(self, optimizer: Optimizer) -> None:
         """Send the state of a loaded checkpoint to the host."""
         self._away.clear()
-        self._arena = None  # loaded tensors may be views of it
+        self._arena = None  # Loaded tensors may be views of it.
         self.send(optimizer)
 
 
 def let_state_sleep(optimizer: Optimizer, *, sleeps: bool) -> None:
-    """Keep an optimizer's state on the host between its steps, or stop doing so."""
+    """Start or stop keeping an optimizer's state on the host between its steps."""
     known = _sleeping.get(optimizer)
     if sleeps and known is None:
         _sleeping[optimizer] = known = SleepingState(optimizer)

@@ -166,7 +166,7 @@ def test_a_lent_tensor_is_lent_once():
 
 
 def test_memory_that_cannot_be_had_is_an_error_with_advice():
-    with pytest.raises(pgmo.BudgetError, match=r"takes 4096 PiB of its memory.*no offload"):
+    with pytest.raises(pgmo.BudgetError, match=r"takes 4096 PiB of host memory.*no offload"):
         PinnedBufferPool(1 << 62, False, lambda: None).lend()
 
 
