@@ -18,14 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Point:
-    """Choice with the parts of its overhead.
-
-    Args:
-        choice: the choice.
-        rerun: time of reruns, as a share of the forward pass.
-        waited: time of waiting for transfers, as a share of the forward pass.
-        host_bytes: bytes of offloaded values on the host.
-    """
+    """Choice, with reruns and waits as shares of the forward pass, and bytes on the host."""
 
     choice: Choice
     rerun: float

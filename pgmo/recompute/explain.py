@@ -15,11 +15,7 @@ def explain(
 ) -> str:
     """Describe a plan: peaks, cost, modules that drop most, and the operation at the peak.
 
-    Args:
-        planned: the plan.
-        budget: its budget in bytes, "min", or None.
-        measured: measured peak in bytes, or None.
-        resident: bytes of parameters, buffers and inputs.
+    `budget`, `measured` and `resident` are in bytes, and those of `RecomputePlan`.
     """
     schedule, graph = planned.schedule, planned.captured.graph
     lines = [
@@ -96,7 +92,8 @@ def _modules(planned: PlannedStep) -> list[str]:
         costs[operation.module] += 1e6 * times * operation.cost  # type: ignore[assignment]
     whole = 1e6 * graph.forward_cost or 1.0
     lines = ["Computed again, by module: results dropped, share of the forward pass, operations"]
-    for module, size in sizes.most_common(_MODULES):
+    listed = sizes.most_common(_MODULES)
+    for module, size in listed:
         share = 100 * costs[module] / whole
         operations = ", ".join(
             f"{name}" + (f" x{count}" if count > 1 else "")
@@ -106,10 +103,9 @@ def _modules(planned: PlannedStep) -> list[str]:
             f"  {module or '(outside of modules)'}: {format_bytes(size)}, {share:.1f} %, "
             f"{operations}"
         )
-    if len(sizes) > _MODULES:
-        rest = list(sizes)
-        others = sum(sizes[one] for one in rest) - sum(n for _, n in sizes.most_common(_MODULES))
-        lines.append(f"  {len(sizes) - _MODULES} more modules: {format_bytes(others)}")
+    if len(sizes) > len(listed):
+        others = sizes.total() - sum(size for _, size in listed)
+        lines.append(f"  {len(sizes) - len(listed)} more modules: {format_bytes(others)}")
     return lines
 
 

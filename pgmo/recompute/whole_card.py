@@ -41,12 +41,7 @@ _GRAIN = 512  # Granularity of PyTorch's allocator on CUDA, in bytes.
 
 @dataclass(frozen=True)
 class OptimizerNeeds:
-    """Memory of an optimizer.
-
-    Args:
-        state: bytes of its state.
-        transient_bytes: maximum bytes that its step allocates in addition.
-    """
+    """Bytes of an optimizer's state, and those that its step allocates in addition at most."""
 
     state: int
     transient_bytes: int
@@ -119,7 +114,6 @@ class _Counting(TorchDispatchMode):
         self._seen: set[int] = set()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Run an operator, and count the storages that it allocates."""
         if func is torch.ops.aten._local_scalar_dense.default:
             # The value of a fake step count. Some optimizers allocate more in late steps.
             return 1000.5 if args[0].dtype.is_floating_point else 1000

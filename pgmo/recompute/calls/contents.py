@@ -91,7 +91,6 @@ class AttributeRecord:
             undo()
 
     def _restorers(self, value: Any, depth: int) -> Iterator[Callable[[], object]]:
-        """Yield functions that restore the contents of a value and of its entries."""
         if id(value) in self._seen:
             return
         self._seen.add(id(value))
@@ -117,10 +116,7 @@ class AttributeRecord:
     def _global_restorers(
         self, space: dict[str, Any], name: str, value: Any
     ) -> Iterator[Callable[[], object]]:
-        """Yield functions that restore a global number, tensor or random generator.
-
-        Other variables may be set up by a library's first call and keep their changes.
-        """
+        # Other variables may be set up by a library's first call, and keep their changes.
         if type(value) in (int, float):
             yield lambda: space.update({name: value})
         else:

@@ -44,7 +44,6 @@ def kernels() -> tuple[str, ...]:
 
 
 def _existing() -> list[Callable[[], object]]:
-    """Return the functions that read settings, as far as this version of PyTorch has them."""
     found = [getattr(torch.backends.cuda, name, None) for name in _ATTENTION]
     found += [getattr(torch._C, name, None) for name in _INNER]
     return [torch.get_default_device, *(read for read in found if read is not None)]

@@ -1,9 +1,4 @@
-"""Contexts that undo the changes of a forward pass.
-
-buffers               replaced by copies during the run
-attributes, hooks     restored
-random generators     restored
-"""
+"""Contexts that undo the changes of a forward pass."""
 
 import random
 import sys
@@ -23,10 +18,9 @@ from pgmo.recompute.capture.compat import flatten, unflatten
 def restoring_all_but_flags(
     module: nn.Module, devices: Collection[torch.device]
 ) -> Iterator[AttributeRecord]:
-    """Run a block, then undo its changes except the setup of a library's first call.
+    """Do as `restoring_state`, but keep setup in a library's first call (`restore_values`).
 
-    As `restoring_state`, but `AttributeRecord.restore_values` restores attributes. Yields the
-    record of attributes before the block.
+    Yields the record of attributes before the block.
     """
     contents = AttributeRecord(module)
     with ExitStack() as stack:
@@ -37,10 +31,7 @@ def restoring_all_but_flags(
 
 @contextmanager
 def restoring_state(module: nn.Module, devices: Collection[torch.device]) -> Iterator[None]:
-    """Run a block, then undo its changes of a module and of random generators.
-
-    The generators are those of Python, NumPy, the CPU and `devices`.
-    """
+    """Run a block with copied buffers, then restore attributes, hooks and random generators."""
     with ExitStack() as stack:
         stack.callback(AttributeRecord(module).restore)
         _enter(stack, module, devices)
@@ -66,7 +57,7 @@ def _copied(tensor: Tensor) -> Tensor:
 
 
 def _enter(stack: ExitStack, module: nn.Module, devices: Collection[torch.device]) -> None:
-    stack.enter_context(_own_buffers(module))
+    stack.enter_context(_with_copied_buffers(module))
     stack.callback(random.setstate, random.getstate())
     numpy: Any = sys.modules.get("numpy")
     if numpy is not None:
@@ -75,8 +66,7 @@ def _enter(stack: ExitStack, module: nn.Module, devices: Collection[torch.device
 
 
 @contextmanager
-def _own_buffers(module: nn.Module) -> Iterator[None]:
-    """Replace a module's buffers by copies while a block runs."""
+def _with_copied_buffers(module: nn.Module) -> Iterator[None]:
     before = [(one, dict(one._buffers)) for one in module.modules()]
     copies: dict[int, Tensor] = {}
     for one, buffers in before:

@@ -111,12 +111,7 @@ def remove_kept(backward: fx.GraphModule) -> None:
 
 
 class _Narrowing:
-    """Copy of a graph without absent gradients.
-
-    Attributes:
-        made: the copy.
-        read: forward nodes that the removed and the kept part of the backward pass read.
-    """
+    """Copy of a graph without absent gradients."""
 
     def __init__(self, module: fx.GraphModule, absent: Collection[str]) -> None:
         self._graph = fx.Graph()
@@ -154,6 +149,7 @@ class _Narrowing:
                 self._copies[node] = None
             elif not self._is_sum_of_one(node):
                 self._copy(node)
+        # Forward nodes that the removed and the kept part of the backward pass read.
         self.read = list(gone), list(kept)
         self.made = graph_module(module, self._graph)
 
@@ -209,15 +205,11 @@ class _Narrowing:
         self._laid_out.add(node)
 
     def _is_borrowed(self, node: object) -> bool:
-        """Return whether a node's storage is that of a summand that replaced a sum.
-
-        It must not be overwritten: other nodes may read it, and it may be expanded.
-        """
+        """Return whether a node's storage is a replacing summand's, which others may read."""
         assert isinstance(node, fx.Node)
         return storage_key(node.meta["val"]) in self._borrowed
 
     def _has_other_example(self, node: fx.Node) -> bool:
-        """Return whether a node's replacement has another example value."""
         found = self._copies[node] or self._zeros[node]
         return found.meta.get("val") is not node.meta.get("val")
 
@@ -243,18 +235,13 @@ def _metadata(node: fx.Node) -> tuple[object, ...]:
 
 
 def note_autograd_functions(results: Iterable[Tensor]) -> None:
-    """Set `CUSTOM` in the nodes that backward passes of custom functions will trace.
-
-    Args:
-        results: results of the forward pass that is being traced.
-    """
+    """Set `CUSTOM` in the nodes that custom functions trace when `results` are differentiated."""
     for number, function in enumerate(autograd_nodes(one.grad_fn for one in results)):
         if isinstance(function, BackwardCFunction) and not _is_stand_in(function):
             _note(function, number)
 
 
 def _is_stand_in(function: Any) -> bool:
-    """Return whether a node belongs to pgmo's stand-in operator, which is expanded later."""
     return getattr(function._forward_cls, "stands_in", False) is True
 
 

@@ -182,8 +182,8 @@ def without_tracing() -> AbstractContextManager[Any]:
 
 
 def autograd_nodes(roots: Iterable[Any]) -> Iterator[Any]:
-    """Yield each autograd node that some nodes lead to, with those; None as a root is skipped."""
-    stack = [one for one in roots if one is not None]
+    """Yield once each autograd node that a backward pass from `roots`, nodes or None, may run."""
+    stack = list({one: None for one in roots if one is not None})
     seen = set(stack)
     while stack:
         node = stack.pop()

@@ -62,10 +62,7 @@ def divide(joint: fx.GraphModule, names: Collection[str]) -> fx.GraphModule:
 def _halves(
     graph: fx.Graph, node: fx.Node, copies: dict[fx.Node, fx.Node], last: bool
 ) -> dict[fx.Node, fx.Node]:
-    """Add both halves of a node; return the replacement of each `getitem` node of its result.
-
-    If `last`, the node is the last reader of the convolution's input.
-    """
+    """Add both halves of a node; return the replacement of each `getitem` node of its result."""
     arguments = [fx.node.map_arg(one, copies.__getitem__) for one in node.args[:_MASK]]
     gradient, x = (copies[cast("fx.Node", one)] for one in node.args[:2])
     inputs = (x, _stand_in(graph, gradient, x) if last else x)
@@ -136,13 +133,13 @@ def divided(captured: Captured) -> int:
 def helpful(captured: Captured, workspace: Mapping[str, int]) -> frozenset[str]:
     """Return the names of the divided nodes that would take more memory undivided.
 
-    `workspace` has the workspace of each undivided node, in bytes, by name.
+    `workspace` has the bytes of each undivided node by name.
     """
     operations, values = captured.graph.operations, captured.graph.values
     found = set()
     for name, index in _pairs(captured):
         first, second = operations[index : index + 2]
-        weights, both = _written(captured, index), _written(captured, index, index + 1)
+        weights, both = _written_bytes(captured, index), _written_bytes(captured, index, index + 1)
         gone = {one for one in first.reads if values[one].producer >= 0 and not values[one].result}
         gone.difference_update(second.reads)
         less = both + second.workspace - sum(values[one].size for one in gone)
@@ -154,16 +151,13 @@ def helpful(captured: Captured, workspace: Mapping[str, int]) -> frozenset[str]:
 def needed(
     captured: Captured, schedule: Schedule, limit: int, workspace: Mapping[str, int]
 ) -> frozenset[str]:
-    """Return the names of the divided nodes that would exceed `limit` bytes undivided.
-
-    `workspace` has the workspace of each undivided node, in bytes, by name.
-    """
+    """Return the names of the divided nodes that would exceed `limit` bytes undivided."""
     found = set()
     steps = {int(one): step for step, one in enumerate(schedule.operations)}
     for name, index in _pairs(captured):
         first, second = steps[index], steps[index + 1]
         held = int(schedule.live[first]) - captured.graph.operations[index].workspace
-        held += _written(captured, index + 1)
+        held += _written_bytes(captured, index + 1)
         if second != first + 1 or held + workspace.get(name, 0) > limit:
             found.add(name)
     return frozenset(found)
@@ -177,8 +171,7 @@ def _pairs(captured: Captured) -> Iterator[tuple[str, int]]:
             yield name, index
 
 
-def _written(captured: Captured, *operations: int) -> int:
-    """Return the bytes of all values that operations write."""
+def _written_bytes(captured: Captured, *operations: int) -> int:
     values = captured.graph.values
     writes = (captured.graph.operations[index].writes for index in operations)
     return sum(values[one].size for one in chain.from_iterable(writes))

@@ -41,11 +41,6 @@ def parts(result: fx.Node) -> tuple[fx.Node, fx.Node, fx.Node]:
     return node, node.all_input_nodes[0], items(node)[1]
 
 
-def drawn(operation: Operation, size: int) -> Operation:
-    """Return the operation that draws the mask; the result's `size` bytes are its workspace."""
-    return replace(operation, workspace=operation.workspace + size)
-
-
 def applied(node: fx.Node, operation: Operation, size: int) -> Operation:
     """Return the operation that applies the mask; `size` are the bytes of its result.
 

@@ -1,11 +1,8 @@
 """Capture of operators as eager mode runs them, so that results are bit-identical.
 
-    eager mode      upsample_bilinear2d       one kernel, and one for its derivative
-    in a capture    index, mul, sub, add      decomposed in Python, unless prevented here
-
-PyTorch decomposes some operators for compilers. The decomposition has other layouts and adds up in
-another order than the kernel. Operators that have no derivative of their own, or read values, stay
-decomposed.
+PyTorch decomposes some operators for compilers: upsample_bilinear2d, for example, into index, mul,
+sub and add. These have other layouts and add up in another order than the kernel. Operators that
+have no derivative of their own, or read values, stay decomposed.
 
 Without the metadata mode of captures, a program may replace a function of PyTorch by a wrapper:
 
@@ -40,9 +37,7 @@ _DECOMPOSED = (
 _KEYS = (DispatchKey.Autograd, DispatchKey.CompositeImplicitAutograd)
 
 _Replacement = tuple[tuple[str, ...], tuple[DispatchKey, ...], Callable[[Any], Any]]
-"""Operators of `aten`, their keys, and a function from a kernel to its replacement.
-
-The function returns None to remove the kernel."""
+"""Operators of `aten`, their keys, and a function from a kernel to its replacement or None."""
 
 
 @contextmanager
@@ -60,7 +55,6 @@ def with_grouped_products() -> AbstractContextManager[None]:
 
 @contextmanager
 def _replaced_kernels(replacements: Iterable[_Replacement]) -> Iterator[None]:
-    """Replace kernels that are written in Python while a block runs."""
     originals: list[tuple[Any, DispatchKey, Any]] = []
     for names, keys, replace in replacements:
         for operator in _overloads(names):

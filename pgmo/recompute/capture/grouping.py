@@ -35,26 +35,14 @@ class Draft:
 
 
 class Grouping:
-    """Operations, values and views of a joint graph.
-
-    Attributes:
-        sizes, producers, pinned: columns of the values; sizes are multiples of `alignment` bytes.
-        values: number of each value, by storage key.
-        value_of: the value that each node is, or is a view of.
-        root_of: the first node of each value.
-        drafts: the operations, in the order of the graph.
-        draft_of: number of the operation of each node that is no view.
-        views: nodes that compute nothing.
-        backward: nodes of the backward pass, with tangents.
-        tangents: the values of tangents.
-    """
+    """Operations, values and views of a joint graph; attributes as in `Captured`."""
 
     def __init__(self, joint: fx.GraphModule, alignment: int) -> None:
         self.joint, self.alignment = joint, alignment
-        self.sizes: list[int] = []
+        self.sizes: list[int] = []  # Multiples of `alignment` bytes.
         self.producers: list[int] = []
         self.pinned: list[bool] = []
-        self.values: dict[int, int] = {}
+        self.values: dict[int, int] = {}  # By storage key.
         self.value_of: dict[fx.Node, int] = {}
         self.root_of: dict[int, fx.Node] = {}
         self.drafts: list[Draft] = []

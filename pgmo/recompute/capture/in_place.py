@@ -1,12 +1,8 @@
 """Operations that eager mode does in place and a capture does not.
 
-Autograd adds up gradients in place:
-
-    captured   s = a + b     three tensors
-    autograd   a += b        two: no other node reads `a`, and the sum has its storage
-
-Bits and layout are the same. The operations of a backward pass run once and in order, so a gradient
-may be overwritten at its last use.
+Autograd adds a gradient to another in place, if no other node reads that. Bits and layout are the
+same. The operations of a backward pass run once and in order, so a gradient may be overwritten at
+its last use.
 
 A capture turns `base[0] = x` into `select_scatter(base, copy(base[0], x))`. The copy has the
 strides of the slice and the size of `base`. The scatter can read `x` itself.

@@ -9,7 +9,7 @@ Views and `getitem` nodes take no time and no memory (`grouping.py`).
 
 import operator
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from torch import fx
 from torch.utils.checkpoint import CheckpointPolicy
@@ -157,7 +157,9 @@ def capture(
         if draft.applies:
             operation = dropout.applied(node, operation, grouping.sizes[draft.writes[0]])
         elif old + 1 < len(drafts) and drafts[old + 1].applies:
-            operation = dropout.drawn(operation, grouping.sizes[drafts[old + 1].writes[0]])
+            # The operation draws a dropout's mask. The kernel's other result is not used.
+            unused = grouping.sizes[drafts[old + 1].writes[0]]
+            operation = replace(operation, workspace=operation.workspace + unused)
         operations.append(operation)
     nodes = [
         dropout.items(draft.node)[:1] if draft.applies else (draft.node, *draft.items)

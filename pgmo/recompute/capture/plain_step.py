@@ -1,6 +1,4 @@
-"""Model of the plain step, which runs without recomputation by pgmo.
-
-It differs from the captured step:
+"""Model of the plain step, which differs from the captured one.
 
 - A checkpointed region runs again before its first derivative.
 - The operators of one derivative free their inputs together at the end. Those of a custom function
@@ -92,7 +90,6 @@ def _hold_inputs(operations: list[Operation], captured: Captured) -> None:
 
 
 def _is_custom(nodes: tuple[fx.Node, ...]) -> bool:
-    """Return whether an operator belongs to a custom `autograd.Function`."""
     sources = nodes[0].meta.get("source_fn_stack") or [("", "")]
     return bool(sources[0][1] == "autograd.Function")
 

@@ -25,7 +25,7 @@ LEAST = 3
 _CALLS = ("call_function", "call_method")
 
 _LEAST_NODES = 4
-"""Minimum number of nodes of such a block. Smaller ones are faster to trace than to copy."""
+"""Minimum number of nodes of a block. Smaller blocks are faster to trace than to copy."""
 
 
 @dataclass(eq=False)
@@ -49,14 +49,11 @@ class Segment:
 
 @dataclass(eq=False)
 class _Kind:
-    """Segments that compute the function `module`.
-
-    `results` is the metadata of its results, None before it runs. `template` is the traced one.
-    """
+    """Segments that compute the function `module`."""
 
     module: fx.GraphModule
     paths: list[str]
-    results: tuple[TensorMetadata, ...] | None = None
+    results: tuple[TensorMetadata, ...] | None = None  # None before the function runs.
     template: Template = field(default_factory=Template)
 
 
@@ -117,7 +114,6 @@ class RepeatedSegments:
         return shortened
 
     def _call(self, number: int, place: int, *given: Tensor) -> tuple[Tensor, ...]:
-        """Run a block or its stand-in."""
         kind = self._kinds[number]
         try:
             if traced_graph() is None:
@@ -136,7 +132,6 @@ class RepeatedSegments:
 
 
 def _traced(kind: _Kind, path: str, given: Sequence[Tensor]) -> tuple[Tensor, ...]:
-    """Run a block and record its nodes."""
     results: tuple[Tensor, ...] = ()
 
     def run() -> Sequence[Tensor]:
@@ -228,7 +223,6 @@ def _metadata(node: fx.Node) -> object:
 
 
 def _function(module: fx.GraphModule, segment: Segment) -> fx.GraphModule:
-    """Return a segment as a module that computes its results from its inputs."""
     graph = fx.Graph()
     copies = {
         node: graph.placeholder(f"given_{number}") for number, node in enumerate(segment.given)

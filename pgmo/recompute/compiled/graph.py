@@ -112,7 +112,7 @@ class CompiledGraph:
 
     @property
     def is_trained(self) -> bool:
-        """Whether the graph has a backward pass."""
+        """Return whether the graph has a backward pass."""
         return self._joint is not None
 
     @property
@@ -125,10 +125,7 @@ class CompiledGraph:
         return self._unplanned
 
     def __call__(self, *arguments: Any) -> Any:
-        """Call the graph.
-
-        Its backward pass gets None, not zeros, as the gradient of an output that has none.
-        """
+        """Call the graph."""
         if not self.is_trained:
             return self._run(*arguments)
         thread_step = self._thread_step
@@ -139,7 +136,7 @@ class CompiledGraph:
         results = self._run(*arguments)
         context = compiled_context([one for one in results if isinstance(one, Tensor)])
         if context is not None:
-            context.set_materialize_grads(False)
+            context.set_materialize_grads(False)  # Absent gradients are None, not zeros.
             if thread_step.observer is not None:
                 thread_step.observer.ran(context)
         return results
@@ -251,10 +248,7 @@ def read_marker(made: Tensor) -> tuple[bool, int]:
 
 
 def _backward_interface(joint: fx.GraphModule, outputs: int) -> fx.GraphModule:
-    """Return a graph with the inputs and results of a backward pass, but no operators.
-
-    AOTAutograd detaches inputs for which it returns None.
-    """
+    """Return a backward graph without operators: AOTAutograd detaches inputs if it returns None."""
     graph = fx.Graph()
     given = [graph.node_copy(node) for node in tangents(joint)]
     (last,) = joint.graph.find_nodes(op="output")

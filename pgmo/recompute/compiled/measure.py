@@ -51,12 +51,9 @@ class StepMeasure:
         self._undo: Callable[[], None] = lambda: None
 
     def forward(self, run: Callable[[], Any], leaves: Iterable[Tensor]) -> Any:
-        """Measure a forward pass, and prepare to measure its backward pass.
+        """Run and measure a forward pass, and prepare to measure its backward pass.
 
-        Args:
-            run: runs the forward pass.
-            leaves: the model's parameters and inputs. A backward pass that computes gradients of
-                other leaves is not measured.
+        A backward pass that computes gradients of other tensors than `leaves` is not measured.
         """
         self.tries -= 1
         self._forward = None
@@ -176,12 +173,10 @@ def _leaves(outputs: Any) -> set[int]:
 
 
 def _around_engine(around: Callable[..., Any]) -> Callable[[], None]:
-    """Run all backward passes through a function; return a function that ends this.
+    """Run all backward passes through `around`, on the calling thread; return the undo.
 
-    Args:
-        around: called, on the thread that calls the engine, with a function that runs the backward
-            pass, the tensors to differentiate, and the engine's other positional arguments. It
-            returns the result of the first.
+    `around` gets a function that runs the backward pass, the tensors to differentiate, and the
+    engine's other positional arguments. It returns the function's result.
     """
     modules: tuple[Any, ...] = (torch.autograd.graph, torch.autograd)
     before = modules[0]._engine_run_backward

@@ -224,7 +224,6 @@ class CompiledModel:
             raise
 
     def _recomputed(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
-        """Call the model with its plan, if there is one."""
         tensors = distinct(flatten((arguments, keywords))[0])
         given: list[Tensor] = [*tensors, *self._module.parameters(), *self._module.buffers()]
         if not any(one.requires_grad for one in given):

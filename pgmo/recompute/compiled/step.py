@@ -97,11 +97,7 @@ class CompiledStep:
         return differs_from_prediction or (self._is_left and self._plans < PLANS)
 
     def plan_again(self, discovered: Callable[[], Discovery]) -> None:
-        """Plan again, or keep the plan if none fits the budget.
-
-        Args:
-            discovered: performs a dry run.
-        """
+        """Plan again after a dry run, or keep the plan if none fits the budget."""
         self._plans += 1
         self._is_left = False
         try:
@@ -111,12 +107,7 @@ class CompiledStep:
             warn_user(f"the first plan stays: {error}")
 
     def run(self, forward: Callable[[Choose], Any], given: Iterable[Tensor]) -> Any:
-        """Run a forward pass, and measure the step if no step has been measured.
-
-        Args:
-            forward: called with a function that chooses plans; runs the forward pass.
-            given: tensors among the arguments of the call.
-        """
+        """Run a forward pass on the tensors `given`, and measure the step if none is measured."""
         self._compare()
         self._pending.warn()
         way: list[CallKey] = []
@@ -163,7 +154,6 @@ class CompiledStep:
         return choose
 
     def _can_be_measured(self, given: Iterable[Tensor]) -> bool:
-        """Return whether there are no gradients yet, and inputs have no history."""
         assert self._measure is not None
         return (
             self._measure.tries > 0

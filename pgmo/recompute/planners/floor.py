@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from pgmo.recompute.planners.graph import NOT_CAPTURED, Graph
+from pgmo.recompute.planners.graph import NOT_CAPTURED, Graph, Operation
 from pgmo.recompute.planners.schedule import Schedule
 from pgmo.units import format_bytes
 
@@ -10,26 +10,37 @@ _LEAST = 0.01
 """Minimum share of the peak of a part that is named."""
 
 
-def parts(graph: Graph, schedule: Schedule) -> list[tuple[str, int]]:
-    """Return the bytes live at the peak by kind of block, largest first.
-
-    A block counts as the first kind of `_kind` that applies.
-    """
-    found: Counter[str] = Counter()
-    operation = graph.operations[schedule.peak_operation] if len(schedule.operations) else None
+def floor(schedule: Schedule) -> str:
+    """Return a description of a schedule's peak."""
+    if not schedule.peak:
+        return "The step allocates nothing"
+    graph = schedule.graph
+    operation = graph.operations[schedule.peak_operation]
+    sizes: Counter[str] = Counter()
     for block in schedule.alive(schedule.peak_step):
         value = int(schedule.value[block])
-        found[_kind(graph, value, operation)] += int(schedule.size[block])
-    return found.most_common()
+        sizes[_kind(graph, value, operation)] += int(schedule.size[block])
+    named = [(kind, size) for kind, size in sizes.most_common() if size >= _LEAST * schedule.peak]
+    place = operation.name + (f" of {operation.module}" if operation.module else "")
+    shares = "; ".join(
+        f"{kind} {format_bytes(size)} ({size / schedule.peak:.0%})" for kind, size in named
+    )
+    advice = ""
+    if named[0][0].startswith("gradients of parameters"):
+        advice = (
+            ". Gradients of parameters live until the optimizer's step and cannot be dropped; "
+            "recomputation saves a larger share at a larger batch"
+        )
+    return f"At its peak, in {place}, there are: {shares}{advice}"
 
 
-def _kind(graph: Graph, value: int, operation: object) -> str:
+def _kind(graph: Graph, value: int, operation: Operation) -> str:
     if value < 0:
         return "workspace of this operator"
     one = graph.values[value]
     if one.result and one.producer >= graph.forward:
         return "gradients of parameters and inputs"
-    if value in (*getattr(operation, "reads", ()), *getattr(operation, "writes", ())):
+    if value in (*operation.reads, *operation.writes):
         return "inputs and results of this operator"
     if one.result:
         return "results of the forward pass"
@@ -40,24 +51,3 @@ def _kind(graph: Graph, value: int, operation: object) -> str:
     if graph.operations[one.producer].pinned or one.pinned:
         return "values that must not be computed twice, such as random numbers"
     return "saved activations"
-
-
-def floor(schedule: Schedule) -> str:
-    """Return a description of a schedule's peak."""
-    graph = schedule.graph
-    whole = max(1, schedule.peak)
-    named = [(words, size) for words, size in parts(graph, schedule) if size >= _LEAST * whole]
-    if not named:
-        return "The step allocates nothing"
-    operation = graph.operations[schedule.peak_operation]
-    place = operation.name + (f" of {operation.module}" if operation.module else "")
-    shares = "; ".join(
-        f"{words} {format_bytes(size)} ({size / whole:.0%})" for words, size in named
-    )
-    advice = ""
-    if named[0][0].startswith("gradients of parameters"):
-        advice = (
-            ". Gradients of parameters live until the optimizer's step and cannot be dropped; "
-            "recomputation saves a larger share at a larger batch"
-        )
-    return f"At its peak, in {place}, there are: {shares}{advice}"

@@ -51,7 +51,7 @@ class Dag:
 
     @cached_property
     def ancestors(self) -> NDArray[np.bool_]:
-        """Whether the row's node is the column's, or depends on it, shape (n, n)."""
+        """Return whether the row's node is the column's, or depends on it, shape (n, n)."""
         table = np.eye(len(self), dtype=np.bool_)
         for node, reads in enumerate(self.reads):
             for read in reads:

@@ -20,22 +20,8 @@ PRICES = tuple(float(price) for price in np.geomspace(1e-3, 1e3, 25))
 """Prices of the whole forward pass, as multiples of the bytes of all its values."""
 
 
-def min_cut(graph: Graph, price: float) -> tuple[frozenset[int], float]:
-    """Return the choice with the smallest sum of saved bytes and price times recomputed cost.
-
-    Args:
-        graph: the step.
-        price: bytes per unit of cost.
-
-    Returns:
-        The choice, and the sum in bytes, with values that must be saved. Each priced cost is
-        rounded to a whole number.
-    """
-    return _Network(graph).cut(price)
-
-
-class _Network:
-    """Network of a step, in which only the capacities from the source depend on the price."""
+class Network:
+    """Network of a step, in which only the capacities of costs depend on the price."""
 
     def __init__(self, graph: Graph) -> None:
         forward = graph.operations[: graph.forward]
@@ -71,7 +57,15 @@ class _Network:
         self._costs = np.array(costs, np.float64)
 
     def cut(self, price: float) -> tuple[frozenset[int], float]:
-        """Return the choice at a price, and the value of its cut."""
+        """Return the choice with the smallest sum of saved bytes and price times recomputed cost.
+
+        Args:
+            price: bytes per unit of cost.
+
+        Returns:
+            The choice, and the sum in bytes, with values that must be saved. Each priced cost is
+            rounded to a whole number.
+        """
         self._capacity[self._priced] = np.rint(price * self._costs).astype(np.int64)
         least, source_side = _core.min_cut(
             self._nodes, self._tail, self._head, self._capacity, self._source, self._sink
@@ -88,7 +82,7 @@ def sweep(graph: Graph, prices: Sequence[float] = PRICES) -> Iterator[frozenset[
     )
     unit = everything / (graph.forward_cost or 1.0)
     seen: set[frozenset[int]] = set()
-    network = _Network(graph)
+    network = Network(graph)
     for price in (0.0, *prices):
         choice, _ = network.cut(price * unit)
         if choice not in seen:

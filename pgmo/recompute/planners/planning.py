@@ -65,12 +65,6 @@ class SearchFields(TypedDict, total=False):
     rate: float | None
 
 
-class _Effort(TypedDict):
-    evaluations: int
-    time_limit: float
-    seed: int
-
-
 def plan_choice(
     graph: Graph,
     budget: SupportsIndex | Literal["min"],
@@ -116,24 +110,28 @@ def plan_choice(
     end = time.monotonic() + time_limit
 
     def improve(start: Choice, aim: int | None, share: float, most: float = math.inf) -> Choice:
-        options: _Effort = {
-            "evaluations": evaluations or _effort(graph, _LARGE, _LEAST),
-            "time_limit": share * (end - time.monotonic()),
-            "seed": seed,
-        }
+        left = share * (end - time.monotonic())
         if start.reruns is None:
+            count = evaluations or _effort(graph, _LARGE, _LEAST)
             if evaluations is None and aim is not None:
                 if evaluator.period:
-                    options["evaluations"] //= _FEWER
+                    count //= _FEWER
                 elif len(graph.operations) < _SMALL:
-                    options["evaluations"] *= _MORE
-            start = evaluator.search(start, aim, **options)
+                    count *= _MORE
+            start = evaluator.search(start, aim, evaluations=count, time_limit=left, seed=seed)
             if limit is not None and aim is None and start.peak <= limit:
                 return start
         if transfers is not None:
             start = min([start, *_offloading(start, wider)], key=lambda one: rank(one, aim))
-        options["evaluations"] = evaluations or _effort(graph, _LARGE_RERUNS, _LEAST_RERUNS)
-        return wider.improve(start, aim, most=most, enough=limit or 0, **options)
+        return wider.improve(
+            start,
+            aim,
+            most=most,
+            enough=limit or 0,
+            evaluations=evaluations or _effort(graph, _LARGE_RERUNS, _LEAST_RERUNS),
+            time_limit=left,
+            seed=seed,
+        )
 
     beam: Choice | None = None
     if limit is not None and limit < default.peak and transfers is None:
@@ -237,7 +235,6 @@ def _effort(graph: Graph, large: int, least: int) -> int:
 
 
 def _offloading(base: Choice, wider: RerunSearch) -> Iterator[Choice]:
-    """Yield choices with an increasing share of kept values offloaded."""
     assert wider.transfers is not None
     for reruns, away in starts(wider.graph, wider.transfers, base):
         again = frozenset(one for _, one in reruns) - away
@@ -302,11 +299,7 @@ def _check(
     seed: int = 0,
     rate: float | None = None,  # Checked where it is parsed.
 ) -> int | None:
-    """Return the budget in bytes, or None for "min".
-
-    Raises:
-        OptionError: if an option is invalid.
-    """
+    """Check options; return the budget in bytes, or None for "min"."""
     if evaluations is not None and evaluations < 1:
         raise OptionError(f"evaluations is {evaluations}; give 1 or more")
     if not time_limit > 0:

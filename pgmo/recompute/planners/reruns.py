@@ -59,14 +59,9 @@ class RerunSearch:
     def beam(self, budget: int, work: int, time_limit: float) -> Choice | None:
         """Search reruns within a budget by a beam search from the end of the step.
 
-        Args:
-            budget: bytes.
-            work: maximum number of sets of needed values to examine, which determines the width.
-            time_limit: seconds after which the search ends.
-
-        Returns:
-            The choice; None if none was found, the beam would be too narrow, or the step has
-            several graphs.
+        `work` is the maximum number of sets of needed values to examine, which determines the
+        width. Returns None if no choice is found in `time_limit` seconds, the beam would be too
+        narrow, or the step has several graphs.
         """
         forward, count = self.graph.forward, len(self.graph.operations)
         looks = sum(min(moment, forward) for moment in range(count))

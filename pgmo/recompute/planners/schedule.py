@@ -316,7 +316,7 @@ def check_choice(graph: Graph, choice: Collection[int]) -> None:
 
 
 def _order(graph: Graph, choice: frozenset[int]) -> tuple[list[int], list[bool]]:
-    """Return the runs of a step without the values of `choice`, and which are reruns."""
+    """Return the operation of each run, and whether it is a rerun."""
     operations = list(range(graph.forward))
     again = [False] * graph.forward
     done: set[int] = set()  # Operations that have run again.
@@ -340,7 +340,6 @@ def _order(graph: Graph, choice: frozenset[int]) -> tuple[list[int], list[bool]]
 
 
 def _order_with(graph: Graph, reruns: Reruns) -> tuple[list[int], list[bool]]:
-    """Return the runs of a step with reruns, and which are reruns."""
     rows: dict[int, set[int]] = defaultdict(set)
     for moment, index in reruns:
         rows[moment].add(index)

@@ -29,11 +29,7 @@ Planner = Callable[[Graph, int | Literal["min"]], Choice]
 
 
 def find_planner(planner: Planner | None, rate: float | None = None) -> Planner:
-    """Return the given planner, or the search.
-
-    Args:
-        planner: a function of a graph and a budget, or None for the search.
-        rate: bytes per second of a link over which the search may offload values.
+    """Return the given planner, or the search, which may offload at `rate` bytes per second.
 
     Raises:
         OptionError: if the planner is no function, or both are given.
@@ -135,13 +131,8 @@ def plan_step(joint: fx.GraphModule, outputs: int, settings: Settings) -> Planne
 def choice_on(choice: Choice | Schedule, captured: Captured, other: Captured) -> Schedule:
     """Return the schedule of a choice on another capture of the same step.
 
-    Operations correspond by name. If the operation that a rerun precedes is missing there, the
+    Operations correspond by name. If the operation that a rerun precedes is missing in `other`, the
     rerun precedes the next one that exists.
-
-    Args:
-        choice: a choice on `captured`, or its schedule.
-        captured: the step.
-        other: the same step, for example with fewer divided convolutions.
     """
     if _is_simple(choice, captured.graph):
         return simulate(other.graph, other.numbers(captured.names(choice.recomputed)))

@@ -43,12 +43,7 @@ def backward(
 
 
 class _Writer:
-    """Writer of both graphs.
-
-    Attributes:
-        forward: the graph that returns the outputs and the saved values.
-        backward: the graph whose inputs are the saved values and the tangents.
-    """
+    """Writer of both graphs."""
 
     def __init__(self, captured: Captured, schedule: Schedule, host: HostArenas | None) -> None:
         self.captured = captured

@@ -23,17 +23,10 @@ _LEVEL = "KINETO_LOG_LEVEL"
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """Live bytes while a section of code ran.
-
-    Args:
-        label: name of the section.
-        start: at its start, relative to the start of the meter.
-        peak: maximum, relative to `start`.
-        net: at its end, relative to `start`.
-    """
+    """Live bytes of a section of code: `peak` and, at its end, `net`, relative to `start`."""
 
     label: str
-    start: int
+    start: int  # Relative to the start of the meter.
     peak: int
     net: int
 
@@ -52,10 +45,7 @@ def meter(device: torch.device) -> "Meter | None":
 
 
 def can_measure(device: torch.device) -> bool:
-    """Return whether a device's memory can be measured now.
-
-    It cannot during another profile, during `measuring_program`, or with another allocator.
-    """
+    """Return whether a device can be measured now: no other profile or user's code is measured."""
     return not (is_profiling() or _program_is_measured.is_set()) and writes_memory_events(device)
 
 
@@ -79,13 +69,10 @@ def measuring_program() -> Iterator[None]:
 class Meter:
     """Measurement of the code in its `with` block. Only one block runs at a time.
 
-    The attributes are set at the end of the block.
-
     Attributes:
-        sections: the measured sections.
+        sections: the sections, set at the end of the block.
         whole: the block itself as a section.
-        changes: in order, (label, 0) for the start of a section, ("", bytes) for a change of live
-            bytes.
+        changes: ("", bytes) for each change of live bytes, (label, 0) for each start of a section.
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -106,7 +93,7 @@ class Meter:
         return self
 
     def section(self, label: str) -> AbstractContextManager[None]:
-        """Return a context whose code is a section. Sections must not overlap."""
+        """Return a context whose code is a section; sections must not overlap."""
         return record_function(_PREFIX + label)
 
     def __exit__(self, *error: Any) -> None:

@@ -35,12 +35,9 @@ keep, such as cuBLAS's workspace."""
 
 @dataclass(frozen=True, slots=True)
 class OperatorMeasurement:
-    """Measured memory of one operator in bytes.
+    """Measured workspace of an operator, and bytes that its results hold beyond their elements.
 
-    Args:
-        workspace: allocated and freed while it runs.
-        held: memory of its results beyond their elements. A mean of squares, for example, is a view
-            of the first of all squares.
+    A mean of squares, for example, is a view of the first of all squares.
     """
 
     workspace: int

@@ -1,9 +1,7 @@
 """Expansion of stand-in operators to copies of a traced block's nodes.
 
-    block(x2, w2)     ->    norm  mul  sum  gelu ...      of x2 and w2
-    backward(g2)      ->    gelu_backward  mm ...         of g2 and the values above
-
-The example values of a copy have new storages, which they share in the same way.
+block(x2, w2)     ->    norm  mul  sum  gelu ...      of x2 and w2
+backward(g2)      ->    gelu_backward  mm ...         of g2 and the values above
 """
 
 from collections.abc import Iterable
@@ -96,10 +94,7 @@ def _refuse_others(
     made: Iterable[object],
     inside: set[fx.Node],
 ) -> None:
-    """Raise NotAlikeError for inputs that other forward nodes read.
-
-    Their gradients would be added up in another order.
-    """
+    # The gradients of inputs that other nodes read would be added up in another order.
     for node, gradient in zip(given, made, strict=True):
         if gradient is None:
             continue

@@ -28,11 +28,7 @@ class Storages:
         return id(known) == theirs and self._stand_for.setdefault(theirs, ours) == ours
 
     def copy(self, one: Tensor) -> Tensor:
-        """Return a fake tensor of the same layout in the mapped storage, which may be new.
-
-        Raises:
-            TypeError: if `one` is not a fake tensor.
-        """
+        """Return a fake tensor of the same layout in the mapped storage, which may be new."""
         key = storage_key(one)
         storage = self._of.get(key)
         if storage is None:

@@ -3,7 +3,7 @@
 They compute nothing. `expand` replaces them by copies of the traced block's nodes.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -21,19 +21,12 @@ BACKWARD = torch.ops.pgmo.block_backward.default
 
 @dataclass(slots=True)
 class StandIn:
-    """Call of a block that is not traced.
-
-    Args:
-        template: the traced block.
-        path: path of the block's module.
-        results: metadata of its results.
-        gradients: metadata of its inputs' gradients, set in the backward pass.
-    """
+    """Call of the block at `path`, which is not traced."""
 
     template: Template
     path: str
     results: tuple[TensorMetadata, ...]
-    gradients: tuple[TensorMetadata, ...] = field(default=())
+    gradients: tuple[TensorMetadata, ...] = ()  # Of the inputs, set in the backward pass.
 
 
 _calls: list[StandIn] = []

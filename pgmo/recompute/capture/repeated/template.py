@@ -74,11 +74,7 @@ class Template:
     _begin: int = -1
 
     def trace(self, path: str, given: list[Tensor], run: Callable[[], Sequence[Tensor]]) -> None:
-        """Run the block and record its nodes.
-
-        Raises:
-            NotAlikeError: if the block writes into its inputs.
-        """
+        """Run the block and record its nodes; raise NotAlikeError if it writes into its inputs."""
         self.path, self.given = path, [_name(one) for one in given]
         before = _count()
         results = run()
@@ -95,10 +91,7 @@ class Template:
                 one.register_hook(self._noting_made(place))  # type: ignore[no-untyped-call]
 
     def gradients_of(self, came: Sequence[Tensor | None]) -> list[TensorMetadata | None]:
-        """Return the metadata of the gradients of another block's inputs.
-
-        Args:
-            came: gradients of that block's results.
+        """Return the metadata of another block's gradients, given those of its results.
 
         Raises:
             NotAlikeError: if the traced block has no backward pass yet with the same gradients.

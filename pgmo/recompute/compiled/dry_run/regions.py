@@ -50,19 +50,13 @@ def regions(changes: Sequence[tuple[str, int]], count: int) -> list[Region]:
     entry: int | None = 0
     inside = True
     for label, change in [*changes, ("graph", 0)]:
-        if label == "graph" or (label == "region" and inside):
+        if label:
             if inside:
-                found.append(
-                    Region(level, level, level) if entry is None else Region(entry, peak, level)
-                )
-            inside = label == "region"
-            entry, peak = None, level
-        elif label == "region":
-            inside, entry, peak = True, None, level
-        elif not label:
-            if inside and entry is None and change > 0:
-                entry = peak = level
-            level += change
-            if entry is not None:
-                peak = max(peak, level)
+                found.append(Region(level if entry is None else entry, peak, level))
+            inside, entry, peak = label == "region", None, level
+            continue
+        if inside and entry is None and change > 0:
+            entry = peak = level
+        level += change
+        peak = max(peak, level) if entry is not None else level
     return found if len(found) == count else [Region(0, 0, 0)] * count

@@ -34,7 +34,6 @@ class WriteRollback(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __torch_dispatch__(
         self, operator: Any, _types: Any, arguments: Any = (), keywords: Any = None
     ) -> Any:
-        """Save the tensors that an operator overwrites, and run it."""
         keywords = keywords or {}
         schema = getattr(operator, "_schema", None)
         if schema is not None and schema.is_mutable:

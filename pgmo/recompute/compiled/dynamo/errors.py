@@ -30,7 +30,7 @@ def error_of_capture(error: Exception, name: str) -> PgmoError:
         error = error.inner_exception
     if isinstance(error, PgmoError):
         return error.with_traceback(None)  # Dozens of PyTorch's frames explain nothing.
-    inner = _innermost(error) if isinstance(error, TorchDynamoException) else error
+    inner = _first_cause(error) if isinstance(error, TorchDynamoException) else error
     if isinstance(inner, torch.OutOfMemoryError):
         return BudgetError(
             f"the step of {name} cannot be captured: its forward pass does not fit on the card, "
@@ -43,10 +43,9 @@ def error_of_capture(error: Exception, name: str) -> PgmoError:
     return GraphError(f"the step cannot be captured: {message}{at}. {_FIT}")
 
 
-def _innermost(error: BaseException) -> BaseException:
-    """Return the first cause of an error."""
+def _first_cause(error: BaseException) -> BaseException:
     following = error.__cause__ or error.__context__
-    return error if following is None else _innermost(following)
+    return error if following is None else _first_cause(following)
 
 
 def too_many(name: str, count: int, reason: str) -> GraphError:

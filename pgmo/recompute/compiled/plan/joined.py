@@ -23,16 +23,10 @@ from pgmo.recompute.planners.schedule import simulate
 
 @dataclass(frozen=True, eq=False)
 class JoinedGraph:
-    """Graph of a whole step.
-
-    Args:
-        graph: the graph.
-        origins: for each operation, the index of its call and its number in the call's graph; None
-            for regions.
-    """
+    """Graph of a whole step, with the call and the own number of each operation."""
 
     graph: Graph
-    origins: tuple[tuple[int, int] | None, ...]
+    origins: tuple[tuple[int, int] | None, ...]  # None for regions.
 
     def of_call(self, number: int, choice: Choice, graph: Graph) -> Choice:
         """Return a call's part of a choice, in operations of the call's `graph`."""
@@ -65,7 +59,7 @@ def join_graphs(
         steps: for each call, its captured step, and the variant of its graph to join.
         is_plain: whether the step is that of the plain model, without compiled functions.
     """
-    made = _JoinedGraphBuilder(holds_gradients=not (is_plain or boxes_gradients()))
+    made = _JoinedGraphBuilder(holds_tangents=not (is_plain or boxes_gradients()))
     placed = [_Placed(*step) for step in steps]
     for number, call in enumerate(found.calls):
         made.region(found.regions[number], number)
@@ -83,17 +77,7 @@ def join_graphs(
 
 
 class _Placed:
-    """Graph of one call, and the numbers of its values in the joined graph.
-
-    Attributes:
-        numbers: from its values to values of the joined graph.
-        lives: from its values to storages that outside code may hold.
-        returned: values of its outputs.
-        gradients: from values of inputs' gradients to the inputs.
-        tangents: values of its tangents.
-        came: from tangents to storages that autograd also holds.
-        owners: from inputs to ids of parameters.
-    """
+    """Graph of one call, and the numbers of its values in the joined graph."""
 
     def __init__(self, captured: Captured, graph: Graph) -> None:
         self.captured, self.graph = captured, graph
@@ -103,8 +87,8 @@ class _Placed:
         results = flatten(last.args)[0]
         self._results = results[: captured.outputs]
         gradients = results[captured.outputs :]
-        self.numbers: dict[int, int] = {}
-        self.lives: dict[int, StorageLife] = {}
+        self.numbers: dict[int, int] = {}  # From own values to values of the joined graph.
+        self.lives: dict[int, StorageLife] = {}  # From own values to storages.
         self.returned = {self._value(node) for node in self._results}
         self.gradients = {
             value: node
@@ -114,8 +98,8 @@ class _Placed:
         first = captured.nodes[graph.forward : graph.forward + 1] == ((),)
         self.tangents = graph.operations[graph.forward].writes if first else ()
         self._tangents = [node for node in nodes if is_tangent(node)]
-        self.came: dict[int, StorageLife] = {}
-        self.owners: dict[fx.Node, object] = {}
+        self.came: dict[int, StorageLife] = {}  # From tangents to storages held by autograd.
+        self.owners: dict[fx.Node, object] = {}  # From inputs to ids of parameters.
 
     def inputs(self, call: GraphCall) -> None:
         """Set the storages of the call's inputs, outputs and tangents, and `owners`."""
@@ -148,14 +132,8 @@ class _Placed:
 
 
 class _JoinedGraphBuilder:
-    """Builder of the joined graph.
-
-    Args:
-        holds_gradients: whether autograd holds tangents until the backward pass has returned.
-    """
-
-    def __init__(self, holds_gradients: bool) -> None:
-        self._holds_gradients = holds_gradients
+    def __init__(self, holds_tangents: bool) -> None:
+        self._holds_tangents = holds_tangents  # Whether autograd does until a pass returns.
         self.operations: list[Operation] = []
         self._reads: list[set[int]] = []
         self._values: list[Value] = []
@@ -217,7 +195,6 @@ class _JoinedGraphBuilder:
             level -= size
 
     def forward(self, placed: _Placed, number: int) -> None:
-        """Add the operations of a graph's forward pass."""
         for own, value in enumerate(placed.graph.values):
             if value.producer == -1:
                 placed.numbers[own] = self._given(value, placed.lives.get(own))
@@ -240,11 +217,10 @@ class _JoinedGraphBuilder:
         self._set_base(max(0, level - size), last, last - 1)
 
     def backward(self, placed: _Placed, number: int) -> None:
-        """Add the operations of a graph's backward pass."""
         first = placed.graph.forward + (1 if placed.tangents else 0)
         for index in range(first, len(placed.graph.operations)):
             self._place(placed, index, number)
-        if self._holds_gradients:
+        if self._holds_tangents:
             self._reads[-1].update(placed.numbers[own] for own in placed.tangents)
 
     def _place(self, placed: _Placed, index: int, number: int) -> None:
@@ -289,7 +265,6 @@ class _JoinedGraphBuilder:
         return len(self._values) - 1
 
     def graph(self, forward: int) -> JoinedGraph:
-        """Return the joined graph."""
         writes: list[list[int]] = [[] for _ in self.operations]
         for number, value in enumerate(self._values):
             if value.producer >= 0:

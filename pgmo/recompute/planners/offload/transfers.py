@@ -124,15 +124,7 @@ def waiting(
     offloaded: frozenset[int],
     transfers: Transfers,
 ) -> float:
-    """Return the seconds that a step waits for transfers.
-
-    Args:
-        graph: the step.
-        operations: the operation of each run, in order.
-        again: whether each run is a rerun.
-        offloaded: operations whose values are sent, and fetched by reruns.
-        transfers: transfers of the graph.
-    """
+    """Return the seconds that a step waits for transfers; arguments as in `Schedule`."""
     ending: dict[int, list[int]] = defaultdict(list)
     for one in offloaded:
         ending[transfers.until[one]].append(one)

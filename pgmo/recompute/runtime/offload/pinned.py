@@ -23,12 +23,9 @@ _FLAGS = mmap.MAP_SHARED | mmap.MAP_ANONYMOUS | (_NO_RESERVE if sys.platform == 
 
 
 class PinnedBufferPool:
-    """Pool of buffers, which grows when all are in use.
+    """Pool of buffers of `size` bytes, which grows when all are in use.
 
-    Args:
-        size: bytes of each buffer.
-        pinned: whether to pin buffers for CUDA.
-        finish: called before memory is freed; waits for copies.
+    `finish` is called before pinned memory is freed, and waits for copies.
     """
 
     def __init__(self, size: int, pinned: bool, finish: Callable[[], None]) -> None:
@@ -36,11 +33,7 @@ class PinnedBufferPool:
         self._free: list[_Buffer] = []
 
     def lend(self) -> Tensor:
-        """Return the bytes of an unused buffer, shape (size,).
-
-        Raises:
-            BudgetError: if the host has too little memory.
-        """
+        """Return the bytes of an unused buffer, shape (size,)."""
         buffer = self._free.pop() if self._free else _Buffer(self._size)
         if self._pinned and not buffer.is_pinned:
             buffer.pin(self._finish)

@@ -16,7 +16,7 @@ VALUES = (Value(8, -1), Value(8, 0), Value(8, 1))
 @pytest.mark.parametrize(
     ("operations", "message"),
     [
-        ([Operation("f", (1,), (1,))], r"operation 0 \(f\) reads value 1, which no earlier operation"),
+        ([Operation("f", (1,), (1,))], r"0 \(f\) reads value 1, which no earlier operation"),
         ([Operation("f", (-1,), (1,))], "reads value -1, which no earlier operation"),
         ([Operation("f", (0,), (2,))], "writes value 2, which has another producer"),
         ([Operation("f", (0,), (0,))], "writes value 0, which has another producer"),

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from pgmo import _core
 from pgmo.recompute.planners.graph import Graph
-from pgmo.recompute.planners.min_cut import min_cut, sweep
+from pgmo.recompute.planners.min_cut import Network, sweep
 from pgmo.recompute.planners.schedule import is_dropped, simulate
 from tests.unit.recompute.graphs import chain, graphs
 
@@ -43,7 +43,7 @@ def subsets(items: list[int]) -> list[frozenset[int]]:
 @settings(max_examples=80)
 @given(graphs(most=7), st.integers(0, 8))
 def test_cut_is_the_least_of_all_choices(graph: Graph, price: int) -> None:
-    choice, least = min_cut(graph, price)
+    choice, least = Network(graph).cut(price)
 
     def value(one: frozenset[int]) -> float:
         return saved(graph, one) + price * simulate(graph, one).cost
@@ -66,8 +66,8 @@ def test_sweep_trades_saved_bytes_for_cost(graph: Graph) -> None:
 
 def test_chain_saves_nothing_or_everything() -> None:
     graph = chain(10)
-    assert min_cut(graph, 0)[0] == set(graph.candidates())
-    assert min_cut(graph, 1e6) == (frozenset(), 100)
+    assert Network(graph).cut(0)[0] == set(graph.candidates())
+    assert Network(graph).cut(1e6) == (frozenset(), 100)
 
 
 @settings(max_examples=80)
