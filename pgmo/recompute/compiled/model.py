@@ -72,6 +72,7 @@ class CompiledModel:
         self._thread_step = ThreadStep()
         self._breaks = GraphBreaks()
         self._messages: set[str] = set()
+        self._reason = NOTHING  # Why the last call without a step has none.
         self._written: list[Tensor] = []  # Parameters that the forward pass writes.
         self._graphs = 0  # Number of captured graphs.
         self._pending = PendingCalls()
@@ -100,11 +101,11 @@ class CompiledModel:
         """Capture and plan a kind of call, unless it is known.
 
         Raises:
-            NothingToPlanError: if the call has no derivative.
+            NothingToPlanError: if there is nothing to plan.
         """
         step = self._step((arguments, keywords))
         if step is None:
-            raise NothingToPlanError(NOTHING)
+            raise NothingToPlanError(self._reason)
         return step
 
     def _step(self, arguments: Arguments) -> CompiledStep | None:
@@ -122,8 +123,8 @@ class CompiledModel:
             stage(f"captures a step of {type(self._module).__name__}")
             try:
                 step = self._captured(arguments, step)
-            except NothingToPlanError:
-                step = None
+            except NothingToPlanError as error:
+                step, self._reason = None, str(error)
         # The signature may have changed: PyTorch sets, for example, the order of kernels at first
         # use.
         self.steps[signature(self._module, arguments)] = step

@@ -87,7 +87,7 @@ def _share(budget: object) -> float | None:
         return None
     if not 0 < part <= 1:
         raise OptionError(
-            f"the budget is {budget!r}: a share must be above 0 and at most 1 (100%), and bytes "
-            "a whole number"
+            f"the budget is {budget!r}: a share of the peak must be above 0 and at most 1 "
+            "(100%), and bytes a whole number"
         )
     return part

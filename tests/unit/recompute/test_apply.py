@@ -71,7 +71,7 @@ def test_an_impossible_budget_names_the_least_peak():
         ({"counts": "all"}, "no option 'counts'; it was removed: subtract plan.resident"),
         ({"planner": "oracle"}, "planner is 'oracle'; give a function"),
         ({"budget": "much"}, "cannot read 'much'"),
-        ({"budget": 1.5}, "a share of the peak is above 0"),
+        ({"budget": 1.5}, "a share of the peak must be above 0"),
         ({"budget": True}, "the budget is True"),
     ],
 )

@@ -25,7 +25,7 @@ from pgmo.recompute.compiled.dry_run.discovery import (
 )
 from pgmo.recompute.compiled.dry_run.regions import regions
 from pgmo.recompute.compiled.dry_run.written import WriteRollback
-from pgmo.recompute.compiled.dynamo.errors import NOTHING, NothingToPlanError
+from pgmo.recompute.compiled.dynamo.errors import ALL_UNPLANNED, NOTHING, NothingToPlanError
 from pgmo.recompute.compiled.graph import ThreadStep
 
 
@@ -52,7 +52,7 @@ def discover(
 
     Raises:
         GraphError: if Dynamo captures no graph.
-        NothingToPlanError: if no result has a derivative.
+        NothingToPlanError: if no result has a derivative, or all graphs run unplanned.
     """
     (given, keywords), copies = copied_arguments(arguments)
     parameters = list(model.parameters())
@@ -85,7 +85,7 @@ def discover(
             "TORCH_LOGS=graph_breaks shows the reason"
         )
     if not found.backward_calls:
-        raise NothingToPlanError(NOTHING)
+        raise NothingToPlanError(ALL_UNPLANNED if plain else NOTHING)
     count = len(found.calls) + len(found.backward_calls) + 2
     found.regions = regions([] if found.meter is None else found.meter.changes, count)
     return found

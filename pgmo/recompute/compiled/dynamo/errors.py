@@ -17,8 +17,14 @@ NOTHING = (
 )
 
 
+ALL_UNPLANNED = (
+    "no graph of the model can be planned: with recomputation, each would compute other bits. "
+    "Warnings have the reasons"
+)
+
+
 class NothingToPlanError(GraphError):
-    """Error for a call without differentiable results."""
+    """Error for a call without differentiable results, or without a graph that can be planned."""
 
 
 _FIT = "If the plain model fails, too, the inputs do not fit it: check their shapes first"

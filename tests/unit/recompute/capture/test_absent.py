@@ -135,6 +135,39 @@ def test_functions_of_somebody_else_are_called_as_by_autograd(index):
     assert same(trained(plain, losses, X), trained(model, losses, X))
 
 
+class Scaled(torch.autograd.Function):
+    """A custom function of one tensor."""
+
+    @staticmethod
+    def forward(ctx, x, factor):
+        ctx.factor = factor
+        return x * factor
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient * ctx.factor, None
+
+
+class Siblings(nn.Module):
+    """Custom functions of one tensor, all of which are results."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.linspace(-1, 1, 64))
+
+    def forward(self, x):
+        h = self.weight * 1.5
+        return Scaled.apply(h, 2.0), Scaled.apply(h, 3.0), h * x
+
+
+@pytest.mark.parametrize("index", [0, 1, 2])
+def test_custom_functions_of_one_tensor_have_gradients_of_their_own(index):
+    plain = Siblings()
+    model, _ = pgmo.recompute(copy.deepcopy(plain), X, 1.0, measure=False)
+    losses = (lambda results: results[index].square().mean(),) * 2
+    assert same(trained(plain, losses, X), trained(model, losses, X))
+
+
 def test_logits_beside_a_loss_get_no_gradient():
     logits = 32 * 4096 * 4
     alone = pgmo.recompute(Classifier(both=False), (X, Y), 1.0)[1]

@@ -72,6 +72,53 @@ def test_graphs_that_would_add_up_gradients_in_another_order_run_as_they_are():
     assert plan.peak < plan.default_peak
 
 
+class TwoLosses(nn.Module):
+    """One graph with two results, in which a layer runs twice."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(16, 16)
+
+    def forward(self, x):
+        x = torch.tanh(self.layer(torch.tanh(self.layer(x))))
+        return x.square().mean(), x.abs().mean()
+
+
+def test_two_results_of_a_graph_count_once_in_its_sums(recwarn):
+    torch.manual_seed(0)
+    plain, x = TwoLosses(), torch.randn(8, 16)
+    model, plan = pgmo.recompute(copy.deepcopy(plain), x, measure=False)
+    assert not list(recwarn)
+    assert plan.graphs == 1
+    for one in (plain, model):
+        sum(one(x)).backward()
+    assert torch.equal(model.layer.weight.grad, plain.layer.weight.grad)
+
+
+class Outside(nn.Module):
+    """A layer runs twice in the only graph, and once outside."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(16, 16)
+
+    @torch.compiler.disable
+    def norm(self):
+        return self.layer.weight.square().sum()
+
+    def forward(self, x):
+        x = torch.tanh(self.layer(torch.tanh(self.layer(x))))
+        return x.mean() + self.norm()
+
+
+def test_a_model_without_a_plannable_graph_is_an_error_that_says_so():
+    with (
+        pytest.warns(UserWarning, match="a graph runs as it is.* in another order"),
+        pytest.raises(pgmo.errors.GraphError, match="no graph of the model can be planned"),
+    ):
+        pgmo.recompute(Outside(), torch.randn(8, 16), measure=False)
+
+
 class Turned(nn.Module):
     """The gradient of a graph's result comes transposed."""
 

@@ -134,9 +134,9 @@ def test_what_the_factory_prints_is_not_in_the_object(model, capsys):
     [
         ("make", ["--budget", "1KiB"], 1, "no recomputation was found that keeps the step within"),
         ("make", ["--budget", "many"], 2, "cannot read 'many' as a size"),
-        ("make", ["--budget", "0"], 2, "a share of the peak is above 0"),
+        ("make", ["--budget", "0"], 2, "a share of the peak must be above 0"),
         ("make", ["--budget", "1O%"], 2, "cannot read '1O%' as a size"),
-        ("make", ["--budget", "120%"], 2, "a share of the peak is above 0"),
+        ("make", ["--budget", "120%"], 2, "a share of the peak must be above 0"),
         ("make", ["--offload", "usb"], 2, "give the name of a link"),
         ("make", ["--points", "1"], 2, "--points is 1"),
         ("make", ["--picture", "curve.png"], 2, "add for example --points 9"),
