@@ -10,6 +10,7 @@
 
 namespace {
 
+// Format a size with at most two decimals, as in "1.50 GiB".
 inline std::string binary_units(double bytes) {
   constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
   int unit = 0;
@@ -19,7 +20,8 @@ inline std::string binary_units(double bytes) {
   return text;
 }
 
-// Run the body. If it throws, write the message and return 1; otherwise return 0.
+// Run the body, and return 0. If it throws, write the error's text into `message` (at most
+// `capacity` bytes) and return 1.
 template <typename Body>
 int guarded(char* message, size_t capacity, Body&& body) {
   try {

@@ -1,4 +1,5 @@
-// The adapter for PyTorch CPU tensors: wraps the allocator that c10 uses now.
+// Adapter for PyTorch CPU tensors. It wraps the allocator that c10 used when the session began:
+// "upstream".
 //
 //     at::empty ──▶ c10::GetCPUAllocator() ──▶ TorchCpuAdapter ──▶ engine: a slot?
 //                                                     └─────────▶ upstream: everything else
@@ -32,17 +33,19 @@ const uint32_t* mode = nullptr;
 
 constexpr uint64_t kStream = 0;  // CPU tensors have no streams
 constexpr c10::DeviceType kDevice = c10::DeviceType::CPU;
-constexpr size_t kLarge = size_t{1} << 20;  // smaller requests return no idle pages in a pause
+// In a pause, only blocks from this size on (bytes) let idle pages of the arena return to the
+// system.
+constexpr size_t kLarge = size_t{1} << 20;
 
-// Another allocator may be installed beneath between two sessions. A deleter is a plain function
-// without a context, so each upstream has its own.
+// The program may replace its allocator between two sessions, so there may be several upstreams. A
+// deleter is a plain function without a context, so each upstream has a deleter of its own.
 constexpr int kMostUpstreams = 8;
 std::array<c10::DeleterFnPtr, kMostUpstreams> upstream_deleters{};
 
 template <int upstream>
 void release(void* pointer) {
   if (pointer == nullptr) return;
-  // Report the free to the profiler before the slot can be handed out again. Upstream reports the
+  // Report the free to torch's profiler before the slot can be served again. Upstream reports the
   // frees of its own blocks.
   if (c10::memoryProfilingEnabled() && api->owns(engine, pointer)) {
     c10::profiledCPUMemoryReporter().Delete(pointer);
@@ -57,7 +60,8 @@ constexpr std::array<c10::DeleterFnPtr, kMostUpstreams> make_deleters(
 }
 constexpr auto kDeleters = make_deleters(std::make_integer_sequence<int, kMostUpstreams>{});
 
-// c10's own CPU allocator throws a plain c10::Error, which becomes a RuntimeError in Python.
+// Return whether the error says that memory is exhausted. c10's own CPU allocator throws a plain
+// c10::Error for that, which becomes a RuntimeError in Python.
 bool is_refusal(const c10::Error& error) {
   return dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr ||
          std::strstr(error.what(), "allocate memory") != nullptr;
@@ -68,10 +72,10 @@ bool is_refusal(const c10::Error& error) {
   api->statistics(engine, &now);
   TORCH_CHECK_WITH(OutOfMemoryError, false, "CPU out of memory. Tried to allocate ",
                    binary_units(static_cast<double>(bytes)),
-                   ", which is not in pgmo's plan, from the allocator beneath. pgmo's arenas hold ",
+                   " for a block outside of pgmo's plan. pgmo's arenas hold ",
                    binary_units(static_cast<double>(now.arena_bytes)), ", of which ",
                    binary_units(static_cast<double>(now.live_slot_bytes)),
-                   " are in use; blocks outside the plan that pgmo knows of hold ",
+                   " are in use; blocks outside of the plan hold ",
                    binary_units(static_cast<double>(now.live_fallback_bytes)),
                    ". Reduce the batch size, or record again if the model has changed. "
                    "The allocator said: ",
@@ -92,7 +96,8 @@ class TorchCpuAdapter final : public c10::Allocator {
   c10::DataPtr allocate(size_t bytes) override {
     if (__atomic_load_n(mode, __ATOMIC_RELAXED) == 0 || bytes == 0) {
       c10::DataPtr data = allocate_yielding(bytes);
-      // In a pause nothing is counted, but idle pages of the arena may go back for a large block.
+      // In a pause the engine counts nothing, but for a large block it may return idle pages to the
+      // system.
       if (bytes >= kLarge) adopt(data, bytes);
       return data;
     }
@@ -114,7 +119,8 @@ class TorchCpuAdapter final : public c10::Allocator {
   }
 
  private:
-  // Leave an upstream whose blocks have their own context alone; the engine does not see them.
+  // Report a block to the engine and give it pgmo's deleter. Blocks with a context of their own
+  // stay as they are, and the engine does not see them.
   void adopt(c10::DataPtr& data, size_t bytes) {
     if (upstream_deleter_ != nullptr && data.get() == data.get_context() &&
         data.compare_exchange_deleter(upstream_deleter_, deleter_) &&
@@ -123,8 +129,8 @@ class TorchCpuAdapter final : public c10::Allocator {
     }
   }
 
-  // An idle arena may hold the memory that upstream lacks, for example for an evaluation between
-  // two steps.
+  // Allocate from upstream. If memory is exhausted, give idle arenas back and retry: for example,
+  // in an evaluation between two steps.
   c10::DataPtr allocate_yielding(size_t bytes) {
     try {
       return upstream_->allocate(bytes);
@@ -156,7 +162,7 @@ class TorchCpuAdapter final : public c10::Allocator {
 
 std::array<TorchCpuAdapter*, kMostUpstreams> adapters{};  // never destroyed
 
-// Set if an adapter could not be removed because another allocator lay on top of it.
+// Set if an adapter could not be uninstalled, because another allocator wrapped it.
 bool left_beneath = false;
 
 bool is_upstream(const c10::Allocator* allocator) {
@@ -173,6 +179,8 @@ bool is_ours(const c10::Allocator* allocator) {
   return false;
 }
 
+// Return the adapter that wraps `upstream`, created if there is none; nullptr if there are too
+// many.
 TorchCpuAdapter* adapter_over(c10::Allocator* upstream) {
   for (int index = 0; index < kMostUpstreams; ++index) {
     if (adapters[index] == nullptr) adapters[index] = new TorchCpuAdapter(upstream, index);
@@ -203,18 +211,18 @@ int pgmo_install(const pgmo_engine_api* table, pgmo_engine* handle, char* messag
         "pgmo again");
     c10::Allocator* current = c10::GetCPUAllocator();
     if (is_ours(current)) return;
-    // Two adapters in one chain would take each other's blocks for the framework's.
+    // Two adapters in one chain of allocators would take each other's blocks for the framework's.
     TORCH_CHECK(!left_beneath || is_upstream(current),
-                "an earlier session's adapter lies beneath the CPU allocator that was installed on "
-                "top of it; take that one away before");
+                "the current CPU allocator wraps the adapter of an earlier session of pgmo; remove "
+                "that allocator first");
     left_beneath = false;
     api = table;
     engine = handle;
     mode = table->mode(handle);
     TorchCpuAdapter* adapter = adapter_over(current);
-    TORCH_CHECK(adapter != nullptr, "the CPU allocator has been exchanged more than ",
+    TORCH_CHECK(adapter != nullptr, "the CPU allocator has been replaced more than ",
                 kMostUpstreams, " times in this process");
-    // Use the default priority 0: with a higher one the adapter could never be removed.
+    // Use the default priority 0: with a higher one, the adapter could never be uninstalled.
     c10::SetCPUAllocator(adapter, 0);
     TORCH_CHECK(c10::GetCPUAllocator() == adapter,
                 "the current CPU allocator was installed with a priority above 0, so torch refuses "
@@ -222,7 +230,7 @@ int pgmo_install(const pgmo_engine_api* table, pgmo_engine* handle, char* messag
   });
 }
 
-// Uninstall the adapter. If another allocator lies on top of it, leave that alone and return 1.
+// Uninstall the adapter. If another allocator wraps it, change nothing and return 1.
 int pgmo_uninstall(char* message, size_t capacity) {
   return guarded(message, capacity, [&] {
     c10::Allocator* current = c10::GetCPUAllocator();
@@ -232,7 +240,7 @@ int pgmo_uninstall(char* message, size_t capacity) {
   });
 }
 
-// Take an arena: one block of the allocator beneath.
+// Take an arena: one block of upstream.
 int pgmo_take_arena(size_t bytes, pgmo_arena* out, char* message, size_t capacity) {
   return guarded(message, capacity, [&] {
     auto block = std::make_unique<c10::DataPtr>(upstream_now()->allocate(bytes));

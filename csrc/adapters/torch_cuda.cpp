@@ -1,8 +1,10 @@
-// The adapter for PyTorch CUDA tensors: wraps the allocator that c10 uses now.
+// Adapter for PyTorch CUDA tensors: the C functions that Python calls. The adapter wraps the
+// allocator that torch used when the session began. That one is "upstream" in names and "the
+// allocator beneath" in comments: torch's own, unless the program has installed another.
 //
 //     at::empty ──▶ c10::cuda::CUDACachingAllocator::get() ──▶ TorchCudaAdapter
-//                        an allocation pool is active? ──yes──▶ upstream, unseen; the pool of a
-//                                                               user: pages
+//                        an allocation pool is active? ──yes──▶ upstream, without the engine;
+//                                                               for a torch.cuda.MemPool: pages
 //                        engine of the device: a slot? ──yes──▶ the slot
 //                        else                          ───────▶ upstream, reported to the engine
 //
@@ -28,8 +30,10 @@ namespace adapter = c10::cuda::CUDACachingAllocator::pgmo;
 
 extern "C" {
 
-// Functions with `message` return 0 on success; otherwise 1, with the reason in `message`.
+// Functions with `message` return 0 on success; otherwise 1, with the reason in `message` (at most
+// `capacity` bytes). Sizes are in bytes, streams are the numbers of StreamNumbers.
 
+// Return the adapter as a torch CUDAAllocator, created if necessary; null on failure.
 void* pgmo_adapter(char* message, size_t capacity) {
   void* out = nullptr;
   guarded(message, capacity, [&] {
@@ -38,6 +42,7 @@ void* pgmo_adapter(char* message, size_t capacity) {
   return out;
 }
 
+// Add the engine of a session to a device. The first one gets the device's requests at once.
 int pgmo_connect(int device, const pgmo_engine_api* table, pgmo_engine* engine, char* message,
                  size_t capacity) {
   return guarded(message, capacity, [&] {
@@ -58,7 +63,7 @@ int pgmo_connect(int device, const pgmo_engine_api* table, pgmo_engine* engine, 
   });
 }
 
-// Direct the device's requests to this engine's session from now on.
+// Pass the device's requests to this engine from now on. Sessions on one device take turns.
 void pgmo_take_turn(int device, pgmo_engine* engine) {
   if (!adapter::is_known(device)) return;
   adapter::Device& one = adapter::devices()[device];
@@ -66,8 +71,9 @@ void pgmo_take_turn(int device, pgmo_engine* engine) {
   one.mode.store(adapter::api->mode(engine), std::memory_order_release);
 }
 
-// Set the function table of the pages, before any other call about pages. `everywhere`: open pages
-// on each device at its first request; otherwise when a session asks.
+// Set the function table of the pages, before any other call about pages. `everywhere` (non-zero):
+// open pages on each device at its first request. Zero: when a session calls pgmo_open_pages or
+// pgmo_serve_pages.
 int pgmo_know_pages(const pgmo_pages_api* table, int everywhere, char* message, size_t capacity) {
   return guarded(message, capacity, [&] {
     TORCH_CHECK(table->version == PGMO_PAGES_API_VERSION && table->size == sizeof(pgmo_pages_api),
@@ -97,7 +103,7 @@ int pgmo_baseline_of(int device, pgmo_baseline_figures* out) {
   return adapter::devices()[device].baseline.figures(out);
 }
 
-// Empty the cache on behalf of pgmo, which plain PyTorch would not do.
+// Empty the cache on behalf of pgmo. The model of plain PyTorch keeps its cache.
 int pgmo_empty_cache(char* message, size_t capacity) {
   return guarded(message, capacity, [] {
     const adapter::PgmoCallScope own;
@@ -105,7 +111,7 @@ int pgmo_empty_cache(char* message, size_t capacity) {
   });
 }
 
-// Open the pages of a device. Return 1 if it can have pages.
+// Open the pages of a device. Return 1 if the device has pages now.
 int pgmo_open_pages(int device) {
   if (!adapter::is_known(device)) return 0;
   if (adapter::forked.load()) return 0;
@@ -117,12 +123,13 @@ int pgmo_open_pages(int device) {
   }
 }
 
-// Switch serving of requests without a slot from pages on or off. Return 1 if pages serve now.
+// Set whether pages serve requests without a slot. With `on`, return 1 if they do now; otherwise
+// return 0.
 int pgmo_serve_pages(int device, int on) {
   if (!adapter::is_known(device)) return 0;
   adapter::Device& one = adapter::devices()[device];
   if (on == 0) {
-    if (adapter::pages_everywhere.load()) return 0;  // they serve without a session, too
+    if (adapter::pages_everywhere.load()) return 0;  // pages serve without a session, too
     one.serves_pages.store(false);
     one.splits.are({});
     if (one.pages() != nullptr) {
@@ -146,8 +153,8 @@ int pgmo_serve_pages(int device, int on) {
   return 1;
 }
 
-// Set the gaps in torch's segments of large blocks. Each has four numbers: address, bytes, the
-// segment's address, the stream's handle.
+// Set the gaps in torch's segments of large blocks (splits.hpp). Each gap has four numbers:
+// address, bytes, address of its segment, handle of its stream.
 void pgmo_use_splits(int device, const uint64_t* gaps, size_t count) {
   if (!adapter::is_known(device)) return;
   adapter::Device& one = adapter::devices()[device];
@@ -167,14 +174,14 @@ void* pgmo_space_of(int device) {
   return adapter::devices()[device].pages();
 }
 
-// Declare whether following requests, on any device, are for blocks that stay.
+// Set whether the next requests, on all devices, are for blocks that stay live.
 void pgmo_expect_lasting(int on) {
   for (adapter::Device& one : adapter::devices()) {
     if (one.pages() != nullptr) adapter::pages_api->expect_lasting(one.pages(), on);
   }
 }
 
-// Limit the bytes of pages; 0: only the memory fraction limits them.
+// Limit the bytes that a session may have in pages; 0: only the memory fraction limits them.
 int pgmo_limit_pages(int device, uint64_t bytes, char* message, size_t capacity) {
   return guarded(message, capacity, [&] {
     adapter::Device& one = adapter::device_at(device);
@@ -184,6 +191,7 @@ int pgmo_limit_pages(int device, uint64_t bytes, char* message, size_t capacity)
   });
 }
 
+// Make the adapter torch's CUDA allocator.
 int pgmo_install(char* message, size_t capacity) {
   return guarded(message, capacity, [&] {
     adapter::TorchCudaAdapter* ours = adapter::current_adapter();
@@ -198,9 +206,10 @@ int pgmo_install(char* message, size_t capacity) {
   });
 }
 
-// Uninstall the adapter. If another allocator lies on top of it, leave that alone and return 1. The
-// adapter stays, and only forwards, if torch's own call has installed it or blocks without a
-// deleter live. It also stays if torch's statistics must keep counting pages and failures.
+// Make the allocator beneath torch's CUDA allocator again. If another allocator wraps the adapter,
+// change nothing and return 1. In some cases the adapter stays installed, and only forwards: if
+// torch's own call (change_current_allocator) has installed it, if blocks without a deleter of pgmo
+// live, or if torch's statistics must keep counting pages and failures.
 int pgmo_uninstall(char* message, size_t capacity) {
   return guarded(message, capacity, [&] {
     for (adapter::Device& device : adapter::devices()) adapter::leave(device);
@@ -223,8 +232,8 @@ int pgmo_uninstall(char* message, size_t capacity) {
   });
 }
 
-// Set whether a session is open on the device. Without one, no call polls delayed frees, so pending
-// and later ones are waited for.
+// Set whether a session is open on the device. Sessions poll delayed frees (deferred.hpp). Without
+// a session nobody does, so wait for the pending ones now, and for later ones at once.
 int pgmo_attend(int device, int on, char* message, size_t capacity) {
   return guarded(message, capacity, [&] {
     adapter::Device& one = adapter::device_at(device);
@@ -241,12 +250,14 @@ int pgmo_attend(int device, int on, char* message, size_t capacity) {
   });
 }
 
-// Return how often another trace has displaced the adapter's trace of events.
+// Return how often another trace has replaced the adapter's trace of events (history/trace.hpp).
 uint64_t pgmo_displacements() {
   return adapter::Trace::get().displacements();
 }
 
-// Name the framework's blocks that have a deleter of pgmo, before `pgmo_uninstall`.
+// Name the framework's live blocks that have a deleter of pgmo. Called before `pgmo_uninstall`;
+// while the adapter is not installed, their use on other streams is not seen, so their frees
+// synchronize.
 void pgmo_survive(int device, void* const* blocks, size_t count) {
   if (!adapter::is_known(device)) return;
   if (adapter::stays()) return;
@@ -256,6 +267,7 @@ void pgmo_survive(int device, void* const* blocks, size_t count) {
   one.has_survivors.store(!one.survivors.empty(), std::memory_order_release);
 }
 
+// Take an arena on a stream: one block of the allocator beneath.
 int pgmo_take_arena(int device, uint64_t stream, size_t bytes, pgmo_arena* out, char* message,
                     size_t capacity) {
   return guarded(message, capacity, [&] {
@@ -272,8 +284,8 @@ int pgmo_take_arena(int device, uint64_t stream, size_t bytes, pgmo_arena* out, 
   });
 }
 
-// Return free bytes and total bytes of a card, and whether it and the host may use a page of
-// unified memory concurrently, with migration on touch.
+// Store three numbers in `out`: free bytes of the card, total bytes, and whether card and host may
+// use a page of unified memory concurrently, with migration on touch.
 int pgmo_card(int device, uint64_t out[3], char* message, size_t capacity) {
   return guarded(message, capacity, [&] {
     adapter::require_own_device();
@@ -289,7 +301,7 @@ int pgmo_card(int device, uint64_t out[3], char* message, size_t capacity) {
   });
 }
 
-// Copy between device and host; the addresses define the direction.
+// Copy between device and host, on the default stream. The addresses imply the direction.
 int pgmo_copy(int device, void* to, const void* from, size_t bytes, char* message,
               size_t capacity) {
   return guarded(message, capacity, [&] {
@@ -300,72 +312,76 @@ int pgmo_copy(int device, void* to, const void* from, size_t bytes, char* messag
   });
 }
 
+// Return whether the number belongs to a stream that has been used.
 int pgmo_knows_stream(int device, uint64_t stream) {
   if (!adapter::is_known(device)) return 0;
   return adapter::devices()[device].streams.known(stream);
 }
 
-// Release finished blocks. Return whether some still wait for another stream.
+// Release blocks whose delayed frees are due. Return whether some still wait for another stream.
 int pgmo_poll(int device) {
   if (!adapter::is_known(device)) return 0;
   adapter::Device& one = adapter::devices()[device];
   try {
     adapter::finish_all_deferred(one);
   } catch (const std::exception&) {
-    // Without memory for this, a later call releases them.
+    // The host is out of memory: a later call releases them.
   }
   return one.deferred.any_waiting();
 }
 
-// Set the address of the count of errors that are still held, and the milliseconds that a failing
-// request waits for one of them to be dropped.
+// Set the address of the count of out-of-memory errors that still exist, and how many milliseconds
+// a failing request waits for one of them to be dropped (held_errors.hpp).
 void pgmo_watch_errors(const int64_t* held, uint32_t patience) {
   adapter::error_patience_ms.store(patience);
   adapter::errors_held.store(held, std::memory_order_release);
 }
 
-// Note that this thread is about to begin a capture. `graph`: its number, if its replays are
-// reported; otherwise 0. `expands`: whether its pool may have expandable segments. Zeros: it has
-// begun.
+// Note that this thread is about to begin a capture. `graph`: the graph's number, if its replays
+// will be reported; otherwise 0. `expands`: whether its pool may have expandable segments. Two
+// zeros: the capture has begun.
 void pgmo_announce_graph(uint64_t graph, int expands) {
   adapter::announced_graph = graph;
   adapter::may_expand = expands != 0;
 }
 
-// Prepare the replay of a graph on the current stream. Fails if the device has too few pages.
+// Prepare the replay of a graph on the current stream. Fails if the device has too few pages; the
+// graph must not be launched then.
 int pgmo_before_replay(int device, uint64_t graph, char* message, size_t capacity) {
   return guarded(message, capacity, [&] {
     adapter::before_replay(adapter::device_at(device), adapter::upstreams[0], graph);
   });
 }
 
+// Note that the graph was launched on the current stream.
 void pgmo_after_replay(int device, uint64_t graph) {
   if (!adapter::is_known(device)) return;
   adapter::after_replay(adapter::devices()[device], graph);
 }
 
-// Give a graph's pool pages of its own, because launches of the graph are no longer reported. Fails
-// if the device has too few pages.
+// Give a graph's pool pages of its own, because further launches of the graph are not reported.
+// Fails if the device has too few pages.
 int pgmo_keep_graph_apart(int device, uint64_t graph, char* message, size_t capacity) {
   return guarded(message, capacity, [&] {
     adapter::keep_apart(adapter::device_at(device), adapter::upstreams[0], graph);
   });
 }
 
-// Leave the later requests of a pool to torch's allocator. Called before the pool is registered
+// Let the allocator beneath serve later requests of a pool. Called before the pool is registered
 // with NCCL. Return whether live blocks of the pool lie in pages, which cannot be registered.
 int pgmo_leave_pool(int device, uint64_t first, uint64_t second) {
   bool lives = false;
   try {
     lives = adapter::lives_in_pages(device, {first, second});
   } catch (const std::bad_alloc&) {
-    // The host is out of memory, so the answer is unknown.
+    // The host is out of memory, so this cannot be determined.
   }
   adapter::leave_pool(device, {first, second});
   return lives;
 }
 
-// Return bytes of graphs' pages and segments, moves of places, waits of replays and pages lent.
+// Store five numbers in `out`, as in graphs::SharingFigures: bytes of graphs' pages, bytes of their
+// segments, moved places, waits of replays, and lent pages. Zeros if there are no graphs.
 void pgmo_graph_figures(int device, uint64_t out[5]) {
   std::fill_n(out, 5, 0);
   adapter::graphs::Chains* const chains = adapter::chains_of(device);
@@ -378,6 +394,7 @@ void pgmo_graph_figures(int device, uint64_t out[5]) {
   out[4] = now.lent;
 }
 
+// Set the last line of the device's out-of-memory errors.
 void pgmo_set_advice(int device, const char* text) {
   if (!adapter::is_known(device)) return;
   adapter::Device& one = adapter::devices()[device];

@@ -9,14 +9,14 @@ namespace pgmo::baseline {
 namespace {
 
 constexpr Bytes kUnit = 512;        // bytes; sizes of blocks are multiples of it
-constexpr Bytes kSmallSize = kMiB;  // bytes of the largest small request
-// Requests of at least this size get a segment of their own.
+constexpr Bytes kSmallSize = kMiB;  // bytes; larger requests use the pool of large blocks
+// A request of at least this many bytes gets a new segment of its size, rounded up to kRoundLarge.
 constexpr Bytes kOwnSegment = 10 * kMiB;
 constexpr Bytes kRoundLarge = 2 * kMiB;
-constexpr Bytes kGranularity = 2 * kMiB;  // addresses of segments are multiples of it
-constexpr Bytes kFirstAddress = Bytes{1} << 45;
+constexpr Bytes kGranularity = 2 * kMiB;         // addresses of segments are multiples of it
+constexpr Bytes kFirstAddress = Bytes{1} << 45;  // of the first segment; chosen freely
 
-// Return the bytes of a block plus those that can be mapped behind it.
+// Return the size that a free block has once all unmapped memory behind it is mapped.
 Bytes potential(const Block& block) noexcept {
   const Block* const after = block.following;
   return block.size + (after != nullptr && !after->mapped ? after->size : 0);
@@ -124,7 +124,8 @@ void CachingAllocator::empty_pool(std::uint64_t user_pool) {
   give_back(concerned);
 }
 
-// Give free memory of these pools back to the driver, and forget released pools without memory.
+// Give free memory of the pools for which `concerned` returns true back to the driver. Forget
+// released pools without memory.
 template <typename Concerned>
 void CachingAllocator::give_back(Concerned&& concerned) {
   std::vector<Block*> blocks;
@@ -165,7 +166,7 @@ std::vector<Block*> CachingAllocator::add_segment(std::uint64_t stream, bool sma
     last = reserve(pool);
     space = last->space;
     address = space->address;
-    // Mapped blocks come first; the rest of the range stays without memory.
+    // The mapped blocks come first in the range; the rest stays unmapped.
     pool.unmapped.erase(last);
     last->address += size;
     last->size -= size;
@@ -207,13 +208,14 @@ BlockPool& CachingAllocator::pool_of(std::uint64_t stream, std::uint64_t user_po
   return *pools_[last_pool_ + (small ? 0 : 1)];
 }
 
-// Return the best fit and remove it from the pool.
+// Return the best fit for a size, removed from the pool's free blocks; nullptr if no free block may
+// serve it.
 Block* CachingAllocator::cached(BlockPool& pool, Bytes size) noexcept {
   if (keep_ != kUnlimited) ++searches_[pool.small ? 1 : 0];
   Block* block = pool.free.at_least(size);
   if (block == nullptr) return nullptr;
-  // A free block before unmapped pages counts as large as it can become, so that the growing end of
-  // a segment is used last.
+  // A free block before unmapped memory counts as large as it can become, so that the growing end
+  // of a segment is used last.
   while (block->space != nullptr) {
     Block* const other = pool.free.after(*block);
     if (other == nullptr || potential(*other) >= potential(*block)) break;
@@ -227,7 +229,8 @@ Block* CachingAllocator::cached(BlockPool& pool, Bytes size) noexcept {
   return block;
 }
 
-// Take memory from the driver; the block is in no pool.
+// Take memory from the driver. Return a block there of at least `size` bytes, which is not among
+// the free blocks; nullptr if there is no room.
 Block* CachingAllocator::from_driver(BlockPool& pool, Bytes size) {
   Bytes segment = kSmallSegment;
   if (size > kSmallSize) {
@@ -249,8 +252,8 @@ void CachingAllocator::release(Block* block) noexcept {
   store_.drop(block);
 }
 
-// Give back one cached segment that is large enough, or several of the largest. Blocks of
-// expandable segments stay.
+// Give back one cached segment that is large enough for a request, or several of the largest ones.
+// Return whether they are large enough together. Blocks of expandable segments stay.
 bool CachingAllocator::release_oversize(BlockPool& pool, Bytes size) noexcept {
   const Bytes wanted = std::max(size, settings_.max_split_size);
   Block* const block = pool.free.at_least(wanted);
@@ -269,7 +272,8 @@ bool CachingAllocator::release_oversize(BlockPool& pool, Bytes size) noexcept {
   return released >= wanted;
 }
 
-// Give back whole segments that were unused for longer than the average.
+// Give back free segments that were unused for at least the average time, until reserved memory is
+// below the threshold. Time is counted in searches.
 void CachingAllocator::collect_garbage() {
   const Bytes target = reserved() - keep_;
   if (target <= 0) return;
@@ -309,12 +313,14 @@ void CachingAllocator::split(Block* block, Bytes size) {
   keep_free(rest);
 }
 
+// Add a block to the free blocks.
 void CachingAllocator::keep_free(Block* block) noexcept {
   block->born = searches_[block->pool->small ? 1 : 0];
   block->pool->free.insert(block);
 }
 
-// Merge a block, which is in no pool, with free neighbours of the same mapping state.
+// Merge a block, which is not among the free or unmapped blocks, with free neighbours that are
+// mapped (or unmapped) like it.
 void CachingAllocator::merge(Block* block) noexcept {
   Block* const before = block->preceding;
   Block* const after = block->following;
@@ -333,6 +339,7 @@ void CachingAllocator::merge(Block* block) noexcept {
   }
 }
 
+// Remove a block from the free or unmapped blocks.
 void CachingAllocator::forget(Block* block) noexcept {
   if (block->mapped) {
     block->pool->free.remove(block);
@@ -341,6 +348,7 @@ void CachingAllocator::forget(Block* block) noexcept {
   }
 }
 
+// Count bytes taken from the driver.
 void CachingAllocator::took(Bytes size) noexcept {
   reserved_ += size;
   peak_reserved_ = std::max(peak_reserved_, reserved());
@@ -361,7 +369,7 @@ Block* CachingAllocator::new_block(BlockPool& pool, Bytes address, Bytes size,
   return block;
 }
 
-// Place each segment after the previous one; no more is known about real drivers.
+// Return the address after the previous segment: how real drivers choose addresses is not known.
 Bytes CachingAllocator::next_address(Bytes size) noexcept {
   const Bytes address = next_address_;
   next_address_ += round_up(size, kGranularity);

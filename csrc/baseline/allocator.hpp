@@ -1,12 +1,13 @@
-// A model of PyTorch's CUDA caching allocator: the same decisions, without a card.
+// Model of PyTorch's CUDA caching allocator: it makes the same decisions, without a card.
 //
 //     request -- round --> best fit of its stream's pool -- none --> take memory from the driver
 //                                |                                     |
 //                              split                   no room: give cached memory back, retry
 //
 // Source of the rules: c10/cuda/CUDACachingAllocator.cpp of PyTorch 2.11, as documented there and
-// observed. Pools of graphs, and pools of users that PyTorch serves, are not modelled. Not
-// thread-safe. Calls that may allocate host memory throw std::bad_alloc.
+// observed. Pools of graphs, and MemPools that PyTorch itself serves, are not modelled:
+// `set_private` has their bytes. All sizes and addresses are in bytes; the addresses are invented.
+// The allocator owns all blocks. Not thread-safe. Calls without noexcept may throw std::bad_alloc.
 
 #pragma once
 
@@ -21,40 +22,41 @@
 
 namespace pgmo::baseline {
 
-// Return the bytes of the block that serves a request.
+// Return the size of the block that serves a request of `size` bytes.
 Bytes rounded(Bytes size, const Settings& settings) noexcept;
 
 class CachingAllocator {
  public:
   CachingAllocator(const Settings& settings, const CardMemory& card);
 
-  // Set the share of the card that the program may use; negative: no limit.
+  // Set the fraction of the card that the program may use; negative: no limit.
   void set_fraction(double fraction) noexcept;
 
-  // Set the bytes of private pools, which count against the card.
+  // Set the bytes of private pools. They count as reserved, so cached memory is given back if they
+  // leave no room for it.
   void set_private(Bytes bytes);
 
-  // Allocate a block, which the allocator owns. Return nullptr if there is no room, even after all
-  // cached memory was given back.
-  // `user_pool`: number of the program's pool; 0: none.
+  // Allocate a block. Return nullptr if there is no room, even after all cached memory was given
+  // back. `user_pool`: number of the program's MemPool; 0: none.
   Block* allocate(Bytes size, std::uint64_t stream, std::uint64_t user_pool = 0);
 
-  // Free a block; its stream can reuse it at once.
+  // Free a block, which its stream can then reuse at once.
   void free(Block* block) noexcept;
 
-  // Free a block that other streams may still use. `postpone` returns a number with which `settle`
-  // frees it; a retry frees it earlier.
+  // Free a block that other streams may still use. `postpone` returns a number, with which `settle`
+  // frees the block later. `empty_cache` frees it earlier, as PyTorch waits for such streams then.
   std::uint64_t postpone(Block* block);
   void settle(std::uint64_t number) noexcept;
 
-  // Give free memory back to the driver: whole segments, and whole pages. Pools of users that are
-  // not released keep theirs.
+  // Give free memory back to the driver: whole segments, and whole pages of expandable ones.
+  // MemPools that still have a user keep theirs.
   void empty_cache();
 
-  // Note that the last user of a pool has gone.
+  // Note that the last user of a MemPool has released it.
   void release_pool(std::uint64_t user_pool) noexcept;
 
-  // Give free memory of a released pool back to the driver; no effect on other pools.
+  // Give free memory of a released MemPool back to the driver; no effect on a pool that still has a
+  // user.
   void empty_pool(std::uint64_t user_pool);
 
   // A block of a segment that existed before the model began.
@@ -63,19 +65,20 @@ class CachingAllocator {
     bool busy;
   };
 
-  // Add such a segment and return its blocks in order. An expandable one gets its own address
-  // range.
+  // Add a segment that existed before, and return its blocks in order. An expandable one gets a
+  // range of addresses of its own.
   std::vector<Block*> add_segment(std::uint64_t stream, bool small, bool expandable,
                                   const std::vector<Piece>& pieces);
 
-  // Return the current and peak bytes taken from the driver, including private pools.
+  // Return the bytes taken from the driver, private pools included: now, and at the peak.
   Bytes reserved() const noexcept { return reserved_ + private_; }
   Bytes peak_reserved() const noexcept { return peak_reserved_; }
-  // Return the bytes of blocks in use, or freed but not reusable yet.
+  // Return the bytes of blocks that are in use, or freed and not reusable yet.
   Bytes active() const noexcept { return active_; }
+  // Return how often cached memory was given back to serve a request.
   std::int64_t retries() const noexcept { return retries_; }
 
-  // Call `visit(pool)` with the pools of all streams and users.
+  // Call `visit(pool)` with each BlockPool.
   template <typename Visit>
   void for_each_pool(Visit&& visit) const {
     for (const auto& pool : pools_) visit(*pool);
@@ -109,19 +112,19 @@ class CachingAllocator {
   const CardMemory card_;
   BlockStore store_;
   std::vector<std::unique_ptr<BlockPool>> pools_;  // in pairs, the small one first
-  std::size_t last_pool_ = 0;
+  std::size_t last_pool_ = 0;                      // index of the pair used last
   std::unordered_map<AddressSpace*, std::unique_ptr<AddressSpace>> spaces_;
-  std::unordered_map<std::uint64_t, Block*> postponed_;
+  std::unordered_map<std::uint64_t, Block*> postponed_;  // by number
   std::uint64_t next_number_ = 1;
   Bytes next_address_;
   Bytes reserved_ = 0;  // without private pools
   Bytes private_ = 0;
   Bytes peak_reserved_ = 0;
   Bytes active_ = 0;
-  Bytes allowed_ = kUnlimited;
-  Bytes keep_ = kUnlimited;  // bytes above which long unused blocks are given back
+  Bytes allowed_ = kUnlimited;  // reserved bytes that the fraction allows
+  Bytes keep_ = kUnlimited;     // reserved bytes above which long unused segments are given back
   std::int64_t retries_ = 0;
-  std::int64_t searches_[2] = {0, 0};
+  std::int64_t searches_[2] = {0, 0};  // searches for a cached block: large, small
 };
 
 }  // namespace pgmo::baseline

@@ -49,7 +49,7 @@ void Baseline::allocated(std::uintptr_t address, Bytes size, std::uint64_t strea
 
 void Baseline::allocate(std::uintptr_t address, Bytes size, std::uint64_t stream,
                         std::uint64_t user_pool, bool beneath) {
-  // The free of a block that was alive before the model began may have been missed.
+  // The free of a block that was alive when the model began may have been missed.
   if (Entry before; take_out(address, true, before) && before.block != nullptr) {
     model_.free(before.block);
   }
@@ -77,8 +77,8 @@ void Baseline::free_entry(std::uintptr_t address, const Entry& entry) {
     if (entry.block != nullptr) model_.free(entry.block);
     return;
   }
-  if (address == sum_->address) {  // It lived in a summand's block, which is freed with it.
-    counted_.live += sum_->size;   // The sum was not counted.
+  if (address == sum_->address) {  // The sum was freed: it lay in a summand's block.
+    counted_.live += sum_->size;   // `take_out` has subtracted it, but it was not counted.
     for (const Entry& summand : sum_->summands) {
       if (summand.block != nullptr) model_.free(summand.block);
     }
@@ -99,7 +99,7 @@ void Baseline::complete_sum() {
   if (accumulator != sum.summands.end()) {
     total.block = accumulator->block;
     gain(sum.size);
-  } else {  // Nothing could be added in place: the sum was allocated before the frees.
+  } else {  // No summand of its size: the sum was allocated before the frees.
     counted_.live += sum.freed;
     gain(sum.size);
     counted_.live -= sum.freed;
@@ -183,7 +183,7 @@ void Baseline::add_segment(std::uint64_t stream, bool small, bool expandable,
 }
 
 Figures Baseline::figures() noexcept {
-  guarded([] {});  // completes a gradient sum
+  guarded([] {});  // completes a gradient sum, if there is one
   const std::lock_guard guard(lock_);
   Figures now = counted_;
   now.reserved = model_.reserved();

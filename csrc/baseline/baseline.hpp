@@ -1,10 +1,11 @@
-// Computes what plain PyTorch would reserve for the requests of this process, while they are made.
+// Computes, during a run, what plain PyTorch would reserve for the requests of this process.
+// "Beneath" means PyTorch's own allocator, which pgmo wraps.
 //
 //     request, free ──▶ by address ──▶ CachingAllocator (a model) ──▶ peak of reserved bytes
 //     pages, segments, private pools ──────────────────────────────▶ peak of the bytes taken
 //
-// Both sides include private pools and memory held before the start. Thread-safe; no other lock is
-// taken under its lock.
+// Both peaks include private pools, and memory that PyTorch had reserved before the start.
+// Thread-safe: each call takes the lock, under which no other lock is taken. No call throws.
 
 #pragma once
 
@@ -21,21 +22,22 @@ namespace pgmo::baseline {
 
 // Figures of one device; sizes in bytes, peaks since the model began.
 struct Figures {
-  Bytes reserved = 0;  // bytes that plain PyTorch would have now
+  Bytes reserved = 0;  // what plain PyTorch would have reserved now
   Bytes peak_reserved = 0;
   Bytes live = 0;  // requested and not freed
   Bytes peak_live = 0;
   Bytes taken = 0;  // bytes that the process has taken from the card
   Bytes peak_taken = 0;
   std::int64_t requests = 0;
-  std::int64_t retries = 0;   // in the model: cached memory was given back to serve a request
-  std::int64_t failures = 0;  // requests served here without room in the model
-  bool broken = false;        // the host ran out of memory for the model
+  std::int64_t retries = 0;   // times that the model gave cached memory back to serve a request
+  std::int64_t failures = 0;  // requests that were served, but not in the model: it had no room
+  bool broken = false;        // the model has stopped, as the host ran out of memory
 };
 
-// Mark the calling thread's next requests as sums of two gradients, until unmarked. Autograd adds
-// gradients in place, but allocates the sum while a dispatch mode is active, as pgmo's is in a
-// tagged iteration. The model then reuses the block of the summand that is freed first.
+// Set whether the calling thread's next requests are sums of gradients. Autograd adds gradients in
+// place, unless a dispatch mode is active: then it allocates the sum. pgmo's own mode is active in
+// a tagged iteration. So the model undoes the difference: the sum reuses the block of the first
+// summand of its size that is freed.
 void expect_gradient_sum(bool expected) noexcept;
 
 class Baseline {
@@ -44,37 +46,41 @@ class Baseline {
 
   void set_fraction(double fraction) noexcept;
 
-  // Note a request served at this address, by pgmo or by the allocator `beneath`. `user_pool`:
-  // number of the program's pool; 0: none.
+  // Note a request that was served at this address, by PyTorch's allocator (`beneath`) or by pgmo.
+  // `user_pool`: number of the program's MemPool; 0: none.
   void allocated(std::uintptr_t address, Bytes size, std::uint64_t stream, std::uint64_t user_pool,
                  bool beneath) noexcept;
 
-  // Free the block. No effect if the other allocator has served it.
+  // Note the free of a block. No effect if the block at this address was served by the other one of
+  // the two.
   void freed(std::uintptr_t address, bool beneath) noexcept;
 
-  // Note that the program freed a block that other streams may still use. Return a number for
-  // `settled`; 0 if the block is unknown.
+  // Note that the program freed a block of pgmo that other streams may still use. Return a number
+  // for `settled`, to be called when they have done their work; 0 if the block is unknown.
   std::uint64_t postponed(std::uintptr_t address) noexcept;
   void settled(std::uint64_t number) noexcept;
 
-  // Return whether pgmo served the block at this address on another stream.
+  // Return whether the block at this address was served by pgmo, on another stream.
   bool is_of_other_stream(std::uintptr_t address, std::uint64_t stream) noexcept;
 
-  // Note a failed request. The model serves and frees it, since plain PyTorch may have had room.
+  // Note a failed request. The model allocates and frees it, since plain PyTorch might have had
+  // room.
   void failed(Bytes size, std::uint64_t stream) noexcept;
 
   // Note that the program empties its cache.
   void empty_cache() noexcept;
 
-  // Note that the last user of a pool has gone, and that the program empties the cache of a pool.
+  // Note that the last user of a MemPool has released it (`release_pool`), or that the program
+  // empties the pool's cache (`empty_pool`).
   void release_pool(std::uint64_t user_pool) noexcept;
   void empty_pool(std::uint64_t user_pool) noexcept;
 
-  // Change the bytes of private pools: of their segments, and of their blocks.
+  // Change the bytes of private pools that PyTorch serves: of their segments, or of their live
+  // blocks.
   void private_segments(Bytes change) noexcept;
   void private_blocks(Bytes change) noexcept;
 
-  // Add bytes taken from the card. Does not take the lock.
+  // Add bytes taken from the card (negative: given back). Does not take the lock.
   void took(Bytes change) noexcept;
 
   // A block of a segment that existed before the model began.
@@ -84,6 +90,7 @@ class Baseline {
     Bytes requested;
     bool busy;
   };
+  // Add such a segment, with its blocks in the order of addresses.
   void add_segment(std::uint64_t stream, bool small, bool expandable,
                    const std::vector<Piece>& pieces) noexcept;
 
@@ -95,12 +102,12 @@ class Baseline {
 
  private:
   struct Entry {
-    Block* block = nullptr;  // nullptr: there was no room in the model
+    Block* block = nullptr;  // nullptr: no room in the model, or a gradient sum in progress
     std::uint64_t requested : 63 = 0;
     std::uint64_t beneath : 1 = 0;
   };
 
-  // A gradient sum, until the next change other than a free.
+  // A sum of gradients that was requested. It is completed at the next call other than a free.
   struct GradientSum {
     std::uintptr_t address = 0;
     Bytes size = 0;
@@ -110,16 +117,18 @@ class Baseline {
     std::vector<Entry> summands;  // these blocks, in the order of their frees
   };
 
-  // Run `change` under the lock. If host memory runs out, the model stops (`broken`).
+  // Complete a gradient sum, and run `change` under the lock. If host memory runs out, the model
+  // stops (`broken`).
   template <typename Change>
   void guarded(Change&& change) noexcept;
+  // As `guarded`, but keep the sum open.
   template <typename Change>
-  void guarded_free(Change&& change) noexcept;  // keeps the gradient sum open
+  void guarded_free(Change&& change) noexcept;
   void allocate(std::uintptr_t address, Bytes size, std::uint64_t stream, std::uint64_t user_pool,
                 bool beneath);
   void free_entry(std::uintptr_t address, const Entry& entry);
   void complete_sum();
-  void gain(Bytes requested) noexcept;
+  void gain(Bytes requested) noexcept;  // adds live bytes
   bool take_out(std::uintptr_t address, bool beneath, Entry& out) noexcept;
 
   Spinlock lock_;

@@ -1,7 +1,7 @@
-// Blocks of modelled memory: parts of a segment that are in use, free, or addresses without memory.
+// Blocks of modelled memory: parts of a segment that are in use, free, or not mapped.
 //
 //     | in use | free | in use | free        |      a segment
-//     | in use | free | in use | not mapped ...     an expandable one
+//     | in use | free | in use | not mapped ...     an expandable segment
 //
 // The blocks of a segment form a doubly linked list in address order.
 
@@ -18,7 +18,8 @@ namespace pgmo::baseline {
 
 class BlockPool;
 
-// Addresses reserved for an expandable segment; memory is mapped into them page by page.
+// Addresses reserved for an expandable segment, in bytes. Memory is mapped there in multiples of
+// `page`.
 struct AddressSpace {
   Bytes address = 0;
   Bytes size = 0;
@@ -28,17 +29,18 @@ struct AddressSpace {
 struct Block {
   Bytes address = 0;
   Bytes size = 0;
-  std::int64_t born = 0;  // search counter of the pool when it was freed
+  std::int64_t born = 0;  // the pool's count of searches when the block was freed
   BlockPool* pool = nullptr;
-  Block* preceding = nullptr;
+  Block* preceding = nullptr;  // neighbours in the segment
   Block* following = nullptr;
-  Block* left = nullptr;  // in the pool's tree of free blocks
+  Block* left = nullptr;  // children in the pool's tree of free blocks
   Block* right = nullptr;
-  AddressSpace* space = nullptr;  // set if it belongs to an expandable segment
+  AddressSpace* space = nullptr;  // of its expandable segment, or nullptr
   std::uint32_t priority = 0;     // in the tree of free blocks
   bool busy = false;
   bool mapped = true;
 
+  // Return whether the block is its whole segment.
   bool whole() const noexcept { return preceding == nullptr && following == nullptr; }
 
   void link_between(Block* before, Block* after) noexcept {
@@ -49,10 +51,11 @@ struct Block {
   }
 };
 
-// Owns and recycles blocks. Its memory grows to the largest number in use and is never freed.
+// Owner of all blocks, which it recycles. Its memory grows with the largest number in use, and is
+// freed with the store.
 class BlockStore {
  public:
-  // Throws std::bad_alloc.
+  // Return a block with a new random priority. Throws std::bad_alloc.
   Block* make() {
     if (spare_ == nullptr) grow();
     Block* const block = spare_;

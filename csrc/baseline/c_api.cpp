@@ -11,7 +11,7 @@
 namespace pgmo::baseline {
 namespace {
 
-// The model of a device. Never destroyed, because tensors may outlive static destructors.
+// Model of a device. Never destroyed, because tensors may outlive static destructors.
 struct OpenedModel {
   OpenedModel(const Settings& settings, const CardMemory& its_card)
       : model(settings, its_card),
@@ -62,7 +62,7 @@ void add_segment(pgmo_baseline* handle, std::uint64_t stream, int small, int exp
     }
     at(handle).add_segment(stream, small != 0, expandable != 0, pieces);
   } catch (const std::bad_alloc&) {
-    // The model begins without this segment.
+    // The host is out of memory, so the model lacks this segment.
   }
 }
 

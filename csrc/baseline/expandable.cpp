@@ -1,4 +1,5 @@
-// Expandable segments of the model: addresses are reserved once, and mapped as needed.
+// Expandable segments of the model: addresses are reserved once, and memory is mapped there as
+// needed.
 
 #include <algorithm>
 #include <memory>
@@ -9,11 +10,13 @@
 namespace pgmo::baseline {
 namespace {
 
-constexpr Bytes kUnboundedSpace = Bytes{1} << 46;
+constexpr Bytes kUnboundedSpace = Bytes{1} << 46;  // bytes; if the size of the card is unknown
 
 }  // namespace
 
-// Map the memory that a request lacks, at the lowest addresses with room.
+// Map the memory that a request lacks, at the lowest addresses with room. Return a block of at
+// least `size` bytes, which is not among the free blocks; nullptr if the card is full. What was
+// mapped before stays free then.
 Block* CachingAllocator::grow(BlockPool& pool, Bytes size) {
   Block* block = room_in(pool, size);
   if (!block->mapped && !map(block, std::min(block->size, size))) return nullptr;
@@ -29,7 +32,8 @@ Block* CachingAllocator::grow(BlockPool& pool, Bytes size) {
   return block;
 }
 
-// Return the first of adjacent blocks, free or unmapped, that have room for a request.
+// Return the first block, free or unmapped, from which on adjacent blocks that are not in use have
+// room for a request. If there is none, reserve addresses.
 Block* CachingAllocator::room_in(BlockPool& pool, Bytes size) {
   for (Block* block : pool.unmapped) {
     Block* const before = block->preceding;
@@ -44,7 +48,8 @@ Block* CachingAllocator::room_in(BlockPool& pool, Bytes size) {
   return reserve(pool);
 }
 
-// Reserve addresses for an expandable segment.
+// Reserve addresses for an expandable segment (9/8 of the card, as PyTorch does), and return them
+// as one unmapped block.
 Block* CachingAllocator::reserve(BlockPool& pool) {
   const Bytes page = pool.small ? kSmallSegment : settings_.large_segment_size;
   const Bytes wanted = card_.total == 0 ? kUnboundedSpace : card_.total + card_.total / 8;
@@ -57,8 +62,8 @@ Block* CachingAllocator::reserve(BlockPool& pool) {
   return block;
 }
 
-// Map memory at the start of an unmapped block, merge it and keep it as free. Return false if the
-// card is full.
+// Map `size` bytes, rounded up to pages, at the start of an unmapped block. Merge them with a free
+// neighbour, and add them to the free blocks. Return false if the card is full.
 bool CachingAllocator::map(Block* block, Bytes size) {
   BlockPool& pool = *block->pool;
   size = round_up(size, block->space->page);
@@ -78,7 +83,7 @@ bool CachingAllocator::map(Block* block, Bytes size) {
   return true;
 }
 
-// Unmap the whole pages of a free block.
+// Unmap the whole pages of a free block. The remainders stay free.
 void CachingAllocator::unmap(Block* block) {
   BlockPool& pool = *block->pool;
   AddressSpace* const space = block->space;
@@ -107,7 +112,7 @@ void CachingAllocator::unmap(Block* block) {
     pool.unmapped.insert(block);
     return;
   }
-  spaces_.erase(space);  // the range is empty, so remove it, too
+  spaces_.erase(space);  // nothing is mapped there any more
   store_.drop(block);
 }
 

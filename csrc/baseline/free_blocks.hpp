@@ -1,10 +1,11 @@
-// Free blocks sorted by size, then address, like PyTorch's `std::set`, at a fraction of its cost.
+// Free blocks sorted by size, then address: like PyTorch's `std::set`, at a fraction of its cost.
 //
-//     bins   [512][1024] ... [16.0 KiB ..)[16.5 KiB ..) ...    32 for each power of two
-//             tree  tree       tree         -                   by size and address
+//     bins   [512][1024] ... [16.0 KiB ..)[16.5 KiB ..) ...    32 bins for each power of two
+//             tree  tree       tree         -                   each tree by size and address
 //
-// A bitmap marks the bins with blocks. Each bin is a treap, so operations are logarithmic even if
-// all blocks have one size.
+// A bitmap marks the bins with blocks. Each bin is a treap, so operations take logarithmic time
+// even if all blocks have one size. Blocks are not owned; their `left`, `right` and `priority`
+// belong to the tree.
 
 #pragma once
 
@@ -68,12 +69,14 @@ class FreeBlocks {
     if (roots_[bin] == nullptr) filled_[bin / kWord] &= ~(std::uint64_t{1} << (bin % kWord));
   }
 
-  // Return the smallest block of at least this size; of equal ones that at the lowest address.
+  // Return the smallest block of at least this size, of several that at the lowest address; nullptr
+  // if there is none.
   Block* at_least(Bytes size) const noexcept { return from(size, 0); }
 
-  // Return the next block in the order.
+  // Return the next block in this order, or nullptr.
   Block* after(const Block& block) const noexcept { return from(block.size, block.address + 1); }
 
+  // Return the largest block, of several that at the highest address; nullptr if there is none.
   Block* largest() const noexcept {
     for (std::size_t word = filled_.size(); word-- > 0;) {
       if (filled_[word] == 0) continue;
@@ -88,8 +91,8 @@ class FreeBlocks {
  private:
   static constexpr std::size_t kWord = 64;
   static constexpr unsigned kSteps = 5;     // each power of two is divided into 2^5 bins
-  static constexpr unsigned kOctaves = 40;  // of units, more than any card has
-  static constexpr Bytes kUnit = 512;
+  static constexpr unsigned kOctaves = 40;  // powers of two of units: more than any card has
+  static constexpr Bytes kUnit = 512;       // bytes; sizes are multiples of it
   static constexpr std::size_t kBins = (kOctaves - kSteps + 1) << kSteps;
 
   static bool before(const Block& one, const Block& other) noexcept {
@@ -104,7 +107,7 @@ class FreeBlocks {
     return std::min(bin, kBins - 1);  // a file may contain sizes larger than any card
   }
 
-  // Return the first block that is not before this size and address.
+  // Return the first block in the order that is not before this size and address.
   Block* from(Bytes size, Bytes address) const noexcept {
     const std::size_t bin = bin_of(size);
     Block* best = nullptr;

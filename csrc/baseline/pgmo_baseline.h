@@ -1,10 +1,11 @@
 /* The interface between an adapter and the model of plain PyTorch: a table of C functions.
  *
- *      adapter ──each request and free──▶ baseline ──▶ what plain PyTorch would have reserved
- *              ──pages, segments──────▶          ──▶ what was really taken
+ *      adapter ──each request and free──▶ model ──▶ what plain PyTorch would have reserved
+ *              ──pages, segments────────▶       ──▶ what was really taken from the card
  *
  * The model lives in the Python module pgmo._core. Every function may be called from any thread,
- * none calls Python or the driver, none throws.
+ * also under the lock of PyTorch's allocator. None calls Python or the driver, none throws. Sizes
+ * are in bytes. `stream` is any number that identifies a stream of the device.
  */
 
 #ifndef PGMO_BASELINE_H
@@ -31,20 +32,20 @@ typedef struct pgmo_baseline_settings {
   double garbage_collection_threshold;
 } pgmo_baseline_settings;
 
-/* Figures of a device, in bytes; peaks are since the model began. */
+/* Figures of a device: sizes in bytes, counts. Peaks are since the model began. */
 typedef struct pgmo_baseline_figures {
-  int64_t reserved; /* bytes that plain PyTorch would have */
+  int64_t reserved; /* what plain PyTorch would have reserved now */
   int64_t peak_reserved;
-  int64_t live; /* requested and not freed */
+  int64_t live; /* requested bytes of live blocks */
   int64_t peak_live;
   int64_t taken; /* from the card: pages, and segments of the allocator beneath */
   int64_t peak_taken;
   int64_t card; /* bytes of the card */
   int64_t requests;
-  int64_t retries;  /* plain PyTorch gave back cached memory to serve a request */
-  int64_t failures; /* requests without room in plain PyTorch */
-  int64_t broken;   /* non-zero: the model stopped, or missed requests */
-  int64_t errors;   /* out-of-memory errors that the program got */
+  int64_t retries;  /* times that plain PyTorch would give back cached memory to serve a request */
+  int64_t failures; /* requests that were served, and for which plain PyTorch would have no room */
+  int64_t broken;   /* non-zero: the model has stopped, or has missed requests */
+  int64_t errors;   /* out-of-memory errors that the program got; the adapter counts them */
 } pgmo_baseline_figures;
 
 /* A block of a segment that existed before the model began. */
@@ -63,41 +64,45 @@ typedef struct pgmo_baseline_api {
    * process can use, of `card` in total. NULL: the host is out of memory. */
   pgmo_baseline* (*open)(const pgmo_baseline_settings*, int64_t capacity, int64_t card);
 
-  /* Add a segment that exists already. */
+  /* Add a segment that existed before the model began, with its pieces in order of addresses.
+   * `small`: of the pool for requests up to 1 MiB. */
   void (*add_segment)(pgmo_baseline*, uint64_t stream, int small, int expandable,
                       const pgmo_baseline_piece*, size_t count);
 
-  /* Note a request served at this address; `beneath`: by the framework's allocator. `user_pool`:
-   * number of the program's pool; 0: none. */
+  /* Note a request that was served at this address: by PyTorch's allocator if `beneath` is
+   * non-zero, else by pgmo. `user_pool`: number of the program's MemPool; 0: none. */
   void (*allocated)(pgmo_baseline*, uintptr_t address, int64_t bytes, uint64_t stream,
                     uint64_t user_pool, int beneath);
 
-  /* Free the block. No effect if the other allocator has served it. */
+  /* Note the free of a block. No effect if the block at this address was served by the other one of
+   * the two. */
   void (*freed)(pgmo_baseline*, uintptr_t address, int beneath);
 
-  /* Note that the program freed a block of pgmo that other streams still use. Return a number for
-   * `settled`, to be called when they are done; 0: the block is unknown. */
+  /* Note that the program freed a block of pgmo that other streams still use. Returns a number for
+   * `settled`, to be called when they have done their work; 0: the block is unknown. */
   uint64_t (*postponed)(pgmo_baseline*, uintptr_t address);
   void (*settled)(pgmo_baseline*, uint64_t number);
 
-  /* Return whether pgmo served the block at this address on another stream. */
+  /* Return whether the block at this address was served by pgmo, on another stream. */
   int (*is_of_other_stream)(pgmo_baseline*, uintptr_t address, uint64_t stream);
 
-  /* Note a failed request. */
+  /* Note a request that failed. The model allocates and frees it, since plain PyTorch might have
+   * had room. */
   void (*failed)(pgmo_baseline*, int64_t bytes, uint64_t stream);
 
   /* Note that the program empties its cache. */
   void (*empty_cache)(pgmo_baseline*);
 
-  /* Note that a pool has no user any more, and that the program empties the cache of a pool. */
+  /* Note that the last user of a MemPool has released it, or that the program empties the pool's
+   * cache. */
   void (*release_pool)(pgmo_baseline*, uint64_t user_pool);
   void (*empty_pool)(pgmo_baseline*, uint64_t user_pool);
 
-  /* Set the share of the card that the program may use; negative: no limit. */
+  /* Set the fraction of the card that the program may use; negative: no limit. */
   void (*set_fraction)(pgmo_baseline*, double fraction);
 
-  /* Change the bytes of private pools in segments and in blocks, and the bytes taken from the card
-   * in total. */
+  /* Add to three counts of bytes (negative: subtract): segments of private pools that PyTorch
+   * serves, live blocks of these pools, and all that was taken from the card. */
   void (*private_segments)(pgmo_baseline*, int64_t change);
   void (*private_blocks)(pgmo_baseline*, int64_t change);
   void (*took)(pgmo_baseline*, int64_t change);

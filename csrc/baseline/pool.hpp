@@ -1,4 +1,5 @@
-// The free blocks of one stream in one pool, for requests up to 1 MiB ("small") or above.
+// Free blocks of one stream and one MemPool (or none), for requests up to 1 MiB ("small") or for
+// larger ones.
 
 #pragma once
 
@@ -30,12 +31,12 @@ class BlockPool {
   }
 
   const std::uint64_t stream;
-  const std::uint64_t user_pool;  // number of the program's pool; 0: none
+  const std::uint64_t user_pool;  // number of the program's MemPool; 0: none
   const bool small;
-  bool released = false;  // the user's pool has no user any more
-  Bytes held = 0;         // in segments
+  bool released = false;  // the MemPool has no user any more
+  Bytes held = 0;         // bytes of its segments that are mapped
   FreeBlocks free;
-  std::set<Block*, ByAddress> unmapped;  // parts of expandable segments without memory
+  std::set<Block*, ByAddress> unmapped;  // blocks of expandable segments without memory
 };
 
 }  // namespace pgmo::baseline

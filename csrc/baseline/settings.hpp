@@ -1,4 +1,4 @@
-// Settings of the modelled allocator, named as in PYTORCH_CUDA_ALLOC_CONF.
+// Settings of the modelled allocator, named as in PYTORCH_CUDA_ALLOC_CONF; sizes in bytes.
 
 #pragma once
 
@@ -11,7 +11,7 @@ namespace pgmo::baseline {
 
 constexpr Bytes kMiB = Bytes{1} << 20;
 constexpr Bytes kUnlimited = Bytes{1} << 62;
-constexpr int kIntervals = 16;
+constexpr int kIntervals = 16;             // of sizes, each with its own roundup_power2_divisions
 constexpr Bytes kSmallSegment = 2 * kMiB;  // bytes, for requests up to 1 MiB
 
 constexpr Bytes round_up(Bytes size, Bytes step) noexcept {

@@ -8,7 +8,7 @@
 
 namespace pgmo {
 
-// Requires the lock. If the check itself runs out of memory, it reports success: a check must not
+// Requires the lock. If the check itself runs out of memory, it returns true: a check must not
 // change what the program does.
 bool Engine::consistent() noexcept try {
   if (replayer_ != nullptr && (selected_ >= plans_.size() || plans_[selected_].get() != replayer_))
@@ -20,8 +20,8 @@ bool Engine::consistent() noexcept try {
   return true;
 }
 
-// Check the live slots, including late ones and those of retired arenas. No two overlap, each lies
-// in an arena, and their sum equals the count of live bytes.
+// Return whether the live slots, late ones and those of retired arenas included, are disjoint, each
+// in an arena, and in sum as large as the count of live slot bytes. Requires the lock.
 bool Engine::slots_are_disjoint() {
   std::vector<pages::Extent> living;
   Bytes bytes = 0;

@@ -1,5 +1,5 @@
-// Calls of the session: recording, arenas, iterations, modes. Plans are in plans.cpp, allocation is
-// in engine.cpp.
+// Functions that the session calls: recording, arenas, iterations, modes. Plans are in plans.cpp,
+// allocation is in engine.cpp.
 
 #include <algorithm>
 #include <memory>
@@ -16,7 +16,7 @@ using Guard = std::lock_guard<Spinlock>;
 
 namespace {
 
-constexpr std::size_t kSpareEvents = 1024;
+constexpr std::size_t kSpareEvents = 1024;  // capacity for events recorded during the reservation
 
 }  // namespace
 
@@ -117,8 +117,8 @@ void Engine::detach_arena() {
   for (const pgmo_arena& arena : empty) give_back(arena);
 }
 
-// Works in every mode, also while the session is paused: an evaluation may need the memory of an
-// arena that is idle between two training steps.
+// Works in every mode, also in a pause: an evaluation may need the memory of an arena that is idle
+// between two training steps.
 bool Engine::yield_idle() noexcept {
   std::vector<pgmo_arena> empty;
   try {
@@ -209,7 +209,7 @@ void Engine::end_iteration() {
     passing_.ends(reading(of_pages), previous_);
     PGMO_ASSERT_EXPENSIVE(consistent());
   }
-  if (lent) trim_malloc();  // the next iteration may touch the whole arena again
+  if (lent) trim_malloc();  // so that malloc's free memory does not add to a fully touched arena
 }
 
 // Requires the lock.
@@ -228,7 +228,9 @@ void Engine::close_iteration() {
   }
 }
 
-// Requires the lock. With pages, their meter counts all blocks in every mode.
+// Note the live bytes at the end of an iteration. With pages, their meter counts all blocks in
+// every mode. Without pages, the sum of both peaks is an upper bound of the peak. Requires the
+// lock.
 void Engine::note_level() noexcept {
   if (pages::Space* const space = space_.load()) {
     const pages::Meter& meter = space->meter();
@@ -287,14 +289,14 @@ bool Engine::pass_iteration() {
     ++then.counters.iterations;
   }
   if (!passing_.passes(then, selected_)) return false;
-  // Discard the events of this iteration: no reader needs them.
+  // Discard the events of this iteration: the session does not read them.
   if (blocks_.recorder.active()) blocks_.recorder.start();
   close_iteration();
   return true;
 }
 
-// Return whether the counters show everything that happened and no work is due at the end of the
-// iteration.
+// Return whether the counters contain all that happened in the iteration, and its end requires no
+// work on arenas or ranges. Requires the lock.
 bool Engine::may_pass() const noexcept {
   if (replayer_ == nullptr) return passing_.anything();
   if (replayer_->has_grown()) return false;
@@ -322,7 +324,7 @@ void Engine::reset_peaks() {
   blocks_.foreign.peak = blocks_.foreign.live;
 }
 
-// Requires the lock. Settling that was in progress belongs to the parent process.
+// Calls that were settling ranges continue in the parent only, so `settling_` is 0 here.
 void Engine::in_child() noexcept {
   mode_when_paused_.reset();
   mode_.store(0, std::memory_order_relaxed);

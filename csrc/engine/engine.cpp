@@ -52,14 +52,14 @@ void* Engine::allocate(std::size_t bytes, std::uint64_t stream) noexcept {
         overfull = lending_.overfull(blocks_.foreign.dense());
       }
     } catch (const std::bad_alloc&) {
-      return nullptr;  // nothing has changed: see Replayer::serve
+      return nullptr;  // no slot is taken: see Replayer::serve
     }
   }
   if (placed.range != nullptr) {
     if (!occupy(placed.address, size, *placed.range, placed.generation)) {
       return nullptr;
     }
-    const Guard guard(lock_);  // count only now: a refused slot is requested again
+    const Guard guard(lock_);  // count only now: without pages, the framework serves the request
     count_paged_slot(size);
     if (has(PGMO_RECORDING)) blocks_.served(placed.address, size, stream);
   }

@@ -1,5 +1,5 @@
-// Engine of one framework allocator: it records requests, serves them from plans, or delegates
-// them.
+// Engine of one framework allocator: it records requests, serves them from plans, or leaves them to
+// the framework.
 //
 //                    ┌── recorder: events ──────────▶ profile (Python)
 //     requests ──▶ engine
@@ -8,12 +8,16 @@
 //     arenas   memory of the slots, one for each stream: see arenas.hpp
 //     ranges   arenas whose pages are mapped as slots need them: see paged.cpp
 //
-// Recording and serving are independent: a session can record again and keep its arena. One lock
-// guards all state here and is never held while the framework is called. Allocations and frees hold
-// it for nanoseconds, except for the few that enlarge the recording. The few session calls per
-// iteration may hold it for longer: `events` copies 32 bytes per event, and a change of plan or
-// arena visits every place of the plan. Plans, events and pages are freed after the lock is
-// released.
+// Recording and serving are independent: a session can record again and keep its arena. One lock,
+// `lock_`, guards all members without a comment that says otherwise. It is never held while the
+// framework or the page space is called, except the space's lock-free meter. Allocations and frees
+// hold it for well below a microsecond, unless a table or the recording has to grow. The few
+// session calls per iteration may hold it for longer: `events` copies 32 bytes per event, and a
+// change of plan or arena visits every place of the plan. Plans, events and pages are freed after
+// the lock is released.
+//
+// The engine owns its plans and the recording. It owns no memory that it serves: each arena has a
+// `give_back` (pgmo_engine.h), and the page space outlives the engine's ranges.
 
 #pragma once
 
@@ -47,7 +51,8 @@
 
 namespace pgmo {
 
-// A block that is alive between two iterations.
+// A block that is alive between two iterations. `kind`: the framework's own (kForeign), a slot
+// within its planned lifetime (kSlot), or a late one (kLate). numpy reads this layout.
 struct Living {
   enum Kind : std::uint64_t { kForeign = 0, kSlot = 1, kLate = 2 };
 
@@ -67,7 +72,8 @@ class Engine final : private pages::RangeOwner {
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
-  // Called by adapters; see pgmo_engine.h.
+  // Called by adapters from any thread; pgmo_engine.h documents these functions. They take the
+  // lock.
   const std::uint32_t* mode() const noexcept;
   void* allocate(std::size_t bytes, std::uint64_t stream) noexcept;
   bool adopt(void* pointer, std::size_t bytes, std::uint64_t stream, bool in_gap = false) noexcept;
@@ -84,29 +90,40 @@ class Engine final : private pages::RangeOwner {
   bool yield_idle() noexcept;
   Statistics statistics() noexcept;
 
-  // Called by the session, one call at a time, and never inside an allocation.
+  // All functions below are called by the session: one call at a time, and never inside an
+  // allocation. They take the lock, so no caller may hold it.
+
+  // Discard all recorded events and record until `stop_recording`, which keeps the events.
   void start_recording();
   void stop_recording();
 
-  // Return the events from number `from` on. Throws std::bad_alloc.
+  // Return the recorded events from index `from` on. Throws std::bad_alloc.
   std::vector<Event> events(std::size_t from);
 
-  // Free all recorded events. An active recording continues, as after another `start_recording`.
+  // Free all recorded events. An active recording continues as if it had just been started.
   void forget_recording();
+
+  // Return whether events are missing, because the recording reached its limit or memory ran out.
   bool recording_truncated();
 
-  // Record only tags of this generation from now on; see recorder.hpp.
+  // Record tags of this generation only, from now on; see recorder.hpp.
   void expect_tags(TagGeneration generation);
 
-  // Add a plan. Throws std::invalid_argument if the plan is malformed or larger than the arena. The
-  // rows' stream_index refers to the handles in `streams`. `behind` has the layout of
-  // StreamOrder::behind; empty if the order of streams is unknown.
+  // Add a plan of `arena_bytes` bytes and return its number; the first plan is selected at once.
+  // `stream_index` of a request is an index into `streams`, which contains the adapter's numbers of
+  // streams. `behind` has the layout of StreamOrder::behind; empty if the order of streams is
+  // unknown. Throws std::invalid_argument if a request is malformed or its slot lies outside the
+  // arena of its stream. Overlaps of slots are not checked here: pgmo/packing/validator.py has
+  // excluded them.
   PlanId add_plan(std::vector<PlannedRequest> requests, std::span<const std::uint64_t> streams,
                   Bytes arena_bytes, Bytes alignment, std::vector<Tick> behind = {});
+
+  // Serve the next requests from this plan. Throws std::invalid_argument if there is no such plan.
   void select_plan(PlanId plan);
 
-  // Return the plan that the last iteration ended with. `take_grown` returns the requests that were
-  // larger than their slots in that plan since the last call.
+  // Return the plan that was selected at the end of the last iteration. `take_grown` returns that
+  // plan's requests that were larger than their slots since the last call. `remove_plans` also
+  // stops serving; live slots become late.
   PlanId ended_plan();
   void remove_plans();
   std::vector<Grown> take_grown();
@@ -116,12 +133,13 @@ class Engine final : private pages::RangeOwner {
   void use_pages(pages::Space& space);
 
   // Reserve an arena of addresses without pages, on a stream of these pages. The caller gives it
-  // back with its `give_back`, even if it was never attached. Its base is null if no addresses are
-  // available.
+  // back with its `give_back`, even if it was never added to the engine. Its base is null if no
+  // addresses are available. Throws std::bad_alloc.
   pgmo_arena reserve_arena(pages::Space& space, Bytes bytes, pages::Stream stream);
 
   // Add an arena for slots of this stream, for the offsets from `begin` on. Throws
-  // std::invalid_argument, and changes nothing, if a current plan has slots outside it.
+  // std::invalid_argument, and adds nothing, if a plan has slots outside it or Arenas::add refuses
+  // it.
   void add_arena(std::uint64_t stream, Offset begin, const pgmo_arena& arena);
 
   // Add an arena for slots of every stream, for the offsets from `begin` on, which lie behind all
@@ -129,63 +147,73 @@ class Engine final : private pages::RangeOwner {
   void add_spill(Offset begin, const pgmo_arena& arena);
   bool has_arena();
 
-  // Stop serving. Each arena is given back when its last block is freed.
+  // Stop serving, and give each arena back as soon as it has no live block: now, or when its last
+  // one is freed.
   void detach_arena();
 
-  // Return whether no range counts its slots; see pages/planned/planned_range.hpp.
+  // Return whether no range waits to be settled: the pages of each range are all mapped, or shared
+  // by plan with another range. See pages/planned/planned_range.hpp.
   bool settled() noexcept;
 
-  // Return all live blocks, between two iterations. Throws std::bad_alloc.
+  // Return all live blocks of the engine and of the framework. Throws std::bad_alloc.
   std::vector<Living> living();
 
-  // Return idle pages to the system and return their bytes. Covers retired arenas, and current ones
-  // while the engine does not serve. The pages read as zeros afterwards. Only for arenas in the
-  // process's own private memory. Throws std::bad_alloc.
+  // Return idle pages to the system, and return how many bytes they have. Covers retired arenas,
+  // and current ones if the engine does not serve. The pages read as zeros afterwards. Only for
+  // arenas in the process's own private memory. Throws std::bad_alloc.
   Bytes return_idle();
 
-  // Return the smallest size, in bytes, of blocks of which less than half was touched; 0 if a
-  // larger block was touched more. It is measured after `lend_idle(true)`, because touches show
-  // only where the system maps memory on first touch.
+  // Return the size in bytes of the smallest block of which the program touched less than half.
+  // Return 0 if there is none, or if a block at least as large was touched by half or more. Blocks
+  // from `Heuristics::small_block` bytes on are measured when they are freed, after
+  // `lend_idle(true)`, while the engine records and does not serve. Memory shows touches only if
+  // the system maps it on first touch.
   Bytes sparse_from() noexcept;
 
-  // Enable returning idle pages during an iteration that diverges from its plan: see lending.hpp.
-  // Only for arenas in the process's own private memory.
+  // Set whether idle pages return to the system during an iteration that diverges from its plan:
+  // see lending.hpp. Only for arenas in the process's own private memory.
   void lend_idle(bool on);
 
-  // Serve slots from the next request on. Throws std::logic_error without a plan and an arena, and
-  // std::bad_alloc; nothing has changed then.
+  // Serve slots from the next request on. Throws std::logic_error if there is no plan or no arena,
+  // and std::bad_alloc; the engine does not begin to serve then.
   void start_serving();
 
-  // Delegate all requests to the framework until `resume`. Frees of recorded blocks are still
+  // Leave all requests to the framework until `resume`. Frees of recorded blocks are still
   // recorded.
   void pause();
   void resume();
 
-  // Delegate the requests of one thread, which is excluded from planning.
+  // Leave the requests of one thread to the framework (`on`), or stop doing so. They are neither
+  // recorded nor planned.
   void delegate_thread(ThreadId thread, bool on);
 
-  // Return the requests of each thread in this iteration, without delegated threads.
+  // Return the activity of each thread in this iteration, except delegated threads.
   std::vector<Threads::Activity> threads();
 
+  // End the iteration on behalf of the session: count skipped requests and late blocks, rearrange
+  // pages, and select the plan that followed this one last time.
   void end_iteration();
 
-  // End the following iterations without the session, up to the first that does not meet these
-  // terms. Throws std::bad_alloc.
+  // Allow `pass_iteration` to end the following iterations, up to the first that does not meet
+  // these terms. Throws std::bad_alloc.
   void let_pass(Passing::Terms terms);
 
-  // Allow `pass_step` on this thread, which must be the only one that ends iterations; 0: on none.
+  // Set the thread on which `pass_step` may end iterations; 0: none. It must be the only thread
+  // that ends iterations.
   void let_steps_pass(ThreadId thread) noexcept;
 
-  // End an iteration if the terms allow it; otherwise change nothing, and the session must end it.
-  // `pass_step` passes only iterations of the registered thread.
+  // End the iteration and return true if the terms allow it. Otherwise change nothing and return
+  // false: the session must call `end_iteration`. `pass_step` does the same on the thread of
+  // `let_steps_pass`; on any other, it returns false.
   bool pass_iteration();
   bool pass_step();
 
-  // Move the iterations passed since the last call into `passed`; return the statistics at the end
-  // of the last one. Throws std::bad_alloc.
+  // Replace `passed` by the iterations that `pass_iteration` has ended since the last call. Return
+  // the statistics at the end of the last of them. Throws std::bad_alloc.
   Statistics take_passed(std::vector<Passed>& passed);
 
-  // Return the live bytes at the ends of iterations since the last `forget_levels`.
+  // Return the live bytes at the ends of iterations since the last `forget_levels`. `reset_peaks`
+  // sets the peaks of slots and of framework blocks to what is live now.
   LiveLevels live_levels();
   void forget_levels();
   void reset_peaks();
@@ -205,7 +233,9 @@ class Engine final : private pages::RangeOwner {
   bool may_pass() const noexcept;
   void close_iteration();
   void note_level() noexcept;
-  // Work that a freed slot leaves for after the lock is released.
+
+  // What is left to do for a freed slot once the lock is released: report it to its range, and give
+  // back its arena if that has become empty. `generation`: the range's when the slot was freed.
   struct Vacated {
     pages::PlannedRange* range = nullptr;
     std::uint64_t generation = 0;
@@ -217,7 +247,7 @@ class Engine final : private pages::RangeOwner {
   struct Placed {
     std::uintptr_t address = 0;
     pages::PlannedRange* range = nullptr;  // set if its pages may be missing
-    std::uint64_t generation = 0;
+    std::uint64_t generation = 0;          // of the range, read when the slot was taken
   };
 
   Placed place(RequestKey key, Offset offset);
@@ -294,36 +324,37 @@ class Engine final : private pages::RangeOwner {
   std::vector<std::unique_ptr<const StreamOrder>> orders_;  // one per plan
   Replayer* replayer_ = nullptr;  // of the selected plan; owned by `plans_`
   PlanId selected_ = 0;
-  std::vector<PlanId> successors_;  // for each plan, the one that followed it last time
-  PlanId previous_ = 0;             // the plan that the last iteration ended with
-  std::vector<RequestKey> prefix_;
-  std::uint32_t requests_so_far_ = 0;  // in this iteration; stops at `look_ahead`
+  std::vector<PlanId> successors_;     // by plan: the plan that followed it last time
+  PlanId previous_ = 0;                // the plan selected at the end of the last iteration
+  std::vector<RequestKey> prefix_;     // the first requests of this iteration
+  std::uint32_t requests_so_far_ = 0;  // number of valid entries in `prefix_`, at most `look_ahead`
   std::uint64_t plans_changed_ = 0;    // number of changes to plans or arenas
-  Bytes planned_pages_ = 0;            // bytes, if the plans use several streams
-  std::uint64_t shared_for_ = 0;       // value of `plans_changed_` when pages were last shared
-  int settling_ = 0;  // number of threads that settle or share ranges for the current plans
+  Bytes planned_pages_ = 0;       // bytes of pages, if arenas of several streams share them; else 0
+  std::uint64_t shared_for_ = 0;  // value of `plans_changed_` when pages were last shared
+  int settling_ = 0;              // number of calls in progress that settle or share ranges
 
   Arenas arenas_;
-  // Owner of all ranges; not owned by this engine. Also read without the lock.
+  // The page space, which owns all ranges; not owned. Also read without the lock.
   std::atomic<pages::Space*> space_{nullptr};
   std::vector<pages::PlannedRange*> ranges_;   // open ranges; owned by `space_`
-  std::vector<pages::PlannedRange*> closing_;  // closed as soon as no range is being settled
+  std::vector<pages::PlannedRange*> closing_;  // to be closed as soon as `settling_` is 0
   SharedReplayState shared_{heuristics_};
   Passing passing_;
   ThreadId passing_thread_ = 0;
   LiveLevels levels_;
 
-  Level slots_;
+  Level slots_;                         // live slots, late ones included
   std::uint64_t paged_slots_ = 0;       // slots ever served in planned ranges
   std::uint64_t paged_slot_bytes_ = 0;  // sum of their sizes, rounded
   Lending lending_{heuristics_};
-  // Idle ranges, held as late blocks while their pages are returned.
+  // Idle ranges of the batch whose pages are being returned. Each is in the late set meanwhile, so
+  // that no slot is served there. One thread at a time fills and reads this list.
   std::vector<pages::Extent> returning_;
-  Bytes least_sparse_ = 0;  // smallest block that was touched by less than half; 0: none yet
-  Bytes most_dense_ = 0;    // largest block that was touched by half or more
+  Bytes least_sparse_ = 0;  // bytes of the smallest block touched by less than half; 0: none yet
+  Bytes most_dense_ = 0;    // bytes of the largest block touched by half or more
 
-  // A forked child delegates every request. It has a copy of every block, but its requests are not
-  // the planned ones.
+  // Make a forked child leave every request to the framework: its requests are not the planned
+  // ones. Inherited blocks can still be freed. Requires the lock.
   void in_child() noexcept;
   ForkLock fork_lock_{ForkRank::kEngine, this,
                       [](void* self) { static_cast<Engine*>(self)->lock_.lock(); },
@@ -333,7 +364,7 @@ class Engine final : private pages::RangeOwner {
                       }};
 };
 
-// Requires the lock.
+// Call `visit(address, bytes)` for each live slot, late ones included. Requires the lock.
 template <typename Visit>
 void Engine::visit_slots(Visit&& visit) {
   if (replayer_ != nullptr && arenas_.attached()) {

@@ -1,11 +1,14 @@
-// Live bytes at the ends of iterations, in constant memory. They show growth.
+// Live bytes at the ends of iterations, in constant memory. They show whether live memory grows.
 //
 //     iteration   1   2   3   4   5   6   ...           width 1: a span for each iteration
 //     spans       |---|---|---|---|---|---|
 //                 |-------|-------|-------|             full: neighbours are joined, width 2
 //
-// A span keeps the least live bytes at the end of one of its iterations, and the peak by then. The
-// least of many iterations rises only if blocks stay: outputs of one long batch do not raise it.
+// A span covers `width` iterations. It keeps the minimum of the live bytes at their ends, and the
+// peak up to its own end. The minimum of many iterations rises only if blocks stay alive: the
+// outputs of one long batch do not raise it.
+//
+// Not thread-safe: the engine's lock guards it.
 
 #pragma once
 
@@ -21,14 +24,14 @@ namespace pgmo {
 class LiveLevels {
  public:
   struct Span {
-    Bytes least = 0;
-    Bytes peak = 0;  // of live bytes, up to the end of the span
+    Bytes least = 0;  // minimum of the live bytes at the ends of its iterations
+    Bytes peak = 0;   // of live bytes, up to the end of the span
   };
 
-  // Number of spans; half of them remain when they are joined.
+  // Maximum number of spans. When all are full, neighbours are joined, and half remain.
   static constexpr std::size_t kMost = 32;
 
-  // Note the end of an iteration.
+  // Note the end of an iteration: the bytes live now, and their peak so far.
   void note(Bytes live, Bytes peak) noexcept {
     if (iterations_in_last_ == width_) {
       if (count_ == kMost) join();
@@ -40,7 +43,7 @@ class LiveLevels {
     ++iterations_in_last_;
   }
 
-  // Iterations in each complete span.
+  // Number of iterations in each complete span.
   std::uint64_t width() const noexcept { return width_; }
 
   // Number of complete spans.
@@ -48,7 +51,7 @@ class LiveLevels {
     return count_ - static_cast<std::size_t>(count_ > 0 && iterations_in_last_ < width_);
   }
 
-  // Requires at < count().
+  // Return a complete span, the oldest first. Requires at < count().
   const Span& at(std::size_t at) const noexcept { return spans_[at]; }
 
  private:

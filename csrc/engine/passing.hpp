@@ -1,13 +1,15 @@
-// Iterations that the engine ends by itself, without the session.
+// Iterations that the engine ends itself, without a call into the Python session: they "pass".
 //
 //     session     sets terms │                                  │ ends the iteration
 //     iteration   ...        │ as planned  as planned  as ...   │ a miss
 //                            └─ counted here, read later ───────┘
 //
 // An iteration that follows its plan, or repeats the previous one, changes nothing in the session.
-// Neither does any iteration between two recordings. Ending one in Python takes as long as hundreds
-// of requests. So the session sets how many iterations may pass, and on which terms; it reads their
-// counters when it ends the next iteration itself.
+// Nor does any iteration between two recordings. To end an iteration in Python takes as long as
+// hundreds of requests. So the session sets how many iterations may pass, and on which terms. It
+// reads their counters when it ends the next iteration itself.
+//
+// All calls require the engine's lock.
 
 #pragma once
 
@@ -23,10 +25,10 @@
 
 namespace pgmo {
 
-// Changes of the counters in one iteration, in the order of `Passing::counted_in`.
+// Increases of the counters in one iteration, in the order of `Passing::counted_in`.
 using Counted = std::array<std::uint64_t, 22>;
 
-// Consecutive iterations with equal changes.
+// Consecutive iterations of one plan whose counters increased equally.
 struct Passed {
   std::uint64_t iterations;
   std::uint32_t plan;
@@ -37,12 +39,12 @@ class Passing {
  public:
   // The conditions on which an iteration passes.
   struct Terms {
-    std::uint64_t most = 0;  // maximum number; 0: the session ends the next iteration
-    bool again = false;      // also if it repeats the previous one, even with misses
-    bool anything = false;   // unconditionally
+    std::uint64_t most = 0;  // maximum number of iterations; 0: the session ends the next one
+    bool again = false;      // those that repeat the previous one pass, even with misses
+    bool anything = false;   // every iteration passes
   };
 
-  // Throws std::bad_alloc.
+  // Throws std::bad_alloc, and changes nothing then.
   void set(Terms terms) {
     passed_.reserve(kMost);
     terms_ = terms;
@@ -51,8 +53,8 @@ class Passing {
   bool any() const noexcept { return terms_.most > 0; }
   bool anything() const noexcept { return terms_.anything; }
 
-  // Check an iteration that would end with these statistics. If it passes, note it and return true;
-  // otherwise change nothing.
+  // Decide about the current iteration, which would end with these statistics. If it passes, count
+  // it and return true; otherwise change nothing.
   bool passes(const Statistics& now, std::uint32_t plan) noexcept {
     if (!any()) return false;
     const Counted counted = counted_in(now);
@@ -74,38 +76,43 @@ class Passing {
     return true;
   }
 
-  // Note the end of an iteration that the session ends.
+  // Note that the session ends an iteration with these statistics. No further one passes until
+  // `set`.
   void ends(const Statistics& now, std::uint32_t plan) noexcept {
     stop();
     const Counted counted = counted_in(now);
     note(counted, less(counted, counted_), levels_of(now), plan);
   }
 
-  // Swap the iterations passed since the last call into `room`; return the statistics at the end of
-  // the last one.
+  // Swap the iterations that passed since the last call with `room`, which is empty and has the
+  // capacity for kMost entries. Return the statistics at the end of the last of them.
   Statistics take(std::vector<Passed>& room) noexcept {
     room.swap(passed_);
     return at_end_;
   }
 
-  // Maximum number of entries. When they are used up, the session ends the iteration.
+  // Maximum number of entries, each of equal consecutive iterations. When all are in use, the
+  // session ends the iteration.
   static constexpr std::size_t kMost = 64;
 
  private:
   using Levels = std::array<std::uint64_t, 6>;
 
-  // Positions in `counted_in`. The last `kWaits` entries may change in a planned iteration, because
-  // streams share pages by plan.
+  // Indices into `Counted`: first miss, requested bytes, first counter of pages. The last `kWaits`
+  // entries (events, waits, hand-overs) may increase in a planned iteration, because streams share
+  // pages by plan.
   static constexpr std::size_t kMisses = 2;
   static constexpr std::size_t kRequestedBytes = kMisses + static_cast<std::size_t>(Miss::kCount);
   static constexpr std::size_t kPages = kRequestedBytes + 5;
   static constexpr std::ptrdiff_t kWaits = 4;
   static_assert(kPages + 5 + kWaits == std::tuple_size_v<Counted>);
 
+  // Return whether the iteration had requests, no miss, and no driver call that creates, releases,
+  // maps or unmaps pages.
   static bool is_as_planned(const Counted& change) noexcept {
     const auto is_zero = [](std::uint64_t one) { return one == 0; };
     static_assert(static_cast<int>(Miss::kPersistent) == 0);
-    // A request without a slot in the plan is no miss.
+    // A request that the plan leaves to the framework is no miss here.
     const auto misses = change.begin() + kMisses + 1;
     return change[0] > 0 &&
            std::all_of(misses, misses + static_cast<int>(Miss::kCount) - 1, is_zero) &&

@@ -11,9 +11,10 @@
  * The engine lives in the Python module pgmo._core, which passes the table's address to the
  * adapter. An adapter is compiled against a framework and does not link against pgmo.
  *
- * Safety invariant: no call sequence, from any threads, makes the engine hand out an address range
- * that overlaps a live block. Every function may be called from any thread. None calls Python, none
- * throws, and no lock is held while the framework is called.
+ * Safety invariant: no sequence of calls, from any threads, makes the engine hand out an address
+ * range that overlaps a live block. Every function may be called from any thread. None calls
+ * Python, none throws, and none calls the framework while it holds the engine's lock. All sizes are
+ * in bytes. `stream` is a number that the adapter chooses; equal numbers mean one stream.
  */
 
 #ifndef PGMO_ENGINE_H
@@ -32,8 +33,10 @@ typedef struct pgmo_engine pgmo_engine;
 
 enum { PGMO_FOREIGN = 0, PGMO_SLOT = 1 };
 
-/* Bits of the mode word. Zero means bypass: the adapter asks the framework and returns. It may
- * still call `adopt`, so that a large block in a pause makes idle pages of arenas go back. */
+/* Bits of the mode word. Zero means bypass: the adapter returns what the framework allocates. It
+ * may still call `adopt` for a large block, so that idle pages of arenas return to the system in a
+ * pause.
+ */
 enum { PGMO_RECORDING = 1, PGMO_SERVING = 2 };
 
 /* Events that order streams; see `ordered`. Recorded events have the same values. */
@@ -47,11 +50,13 @@ enum {
 };
 
 typedef struct pgmo_engine_statistics {
-  uint64_t live_slot_bytes;
+  uint64_t live_slot_bytes;     /* sizes as requested, as in the next one */
   uint64_t live_fallback_bytes; /* blocks that the framework provided on a miss */
-  uint64_t arena_bytes;      /* all arenas held, including those that wait for their last block */
-  uint64_t paged_slots;      /* ever served in arenas with pages, without refused ones */
-  uint64_t paged_slot_bytes; /* sum of their sizes, rounded */
+  /* Framework memory in arenas, including those that wait for their last free. Not included:
+   * arenas of pages (`reserve_arena` of the engine). */
+  uint64_t arena_bytes;
+  uint64_t paged_slots;      /* slots served in arenas of pages so far, without refused ones */
+  uint64_t paged_slot_bytes; /* sum of their sizes, each rounded up as PyTorch rounds blocks */
 } pgmo_engine_statistics;
 
 typedef struct pgmo_engine_api {
@@ -61,29 +66,30 @@ typedef struct pgmo_engine_api {
   /* The mode word; read it with a relaxed atomic load. It lives as long as the process. */
   const uint32_t* (*mode)(pgmo_engine*);
 
-  /* Return a slot's address, or NULL: ask the framework. Requests of 0 bytes always get NULL and
-   * are not counted. */
+  /* Return a slot's address, or NULL: allocate from the framework, then call `adopt`. Requests of 0
+   * bytes always get NULL and are not counted. */
   void* (*allocate)(pgmo_engine*, size_t bytes, uint64_t stream);
 
-  /* Report a block that the framework provided on a miss. Non-zero: call `release` when it is
-   * freed, before its memory goes back to the framework. `in_gap`: it lies in framework memory that
-   * would be idle without it, so it needs no slot. */
+  /* Report a block that the framework provided on a miss. Returns non-zero if the engine tracks it:
+   * then call `release` when it is freed, before its memory goes back to the framework. `in_gap`:
+   * it lies in framework memory that would be idle without it, so it needs no slot. */
   int (*adopt)(pgmo_engine*, void* pointer, size_t bytes, uint64_t stream, int in_gap);
 
-  /* Free a block. PGMO_SLOT: it was a slot and is free now. PGMO_FOREIGN: the framework frees it.
-   * Works in every mode, even long after serving has stopped. */
+  /* Free a block. Returns PGMO_SLOT if the address lies in an arena: the slot there is free now.
+   * Returns PGMO_FOREIGN otherwise: the framework must free the block. Works in every mode, even
+   * long after serving has stopped. */
   int (*release)(pgmo_engine*, void* pointer);
 
   /* Return non-zero if the pointer lies in one of the engine's arenas. */
   int (*owns)(pgmo_engine*, const void* pointer);
 
-  /* Report that a stream uses a block. This is recorded, and a block that other streams use is not
-   * planned. PGMO_SLOT: the block is a slot of another stream, so the adapter must delay `release`
-   * until this stream is done. */
+  /* Report that a stream uses a block. Use by a stream other than the block's own is recorded, and
+   * such a block gets no slot in later plans. Returns PGMO_SLOT if the block is a slot of another
+   * stream: the adapter must then delay `release` until this stream has done its work. */
   int (*shared)(pgmo_engine*, void* pointer, uint64_t stream);
 
-  /* Report how the program orders its streams; a recording includes it. `event` is any number that
-   * is unique among the events that exist. */
+  /* Report how the program orders its streams, for the recording. `what`: PGMO_RECORDED to
+   * PGMO_ORDER_LOST. `event` is any number that is unique among the events that exist. */
   void (*ordered)(pgmo_engine*, int what, uint64_t stream, uint64_t event);
 
   /* Return the requested bytes of a live slot; 0 for other blocks. Slower than the other calls: for
@@ -96,8 +102,9 @@ typedef struct pgmo_engine_api {
                         void (*visit)(void* context, uintptr_t address, uint64_t bytes),
                         void* context);
 
-  /* Give back arenas without live blocks, until the session adds new ones. Call it when the
-   * framework is out of memory. Non-zero: there were some, so ask the framework again. */
+  /* Give all current arenas back, if no block lives in any of them. The session adds new ones
+   * later. Call it when the framework is out of memory. Returns non-zero if there were some: then
+   * retry. */
   int (*yield_idle)(pgmo_engine*);
 
   void (*statistics)(pgmo_engine*, pgmo_engine_statistics* out);

@@ -19,7 +19,8 @@ Engine::PlanId Engine::add_plan(std::vector<PlannedRequest> requests,
   if (!behind.empty() && behind.size() != requests.size() * streams.size()) {
     throw std::invalid_argument("an order of another plan");
   }
-  // Only the first and last step take the lock. The long one in between must not hold it.
+  // Only the first and the last step take the lock. To build the replay plan takes long, so it must
+  // not hold the lock.
   const std::vector<std::uint32_t> indices = indices_of(streams);
   for (PlannedRequest& request : requests) {
     if (request.stream_index >= indices.size()) throw std::invalid_argument("unknown stream");
@@ -93,15 +94,16 @@ void Engine::check_plans(const Arenas& arenas) const {
   for (const auto& one : plans_) check_slots(one->plan(), arenas);
 }
 
-// Choose the plan by the first requests of an iteration. The predicted plan serves until a request
-// contradicts it, or fits another plan clearly better: small requests fit any varying slot.
+// Select the plan that fits the first requests of an iteration best. The plan selected so far keeps
+// serving until a request contradicts it, or the requests fit another plan clearly better: small
+// requests fit any varying slot. Requires the lock.
 void Engine::choose_plan(RequestKey key) {
   prefix_[requests_so_far_++] = key;
   const std::span<const RequestKey> seen(prefix_.data(), requests_so_far_);
   const int own = replayer_->expects(key) ? replayer_->prefix_score(seen) : -1;
-  // Another plan that fits replaces a contradicted one, as the arena is large enough for all. At
-  // the first request a change is free, because the predicted plan has served nothing. Later,
-  // blocks it has served are late for the other plan.
+  // Another plan that fits replaces a contradicted one, as the arena is large enough for all plans.
+  // A change at the first request costs nothing, because nothing has been served yet. A later
+  // change makes the blocks served so far late, so the other plan must fit clearly better.
   const int margin = requests_so_far_ == 1 ? 0 : Replayer::kFullScore - 1;
   int best = own < 0 ? -1 : own + margin;
   PlanId choice = selected_;

@@ -2,8 +2,8 @@
 //
 // Calls of the session may hold it for longer: see engine.hpp.
 //
-// Twice as fast as std::mutex when uncontended. A waiter yields the processor after a short spin,
-// because the holder may be preempted if there are more threads than cores.
+// It is twice as fast as std::mutex when uncontended. A waiter yields the processor after a short
+// spin: with more threads than cores, the holder may have been preempted. Not recursive.
 
 #pragma once
 

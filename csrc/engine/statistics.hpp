@@ -1,4 +1,5 @@
-// Counters of replay. They only grow; the difference of two readings belongs to the time between.
+// Counters and levels of one engine. Counters never decrease, except that `retract` turns a hit
+// into a miss. So what happened between two readings is their difference.
 
 #pragma once
 
@@ -13,9 +14,9 @@
 namespace pgmo {
 
 enum class Miss : std::uint8_t {
-  kPersistent,  // planned without a slot, because it outlives its iteration
-  kUnknown,     // the plan has no such request here
-  kTooLarge,    // a varying request, larger than any seen when the plan was made
+  kPersistent,  // the plan leaves it to the framework: a persistent block, or a shared one
+  kUnknown,     // the plan has no such request at this point
+  kTooLarge,    // a varying request, larger than its slot
   kOccupied,    // the previous block in its slot is still alive
   kLate,        // its slot overlaps a late block
   kNoArena,     // its stream has no arena now, or no page is available for the slot
@@ -28,9 +29,9 @@ struct Counters {
   std::uint64_t misses[static_cast<int>(Miss::kCount)] = {};
   std::uint64_t requested_bytes = 0;
   std::uint64_t hit_bytes = 0;
-  std::uint64_t persistent_bytes = 0;  // of requests that the plan leaves to the framework
+  std::uint64_t persistent_bytes = 0;  // bytes of misses of kind kPersistent
   std::uint64_t skipped = 0;           // planned requests that were not made
-  std::uint64_t jumps = 0;             // to anchors
+  std::uint64_t jumps = 0;             // of the cursor to an anchor, see replayer.hpp
   std::uint64_t late = 0;              // blocks that became late
   std::uint64_t takeovers = 0;         // plans that took over during an iteration
   std::uint64_t iterations = 0;
@@ -42,27 +43,28 @@ struct Counters {
     if (reason == Miss::kPersistent) persistent_bytes += static_cast<std::uint64_t>(bytes);
   }
 
-  // Count a served slot as a miss, because it has no memory.
+  // Turn the hit of a slot that got no page into a miss.
   void retract(Bytes bytes) noexcept {
     --hits;
     hit_bytes -= static_cast<std::uint64_t>(bytes);
     ++misses[static_cast<int>(Miss::kNoArena)];
   }
 
-  // Return the number of requests for which the plan has a row.
+  // Return the number of requests that matched a request of the plan, with or without a slot.
   std::uint64_t answered() const noexcept {
     return requests - misses[static_cast<int>(Miss::kUnknown)];
   }
 };
 
-// Larger than any block.
+// Threshold that no block reaches.
 inline constexpr Bytes kNever = std::numeric_limits<Bytes>::max();
 
-// Live bytes and their peak, of one kind of memory.
+// Live bytes of one kind of memory, and their peak.
 struct Level {
   Bytes live = 0;
   Bytes peak = 0;
-  // Live bytes in blocks of at least `sparse_from` bytes, which are hardly touched.
+  // Live bytes in "sparse" blocks, of at least `sparse_from` bytes. The program touches less than
+  // half of each.
   Bytes sparse = 0;
   Bytes sparse_from = kNever;
 
@@ -79,7 +81,7 @@ struct Level {
       sparse -= bytes;
   }
 
-  // Return the live bytes that actually occupy memory.
+  // Return the live bytes without sparse blocks: an estimate of what occupies memory.
   Bytes dense() const noexcept { return live - sparse; }
 };
 
@@ -88,15 +90,15 @@ struct Statistics {
   Counters counters;
   Level slots;
   Level fallback;
-  Bytes arena_bytes = 0;
-  Bytes planned_pages = 0;        // bytes, if arenas of several streams share pages
+  Bytes arena_bytes = 0;          // framework memory in arenas; arenas of pages are not included
+  Bytes planned_pages = 0;        // bytes of pages, if arenas of several streams share them; else 0
   pages::PageStatistics pages;    // all zero without pages
-  std::uint64_t paged_slots = 0;  // slots ever served in arenas with pages
-  std::uint64_t paged_slot_bytes = 0;
+  std::uint64_t paged_slots = 0;  // slots served in arenas with pages so far
+  std::uint64_t paged_slot_bytes = 0;  // sum of their sizes, rounded to blocks of PyTorch
   std::uint64_t recorded_requests = 0;
   std::uint64_t recorded_bytes = 0;  // sum over `recorded_requests`
-  std::size_t arenas = 0;
-  std::size_t late_now = 0;
+  std::size_t arenas = 0;            // current and retired ones
+  std::size_t late_now = 0;          // number of late blocks in current arenas
 };
 
 }  // namespace pgmo

@@ -1,5 +1,6 @@
-// cuBLAS stub: handles and descriptors exist, and every product succeeds. The torch wheels contain
-// no complete cuBLAS header, so the few functions that return a value are declared here.
+// Stub of cuBLAS: handles and descriptors exist, and every product succeeds and computes nothing.
+// The wheels of torch contain no complete header of cuBLAS, so the few functions that return a
+// value are declared here.
 
 #include <cstddef>
 
@@ -7,7 +8,7 @@ extern "C" {
 
 static char handle;
 
-// Create a new handle each time: each thread has one, and torch keeps a workspace per handle.
+// Each call returns another handle: torch keeps one per thread, with a workspace for each.
 int cublasCreate_v2(void** made) {
   *made = new char;
   return 0;
@@ -48,7 +49,7 @@ size_t cublasLtGetVersion() {
   return 130100;
 }
 
-// Return one algorithm, all zeros as initialized by torch, which needs no workspace.
+// Return one algorithm, which needs no workspace: torch has initialized the result with zeros.
 int cublasLtMatmulAlgoGetHeuristic(void*, void*, void*, void*, void*, void*, void*, int, void*,
                                    int* found) {
   *found = 1;

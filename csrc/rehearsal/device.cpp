@@ -1,4 +1,4 @@
-// Devices, their properties, and errors.
+// Devices, their properties, errors, and launches of kernels.
 
 #include <dlfcn.h>
 
@@ -18,7 +18,7 @@ thread_local int device = 0;
 thread_local cudaError_t last_error = cudaSuccess;
 std::atomic<uint64_t> contexts{0};  // one bit per device
 
-// Return shared memory, threads and blocks of a multiprocessor: CUDA C++ Programming Guide,
+// Return the limits of a multiprocessor by compute capability. Source: CUDA C++ Programming Guide,
 // "Technical Specifications per Compute Capability".
 Limits limits_of(int major, int minor) {
   constexpr int kKib = 1024;
@@ -80,8 +80,10 @@ bool has_context(int device) {
 
 using namespace fakecuda;
 
+// Bytes of shared memory: what a block gets by default, and what the system reserves of each
+// block's.
 static constexpr int kSharedPerBlock = 48 << 10;
-static constexpr int kSharedReserved = 1 << 10;  // bytes of each block, reserved by the system
+static constexpr int kSharedReserved = 1 << 10;
 
 cudaError_t cudaGetDeviceCount(int* count) {
   *count = device_count();
@@ -169,7 +171,7 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
       break;
     }
     default:
-      *value = 1;  // nearly all others query whether a feature is supported
+      *value = 1;  // nearly all other attributes state whether a feature is supported
   }
   return cudaSuccess;
 }
@@ -270,7 +272,7 @@ cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* configuration, const v
 
 extern "C" {
 
-// Targets of `kernel<<<...>>>` since CUDA 13; no public header declares them.
+// Functions that `kernel<<<...>>>` calls since CUDA 13. No public header declares them.
 cudaError_t __cudaGetKernel(void** kernel, const void* function) {
   *kernel = const_cast<void*>(function);
   return cudaSuccess;

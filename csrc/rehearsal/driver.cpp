@@ -1,4 +1,5 @@
-// The driver: counterparts of runtime functions, for programs that load libcuda.so.1 themselves.
+// Stub of the driver: counterparts of runtime functions, for programs that load libcuda.so.1
+// themselves.
 
 #include <cuda.h>
 #include <dlfcn.h>
@@ -15,7 +16,7 @@ void* pointer(CUdeviceptr address) {
   return reinterpret_cast<void*>(address);
 }
 
-// Driver and runtime use the same error numbers where both have an error.
+// Errors that both driver and runtime have, have the same number in both.
 CUresult as_driver(cudaError_t error) {
   return static_cast<CUresult>(error);
 }
@@ -46,8 +47,8 @@ CUresult cuDriverGetVersion(int* version) {
   return CUDA_SUCCESS;
 }
 
-// There are no tables. NVRTC, which PyTorch uses to compile kernels at run time, asks for one but
-// works without.
+// The stub has no such tables. NVRTC, which PyTorch uses to compile kernels at run time, requests
+// one, and works without it.
 CUresult cuGetExportTable(const void** table, const CUuuid*) {
   *table = nullptr;
   return CUDA_ERROR_NOT_FOUND;
@@ -75,7 +76,7 @@ CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned* flags, int* activ
   return CUDA_SUCCESS;
 }
 
-// A context is its device number plus one, so that it is never null.
+// A context is the number of its device plus one, so it is never null.
 static CUcontext context_of(int device) {
   return reinterpret_cast<CUcontext>(static_cast<uintptr_t>(device) + 1);
 }
@@ -100,7 +101,7 @@ CUresult cuCtxGetDevice(CUdevice* device) {
   return as_driver(cudaGetDevice(device));
 }
 
-static thread_local std::vector<CUcontext> contexts;
+static thread_local std::vector<CUcontext> contexts;  // those below the current one on the stack
 
 CUresult cuCtxPushCurrent(CUcontext context) {
   CUcontext before;
@@ -254,7 +255,7 @@ static cudaError_t entry_point(const char* name, void** function,
   const std::string plain = name;
   for (const std::string& candidate : {plain, plain + "_v2", plain + "_v3"})
     if ((*function = dlsym(RTLD_DEFAULT, candidate.c_str()))) break;
-  // Never return null: torch looks up all functions that it might need, and calls few of them.
+  // Never return null: torch looks up all functions that it might call, and calls few of them.
   if (!*function) *function = reinterpret_cast<void*>(&nothing);
   if (found) *found = cudaDriverEntryPointSuccess;
   return cudaSuccess;

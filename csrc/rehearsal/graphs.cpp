@@ -1,5 +1,5 @@
-// Stream capture into graphs. A graph holds the copies, sets and (empty) kernels submitted during
-// capture, and repeats them at each launch.
+// Stream capture into graphs. A graph contains the copies, sets and (empty) kernels that were
+// submitted during its capture. Each launch repeats them.
 
 #include <algorithm>
 #include <cstdint>
@@ -11,7 +11,7 @@
 namespace fakecuda {
 namespace {
 
-// Represents both graphs and executable graphs.
+// A graph, or an executable graph.
 struct Graph {
   std::shared_ptr<const std::vector<Work>> work;
 };
@@ -100,7 +100,8 @@ cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* 
   return information(stream, status, nullptr);
 }
 
-// The tested torch versions never read the dependencies or the captured graph.
+// The tested versions of torch read neither the dependencies nor the captured graph, so these stay
+// unset.
 #if CUDART_VERSION >= 13000
 cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream, cudaStreamCaptureStatus* status,
                                      unsigned long long* id, cudaGraph_t*, const cudaGraphNode_t**,

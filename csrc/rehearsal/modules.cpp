@@ -1,5 +1,5 @@
-// Modules that a program loads through the driver, like Triton. Their kernels are launched like all
-// others, and compute nothing.
+// Modules that a program, such as Triton, loads through the driver. Their kernels are launched like
+// all others, and compute nothing.
 
 #include <cuda.h>
 
@@ -10,12 +10,12 @@
 namespace fakecuda {
 namespace {
 
-// Attributes of kernels, which are not compiled here. The number of registers is so low that no
-// program searches for a variant with fewer.
+// Attributes of all kernels, since the stub does not compile any. The number of registers is so low
+// that no program tries variants with fewer.
 constexpr int kRegisters = 32;
 constexpr int kMostThreads = 1024;
 
-// Return a handle for a module or function: never null, never dereferenced.
+// Return a handle for a module or function: a number, never null and never dereferenced.
 template <typename Handle>
 Handle next_handle() {
   const Guard guard(everything());
@@ -28,7 +28,7 @@ Handle next_handle() {
 
 using namespace fakecuda;
 
-// Loading a module creates a context, which uses memory, if there is none.
+// To load a module creates the device's context, which uses memory.
 CUresult cuModuleLoadData(CUmodule* module, const void*) {
   use_context(current_device());
   *module = next_handle<CUmodule>();
@@ -72,7 +72,7 @@ CUresult cuOccupancyMaxActiveClusters(int* clusters, CUfunction, const CUlaunchC
   return CUDA_SUCCESS;
 }
 
-// Kernels here have no print buffer, heap or stack.
+// The stub's kernels have no print buffer, heap or stack.
 CUresult cuCtxGetLimit(size_t* value, CUlimit) {
   *value = 0;
   return CUDA_SUCCESS;

@@ -15,7 +15,7 @@ struct Use {
   bool writes;
 };
 
-// A copy or a set, whose bytes are known.
+// A pending copy or set, whose memory is known.
 struct PendingWork {
   Waits waits;
   uint64_t stream;
@@ -23,13 +23,13 @@ struct PendingWork {
   std::vector<Use> uses;
 };
 
-// All pending kernels of one stream: they may use all memory mapped when the last one was
-// submitted.
+// All pending kernels of one stream. They may use all memory that was mapped when the last of them
+// was submitted.
 struct PendingKernels {
   Waits waits;
   uint64_t stream;
   int device;
-  uint64_t newest;  // number of the newest mapping
+  uint64_t newest;  // number of the latest mapping at that time
 };
 
 std::vector<PendingWork>& pending_work() {
@@ -130,7 +130,8 @@ void note_unmapping(uint64_t mapping, const std::vector<int>& devices) {
 
 using namespace fakecuda;
 
-// Return the violations so far: certain ones, or those of kernels, whose accesses are unknown.
+// Return the number of violations since the last reset: certain ones, or, with `kernels`, possible
+// ones by kernels.
 extern "C" size_t fakecuda_violations(int kernels, int reset) {
   const Guard guard(everything());
   size_t& counter = violations[kernels ? kPossible : kCertain];

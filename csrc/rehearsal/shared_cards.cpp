@@ -1,11 +1,12 @@
-// Cards shared by several processes, through a file named by FAKECUDA_SHARED, in which each process
-// writes its use of each card.
+// Cards shared by several processes, through the file that FAKECUDA_SHARED names. Each process
+// writes there how much of each card it uses.
 //
 //     file   peaks | process A: used, used, ... | process B: used, ... | free | ...
 //
-// A process writes only into its own row, one number at a time, so it may be killed at any moment.
-// Its memory is free again once the process has ended. The system reuses process ids, so a row also
-// has the start time of its process. The lock belongs to the system, too.
+// A process writes only into its own row and the peaks, one number at a time, so it may be killed
+// at any moment. Once it has ended, its memory counts as free. The system reuses process ids, so a
+// row also contains the start time of its process. The lock is one of the system (flock), which
+// releases it when a process ends.
 
 #include "shared_cards.hpp"
 
@@ -55,12 +56,14 @@ uint64_t began(uint64_t pid) {
   return state == 'Z' || state == 'X' ? 0 : ticks;
 }
 
+// This process's view of the file.
 struct SharedTable {
   pid_t owner = 0;
   int file = -1;
   Table* table = nullptr;
   Row* own = nullptr;
-  std::array<size_t, kMostDevices> before{};  // use of the parent, in a forked child
+  // In a forked child: bytes that its parent used at the fork, which the parent's row contains.
+  std::array<size_t, kMostDevices> before{};
 };
 
 [[noreturn]] void give_up(const char* why) {
@@ -68,6 +71,7 @@ struct SharedTable {
   std::abort();
 }
 
+// Take a free row, or that of a process that has ended.
 void take_row(SharedTable& shared) {
   flock(shared.file, LOCK_EX);
   for (Row& row : shared.table->rows) {
@@ -79,10 +83,11 @@ void take_row(SharedTable& shared) {
     break;
   }
   flock(shared.file, LOCK_UN);
-  if (shared.own == nullptr) give_up("too many processes");
+  if (shared.own == nullptr) give_up("more than 256 processes use the file");
 }
 
-// Opened again in a forked child, because the lock would be shared with its parent.
+// Return the table; null if cards are not shared. A forked child opens the file again, because it
+// would otherwise share the lock with its parent.
 SharedTable* opened() {
   static const char* const path = std::getenv("FAKECUDA_SHARED");
   if (path == nullptr || *path == '\0') return nullptr;
@@ -92,10 +97,11 @@ SharedTable* opened() {
   shared.own = nullptr;
   shared.owner = getpid();
   shared.file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-  if (shared.file < 0 || ftruncate(shared.file, sizeof(Table))) give_up("no such file can be made");
+  if (shared.file < 0 || ftruncate(shared.file, sizeof(Table)))
+    give_up("the file cannot be created");
   if (shared.table == nullptr) {
     void* pages = mmap(nullptr, sizeof(Table), PROT_READ | PROT_WRITE, MAP_SHARED, shared.file, 0);
-    if (pages == MAP_FAILED) give_up("it cannot be mapped");
+    if (pages == MAP_FAILED) give_up("the file cannot be mapped");
     shared.table = static_cast<Table*>(pages);
   }
   for (size_t at = 0; forked && at < kMostDevices; ++at)
@@ -104,6 +110,7 @@ SharedTable* opened() {
   return &shared;
 }
 
+// Return the bytes of a card that other processes use.
 size_t of_others(const SharedTable& shared, size_t device) {
   size_t sum = 0;
   for (const Row& row : shared.table->rows) {

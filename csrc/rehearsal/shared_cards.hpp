@@ -1,5 +1,6 @@
 // Cards shared by several processes; see shared_cards.cpp. If FAKECUDA_SHARED is not set, each
-// process has its own cards, and these functions do nothing.
+// process has cards of its own: `shares_cards` returns false, the other functions return 0 or do
+// nothing. Sizes are in bytes.
 
 #pragma once
 
@@ -9,7 +10,8 @@ namespace fakecuda {
 
 bool shares_cards();
 
-// Held while a process checks the free memory and takes some. Not recursive.
+// Scope in which no other process takes memory of a card. Not recursive: the inner scope's end
+// would release the lock.
 class CardLock {
  public:
   CardLock();
@@ -21,12 +23,14 @@ class CardLock {
   int file_ = -1;
 };
 
+// Return the bytes of a card that other processes use.
 size_t used_by_others(int device);
 
-// Publish this process's use of the card. Requires the lock.
+// Publish how many bytes of a card this process uses. Requires a CardLock.
 void publish_use(int device, size_t used);
 
-// Return the peak use of all processes since the file was created or last reset.
+// Return the peak of the bytes that all processes use together, since the file was created or the
+// peak was reset.
 size_t peak_of_all(int device, bool reset);
 
 }  // namespace fakecuda

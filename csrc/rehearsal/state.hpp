@@ -1,11 +1,14 @@
-// State shared by the parts of the stub: devices, streams and the lock.
+// State shared by the parts of the stub CUDA runtime: devices, memory, streams, and the lock.
 //
-//   hold(stream)            a hold: work submitted from now on does not finish
+//   fakecuda_hold(stream)   a hold: work submitted from now on does not finish
 //        |
 //   stream.waits  --record-->  event.waits  --wait-->  other stream.waits
 //
-// All work finishes at once, unless it waits for a hold. An event is ready when all holds that it
-// inherited from its stream are released; streams that wait for the event inherit them.
+// All work finishes at once, unless it waits for a hold. Tests hold a stream to simulate work that
+// takes long. An event is complete when all holds that it inherited from its stream are released.
+// Streams that wait for the event inherit them.
+//
+// Sizes are in bytes. Functions here take the lock themselves or require it; it is recursive.
 
 #pragma once
 
@@ -25,7 +28,7 @@
 
 namespace fakecuda {
 
-// One lock for all state, because the stub measures memory, not time. It is recursive, so that
+// One lock guards all state, because the stub measures memory, not time. It is recursive, so that
 // driver functions can call their runtime counterparts.
 using Guard = std::lock_guard<std::recursive_mutex>;
 std::recursive_mutex& everything();
@@ -38,15 +41,16 @@ cudaError_t fail(cudaError_t error);
 int device_count();
 int current_device();
 
-// Limits of a multiprocessor: bytes of shared memory, threads, and blocks.
+// Limits of a multiprocessor: bytes of shared memory, resident threads, and resident blocks.
 struct Limits {
   int shared;
   int threads;
   int blocks;
 };
 
-// Properties of each card except memory. The defaults are those of an H100, so that torch picks the
-// kernels (and workspaces) of a large card. An empty name is replaced by one per device.
+// Properties of the cards, which are all alike, except their memory. The defaults are those of an
+// H100, so that torch selects the kernels and workspaces of a large card. An empty name stands for
+// "fakecuda N" with the device's number.
 struct Card {
   std::string name;
   int major = 9;
@@ -57,29 +61,31 @@ struct Card {
 
 const Card& the_card();
 
-// Create the device's context, which happens at its first use.
+// Create the device's context, if there is none: each first use of a device calls this.
 void use_context(int device);
 bool has_context(int device);
 
 // --- memory -------------------------------------------------------------------------------------
 
-constexpr size_t kGranularity = size_t{2} << 20;
+constexpr size_t kGranularity = size_t{2} << 20;  // of device addresses and of physical memory
 
-// Return the bytes of each card; charge or refund bytes of one. `charge` returns false if too few
-// are free.
+// `card_bytes` returns the memory of each card. `charge` takes bytes of a card, and returns false
+// if too few are free; `refund` gives them back. `charged` returns the bytes that this process has
+// taken.
 size_t card_bytes();
 bool charge(int device, size_t bytes);
 void refund(int device, size_t bytes);
 size_t charged(int device);
 
-// Charge the memory of a context to its card: FAKECUDA_CONTEXT.
+// Charge the memory of a context (FAKECUDA_CONTEXT bytes) to its card.
 void charge_context(int device);
 
-// Map addresses whose pages use no memory until they are written, aligned to at least kGranularity.
+// Map `bytes`, rounded up to kGranularity, whose pages use no memory until they are written. The
+// address is aligned to at least kGranularity. Return null on failure.
 void* map_pages(size_t bytes, int protection, size_t alignment = kGranularity);
 void unmap_pages(void* address, size_t bytes);
 
-// Register a range for cudaPointerGetAttributes, or remove the one that begins there.
+// Register a range for cudaPointerGetAttributes, or remove the range that begins there.
 void know_range(void* begin, size_t bytes, cudaMemoryType type, int device);
 void forget_range(void* begin);
 
@@ -90,30 +96,32 @@ bool is_managed(uintptr_t begin, size_t bytes);
 
 // Physical memory: a range of a card's file, or a whole file of its own.
 struct FileRange {
-  int file;  // negative: none
+  int file;  // descriptor; negative: none
   off_t begin;
   size_t bytes;
   int device;
-  bool own;
+  bool own;  // whether it is a file of its own
 };
 
+// `take_range` returns an unused range of the card's file, whose `file` is negative on failure.
 FileRange take_range(int device, size_t bytes);
 void give_back_range(const FileRange& range);
 
-// Copy the content of a range into a file that can be exported.
+// Copy the contents of a range into a file of its own, which can be exported.
 FileRange own_file(const FileRange& range);
 
-// Return the memory behind a descriptor exported by any process. The caller keeps the descriptor.
+// Return the memory behind a descriptor that any process has exported. The caller still owns the
+// descriptor.
 FileRange from_descriptor(int descriptor);
 bool same_file(int one, int other);
 
 bool supports_virtual_memory();
 bool is_mapped(const void* address);
 
-// Return whether some of these bytes are reserved addresses without a mapping.
+// Return whether some of these bytes are reserved addresses where no memory is mapped.
 bool lacks_memory(const void* begin, size_t bytes);
 
-// A part of a mapping, and the bytes of the handle's memory that it shows.
+// A part of a mapping, and the bytes [begin, end) of the handle's memory that are visible there.
 struct MappedPart {
   uint64_t mapping;
   uint64_t handle;
@@ -121,9 +129,10 @@ struct MappedPart {
   size_t end;
 };
 
+// Return the parts of mappings in a range of addresses.
 std::vector<MappedPart> mapped_parts(const void* begin, size_t bytes);
 
-// Return the number of the latest mapping; numbers increase.
+// Return the number of the latest mapping. Each mapping has a higher number than all before.
 uint64_t newest_map();
 
 // --- streams ------------------------------------------------------------------------------------
@@ -131,6 +140,8 @@ uint64_t newest_map();
 using Hold = std::shared_ptr<bool>;  // true once released
 using Waits = std::vector<Hold>;
 
+// `finished` returns whether all holds are released, and drops those that are. `finish` releases
+// all.
 bool finished(Waits& waits);
 void finish(Waits& waits);
 
@@ -141,13 +152,14 @@ struct Access {
   bool writes;
 };
 
-// Work submitted to a stream. The accesses of kernels are unknown.
+// Work submitted to a stream. Which memory kernels access is unknown.
 struct Work {
   std::function<void()> run;
   std::vector<Access> accesses = {};
   bool kernel = false;
 };
 
+// A stream capture. It ends on the stream where it began (`origin`).
 struct Capture {
   unsigned long long id;
   cudaStreamCaptureMode mode;
@@ -158,34 +170,35 @@ struct Capture {
   std::vector<Work> work;
 };
 
-// For each stream, the number of its last pending work that precedes the owner of the clock.
+// Vector clock. For each stream: the number of its latest pending work that comes before the
+// clock's owner (a stream or an event).
 using Clock = std::map<uint64_t, uint64_t>;
 
 struct Stream {
   int device;
   int priority;
   uint64_t number;
-  Waits waits = {};
-  Clock after = {};
-  Hold held = nullptr;
+  Waits waits = {};     // holds that its work waits for
+  Clock after = {};     // pending work that its next work comes after
+  Hold held = nullptr;  // its own hold
   std::shared_ptr<Capture> capture = nullptr;
 
   bool capturing() const { return capture && capture->active; }
 };
 
-// Return the stream of a handle; null and the two special handles mean the current device's default
-// stream.
+// Return the stream of a handle. Null, cudaStreamLegacy and cudaStreamPerThread all mean the
+// current device's default stream.
 Stream& find_stream(cudaStream_t handle);
 
-// Run the work now, or record it if the stream is being captured.
+// Run the work now, or, if the stream is being captured, add it to the capture.
 void submit(cudaStream_t stream, Work work);
 
 // Submit a kernel, which does nothing.
 void launch(cudaStream_t stream);
 
-// Return whether the real runtime would refuse a "potentially unsafe" call during a capture, such
-// as cudaMalloc or cudaEventQuery. If so, the capture is invalid from here on, as with the real
-// runtime.
+// Return whether the real runtime would refuse a "potentially unsafe" call of this thread, such as
+// cudaMalloc or cudaEventQuery, because of a capture. If so, the capture becomes invalid, as with
+// the real runtime.
 bool breaks_capture();
 
 // Finish all pending work of a device.
@@ -193,10 +206,10 @@ void finish_device(int device);
 
 // --- order --------------------------------------------------------------------------------------
 
-// The driver's mappings are not ordered by streams: before memory is unmapped, or given to another
-// stream, its use must have ended. Violations are counted but never cause an error, as the real
-// driver reports none. Work is pending if its stream waited for a hold when it was submitted, and
-// that hold is not released. A violation is:
+// Streams do not order the driver's mappings: before memory is unmapped, or given to another
+// stream, its use must have ended. Violations of this are counted. They never cause an error, as
+// the real driver reports none. Work is pending if its stream waited for a hold when it was
+// submitted, and that hold is not released. These are violations:
 //
 //   1. to unmap a mapping that a pending copy or set reads or writes,
 //   2. to submit a copy or a set of bytes that a pending one of another stream uses, through any
@@ -205,20 +218,22 @@ void finish_device(int device);
 //   3. to unmap a mapping that existed when a pending kernel was submitted, on a device with
 //      access to it.
 //
-// The first two are certain. The third may be a false alarm, because the accesses of a kernel are
-// unknown, so it is counted separately. An allocator that keeps an event per stream that used a
-// page, and unmaps the page after cudaEventQuery returns cudaSuccess, never violates 1 and 2. It
-// does not violate 3 either, if no other stream of the device is held meanwhile. Mapping a handle
-// at a second address is always allowed; rule 2 checks its use. Products of cuBLAS, and calls that
-// copy or set without a stream, are not checked.
+// The first two are certain. The third may be a false alarm, because which memory a kernel accesses
+// is unknown, so it is counted separately. Consider an allocator that records an event on each
+// stream that used a page, and unmaps the page after cudaEventQuery has returned cudaSuccess for
+// all. It never violates 1 and 2, nor 3 if no other stream of the device is held. To map a handle
+// at a second address is always allowed; rule 2 checks its use. Products of cuBLAS, and copies and
+// sets without a stream, are not checked.
 
-// Return whether the stream has no pending work; if so, clear its clock.
+// Return whether the stream has no pending work. If so, clear its clock.
 bool idle(Stream& stream);
 
-// Merge another clock into a clock.
+// Merge another clock into a clock: its owner then also comes after all that the other comes after.
 void come_after(Clock& clock, const Clock& other);
 
+// Check work that is submitted to the stream, and remember it while it is pending.
 void note_work(Stream& stream, const Work& work);
+// Check that a mapping may be removed.
 void note_unmapping(uint64_t mapping, const std::vector<int>& devices_with_access);
 
 }  // namespace fakecuda

@@ -26,7 +26,7 @@ CudaEvent& find_event(cudaEvent_t handle) {
 
 bool ignores_waits = false;
 
-// All streams; the default streams come first, one per device.
+// Return all streams. The default streams come first, one per device.
 std::vector<Stream*>& streams() {
   static auto* all = [] {
     auto* made = new std::vector<Stream*>;
@@ -36,6 +36,7 @@ std::vector<Stream*>& streams() {
   return *all;
 }
 
+// Add the holds of `from` that are not released.
 void inherit(Waits& waits, const Waits& from) {
   for (const Hold& hold : from)
     if (!*hold && std::find(waits.begin(), waits.end(), hold) == waits.end()) waits.push_back(hold);
@@ -130,7 +131,7 @@ cudaError_t cudaStreamQuery(cudaStream_t handle) {
   return finished(stream.waits) ? cudaSuccess : fail(cudaErrorNotReady);
 }
 
-// Waiting for held work would never end, so it releases the hold.
+// To wait for held work would take forever, so waiting releases the hold.
 cudaError_t cudaStreamSynchronize(cudaStream_t handle) {
   const Guard guard(everything());
   Stream& stream = find_stream(handle);
@@ -161,7 +162,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t event, unsigned
   return cudaSuccess;
 }
 
-// Host functions run at once, even on a held stream: torch never waits for one.
+// Host functions run at once, even on a held stream: torch does not depend on their time.
 cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void* data) {
   submit(stream, {[=] { function(data); }});
   return cudaSuccess;
@@ -228,13 +229,14 @@ cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t, cudaEvent_t) 
 
 extern "C" {
 
-// Make streams ignore waits for events, or stop that: it simulates an allocator with missing waits.
+// Set whether streams ignore waits for events, which simulates an allocator that forgets to wait.
 void fakecuda_ignore_waits(int on) {
   const Guard guard(everything());
   ignores_waits = on != 0;
 }
 
-// Hold a stream: work submitted from now on does not finish until it is released or waited for.
+// Hold a stream: work submitted from now on does not finish until the stream is released, or the
+// host waits for it.
 void fakecuda_hold(cudaStream_t handle) {
   const Guard guard(everything());
   Stream& stream = find_stream(handle);

@@ -1,10 +1,13 @@
-// The CUDA adapter: wraps torch's own allocator.
+// CUDA adapter: the allocator that torch calls. It wraps torch's own, "the allocator beneath"
+// (`upstream`).
 //
-// Only torch_cuda.cpp includes this file: it is part of that translation unit and of its state.
+// Only torch_cuda.cpp includes this file: it is part of that translation unit, whose state all
+// headers here share. Every method may be called from any thread, and holds no lock while it calls
+// upstream, the engine or the pages.
 //
-// `raw_deleter` returns upstream's deleter, because torch compares it with the deleters of blocks
-// in pools, which are upstream's. Only slots, and blocks whose free the engine wants to see, have a
-// deleter of pgmo.
+// Three kinds of blocks have a deleter of pgmo: slots, blocks of windows, and blocks that the
+// engine tracks. All others have upstream's. `raw_deleter` returns upstream's, too, because torch
+// compares it with the deleters of blocks in pools.
 
 #pragma once
 
@@ -72,7 +75,8 @@ class TorchCudaAdapter : public CUDAAllocator {
 
     c10::DataPtr data = ask_upstream(*device, upstream_, ask);
     if (gap != nullptr) device->splits.served(gap, data.get());
-    // Leave blocks with their own context or deleter alone; the engine does not see them.
+    // Blocks with a context or deleter of their own stay as they are, and the engine does not see
+    // them.
     if (data.get() == data.get_context() && data.get_deleter() == upstream_deleter_ &&
         api->adopt(device->engine, data.get(), bytes, *number, gap == data.get())) {
       (void)data.compare_exchange_deleter(upstream_deleter_, deleter(current));
@@ -109,7 +113,7 @@ class TorchCudaAdapter : public CUDAAllocator {
     if (!device->active()) return ask_upstream(*device, upstream_, ask);
     void* block = ask_upstream(*device, upstream_, ask);
     if (gap != nullptr) device->splits.served(gap, block);
-    // `raw_delete` will report its free.
+    // `raw_delete` reports its free, so the block needs no deleter of pgmo.
     (void)api->adopt(device->engine, block, bytes, *number, gap == block);
     return block;
   }
@@ -125,7 +129,7 @@ class TorchCudaAdapter : public CUDAAllocator {
         }
         return release(device, upstream_, block);
       }
-      (void)release_slot(device, block);  // removes it if it was adopted
+      (void)release_slot(device, block);  // the engines forget the block if they track it
       sync_if_detached(device, block);
       if (device.splits.any()) device.splits.lose(block);
     }
@@ -163,7 +167,8 @@ class TorchCudaAdapter : public CUDAAllocator {
       if (!noted && a_window) defer();
     } else if (!is_own(device, data.get())) {
       if (device.splits.any()) device.splits.lose(data.get());
-      // Torch's allocator ignores blocks with an unknown deleter, so pass a view with its own.
+      // Torch's allocator ignores blocks with an unknown deleter, so pass it a view with its own
+      // deleter.
       c10::DataPtr view(data.get(), data.get(), upstreams[index]->raw_deleter(), data.device());
       try {
         upstreams[index]->recordStream(view, stream);
@@ -249,15 +254,15 @@ class TorchCudaAdapter : public CUDAAllocator {
     return whole >= 0 ? whole : upstream_->getMemoryFraction(device);
   }
 
-  // With caching off, each block must come from the driver, as tools that find accesses beyond a
-  // block's end need it.
+  // Without caching, each block must come from the driver: tools that detect accesses beyond a
+  // block's end rely on that.
   void enable(bool value) override {
     upstream_->enable(value);
     set_caching(value);
   }
 
-  // Runs when this allocator is the one in use. torch.accelerator reads another table, so register
-  // there too.
+  // Torch calls this when the adapter becomes its CUDA allocator. torch.accelerator uses another
+  // table of allocators, so register there, too.
   void init(int count) override {
     cuda_used.store(true);
     upstream_->init(count);
@@ -267,7 +272,7 @@ class TorchCudaAdapter : public CUDAAllocator {
 
   void enablePeerAccess(c10::DeviceIndex device, c10::DeviceIndex peer) override {
     upstream_->enablePeerAccess(device, peer);
-    // Either device may hold the memory that the other one reads.
+    // Each of the two may be the device whose memory the other one reads.
     for (const auto& [owner, reader] : {std::pair{device, peer}, std::pair{peer, device}}) {
       if (owner < 0 || owner >= kMostDevices) continue;
       Device& one = devices()[owner];
@@ -293,7 +298,7 @@ class TorchCudaAdapter : public CUDAAllocator {
     const bool expands = may_expand && !created && one != nullptr && one->paged() &&
                          !users_of(upstream_, device, pool);
     upstream_->beginAllocateToPool(device, pool, filter);
-    if (created) upstream_->releasePool(device, pool);  // the capture counts as its user now
+    if (created) upstream_->releasePool(device, pool);  // the capture is its user now
     if (one == nullptr) return;
     if (expands) expandable_segments().choose({device, pool}, one->card);
     expandable_segments().begin({device, pool});
@@ -305,7 +310,7 @@ class TorchCudaAdapter : public CUDAAllocator {
   void endAllocateToPool(c10::DeviceIndex device, c10::cuda::MempoolId_t pool) override {
     Device* const one = device_or_null(device);
     if (one == nullptr) return upstream_->endAllocateToPool(device, pool);
-    // The graph contains the addresses that it uses outside its pool, so their pages must stay in
+    // Replays of the graph may use addresses outside its pool, so the pages there must stay in
     // place.
     const bool pins = one->pools.captured(pool) && one->pages() != nullptr;
     const auto kind = one->pools.end(pool);
@@ -329,7 +334,8 @@ class TorchCudaAdapter : public CUDAAllocator {
 #endif
 
  private:
-  // Return nullptr if neither a session nor pages serve the device.
+  // Return the device; nullptr if neither a session nor pages serve it, or torch does not cache
+  // blocks.
   static Device* known_device(int index) {
     if (index < 0 || index >= kMostDevices) return nullptr;
     if (!caching.load(std::memory_order_relaxed)) [[unlikely]]
@@ -340,12 +346,13 @@ class TorchCudaAdapter : public CUDAAllocator {
     return device.connected() || device.paged() ? &device : nullptr;
   }
 
-  // Heed the begin of a capture into a pool. Return true if it created the pool, with segments of
-  // pgmo; the pool then has one user more.
+  // Prepare the pool of a capture that begins. Return true if this call has created the pool in
+  // torch's allocator, with segments of pgmo. The creation counts as a user of the pool, which the
+  // caller releases.
   bool begin_graph(c10::DeviceIndex index, c10::cuda::MempoolId_t pool);
 
-  // Return a slot or a block of a window; nullptr: ask the allocator beneath. If `gap` is set, that
-  // allocator is expected to serve the block there.
+  // Return a slot or a block of a window; nullptr: the allocator beneath must serve the request. It
+  // is then expected to serve it at `gap`, if that is set (pages/splits.hpp).
   void* own_block(Device& device, size_t bytes, uint32_t stream, const void*& gap) const {
     void* block = find_own_block(device, bytes, stream, gap);
     if (device.peak_unconfirmed()) [[unlikely]]
@@ -370,7 +377,8 @@ class TorchCudaAdapter : public CUDAAllocator {
     return block;
   }
 
-  // Return a block of a window; nullptr: ask the allocator beneath.
+  // Return a block of a window; nullptr: the allocator beneath must serve the request. Throws
+  // torch's out-of-memory error if the session's limit on pages is reached.
   void* paged_block(Device& device, size_t bytes, uint32_t stream, uint64_t pool = 0) const {
     void* block = block_for(device, bytes, stream, pool);
     const bool limited = device.limit.load(std::memory_order_relaxed) != ~uint64_t{0};
@@ -384,7 +392,8 @@ class TorchCudaAdapter : public CUDAAllocator {
     return block;
   }
 
-  // Return a block of a window of an active pool; nullptr: ask the allocator beneath.
+  // Return a block of a window of an active pool; nullptr: the allocator beneath must serve the
+  // request.
   void* pool_block(Device& device, const ActivePools::Claim& claim, size_t bytes,
                    cudaStream_t stream) const {
     const bool served = claim.kind == ActivePools::Kind::kServed && device.paged();
@@ -396,12 +405,14 @@ class TorchCudaAdapter : public CUDAAllocator {
     return block;
   }
 
+  // Return whether the block lies in an arena or in pages.
   static bool is_own(const Device& device, const void* block) {
     return device.any_engine([&](pgmo_engine* engine) { return api->owns(engine, block) != 0; }) ||
            (device.pages() != nullptr && pages_api->owns(device.pages(), block));
   }
 
-  // As in torch's own allocator, nothing happens while a pool is active.
+  // Release idle pages to the driver. As in torch's own allocator, nothing happens while a pool is
+  // active.
   static void give_pages_back() {
     for (Device& device : devices()) {
       if (device.pages() == nullptr || device.pools.any_active()) continue;

@@ -11,18 +11,21 @@
 namespace c10::cuda::CUDACachingAllocator::pgmo {
 namespace {
 
+// The block of an arena, and where it goes back.
 struct Holding {
   CUDAAllocator* upstream;
   void* block;
   Device* device;
-  uint64_t absences;
+  uint64_t absences;  // `absences` when the block was taken
 };
 
+// Free an arena's block: `pgmo_arena::give_back`.
 void give_back(void* context) {
   const std::unique_ptr<Holding> holding(static_cast<Holding*>(context));
   if (forked.load()) return;  // it belongs to the parent
   try {
-    // Blocks that lived while the adapter was removed may have been used on another stream.
+    // Blocks that lived while the adapter was not installed may have been used on another stream,
+    // unseen.
     if (holding->absences != absences.load()) synchronize(*holding->device);
     const OnDevice on(holding->device->index);
     holding->upstream->raw_delete(holding->block);
@@ -32,6 +35,7 @@ void give_back(void* context) {
   }
 }
 
+// Fill `out` with an arena that owns this block.
 void hold(std::unique_ptr<Holding> holding, size_t bytes, pgmo_arena* out) {
   *out = {.base = holding->block, .bytes = bytes, .give_back = give_back, .context = holding.get()};
   holding.release();

@@ -1,11 +1,12 @@
-// Feeds the model of plain PyTorch (csrc/baseline) with what happens on a device.
+// Reports what happens on a device to the model of plain PyTorch (csrc/baseline).
 //
-//     slots, blocks of windows  ──▶ allocated, freed      by the adapter, whose blocks they are
-//     blocks of the allocator beneath ──▶ the same        by its trace, whatever deleter they have
-//     its segments, pages             ──▶ took            what was really taken from the card
+//     slots, blocks of windows         ──▶ allocated, freed   reported by the adapter
+//     blocks of the allocator beneath  ──▶ allocated, freed   reported by its trace
+//     its segments, pages              ──▶ took               what was really taken from the card
 //
-// Private pools of the allocator beneath (CUDA graphs, some of MemPool) are equal on both sides.
-// The model has those that pgmo serves, and those to which pgmo gives expandable segments.
+// Private pools that the allocator beneath serves as without pgmo (CUDA graphs, some of MemPool)
+// count equally as reserved and as taken. The model serves the others: pools that pages serve, and
+// pools to which pgmo gives expandable segments.
 //
 // Only device.hpp includes this file.
 
@@ -30,11 +31,11 @@ namespace {
 const pgmo_baseline_api* baseline_api = nullptr;
 pgmo_baseline_settings baseline_settings{};  // from the environment, as read by Python
 
-// True while pgmo itself calls the allocator. Plain PyTorch would not make these calls, so the
-// model does not see them.
+// True while pgmo itself calls torch's allocator on this thread. Plain PyTorch would not make these
+// calls, so the model ignores them.
 thread_local bool of_pgmo = false;
 
-// Marks calls of this thread as made by pgmo while it exists.
+// Scope in which this thread's calls of torch's allocator are pgmo's own.
 class PgmoCallScope {
  public:
   PgmoCallScope() : before_(of_pgmo) { of_pgmo = true; }
@@ -46,13 +47,15 @@ class PgmoCallScope {
   const bool before_;
 };
 
-// One per device. Thread-safe.
+// Connection of one device to its model. Thread-safe.
 class BaselineFeed {
  public:
-  // Start the model, once. Memory that PyTorch's allocator holds by then counts on both sides.
+  // Start the model; only the first call does. Memory that PyTorch's allocator has reserved by then
+  // counts as reserved and as taken. Without effect if the allocator is not torch's native one.
   void begin(int device, const ActivePools& pools, CUDAAllocator* upstream);
 
-  // Note a block that pgmo has served; `freed` notes its free.
+  // Note that pgmo has served a block. `freed` notes its free by the program; if other streams use
+  // it, the model delays the free, like PyTorch. `pool`: number of its MemPool; 0: none.
   void allocated(void* block, size_t bytes, cudaStream_t stream, uint64_t pool) {
     pgmo_baseline* const model = model_.load(std::memory_order_acquire);
     if (model == nullptr) return;
@@ -84,6 +87,7 @@ class BaselineFeed {
     if (pgmo_baseline* const model = model_.load()) baseline_api->took(model, bytes);
   }
 
+  // Note that the program empties torch's cache.
   void empty_cache() {
     pgmo_baseline* const model = model_.load();
     if (model != nullptr && !of_pgmo) baseline_api->empty_cache(model);
@@ -101,13 +105,14 @@ class BaselineFeed {
     if (pgmo_baseline* const model = model_.load()) baseline_api->set_fraction(model, fraction);
   }
 
-  // Called by the trace tracker of PyTorch's allocator, which holds its lock.
+  // Note an entry of the trace of PyTorch's allocator, which calls this under its own lock.
   void traced(const TraceEntry& entry);
 
   // Note that the program gets an out-of-memory error.
   void raised() { ++errors_; }
 
-  // The adapter is removed, and installed again later; requests in between are not seen.
+  // `suspend`: the adapter is uninstalled, and the figures stay as they are. `resume`: it is
+  // installed again; the figures count as incomplete, because requests in between were not seen.
   void suspend() {
     pgmo_baseline* const model = model_.load();
     if (model == nullptr || absent_) return;
@@ -143,21 +148,23 @@ class BaselineFeed {
  private:
   static uintptr_t key(const void* block) { return reinterpret_cast<uintptr_t>(block); }
   static uint64_t id(const void* stream) { return reinterpret_cast<uintptr_t>(stream); }
-  // Return the model's number of a pool. Ids of pools are (0, n), or (n, 0) for some of graphs.
+  // Return the model's number of a pool. Torch's ids of pools are (0, n), or (n, 0) for some pools
+  // of graphs.
   static uint64_t number(const ActivePools::Id& pool) {
     return pool.first == 0 ? pool.second : pool.first | (uint64_t{1} << 63);
   }
 
+  // Free blocks in the model whose other streams have done their work.
   void settle(pgmo_baseline* model) {
     try {
       for (void* number : deferred_.finished()) baseline_api->settled(model, key(number));
     } catch (const std::bad_alloc&) {
-      // They stay queued until the next request.
+      // The host is out of memory: the next request tries again.
     }
   }
 
-  // PyTorch before 2.9 does not name the pool in a trace entry, so private pools cannot be
-  // recognized.
+  // Return whether the entry belongs to a private pool. PyTorch before 2.9 does not name the pool
+  // in a trace entry, so the figures are incomplete once a pool is active.
   template <typename Entry>
   bool is_private(const Entry& entry) {
     if constexpr (requires { entry.mempool_; }) {
@@ -168,8 +175,8 @@ class BaselineFeed {
     }
   }
 
-  // Return the model's number of the private pool of an entry, if the model has its segments; 0: it
-  // has not.
+  // Return the model's number of the private pool of an entry; 0: the model does not serve the
+  // pool.
   template <typename Entry>
   static uint64_t modelled_pool(const Entry& entry) {
     if constexpr (requires { entry.mempool_; }) {
@@ -185,9 +192,9 @@ class BaselineFeed {
 
   std::atomic<pgmo_baseline*> model_{nullptr};
   std::atomic<bool> begun_{false};
-  std::atomic<bool> misses_some_{false};  // requests, or the pools of some
-  std::atomic<bool> absent_{false};
-  pgmo_baseline_figures last_{};  // figures when the adapter was removed
+  std::atomic<bool> misses_some_{false};  // some requests, or the pools of some, are unknown
+  std::atomic<bool> absent_{false};       // whether the adapter is not installed
+  pgmo_baseline_figures last_{};          // figures when the adapter was uninstalled
   std::atomic<int64_t> errors_{0};
   DeferredFrees deferred_;
   const ActivePools* pools_ = nullptr;  // of the device, not owned
@@ -195,7 +202,8 @@ class BaselineFeed {
 
 BaselineFeed* feed_of(int device);  // in device.hpp
 
-// Return whether this is a segment whose pages are counted one by one. In graphs/serving.hpp.
+// Return whether the entry is about a segment of graphs, whose pages report `took` themselves. In
+// graphs/serving.hpp.
 bool is_of_graphs(const TraceEntry& entry);
 
 void BaselineFeed::traced(const TraceEntry& entry) {
@@ -239,7 +247,8 @@ void BaselineFeed::traced(const TraceEntry& entry) {
   }
 }
 
-// Use the settings of the snapshot, which the program may have changed since start-up.
+// Return the settings from the environment, updated by those in torch's snapshot, which the program
+// may have changed since start-up.
 pgmo_baseline_settings BaselineFeed::settings_of(const AllocatorConfigInfo& config) {
   pgmo_baseline_settings settings = baseline_settings;
   settings.expandable_segments = config.expandable_segments;
@@ -250,6 +259,7 @@ pgmo_baseline_settings BaselineFeed::settings_of(const AllocatorConfigInfo& conf
   return settings;
 }
 
+// Add a segment that exists when the model starts.
 void BaselineFeed::add(pgmo_baseline* model, const SegmentInfo& segment) {
   std::vector<pgmo_baseline_piece> pieces;
   uintptr_t address = segment.address;
@@ -270,7 +280,8 @@ void BaselineFeed::add(pgmo_baseline* model, const SegmentInfo& segment) {
                             pieces.data(), pieces.size());
 }
 
-// Call the device's feed for each trace event from now on; torch cannot detach a tracker.
+// Pass each trace entry of torch's allocator to its device's feed from now on. Torch cannot detach
+// a tracker.
 void attach_trace(CUDAAllocator* upstream) {
   static std::once_flag attached;
   std::call_once(attached, [&] {

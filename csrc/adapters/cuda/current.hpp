@@ -1,4 +1,5 @@
-// Finds the current adapter: one wraps each allocator that torch used when a session began.
+// Adapters of this process, and the current one. Each wraps an allocator that torch used when a
+// session began.
 //
 // Only torch_cuda.cpp includes this file.
 
@@ -15,9 +16,10 @@ namespace c10::cuda::CUDACachingAllocator::pgmo {
 namespace {
 
 std::array<TorchCudaAdapter*, kMostUpstreams> adapters{};  // never destroyed
-bool stored = false;                                       // by pgmo, not by torch's own call
-bool left_beneath = false;  // another allocator lay on top when the adapter should be removed
+bool stored = false;        // an adapter is installed, by pgmo_install and not by a call of torch
+bool left_beneath = false;  // an adapter could not be uninstalled: another allocator wrapped it
 
+// Return the allocator as an adapter; nullptr if it is none.
 TorchCudaAdapter* as_ours(CUDAAllocator* allocator_now) {
   for (TorchCudaAdapter* adapter : adapters) {
     if (adapter != nullptr && adapter == allocator_now) return adapter;
@@ -25,12 +27,13 @@ TorchCudaAdapter* as_ours(CUDAAllocator* allocator_now) {
   return nullptr;
 }
 
+// Return the adapter that wraps `upstream`, created if there is none.
 TorchCudaAdapter* adapter_over(CUDAAllocator* upstream) {
   for (int index = 0; index < kMostUpstreams; ++index) {
     if (adapters[index] == nullptr) adapters[index] = new TorchCudaAdapter(upstream, index);
     if (adapters[index]->upstream() == upstream) return adapters[index];
   }
-  TORCH_CHECK(false, "the CUDA allocator has been exchanged more than ", kMostUpstreams,
+  TORCH_CHECK(false, "the CUDA allocator has been replaced more than ", kMostUpstreams,
               " times in this process");
 }
 
@@ -42,18 +45,18 @@ bool was_wrapped(CUDAAllocator* allocator_now) {
   return false;
 }
 
-// Return the current adapter, or the one that would be installed now.
+// Return the installed adapter; if none is, the one for torch's current allocator.
 TorchCudaAdapter* current_adapter() {
   CUDAAllocator* now = get();
   if (TorchCudaAdapter* ours = as_ours(now)) return ours;
-  // Two adapters in one chain would take each other's blocks for the framework's.
+  // Two adapters in one chain of allocators would take each other's blocks for the framework's.
   TORCH_CHECK((!left_beneath && !stored) || was_wrapped(now),
-              "an earlier session's adapter lies beneath the CUDA allocator that was installed on "
-              "top of it; take that one away before");
+              "the current CUDA allocator wraps the adapter of an earlier session of pgmo; remove "
+              "that allocator first");
   return adapter_over(now);
 }
 
-// Call this before any driver call.
+// Throw in a forked child, whose device belongs to the parent. Called before any driver call.
 void require_own_device() {
   TORCH_CHECK(!forked.load(),
               "CUDA cannot be used in a process that was forked after it had been "

@@ -1,13 +1,15 @@
-// Delays the free of blocks used by other streams until those streams have reached it.
+// Delayed frees: a block that other streams use is released when their work up to its free is done.
 //
-//     record_stream(slot, s) ──▶ noted
+//     record_stream(slot, s) ──▶ `note`
 //     free(slot)             ──▶ an event on s ──▶ ... completed ──▶ the engine's `release`
 //
 // The stream may belong to another device, as in a copy between two. Events are created and
 // recorded on the stream's device.
 //
-// To the engine such a block lives longer than planned: it is late, and its slot is not handed out.
-// Torch's own allocator also delays the frees of such blocks.
+// For the engine, such a block lives longer than planned: it becomes late, and no slot that
+// overlaps it is served. Torch's own allocator also delays the frees of such blocks.
+//
+// Thread-safe; the lock is not held while a stream is waited for.
 
 #pragma once
 
@@ -27,8 +29,8 @@
 
 namespace {
 
-// Makes a device current and restores the previous one. It uses torch's functions, which track the
-// device of a thread and create no context before there is work. Throws c10::Error if CUDA refuses.
+// Scope in which a device is current. It uses torch's functions, which track the current device per
+// thread and create no context before there is work. Throws c10::Error if CUDA refuses.
 class OnDevice {
  public:
   explicit OnDevice(int device)
@@ -50,8 +52,8 @@ class OnDevice {
   bool changed_;
 };
 
-// Allows this thread to query events outside any capture. Without this, such a query, from any
-// thread, would invalidate an active capture.
+// Scope in which this thread may query and record events outside of any capture. Without it, such a
+// call would invalidate an active capture, even one of another thread.
 class BesideCaptures {
  public:
   BesideCaptures() { (void)cudaThreadExchangeStreamCaptureMode(&mode_); }
@@ -63,6 +65,7 @@ class BesideCaptures {
   cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
 };
 
+// Return whether the stream is being captured. False while CUDA shuts down.
 inline bool is_capturing(cudaStream_t stream) {
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
   const cudaError_t error = cudaStreamIsCapturing(stream, &status);
@@ -73,7 +76,7 @@ inline bool is_capturing(cudaStream_t stream) {
 
 class DeferredFrees {
  public:
-  // Note that a stream of this device uses the block. Throws std::bad_alloc.
+  // Note that a stream, which belongs to `device`, uses the block. Throws std::bad_alloc.
   void note(void* block, c10::DeviceIndex device, cudaStream_t stream) {
     const Use use{device, stream};
     const std::lock_guard guard(mutex_);
@@ -93,9 +96,10 @@ class DeferredFrees {
     count();
   }
 
-  // Return whether any block waits. Costs one load if none does.
+  // Return whether any free is delayed. Costs one load.
   bool any_waiting() const { return waiting_count_.load(std::memory_order_acquire) != 0; }
 
+  // Return whether other streams use the block.
   bool is_noted(void* block) {
     if (use_count_.load(std::memory_order_acquire) == 0) [[likely]]
       return false;
@@ -103,8 +107,8 @@ class DeferredFrees {
     return uses_.contains(block);
   }
 
-  // Delay the free of a block that other streams use; return whether it does. `finished` returns it
-  // by `name`, or its address if null.
+  // Delay the free of a block if other streams use it, and return whether they do. `finished`
+  // returns `name` later; if it is null, the block's address.
   bool defer(void* block, void* name = nullptr) noexcept {
 #ifdef PGMO_BREAK_RECORD_STREAM  // the test suite defines this to show that tests fail then
     (void)block, (void)name;
@@ -123,8 +127,8 @@ class DeferredFrees {
       waiting.events.reserve(uses.size());
       waiting_.push_back(std::move(waiting));
     } catch (const std::bad_alloc&) {
-      // If the block cannot even be queued, wait for the streams here; if that fails, the slot is
-      // lost.
+      // The block cannot be queued, so wait for its streams here. If that fails, it is never
+      // released.
       return !std::all_of(uses.begin(), uses.end(), wait_for);
     }
     record(waiting_.back());
@@ -133,8 +137,9 @@ class DeferredFrees {
 #endif
   }
 
-  // Return blocks whose streams are done. Each call checks a few waiting blocks, in turn. Throws
-  // std::bad_alloc, and changes nothing then.
+  // Return blocks whose streams have done their work: the caller releases them. Each call checks at
+  // most `most` blocks, the least recently checked first. Throws std::bad_alloc, and changes
+  // nothing then.
   std::vector<void*> finished(size_t most = kMostLooks) {
     std::vector<void*> done;
     if (!any_waiting()) return done;
@@ -154,10 +159,10 @@ class DeferredFrees {
     return done;
   }
 
-  // Wait until all streams are done, except those in capture. The mutex is not held meanwhile, so
-  // that frees and forks do not wait for streams.
+  // Wait for the streams of all delayed frees, except streams in capture. The mutex is not held
+  // meanwhile, so that other frees and forks do not wait for streams.
   void wait() {
-    // Other threads do not see them meanwhile; `waiting_count_` still includes them.
+    // Other threads do not see these blocks meanwhile, but `waiting_count_` includes them.
     std::list<Waiting> all;
     {
       const std::lock_guard guard(mutex_);
@@ -176,7 +181,7 @@ class DeferredFrees {
   }
 
  private:
-  static constexpr size_t kMostLooks = 4;
+  static constexpr size_t kMostLooks = 4;  // blocks checked per call of `finished`, by default
 
   struct Use {
     c10::DeviceIndex device;
@@ -190,14 +195,14 @@ class DeferredFrees {
     std::vector<cudaEvent_t> events;
   };
 
-  // Requires the mutex.
+  // Update the counts that are read without the mutex. Requires the mutex.
   void count() {
     use_count_.store(uses_.size(), std::memory_order_release);
     waiting_count_.store(waiting_.size(), std::memory_order_release);
   }
 
-  // Wait for the stream. Return true if it is done, or if CUDA shuts down and nothing will run
-  // there.
+  // Wait for the stream. Return true if its work is done, or if CUDA is shutting down and no work
+  // runs any more.
   static bool wait_for(const Use& use) noexcept {
     try {
       const OnDevice on(use.device);
@@ -210,8 +215,8 @@ class DeferredFrees {
     }
   }
 
-  // Record an event for a use. Return true if nothing is left to record. During a capture none can
-  // be recorded, so a later call tries again.
+  // Record an event for a use. Return true if the use needs no event any more. During a capture of
+  // the stream none can be recorded: return false, and a later call tries again.
   static bool record_use(const Use& use, std::vector<cudaEvent_t>& events) {
     const OnDevice on(use.device);
     if (is_capturing(use.stream)) return false;
@@ -229,6 +234,7 @@ class DeferredFrees {
     return error == cudaErrorCudartUnloading || wait_for(use);
   }
 
+  // Record the events that are still missing.
   static void record(Waiting& waiting) noexcept {
     std::erase_if(waiting.uses, [&](const Use& use) {
       try {

@@ -1,6 +1,7 @@
-// State of the CUDA adapter per device, and the path of a free.
+// State of the CUDA adapter per device, and the path of a free. Members of Device are atomic,
+// thread-safe, or guarded as noted.
 //
-//     free ──▶ other streams use it? ──yes──▶ put off, see cuda/deferred.hpp
+//     free ──▶ other streams use it? ──yes──▶ delayed: see cuda/deferred.hpp
 //                     └─ no ──▶ engine: a slot ──▶ done
 //                                      foreign ──▶ pages: a block of a window ──▶ done
 //                                                         else ──▶ the allocator beneath
@@ -37,21 +38,21 @@
 namespace c10::cuda::CUDACachingAllocator::pgmo {
 namespace {
 
-constexpr int kMostUpstreams = 4;
-constexpr int kMostEngines = 32;
+constexpr int kMostUpstreams = 4;  // allocators that the process may install one after another
+constexpr int kMostEngines = 32;   // sessions per device
 
 const pgmo_engine_api* api = nullptr;
 const pgmo_pages_api* pages_api = nullptr;
 
-// Counts of the pages at the last reset of torch's statistics.
+// Totals of slots and pages at the last reset of torch's accumulated statistics.
 struct Accumulated {
   std::atomic<int64_t> bytes{0}, freed_bytes{0};
   std::atomic<int64_t> blocks{0}, freed_blocks{0};
   std::atomic<int64_t> creates{0}, releases{0};
 };
 
-// Corrections of torch's failure counts: negative for failures that only the allocator beneath
-// counts, positive for those that it does not see.
+// Corrections of torch's counts of failures. Negative: failed attempts that the allocator beneath
+// counts although a retry followed. Positive: failures that it does not see.
 struct Failures {
   std::atomic<int64_t> ooms{0}, retries{0};
 };
@@ -73,8 +74,8 @@ struct Fraction {
 struct Device {
   int index = 0;
   std::atomic<pgmo_engine*> engine{nullptr};   // of the session whose turn it is; not owned
-  std::atomic<const uint32_t*> mode{nullptr};  // null: no session, all requests are forwarded
-  // Engines of all sessions, not owned; each may have live slots.
+  std::atomic<const uint32_t*> mode{nullptr};  // of that engine; null: no session has begun here
+  // Engines of all sessions that ever began; not owned. Each may have live slots.
   std::array<pgmo_engine*, kMostEngines> engines{};
   std::atomic<int> engine_count{0};
   StreamNumbers streams;
@@ -83,35 +84,38 @@ struct Device {
   BaselineFeed baseline;
   std::mutex mutex;  // guards the following members
   std::string advice;
-  std::unordered_set<void*> raw_slots;  // handed out without a deleter of pgmo
+  std::unordered_set<void*> raw_slots;  // pgmo's blocks of raw_alloc: without a deleter of pgmo
   std::unordered_set<void*> survivors;  // see `pgmo_survive`
   std::atomic<bool> has_survivors{false};
-  std::atomic<bool> attended{false};  // whether a session is open, which polls delayed frees
+  std::atomic<bool> attended{false};  // whether a session is open; it polls delayed frees
 
   // Pages, once opened; see cuda/pages/windows.hpp.
   std::atomic<pgmo_space*> space{nullptr};
   std::atomic<bool> serves_pages{false};      // whether requests without a slot go to pages
-  uint64_t card = 0;                          // bytes; 0: unknown
+  uint64_t card = 0;                          // bytes of the card; 0: unknown
   std::atomic<uint64_t> limit{~uint64_t{0}};  // bytes that a session may hold in pages
   Fraction fraction;
-  std::atomic<bool> trim_due{false};  // trim the cache beneath once no lock is held
+  std::atomic<bool> trim_due{false};  // call `trim_cache_beneath` once no lock is held
   SplitBlocks splits;
-  std::atomic<int64_t> stays_beneath{0};  // unused bytes that remained when the cache was emptied
+  std::atomic<int64_t> stays_beneath{0};  // unused bytes that an emptied cache beneath has kept
   Accumulated before_reset;
   Failures failures;
-  // Points to non-zero while a peak waits for `confirm_peak`.
+  // Flag of the pages, non-zero while a peak is valid only after a call of `confirm_peak`. Null: no
+  // pages.
   std::atomic<const uint32_t*> unconfirmed{nullptr};
   std::unique_ptr<PageDevice> page_device;
-  bool aliases = false;  // whether a page may be mapped at two addresses
+  bool aliases = false;  // whether a page can be mapped at two addresses
 
   // Graphs whose pools share pages, once there are some; see cuda/graphs/serving.hpp.
   std::atomic<const std::atomic<int64_t>*> saved_in_graphs{nullptr};
-  std::atomic<int64_t> peak_before_graphs{0};  // bytes that torch's allocator had reserved at most
+  std::atomic<int64_t> peak_before_graphs{0};  // torch's peak of reserved bytes before these graphs
 
+  // Return whether the session whose turn it is records or serves.
   bool active() const {
     const uint32_t* word = mode.load(std::memory_order_acquire);
     return word != nullptr && __atomic_load_n(word, __ATOMIC_RELAXED) != 0;
   }
+  // Return whether a session has ever begun on the device.
   bool connected() const { return mode.load(std::memory_order_acquire) != nullptr; }
   // Call `visit` with each engine until one returns true.
   template <typename Visit>
@@ -126,11 +130,14 @@ struct Device {
     const uint32_t* word = unconfirmed.load(std::memory_order_acquire);
     return word != nullptr && __atomic_load_n(word, __ATOMIC_RELAXED) != 0;
   }
-  // Return the bytes by which segments of torch's allocator exceed their pages.
+  // Return the bytes of graphs' segments that have no memory of their own, because pages are shared
+  // or lent.
   int64_t saved() const {
     const auto* const bytes = saved_in_graphs.load(std::memory_order_acquire);
     return bytes == nullptr ? 0 : bytes->load(std::memory_order_relaxed);
   }
+  // `paged`: pages serve requests without a slot. `pages`: the page space, null before it is
+  // opened.
   bool paged() const { return serves_pages.load(std::memory_order_acquire); }
   pgmo_space* pages() const { return space.load(std::memory_order_acquire); }
 };
@@ -144,28 +151,29 @@ std::array<Device, kMostDevices>& devices() {
   return *all;
 }
 
-// The process has used CUDA, so a child forked from now on cannot.
+// Whether the process has used CUDA; a child that is forked later cannot.
 std::atomic<bool> cuda_used{false};
 
-// This process is a forked child without a device: the driver belongs to the parent.
+// Whether this process is a forked child without a device: the driver's state belongs to the
+// parent.
 std::atomic<bool> forked{false};
 
-// Return nullptr if the index is beyond the devices that pgmo supports.
+// Return the device's feed; nullptr if pgmo does not support devices of this index.
 BaselineFeed* feed_of(int device) {
   const bool known = device >= 0 && device < kMostDevices;
   return known ? &devices()[static_cast<size_t>(device)].baseline : nullptr;
 }
 
-// Number of times the adapter was removed. Blocks alive meanwhile may have been used on other
-// streams unseen.
+// How often the adapter was uninstalled. Blocks that were alive then may have been used on other
+// streams, unseen.
 std::atomic<uint64_t> absences{0};
 
-// Wait for all work of the device, unless that would break a capture.
+// Wait for all work of the device, unless a capture may be in progress, which that would break.
 void synchronize(const Device& device) {
   if (device.pools.any() || forked.load()) return;
   try {
     const OnDevice on(device.index);
-    const BesideCaptures beside;  // captures of other devices
+    const BesideCaptures beside;  // other devices may be capturing
     if (cudaDeviceSynchronize() != cudaSuccess) (void)cudaGetLastError();
   } catch (const std::exception&) {
     // CUDA is shutting down, so nothing runs there any more.
@@ -176,6 +184,8 @@ void synchronize(const Device& device) {
 
 std::array<CUDAAllocator*, kMostUpstreams> upstreams{};
 
+// Report to torch's profiler that `bytes` were allocated (negative: freed) at the block. `gone`:
+// bytes of the block that the engine still counts as live.
 void report(const Device& device, void* block, int64_t bytes, int64_t gone = 0) {
   uint64_t live = 0, held = 0;
   device.any_engine([&](pgmo_engine* engine) {
@@ -195,6 +205,7 @@ void report(const Device& device, void* block, int64_t bytes, int64_t gone = 0) 
                                    c10::Device(c10::DeviceType::CUDA, device.index));
 }
 
+// Report a slot or a block of a window to the model, the history and the profiler.
 void report_allocation(Device& device, void* block, size_t bytes, uint32_t stream,
                        uint64_t pool = 0) {
   device.baseline.allocated(block, bytes, device.streams.handle(stream), pool);
@@ -204,7 +215,7 @@ void report_allocation(Device& device, void* block, size_t bytes, uint32_t strea
     report(device, block, static_cast<int64_t>(bytes));
 }
 
-// Return the bytes of a slot or a block of a window; 0 for others.
+// Return the bytes of a slot or of a block of a window; 0 for other blocks.
 uint64_t bytes_of(const Device& device, const void* block) {
   uint64_t bytes = 0;
   device.any_engine(
@@ -213,7 +224,7 @@ uint64_t bytes_of(const Device& device, const void* block) {
   return bytes;
 }
 
-// Report a free; other streams may still use the block.
+// Report a free to the history; other streams may still use the block.
 void report_free(const Device& device, void* block) {
   if (!history().enabled()) [[likely]]
     return;
@@ -222,7 +233,8 @@ void report_free(const Device& device, void* block) {
   }
 }
 
-// Call this before the release: after it, another thread may get and report the block first.
+// Report that a block is released. Called before the release: after it, another thread might get
+// the block and report it first.
 void report_release(const Device& device, void* block) {
   const bool profiled = c10::memoryProfilingEnabled();
   const bool noted = history().enabled();
@@ -234,8 +246,8 @@ void report_release(const Device& device, void* block) {
   if (noted) history().ends(device.index, block, static_cast<size_t>(bytes), nullptr);
 }
 
-// Release the block in every engine until one owns it as a slot. Return false if none does; engines
-// that knew it have forgotten it.
+// Release the block in each engine, until one returns that it was a slot. Return false if none
+// does; engines that tracked the block have forgotten it.
 bool release_slot(const Device& device, void* block) {
   return device.any_engine(
       [&](pgmo_engine* engine) { return api->release(engine, block) == PGMO_SLOT; });
@@ -247,6 +259,7 @@ bool release_own(const Device& device, void* block) {
   return device.pages() != nullptr && pages_api->deallocate(device.pages(), block) != 0;
 }
 
+// Report and free these blocks, whose delayed frees are due.
 void release_all(const Device& device, const std::vector<void*>& blocks) {
   for (void* block : blocks) {
     report_release(device, block);
@@ -254,7 +267,7 @@ void release_all(const Device& device, const std::vector<void*>& blocks) {
   }
 }
 
-// Release a few finished blocks, or all of them.
+// Release blocks whose delayed frees are due: a few of them, or all.
 void finish_deferred(Device& device) {
   release_all(device, device.deferred.finished());
 }
@@ -262,7 +275,7 @@ void finish_all_deferred(Device& device) {
   release_all(device, device.deferred.finished(~size_t{0}));
 }
 
-// Wait for delayed frees, as far as possible: no session polls them from now on.
+// Release all delayed frees, and wait for their streams unless a capture may be in progress.
 void settle(Device& device) {
   finish_all_deferred(device);
   if (!device.deferred.any_waiting() || device.pools.any()) return;
@@ -270,13 +283,14 @@ void settle(Device& device) {
   finish_all_deferred(device);
 }
 
+// Note that no session is open on the device, and release what no session will poll.
 void leave(Device& device) {
   device.attended.store(false);
   if (device.connected() || device.pages() != nullptr) settle(device);
 }
 
-// Synchronize for a block that was alive while the adapter was removed: torch then does not report
-// other streams that use a block with an unknown deleter.
+// Synchronize the device if the block was alive while the adapter was not installed: other streams
+// may have used it, because torch ignores record_stream for blocks with an unknown deleter.
 void sync_if_detached(Device& device, void* block) {
   if (!device.has_survivors.load(std::memory_order_acquire)) [[likely]]
     return;
@@ -288,6 +302,7 @@ void sync_if_detached(Device& device, void* block) {
   synchronize(device);
 }
 
+// Free a block of any kind, with a deleter of pgmo.
 void release(Device& device, CUDAAllocator* upstream, void* block) {
   report_free(device, block);
   device.baseline.freed(block);
@@ -295,7 +310,7 @@ void release(Device& device, CUDAAllocator* upstream, void* block) {
     try {
       if (!device.attended.load(std::memory_order_relaxed)) settle(device);
     } catch (const std::bad_alloc&) {
-      // It waits for the next session.
+      // The host is out of memory: the next session releases it.
     }
     return;
   }
@@ -307,8 +322,8 @@ void release(Device& device, CUDAAllocator* upstream, void* block) {
     device.splits.freed(block);
 }
 
-// A deleter is a plain function without a context, so there is one for each pair of allocator
-// beneath and device.
+// A deleter is a plain function without a context, so there is one for each pair of upstream and
+// device.
 template <int index>
 void delete_block(void* block) {
   if (block == nullptr) return;
@@ -323,8 +338,8 @@ constexpr std::array<c10::DeleterFnPtr, sizeof...(indices)> make_deleters(
 constexpr auto kDeleters =
     make_deleters(std::make_integer_sequence<int, kMostUpstreams * kMostDevices>{});
 
-// Return the index of the allocator beneath when a block with this deleter was made; -1: not one of
-// pgmo's deleters.
+// Return the index of the upstream whose adapter made blocks with this deleter; -1: it is not one
+// of pgmo's deleters.
 int upstream_of(c10::DeleterFnPtr deleter) {
   for (size_t index = 0; index < kDeleters.size(); ++index) {
     if (kDeleters[index] == deleter) return static_cast<int>(index) / kMostDevices;

@@ -1,7 +1,7 @@
-// Locks of the adapter around a fork, and the state of a forked child.
+// Locks of the adapter around a fork, and what changes in a forked child.
 //
-// A child has no device. It may free inherited blocks, so slots and pages still know them. Nothing
-// is served, waited for or given back, and no driver call is made.
+// A child has no device. It may free inherited blocks, so slots and pages still know them. It
+// serves no block, waits for no stream, gives nothing back, and makes no driver call.
 //
 // Only torch_cuda.cpp includes this file.
 
@@ -47,7 +47,8 @@ void for_each_leaf_lock(Visit&& visit) {
 constexpr auto kTake = [](std::mutex& mutex) { mutex.lock(); };
 constexpr auto kFree = [](std::mutex& mutex) { mutex.unlock(); };
 
-// Requires all locks. If the process has not used CUDA, its child may use it.
+// Turn this process into a child without a device, unless the parent has not used CUDA: then the
+// child may. Requires all locks.
 void become_child() {
   if (!cuda_used.load()) return;
   forked.store(true);
@@ -65,7 +66,7 @@ void become_child() {
   }
 }
 
-// Register the adapter's locks for all later forks, once.
+// Register the adapter's locks for all later forks; only the first call does.
 void handle_forks() {
   static const bool handled = [] {
     return pages_api->at_fork(
@@ -78,7 +79,7 @@ void handle_forks() {
                  for_each_leaf_lock(kFree);
                }) != 0;
   }();
-  TORCH_CHECK(handled, "there is no memory on the host for a handler of forks");
+  TORCH_CHECK(handled, "pgmo cannot prepare for forks: the host is out of memory");
 }
 
 }  // namespace

@@ -1,8 +1,9 @@
-// Waits for errors of earlier requests, which other threads hold with the tensors in their frames.
+// Waits until earlier out-of-memory errors are dropped: each keeps the frames of its traceback
+// alive, and the tensors in them.
 //
-// A request fails in a backward pass, and the program catches the error and tries a smaller batch.
-// Autograd's device thread drops the error too, but needs the GIL for that. So a request that fails
-// while such an error exists waits until it is dropped, and is tried again.
+// A typical case: a request fails in a backward pass, and the program catches the error and tries a
+// smaller batch. Autograd's device thread has a reference to the error, too, and needs the GIL to
+// drop it. So a request that fails while such an error exists waits for that, and is then retried.
 //
 // Only out_of_memory.hpp includes this file.
 
@@ -18,20 +19,21 @@
 namespace c10::cuda::CUDACachingAllocator::pgmo {
 namespace {
 
-// Number of existing errors, as pgmo/error_frames.py counts them; null if not counted. The maximum
-// wait.
+// Address of the number of such errors, counted by pgmo/error_frames.py (null: not counted), and
+// the maximum wait in milliseconds.
 std::atomic<const int64_t*> errors_held{nullptr};
 std::atomic<uint32_t> error_patience_ms{0};
 
 // Return whether this thread holds the GIL. It must not wait then, as other threads need the GIL to
-// drop errors. It is not released here, since the caller may depend on it.
+// drop errors. Nor is the GIL released here, since the caller may depend on it.
 bool holds_gil() {
   static const auto check = reinterpret_cast<int (*)()>(dlsym(RTLD_DEFAULT, "PyGILState_Check"));
   return check == nullptr || check() != 0;
 }
 
-// Wait until fewer errors exist than now. Return false if there are none, or none is dropped in
-// time, as in an `except` clause. Requires that no lock is held.
+// Wait until fewer errors exist than now, and return true. Return false if there are none, if this
+// thread holds the GIL, or if none is dropped in time, as during an `except` clause. Requires that
+// no lock is held.
 bool await_held_errors() {
   const int64_t* const held = errors_held.load(std::memory_order_acquire);
   const auto now = [&] { return __atomic_load_n(held, __ATOMIC_ACQUIRE); };

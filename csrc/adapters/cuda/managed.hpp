@@ -1,11 +1,12 @@
-// Unified memory: segments of torch's caching allocator, and arenas for spilled slots.
+// Unified memory: as segments of torch's caching allocator, and as arenas for spilled slots.
 //
 //     at::empty ──▶ torch's caching allocator ──a segment──▶ a pool is active? ──▶ managed_alloc
 //                                                                    └─ no ─────▶ cudaMalloc
 //
-// A pool in torch can have its own allocator for segments. Python creates the pool, a
-// torch.cuda.MemPool over the two functions below. This file directs requests of all threads to it;
-// torch.cuda.use_mem_pool covers one thread, but the backward pass runs on another.
+// A pool of torch can have its own allocator for segments. Python creates such a pool: a
+// torch.cuda.MemPool with `pgmo_managed_alloc` and `pgmo_managed_free`. This file directs requests
+// of all threads to the pool. torch.cuda.use_mem_pool covers only one thread, but the backward pass
+// runs on another.
 //
 // Only torch_cuda.cpp includes this file.
 
@@ -20,7 +21,8 @@
 namespace c10::cuda::CUDACachingAllocator::pgmo {
 namespace {
 
-// Blocks of unified memory, with the device of each request. Never destroyed.
+// Blocks of unified memory: device and bytes by address, and current and peak bytes by device.
+// Never destroyed.
 struct Managed {
   std::mutex mutex;
   std::unordered_map<void*, std::pair<int, size_t>> blocks;
@@ -33,7 +35,8 @@ Managed& managed() {
   return *all;
 }
 
-// Return null if there is no memory, and clear CUDA's last error.
+// Allocate unified memory on behalf of a device. Return null if there is none, and clear CUDA's
+// last error.
 void* take_managed(size_t bytes, int device) {
   void* block = nullptr;
   if (cudaMallocManaged(&block, bytes, cudaMemAttachGlobal) != cudaSuccess) {
@@ -48,6 +51,7 @@ void* take_managed(size_t bytes, int device) {
   return block;
 }
 
+// Free a block of `take_managed`; others have no effect.
 void drop_managed(void* block) {
   {
     Managed& all = managed();
@@ -60,9 +64,9 @@ void drop_managed(void* block) {
   if (cudaFree(block) != cudaSuccess) (void)cudaGetLastError();
 }
 
-// Direct requests to the pool. Pools begun on top of it, which the adapter knows, have priority,
-// although torch asks the pool that was begun first. Blocks of a capture come from the graph's own
-// pool.
+// Direct a device's requests to the pool. Other active pools, which the adapter knows, have
+// priority: torch itself would prefer the pool that became active first. Requests during a capture
+// belong to the graph's own pool.
 void begin_managed(int index, c10::cuda::MempoolId_t pool) {
   Device& device = devices()[index];
   current_adapter()->upstream()->beginAllocateToPool(
@@ -71,9 +75,9 @@ void begin_managed(int index, c10::cuda::MempoolId_t pool) {
       });
 }
 
-// Also release the reference of the torch.cuda.MemPool, which Python never destroys. Its destructor
-// would end the process during a capture or with another active pool, because emptyCache throws in
-// it.
+// Stop directing requests to the pool, and release the reference of its torch.cuda.MemPool, too.
+// Python never destroys that object: its destructor calls emptyCache, which throws during a capture
+// or while another pool is active, and would so end the process.
 void end_managed(int index, c10::cuda::MempoolId_t pool) {
   auto* upstream = current_adapter()->upstream();
   const auto device = static_cast<c10::DeviceIndex>(index);
@@ -90,16 +94,17 @@ void end_managed(int index, c10::cuda::MempoolId_t pool) {
   try {
     empty(upstream);
   } catch (const c10::Error&) {
-    // The cached memory goes back the next time the cache is emptied.
+    // The cached memory goes back when the cache is emptied the next time.
   }
 }
 
-// An arena for spilled slots. Blocks of any stream lie in it.
+// Arena for spilled slots, of all streams.
 struct Spilled {
   Device* device;
   void* block;
 };
 
+// `pgmo_arena::give_back`. Blocks of all streams lie in the arena, so wait for the device.
 void give_spilled_back(void* context) {
   const std::unique_ptr<Spilled> spilled(static_cast<Spilled*>(context));
   if (forked.load()) return;  // it belongs to the parent
@@ -109,10 +114,11 @@ void give_spilled_back(void* context) {
 
 }  // namespace
 
-// Functions for Python, as in torch_cuda.cpp.
+// Functions that Python calls; conventions as in torch_cuda.cpp.
 extern "C" {
 
-// Allocate segments of a pool of unified memory, for torch.cuda.memory.CUDAPluggableAllocator.
+// Allocate a segment of unified memory. A torch.cuda.memory.CUDAPluggableAllocator calls this
+// function and the next.
 void* pgmo_managed_alloc(ssize_t bytes, int device, cudaStream_t) {
   if (bytes < 0 || !is_known(device)) return nullptr;
   return take_managed(static_cast<size_t>(bytes), device);
@@ -139,8 +145,8 @@ int pgmo_managed_end(int device, uint64_t first, uint64_t second, char* message,
   });
 }
 
-// Return the bytes of unified memory held for a device, and their peak since the last call with
-// `reset`.
+// Store the bytes of unified memory allocated for a device, and their peak since the last call with
+// `reset` non-zero.
 void pgmo_managed_bytes(int device, int reset, uint64_t* now, uint64_t* peak) {
   *now = *peak = 0;
   if (!is_known(device)) return;
@@ -151,6 +157,7 @@ void pgmo_managed_bytes(int device, int reset, uint64_t* now, uint64_t* peak) {
   if (reset != 0) all.peak[device] = all.now[device];
 }
 
+// Take an arena of unified memory for spilled slots.
 int pgmo_take_spill(int device, size_t bytes, pgmo_arena* out, char* message, size_t capacity) {
   return guarded(message, capacity, [&] {
     require_own_device();
@@ -158,8 +165,8 @@ int pgmo_take_spill(int device, size_t bytes, pgmo_arena* out, char* message, si
     const OnDevice on(device);
     auto spilled = std::make_unique<Spilled>(&one, nullptr);
     spilled->block = take_managed(bytes, device);
-    TORCH_CHECK(spilled->block != nullptr, "no ", binary_units(static_cast<double>(bytes)),
-                " of unified memory can be had");
+    TORCH_CHECK(spilled->block != nullptr, "cannot allocate ",
+                binary_units(static_cast<double>(bytes)), " of unified memory");
     *out = {.base = spilled->block,
             .bytes = bytes,
             .give_back = give_spilled_back,

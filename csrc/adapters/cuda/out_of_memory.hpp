@@ -1,4 +1,5 @@
-// Handles out-of-memory: gives idle memory back, retries, and extends the error message.
+// Requests to the allocator beneath, when memory is exhausted: give idle memory back, retry, and
+// extend the error message.
 //
 //     request ──▶ allocator beneath: fails ──▶ idle pages and arenas go back ──▶ retry: fails
 //         ──▶ its error, with the pages included
@@ -20,11 +21,12 @@
 namespace c10::cuda::CUDACachingAllocator::pgmo {
 namespace {
 
-// Give back idle arenas and pages, so that the request can be retried. Not during a graph capture:
-// its addresses must not change.
+// Give idle arenas and pages back, and return whether there were some, so that a retry may succeed.
+// Does nothing during a graph capture, whose addresses must not change.
 bool relieve(Device& device) {
   if (device.pools.any()) return false;
-  // Torch's allocator keeps its cache while a pool is active, so an arena would stay there.
+  // Torch's allocator keeps its cache while a pool is active, so an arena that is given back would
+  // stay cached.
   if (device.pages() == nullptr && device.pools.any_active()) return false;
   settle(device);
   bool yielded = false;
@@ -33,7 +35,7 @@ bool relieve(Device& device) {
     return false;
   });
   if (device.pages() == nullptr) return yielded;
-  synchronize(device);  // pages go back only when no running work uses them
+  synchronize(device);  // only pages that no running work uses go back
   const bool released = pages_api->give_back(device.pages(), ~uint64_t{0}) != 0;
   const bool lent = lend_pages_of_graphs(device) != 0;
   return share_fraction(device, upstreams[0]) || released || yielded || lent;
@@ -52,8 +54,8 @@ std::string format_like_torch(double bytes) {
   return text.data() + std::string(kUnits[unit]);
 }
 
-// Replace the size before these words by the result of `change`. Leave a text without them as it
-// is.
+// Replace the size before `words` by the result of `change(bytes)`. A text without these words
+// stays as it is.
 template <typename Change>
 void change_size(std::string& text, std::string_view words, Change&& change) {
   const size_t end = text.find(words);
@@ -70,8 +72,8 @@ void change_size(std::string& text, std::string_view words, Change&& change) {
   }
 }
 
-// Add the pages to the figures in PyTorch's message, which include neither them nor the whole
-// memory fraction.
+// Correct the figures in PyTorch's message: add the pages, and state the limit that the program set
+// instead of the part left to torch's allocator.
 void count_pages_in(std::string& text, const Device& device, const pgmo_pages_statistics& now) {
   const auto add = [](uint64_t more) {
     return [more](double bytes) { return bytes + static_cast<double>(more); };
@@ -84,7 +86,8 @@ void count_pages_in(std::string& text, const Device& device, const pgmo_pages_st
   }
 }
 
-// Start with torch's own text, because programs that search for the largest batch size match it.
+// Throw torch's error, extended by figures and advice of pgmo. The text begins with torch's own,
+// which programs match that search for the largest batch size.
 [[noreturn]] void throw_out_of_memory(Device& device, const c10::OutOfMemoryError& error) {
   std::string text = error.what_without_backtrace();
   const auto size = [](uint64_t bytes) { return binary_units(static_cast<double>(bytes)); };
@@ -105,15 +108,15 @@ void count_pages_in(std::string& text, const Device& device, const pgmo_pages_st
       text += "arenas hold " + size(now.arena_bytes) + ", of which " + size(now.live_slot_bytes) +
               " are in use; ";
     }
-    text += "blocks of this session outside the plan " + size(now.live_fallback_bytes) + ".";
+    text += "blocks of this session outside the plan hold " + size(now.live_fallback_bytes) + ".";
     const std::lock_guard guard(device.mutex);
     if (!device.advice.empty()) text += "\n" + device.advice;
   }
   TORCH_CHECK_WITH(OutOfMemoryError, false, text);
 }
 
-// Use torch's own words, which programs match. The allocator beneath cannot report this, as it does
-// not know the pages.
+// Throw torch's error, in its own words, because the session's limit on pages is reached. The
+// allocator beneath cannot raise it, as it does not count pages.
 [[noreturn]] void throw_beyond_limit(Device& device, size_t bytes) {
   size_t available = 0, total = 0;
   const OnDevice on(device.index);
@@ -137,8 +140,9 @@ bool adds_to_error(const Device& device) {
   return device.active() || device.pages() != nullptr;
 }
 
-// Retry after giving idle memory back, then once more after another thread has dropped an earlier
-// error. PyTorch counts at most one failure.
+// Call `ask` (a request to the allocator beneath). If it fails, give idle memory back and retry;
+// then retry once more after another thread has dropped an earlier error. In PyTorch's statistics,
+// the request counts as at most one failure.
 template <typename Ask>
 auto ask_again_if_relieved(Device& device, CUDAAllocator* upstream, Ask&& ask) {
   const auto retries = [&] {
@@ -146,7 +150,7 @@ auto ask_again_if_relieved(Device& device, CUDAAllocator* upstream, Ask&& ask) {
   };
   bool again = false, relieved = false, waited = false;
   int64_t before = 0;
-  // Other threads subtract their own retries.
+  // At most one, because other threads subtract their own retries.
   const auto own_retry = [&] { return std::min<int64_t>(retries() - before, 1); };
   for (;;) {
     try {
@@ -155,7 +159,7 @@ auto ask_again_if_relieved(Device& device, CUDAAllocator* upstream, Ask&& ask) {
       return block;
     } catch (const c10::OutOfMemoryError& error) {
       if (again) device.failures.retries -= own_retry();
-      device.splits.end();  // the allocator has emptied its cache, so the mirrored gaps are stale
+      device.splits.end();  // the allocator has emptied its cache, so the mirror is out of date
       if (!relieved && relieve(device)) {
         relieved = true;
       } else if (!waited && !device.pools.any() && await_held_errors()) {
@@ -173,6 +177,7 @@ auto ask_again_if_relieved(Device& device, CUDAAllocator* upstream, Ask&& ask) {
   }
 }
 
+// Request a block from the allocator beneath, and keep torch's statistics correct.
 template <typename Ask>
 auto ask_upstream(Device& device, CUDAAllocator* upstream, Ask&& ask) {
   if (device.peak_unconfirmed()) [[unlikely]]

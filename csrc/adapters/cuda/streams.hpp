@@ -1,4 +1,5 @@
-// Numbers for the streams of one device, in order of first use; 0 is the default stream.
+// Numbers of the streams of one device, in order of first use; 0 is the default stream.
+// Thread-safe; no other lock is taken under its lock.
 //
 // A handle is an address that differs between processes; a number is the same in every run of the
 // same program. So profiles and plans use numbers.
@@ -21,7 +22,8 @@ class StreamNumbers {
   static constexpr uint32_t kMost = 64;
   static constexpr uint32_t kMostStrangers = 256;
 
-  // Return the stream's number; nullopt if there are too many streams.
+  // Return the stream's number, a new one at its first request; nullopt if `kMost` streams have
+  // one.
   std::optional<uint32_t> number_of(cudaStream_t stream) {
     if (stream == nullptr) return 0;
     const uint32_t count = count_.load(std::memory_order_acquire);
@@ -31,8 +33,8 @@ class StreamNumbers {
     return add(stream);
   }
 
-  // Return the number without counting a use: a stream without requests gets a number from `kMost`
-  // on.
+  // Return the stream's number for the order of streams. A stream that has made no request yet gets
+  // a number of its own from `kMost` on; nullopt if there are too many.
   std::optional<uint32_t> number_or_stranger(cudaStream_t stream) {
     if (stream == nullptr) return 0;
     const uint32_t count = count_.load(std::memory_order_acquire);
@@ -48,7 +50,7 @@ class StreamNumbers {
     return kMost + strangers_++;
   }
 
-  // Return all streams seen so far, and the default stream.
+  // Return the handles of all streams with a number of either kind, and the default stream.
   std::vector<cudaStream_t> all() {
     const std::lock_guard guard(mutex_);
     const auto count = static_cast<std::ptrdiff_t>(count_.load(std::memory_order_relaxed));
@@ -58,6 +60,7 @@ class StreamNumbers {
   }
 
   std::mutex& mutex() { return mutex_; }  // for forks
+  // Return whether a stream that makes requests has this number.
   bool known(uint64_t number) const { return number < count_.load(std::memory_order_acquire); }
   cudaStream_t handle(uint64_t number) const { return handles_[number]; }
 

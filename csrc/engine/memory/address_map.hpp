@@ -1,11 +1,12 @@
-// A hash map from addresses to small values, for the blocks that the framework itself provides.
+// Hash map from addresses to small values, for tables of live blocks. Address 0 marks a free cell,
+// so it cannot be a key. Not thread-safe.
 //
-//     ┌───┬───┬───┬───┬───┬───┬───┬───┐   open addressing, linear probing,
-//     │   │ a │ b │   │ c │   │   │ d │   at most half full; a removal shifts the
-//     └───┴───┴───┴───┴───┴───┴───┴───┘   followers back, so there are no tombstones
+//     ┌───┬───┬───┬───┬───┬───┬───┬───┐   open addressing, linear probing, at most half full;
+//     │   │ a │ b │   │ c │   │   │ d │   a removal shifts later entries back,
+//     └───┴───┴───┴───┴───┴───┴───┴───┘   so there are no tombstones
 //
-// std::unordered_map would allocate a node per entry. That would double the cost of recording and
-// call the allocator being recorded.
+// std::unordered_map would allocate a node per entry. That would double the cost of recording, and
+// call malloc, which may be the allocator that is being recorded.
 
 #pragma once
 
@@ -23,7 +24,8 @@ class AddressMap {
 
   std::size_t size() const noexcept { return size_; }
 
-  // Throws std::bad_alloc if growing fails; the map is unchanged then.
+  // Add an entry, or replace its value. Throws std::bad_alloc if growing fails; the map is
+  // unchanged then.
   void insert(std::uintptr_t address, const Value& value) {
     if (2 * (size_ + 1) > cells_.size()) grow();
     const std::size_t at = find_cell(address);
@@ -31,6 +33,7 @@ class AddressMap {
     cells_[at] = {address, value};
   }
 
+  // Return the value, which stays valid until the next change of the map; nullptr if there is none.
   Value* find(std::uintptr_t address) noexcept {
     Cell& cell = cells_[find_cell(address)];
     return cell.address == kFree ? nullptr : &cell.value;
@@ -58,12 +61,14 @@ class AddressMap {
     }
   }
 
+  // Return whether there was such an entry.
   bool erase(std::uintptr_t address) noexcept {
     std::size_t hole = find_cell(address);
     if (cells_[hole].address == kFree) return false;
     const std::size_t mask = cells_.size() - 1;
     for (std::size_t at = (hole + 1) & mask; cells_[at].address != kFree; at = (at + 1) & mask) {
-      // A follower may move into the hole unless its home lies cyclically after the hole.
+      // A later entry may move into the hole, unless its home cell lies (cyclically) after the
+      // hole.
       const std::size_t home = home_of(cells_[at].address);
       if (((at - home) & mask) >= ((at - hole) & mask)) {
         cells_[hole] = cells_[at];
@@ -85,7 +90,7 @@ class AddressMap {
   };
 
   std::size_t home_of(std::uintptr_t address) const noexcept {
-    // Fibonacci hashing. The lowest bits of an aligned address carry no information.
+    // Fibonacci hashing. The lowest bits of an aligned address are always zero.
     return ((address >> 4) * 0x9E3779B97F4A7C15ull >> 20) & (cells_.size() - 1);
   }
 

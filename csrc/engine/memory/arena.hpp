@@ -1,4 +1,4 @@
-// An arena as the engine sees it: a memory range that the engine does not own.
+// Functions on an arena: a memory range that the engine uses and does not own (pgmo_engine.h).
 
 #pragma once
 
@@ -13,9 +13,11 @@ inline std::uintptr_t address_of(const void* pointer) {
 }
 
 inline bool contains(const pgmo_arena& arena, std::uintptr_t address) noexcept {
-  return address - address_of(arena.base) < arena.bytes;  // wraps around below the base
+  return address - address_of(arena.base) < arena.bytes;  // below the base, this wraps around
 }
 
+// Return the arena to its owner; no effect on an empty one. Requires that the engine's lock is
+// free, because the owner may be the framework.
 inline void give_back(const pgmo_arena& arena) noexcept {
   if (arena.give_back != nullptr) arena.give_back(arena.context);
 }

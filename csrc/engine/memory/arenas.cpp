@@ -43,7 +43,7 @@ void Arenas::add(const Segment& segment) {
       segment.begin < 0 || segment.begin > kMostOffsets ||
       arena.bytes > static_cast<std::size_t>(kMostOffsets - segment.begin)) {
     throw std::invalid_argument("an arena of " + std::to_string(arena.bytes) +
-                                " bytes is not a range of memory");
+                                " bytes at this address and offset is no valid range of memory");
   }
   if (!segment.spilled() && segment.stream_index >= kMostStreams) {
     throw std::invalid_argument("more than " + std::to_string(kMostStreams) + " streams");
@@ -54,7 +54,7 @@ void Arenas::add(const Segment& segment) {
     }
     if (segment.spilled() != other.spilled() &&
         segment.spilled() != (segment.begin > other.begin)) {
-      throw std::invalid_argument("what is spilled lies behind all arenas");
+      throw std::invalid_argument("the spill arena must have the highest offsets");
     }
     if (segment.begin < other.begin + static_cast<Bytes>(other.arena.bytes) &&
         other.begin < segment.begin + static_cast<Bytes>(arena.bytes)) {

@@ -1,15 +1,19 @@
-// The arenas that hold slots: one per stream. Plans see them as one range of offsets.
+// Arenas of all streams: the memory of slots. Plans use one range of offsets for all of them.
 //
 //     offsets   0            a            b            c
 //               ├─ stream 0 ─┼─ stream 1 ─┼─ stream 2 ─┤
 //     memory    ▓▓▓▓▓▓░░░░    ▓▓▓░          (no arena yet: its requests go to the framework)
 //
-//     spilled   offsets from d on, behind all others: one block for the slots of all streams that
-//               plans place separately, for example in unified memory.
+//     spilled   offsets from d on, behind all others: one arena for slots of every stream that
+//               the session places apart, for example in unified memory
 //
-//     retired   ░░░▓░░░       holds only late blocks; given back when the last one is freed
+//     retired   ░░░▓░░░       contains only late blocks; given back when the last one is freed
 //
 // Blocks of different streams have no common order in time, so they never share an arena.
+//
+// Offsets and sizes are in bytes. A plan's offset minus `begin` of its arena is the distance from
+// the arena's base. The engine's lock guards this class. It owns no memory: who receives an arena
+// from `retire`, `release_retired` or `let_go` calls its `give_back`, without the lock.
 
 #pragma once
 
@@ -30,10 +34,10 @@ class Arenas {
  public:
   // Stream index of the spill arena.
   static constexpr std::uint32_t kEveryStream = ~std::uint32_t{0};
-  // Maximum number of streams with an arena of their own. One bit of `without` stays set for all
-  // others.
+  // Maximum number of streams with an arena of their own. Bit 63 of `without` stays set, for all
+  // other streams.
   static constexpr std::uint32_t kMostStreams = 63;
-  static_assert(kMostStreams < 64, "`without` has one bit for each, and one for all beyond");
+  static_assert(kMostStreams < 64, "`without` has one bit for each stream, and one for all others");
   // Upper bound of offsets, so that sums of two do not overflow.
   static constexpr Offset kMostOffsets = Offset{1} << 60;
 
@@ -47,10 +51,11 @@ class Arenas {
     bool spilled() const noexcept { return stream_index == kEveryStream; }
   };
 
+  // The result of a free in a retired arena.
   struct Released {
-    Bytes bytes = 0;
+    Bytes bytes = 0;  // of the block; 0 if none was alive there
     pages::PlannedRange* range = nullptr;
-    pgmo_arena empty{};  // the caller gives it back now
+    pgmo_arena empty{};  // the arena, if it has become empty: the caller gives it back
   };
 
   bool attached() const noexcept { return !segments_.empty(); }
@@ -58,6 +63,7 @@ class Arenas {
   // Return the streams without an arena, one bit each.
   const std::uint64_t& without() const noexcept { return without_; }
 
+  // Return the address of an offset, for a stream that has an arena.
   std::uintptr_t address(std::uint32_t stream_index, Offset offset) const noexcept {
     if (offset >= spill_begin_) [[unlikely]]
       return spill_bias_ + static_cast<std::uintptr_t>(offset);
@@ -83,7 +89,8 @@ class Arenas {
     return segment.begin + static_cast<Offset>(address - address_of(segment.arena.base));
   }
 
-  // Return the stream of the current arena that contains the address, or kEveryStream.
+  // Return the stream index of the current arena that contains the address: kEveryStream for the
+  // spill arena, nullopt if there is none.
   std::optional<std::uint32_t> stream_at(std::uintptr_t address) const noexcept;
 
   // Return the spill arena, or nullptr.
@@ -100,23 +107,29 @@ class Arenas {
     for (const Retired& retired : retired_) visit(retired.arena);
   }
 
-  // Return whether a slot fits the arena of its stream; true if the stream has no arena yet.
+  // Return whether a slot lies in the arena of its stream (or in the spill arena, if its offset is
+  // that far), aligned from the arena's start. True if the stream has no arena yet.
   bool has_room(std::uint32_t stream_index, Offset offset, Bytes bytes,
                 Bytes alignment) const noexcept;
 
-  // Add an arena. Throws std::invalid_argument, and changes nothing, if it is not a memory range,
-  // its stream already has one, its offsets are taken, or offsets lie behind the spill arena.
+  // Add an arena. Throws std::invalid_argument, and changes nothing, if it is no memory range, its
+  // stream has an arena already, another arena has some of its offsets, the spill arena would not
+  // be the last one, or there are too many streams.
   void add(const Segment& segment);
 
-  // Stop serving from the current arenas. Late blocks stay in them until they are freed. Return the
-  // arenas that are empty.
+  // Retire all current arenas. `late` contains all live blocks; each moves to the late set of its
+  // retired arena, and `late` becomes empty. Return the arenas without blocks, which the caller
+  // gives back. Throws std::bad_alloc, and changes nothing then.
   std::vector<pgmo_arena> retire(LateSet& late);
 
-  // Free the block at an address in a retired arena.
+  // Free the block at an address in a retired arena; nullopt if no retired arena contains the
+  // address.
   std::optional<Released> release_retired(std::uintptr_t address) noexcept;
 
-  // `hold` makes an idle range of a current or retired arena a late block; throws std::bad_alloc.
-  // `let_go` ends this. It returns the arena to give back if a retired one has become empty.
+  // `hold` adds an idle range of a current or retired arena to the late blocks, so that no slot is
+  // served there and the arena is not given back. Throws std::bad_alloc. `let_go` removes it again.
+  // It returns the arena for the caller to give back if a retired one has become empty; otherwise
+  // one without a base.
   void hold(LateSet& late, std::uintptr_t address, Bytes bytes);
   pgmo_arena let_go(LateSet& late, std::uintptr_t address) noexcept;
 
@@ -138,10 +151,14 @@ class Arenas {
     }
   }
 
+  // Return whether a current or retired arena contains the address.
   bool owns(std::uintptr_t address) const noexcept;
 
-  // Return the bytes of framework memory in arenas. Ranges with pages are counted elsewhere.
+  // Return the bytes of framework memory in current and retired arenas. Arenas of pages do not
+  // count: the page space counts its pages.
   Bytes bytes() const noexcept;
+
+  // Return the number of current and retired arenas.
   std::size_t count() const noexcept { return segments_.size() + retired_.size(); }
 
  private:
@@ -156,6 +173,8 @@ class Arenas {
   std::vector<Segment> segments_;
   Offset spill_begin_ = std::numeric_limits<Offset>::max();
   std::uintptr_t spill_bias_ = 0;
+  // By stream index: base of the arena minus `begin`, so that address = bias + offset. Valid only
+  // for streams with an arena.
   std::uintptr_t biases_[kBiases] = {};
   std::uint64_t without_ = ~std::uint64_t{0};
   std::vector<Retired> retired_;

@@ -4,8 +4,9 @@
 //     pages    │    │    │    │    │    │
 //              └──────┘    └──────┘            return to the system; read as zeros afterwards
 //
-// Touched pages of a framework arena stay resident. Blocks without a slot would need memory in
-// addition to it (lending.hpp). A retired arena would stay resident as a whole for one live block.
+// Touched pages of an arena from the framework stay resident. Blocks without a slot would need
+// memory in addition to them (lending.hpp). A retired arena would stay resident as a whole because
+// of one live block.
 
 #include <sys/mman.h>
 #include <unistd.h>
@@ -27,22 +28,24 @@ namespace pgmo {
 
 namespace {
 
-// Limits of one batch. The system needs 1 to 2 ms for it, and no slot in it is served meanwhile.
+// Limits of one batch: bytes, and number of ranges. The system needs 1 to 2 ms for a batch, and no
+// slot in its ranges is served meanwhile.
 constexpr std::uintptr_t kAtOnce = std::uintptr_t{16} << 20;
-constexpr std::size_t kMostAtOnce = 256;  // ranges
+constexpr std::size_t kMostAtOnce = 256;
 
 std::uintptr_t page_bytes() noexcept {
   static const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
   return page;
 }
 
-// Visits idle addresses in ascending order and collects whole pages, up to the limit of a batch.
+// Collects whole pages from idle ranges of addresses, given in ascending order, up to the limits of
+// a batch.
 class IdlePageScan {
  public:
   IdlePageScan(std::uintptr_t from, std::vector<pages::Extent>& found)
       : from_(from), found_(found) {}
 
-  // Throws std::bad_alloc.
+  // Add the pages of an idle range. Throws std::bad_alloc.
   void idle(std::uintptr_t begin, std::uintptr_t end) {
     const std::uintptr_t page = page_bytes();
     begin = std::max((begin + page - 1) / page * page, from_);
@@ -55,7 +58,8 @@ class IdlePageScan {
     stopped_ = stopped_ || found_.size() == kMostAtOnce;
   }
 
-  // `stopped` returns whether the limit was reached; `from` returns where the next scan continues.
+  // `stopped` returns whether a limit was reached; `from` returns the address where the next scan
+  // continues.
   bool stopped() const noexcept { return stopped_; }
   std::uintptr_t from() const noexcept { return from_; }
 
@@ -79,9 +83,9 @@ void Engine::lend_idle(bool on) {
   lending_.set(on);
 }
 
-// malloc also keeps freed blocks that were missed. Only one thread at a time may trim: if another
-// malloc replaces glibc's, the first call initializes glibc's, and two concurrent calls would
-// crash.
+// Return free memory of malloc to the system: it contains freed blocks that had no slot. Only one
+// thread at a time may trim. If another malloc replaces glibc's, the first call of malloc_trim
+// initializes glibc's malloc, and two concurrent calls would crash.
 void Engine::trim_malloc() noexcept {
 #ifdef __GLIBC__
   static std::atomic_flag trimming = ATOMIC_FLAG_INIT;
@@ -91,19 +95,20 @@ void Engine::trim_malloc() noexcept {
 #endif
 }
 
-// The block that the framework has just served is not touched yet.
+// Return idle pages in the middle of an iteration. Called before the program touches the block that
+// it has just got, so that pages of arenas go before pages of the block come.
 void Engine::lend() noexcept {
   try {
     return_pages(true);
     trim_malloc();
   } catch (const std::bad_alloc&) {
-    // The pages stay mapped. Retrying with each request would fail again.
+    // The pages stay resident. A retry at each request would fail again.
     const std::lock_guard<Spinlock> guard(lock_);
     lending_.put_off(blocks_.foreign.dense());
   }
 }
 
-// The block is being freed, but its memory is still mapped.
+// Measure how much of a block was touched. The framework has not freed its memory yet.
 void Engine::measure_touched(std::uintptr_t address, Bytes bytes) noexcept {
   const std::uintptr_t page = page_bytes();
   const std::uintptr_t begin = address / page * page;
@@ -127,9 +132,10 @@ void Engine::measure_touched(std::uintptr_t address, Bytes bytes) noexcept {
   count_sparse();
 }
 
-// Derive the threshold of sparse blocks. They are smaller at a shorter length, and dense blocks are
-// larger at a longer one. So the threshold is the geometric mean of the two sizes. Requires the
-// lock.
+// Derive the threshold of sparse blocks from the blocks measured so far, and count sparse bytes
+// again if it has changed. With other sequence lengths, sparse blocks may be smaller and dense ones
+// larger. So the threshold is the geometric mean of the smallest sparse and the largest dense size.
+// Requires the lock.
 void Engine::count_sparse() noexcept {
   Bytes from = kNever;
   if (least_sparse_ > most_dense_) {
@@ -153,10 +159,11 @@ Bytes Engine::sparse_from() noexcept {
   return least_sparse_ > most_dense_ ? least_sparse_ : 0;
 }
 
-// The lock is not held during system calls. Meanwhile each range is a late block: no slot is served
-// there, and its arena is not given back. A slot counts as live before its address is returned, so
-// pages of current arenas may go back even while they serve. One thread at a time; a second one
-// returns at once.
+// Return all idle pages to the system, in batches. `serving`: include current arenas although they
+// serve. The lock is not held during system calls. Meanwhile each range is in the late set: no slot
+// is served there, and its arena is not given back. A slot counts as live before its address is
+// returned to the program, so no page of it is idle. If another thread is returning pages, this one
+// does not wait.
 Bytes Engine::return_pages(bool serving) {
   Bytes returned = 0;
   std::uintptr_t from = 0;
@@ -169,7 +176,7 @@ Bytes Engine::return_pages(bool serving) {
       more = hold_idle(serving, from);
     }
     for (const pages::Extent& range : returning_) {
-      // If the system refuses, the pages stay mapped.
+      // If the system refuses, the pages stay resident.
       const auto bytes = static_cast<std::size_t>(range.bytes);
       if (::madvise(reinterpret_cast<void*>(range.address), bytes, MADV_DONTNEED) == 0) {
         returned += range.bytes;
@@ -186,8 +193,8 @@ Bytes Engine::return_pages(bool serving) {
   return returned;
 }
 
-// Hold idle ranges from address `from` on, and advance `from`. Return whether there are more.
-// Requires the lock.
+// Fill `returning_` with a batch of idle ranges from address `from` on, and advance `from`. Return
+// whether there are more. Requires the lock.
 bool Engine::hold_idle(bool serving, std::uintptr_t& from) {
   std::vector<pages::Extent> living;
   visit_slots([&](std::uintptr_t address, Bytes bytes) { living.push_back({address, bytes}); });
@@ -223,7 +230,7 @@ bool Engine::hold_idle(bool serving, std::uintptr_t& from) {
   return scan.stopped();
 }
 
-// Append to `empty` the arenas that no block holds any more.
+// Empty `returning_`. Append to `empty` the retired arenas that have no block any more.
 void Engine::let_idle_go(std::vector<pgmo_arena>& empty) noexcept {
   const std::lock_guard<Spinlock> guard(lock_);
   for (const pages::Extent& range : returning_) {

@@ -1,14 +1,17 @@
-// Decides when idle pages of an arena go back to the system during an iteration.
+// Decides when idle pages of arenas return to the system during an iteration ("are lent").
 //
-//     slots      ▓▓▓▓▓▓▓▓▓▓           the arena stays resident once it was touched
-//     missed               ▒▒▒▒▒▒     blocks without a slot come on top of it
-//                ────────────|────    needed: highest sum ever alive, slots and others
+//     slots      ▓▓▓▓▓▓▓▓▓▓           pages of an arena stay resident once they are touched
+//     missed               ▒▒▒▒▒▒     blocks without a slot need memory in addition
+//                ────────────|────    needed: the most bytes ever alive, slots and others
 //
-// An iteration that diverges from its plan would occupy both. Pages are therefore lent as soon as
-// their sum exceeds the most that the program ever had alive, which it would need without an arena
-// too. A plan for several lengths may itself spread over more than that; it is swept several times
-// per iteration. Resident bytes are not measured but bounded: by the bytes served since pages were
-// last returned, and by the end of the highest slot. Blocks that are hardly touched do not count.
+// An iteration that diverges from its plan would occupy both. So pages are lent as soon as the sum
+// exceeds the most bytes that the program ever had alive: it would need these without an arena,
+// too. The slots of a plan for several lengths may spread over more than that on their own; then
+// pages are returned several times per iteration. Resident bytes of arenas are not measured. Their
+// upper bound is the smaller of two numbers: the bytes of slots served since pages were last
+// returned, and the end of the highest slot. Sparse blocks (statistics.hpp) do not count.
+//
+// All sizes are in bytes. Calls require the engine's lock.
 
 #pragma once
 
@@ -24,12 +27,12 @@ class Lending {
   // The heuristics must outlive this object.
   explicit Lending(const Heuristics& heuristics) noexcept : heuristics_(heuristics) {}
 
-  // Stays off unless arenas lie in the process's own private memory.
+  // Switch lending on or off. Only arenas in the process's own private memory can be lent.
   void set(bool on) noexcept { on_ = on; }
   bool on() const noexcept { return on_; }
 
-  // Count a served slot that ends at this offset, with the live bytes of slots and framework
-  // blocks.
+  // Count a served slot of `bytes` that ends at offset `end`. `slots`, `foreign`: live bytes of all
+  // slots and of all framework blocks, as in the functions below.
   void served(Offset end, Bytes bytes, Bytes slots, Bytes foreign) noexcept {
     if (!on_) [[likely]]
       return;
@@ -38,18 +41,20 @@ class Lending {
     needed_ = std::max(needed_, slots + foreign);
   }
 
-  // Return whether slots alone have spread over more than the program needs. False until a whole
-  // iteration has shown that need.
+  // Return whether the slots served so far, and the framework's blocks, may occupy more than the
+  // program needs, so that pages should be lent for a slot. False until a whole iteration has shown
+  // the need.
   bool overfull(Bytes foreign) const noexcept {
     if (!on_) [[likely]]
       return false;
-    // In an iteration that diverges from its plan, malloc also keeps missed blocks that were freed.
+    // malloc keeps freed framework blocks of an iteration that diverges from its plan, so count
+    // their peak.
     const Bytes others = sweeps_ > 0 ? most_foreign_ : foreign;
     return known_ && sweeps_ < kMostSweeps &&
            std::min(highest_, touched_) + others > needed_ + spare();
   }
 
-  // Count a request that the framework served; return whether to lend pages for it.
+  // Count a request that the framework has served; return whether to lend pages for it.
   bool due(Bytes slots, Bytes foreign) noexcept {
     if (!on_) [[likely]]
       return false;
@@ -59,14 +64,15 @@ class Lending {
            std::min(highest_, touched_) + foreign > needed_ + heuristics_.small_block;
   }
 
-  // Return whether to lend pages during a pause, when nothing is counted. A large block then
-  // belongs to an evaluation, whose memory would come on top of the arena's.
+  // Return whether to lend pages for a framework block of `bytes` during a pause, when nothing is
+  // counted. A large block then belongs to an evaluation, which would need memory in addition to
+  // the arena's.
   bool due_in_pause(Bytes bytes, Bytes slots) const noexcept {
     return on_ && bytes >= heuristics_.small_block &&
            std::min(highest_, touched_) > slots + heuristics_.small_block;
   }
 
-  // Note that all idle pages were returned. Returning has a cost, so the next return in this
+  // Note that all idle pages were returned. A return costs system calls, so the next one in this
   // iteration waits until framework blocks have grown by `spare()`.
   void returned(Bytes slots, Bytes foreign) noexcept {
     touched_ = slots;
@@ -78,6 +84,7 @@ class Lending {
   // Return whether pages went back in this iteration.
   bool has_returned() const noexcept { return sweeps_ > 0; }
 
+  // Wait with the next return until framework blocks have grown from `foreign` by `spare()`.
   void put_off(Bytes foreign) noexcept { again_at_ = foreign + spare(); }
 
   void end_iteration() noexcept {
@@ -86,23 +93,26 @@ class Lending {
     known_ = true;
   }
 
-  // Returns during a pause do not count for the interrupted iteration.
+  // End a pause in which pages were returned: these returns do not count for the interrupted
+  // iteration.
   void resumed() noexcept { again_at_ = sweeps_ = 0; }
 
-  // Start measuring the need anew, because the definition of sparse blocks has changed.
+  // Measure the need from zero again, because the threshold of sparse blocks has changed.
   void restart() noexcept {
     needed_ = 0;
     known_ = false;
   }
 
-  // Note that new arenas replace the old ones; nothing of them is resident.
+  // Note that the arenas were retired. No page of later ones is resident yet.
   void exchanged() noexcept { highest_ = touched_ = 0; }
 
  private:
-  // Maximum returns per iteration on behalf of slots. It protects iterations with many requests,
-  // which would spend their time on returns; usually the peak comes earlier.
+  // Maximum number of returns per iteration for slots alone. Above it, only framework blocks cause
+  // returns. Iterations with many requests would otherwise spend their time on returns. Eight
+  // usually last until after the peak.
   static constexpr int kMostSweeps = 8;
 
+  // Return the bytes beyond the need that are tolerated.
   Bytes spare() const noexcept {
     return std::max(heuristics_.small_block,
                     static_cast<Bytes>(heuristics_.lending_share * static_cast<double>(needed_)));
@@ -110,13 +120,13 @@ class Lending {
 
   const Heuristics& heuristics_;
   bool on_ = false;
-  bool known_ = false;  // whether an iteration has ended since `needed_` was reset
-  int sweeps_ = 0;      // in this iteration
-  Offset highest_ = 0;
-  Bytes touched_ = 0;  // upper bound
-  Bytes needed_ = 0;
-  Bytes most_foreign_ = 0;  // since pages were last returned
-  Bytes again_at_ = 0;
+  bool known_ = false;      // whether an iteration has ended since `needed_` was reset
+  int sweeps_ = 0;          // number of returns in this iteration
+  Offset highest_ = 0;      // end of the highest slot served
+  Bytes touched_ = 0;       // upper bound of the bytes touched in arenas since the last return
+  Bytes needed_ = 0;        // most bytes alive at once, slots and framework blocks
+  Bytes most_foreign_ = 0;  // most live bytes of framework blocks since the last return
+  Bytes again_at_ = 0;      // live bytes of framework blocks from which on to return pages again
 };
 
 }  // namespace pgmo

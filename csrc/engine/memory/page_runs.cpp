@@ -27,13 +27,15 @@ Spans united(Spans spans, Latest& latest) {
   return spans;
 }
 
-// Return whether `other` comes after `one`, in the same iteration or, with `turns`, in the next.
+// Return whether the program orders the use `other` after `one`, or the order is unknown. `turns`:
+// 0 if both are in one iteration, its length in ticks if `other` is in the next.
 bool in_order(const PageSpan& one, const PageSpan& other, Tick turns) {
   if (one.arena == other.arena || one.behind == nullptr) return true;
   return other.from + turns >= one.behind[other.arena];
 }
 
-// Count the hand-overs per iteration of each plan; nullopt if one of them has no known order.
+// Return the number of hand-overs between streams, in one iteration of each plan; nullopt if the
+// program does not order one of them.
 std::optional<std::size_t> hand_overs(const Spans& spans, std::span<const PlanTicks> plans) {
   std::size_t count = 0;
   for (auto begin = spans.begin(); begin != spans.end();) {
@@ -47,7 +49,7 @@ std::optional<std::size_t> hand_overs(const Spans& spans, std::span<const PlanTi
       if (!in_order(*at, next, turns)) return std::nullopt;
       count += at->arena != next.arena;
     }
-    // An iteration of another plan may follow, and use the page from its first tick on.
+    // An iteration of another plan may follow. It may use the page from its first tick on.
     const PageSpan& last = *std::prev(end);
     for (const PageSpan& other : spans) {
       if (other.plan == plan || other.arena == last.arena || last.behind == nullptr) continue;

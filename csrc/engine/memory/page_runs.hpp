@@ -1,10 +1,13 @@
-// Runs of neighbouring pages with the same use times, and whether two runs can share pages.
+// Runs of neighbouring pages that are in use at the same times, and whether two runs can share
+// pages.
 //
 //     arena 0   ▓▓▓▓▓▓░░░░░░░░░░░░▓▓▓     freed at 6; stream 1 is ordered after that from tick 8 on
-//     arena 1   ░░░░░░░░▓▓▓▓▓▓░░░░░░░     begins at 8: they can share. From 7 it would have to wait
+//     arena 1   ░░░░░░░░▓▓▓▓▓▓░░░░░░░     in use from 8: they can share a page. If it were in use
+//                                         from 7, stream 1 would have to wait for stream 0
 //
-// Pages move between streams only where the program itself orders the two. Waiting for the last
-// user then costs nothing extra.
+// If the order of streams is known, pages move between two of them only where the program itself
+// orders them: the next user then waits no longer than it does anyway. If the order is unknown,
+// only the times of use count.
 
 #pragma once
 
@@ -37,12 +40,13 @@ struct PageRun {
   Spans spans;
 };
 
-// Combines the orders of several blocks on a page: users wait for the latest. Owns the rows that it
-// returns pointers to.
+// Combines the `behind` rows of several blocks on one page, since the next user waits for all of
+// them. Owns the rows to which it returns pointers.
 class Latest {
  public:
   explicit Latest(std::uint32_t arenas) : arenas_(arenas) {}
 
+  // Return the maximum of two rows, arena by arena. If one is null (unknown), return the other.
   const Tick* of(const Tick* one, const Tick* other);
 
  private:
@@ -50,11 +54,12 @@ class Latest {
   std::deque<std::vector<Tick>> rows_;
 };
 
-// Return the runs of one arena.
+// Return the runs of one arena, sorted by page. Throws std::bad_alloc, as do all functions here.
 std::vector<PageRun> runs_of(const std::vector<PageUse>& uses, std::uint32_t arena, Latest& latest);
 
-// Return how many more hand-overs per iteration a shared page has; nullopt if the two runs are used
-// at the same time, or would have to wait for each other.
+// Return how many hand-overs between streams sharing adds per page and iteration. Return nullopt if
+// the two runs are in use at the same time, or the program does not order a user after the previous
+// one.
 std::optional<std::size_t> changes(const Spans& one, const Spans& other,
                                    std::span<const PlanTicks> plans);
 

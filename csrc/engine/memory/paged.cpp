@@ -1,12 +1,13 @@
-// Arenas whose pages are mapped only where slots need them.
+// Arenas of pages: addresses at which pages are mapped only where slots need them ("ranges").
 //
 //     allocate    lock: take the slot, read the generation ──▶ unlocked: notify the pages
 //     release     lock: free the slot, read the generation ──▶ unlocked: notify the pages
 //     pages       another user needs some ──▶ list_living, locked ──▶ count slots from now on
 //
-// Pages are notified only while the range counts its slots; see pages/planned/planned_range.hpp.
-// The engine's lock is never held while the pages are called. A call that comes in between sees the
-// slot as taken or free, which is also what the pages are notified of.
+// The page space is notified only while the range counts its slots; see
+// pages/planned/planned_range.hpp. The engine's lock is not held meanwhile. If `list_living` comes
+// between the two steps, it sees the slot as taken or free already. The range's generation has
+// changed then, so the late notification has no effect.
 
 #include <algorithm>
 #include <memory>
@@ -54,8 +55,8 @@ pgmo_arena Engine::reserve_arena(pages::Space& space, Bytes bytes, pages::Stream
           .context = reserved.release()};
 }
 
-// Another thread may yield an arena while its range is being settled or shared. The range is closed
-// after that.
+// Give a range back to the page space. If another call is settling or sharing ranges at the time,
+// `end_settling` does it.
 void Engine::close_range(pages::PlannedRange& range) noexcept {
   {
     const Guard guard(lock_);
@@ -92,7 +93,8 @@ pages::PlannedRange* Engine::range_at(const void* base) const noexcept {
   return found == ranges_.end() ? nullptr : *found;
 }
 
-// Return false if no page is available; the slot is free again then.
+// Get the missing pages of a slot that was just taken. Return false if none are available; the slot
+// is free again then.
 bool Engine::occupy(std::uintptr_t address, Bytes bytes, pages::PlannedRange& range,
                     std::uint64_t generation) noexcept {
   if (space_.load()->occupy(range, {address, bytes}, generation)) return true;
@@ -103,8 +105,8 @@ bool Engine::occupy(std::uintptr_t address, Bytes bytes, pages::PlannedRange& ra
     (void)release_slot(address, unused);
     shared_.counters.retract(bytes);
   }
-  // The pages did not count the slot when they refused it. They do count it if the range was
-  // settled and surrendered since, because the slot was then listed as live.
+  // The page space did not count the slot when it refused its pages. But if the range's generation
+  // has changed since, `list_living` has listed the slot as live, so it must be vacated.
   if (unused.generation == generation) unused.range = nullptr;
   vacate(address, unused);
   return false;
@@ -134,8 +136,8 @@ void Engine::list_living(pages::PlannedRange& range, std::vector<pages::Extent>&
   range.count_from_now_on();
 }
 
-// Between two iterations most pages are where the plans need them. Ranges whose pages all are stop
-// counting slots until another user needs pages, or a plan is added.
+// Settle ranges between two iterations, when most pages are where the plans need them. A settled
+// range does not count its slots until another user needs pages, or a plan is added.
 void Engine::settle_ranges() noexcept {
   pages::Space* const space = space_.load();
   if (space == nullptr) return;
@@ -167,7 +169,8 @@ bool Engine::settled() noexcept {
   });
 }
 
-// Return the extents of an arena that slots of all plans and late blocks cover.
+// Return the extents of an arena that slots of any plan or late blocks cover, sorted by address.
+// Requires the lock.
 std::vector<pages::Extent> Engine::covered_in(const Arenas::Segment& segment) const {
   std::vector<pages::Extent> covered;
   const Offset end = segment.begin + static_cast<Offset>(segment.arena.bytes);
@@ -181,7 +184,8 @@ std::vector<pages::Extent> Engine::covered_in(const Arenas::Segment& segment) co
            to - from});
     }
   }
-  // Include late blocks of removed plans: freeing them does not notify the pages either.
+  // Include late blocks of removed plans: while the range is settled, their frees do not notify the
+  // page space either.
   arenas_.for_each_late(shared_.late, [&](std::uintptr_t address, Bytes bytes) {
     if (contains(segment.arena, address)) covered.push_back({address, bytes});
   });
@@ -194,9 +198,9 @@ bool Engine::counts_all_slots() const noexcept {
   return std::ranges::none_of(ranges_, [](const auto* range) { return range->fully_mapped(); });
 }
 
-// Make all ranges count their slots before a plan is added, as they were settled for other plans.
-// The lock must not be held, because the pages call `list_living`. No range is settled meanwhile,
-// as the session makes one call at a time; `add_plan` asserts this.
+// Make all ranges count their slots again, before a plan is added: they were settled for the slots
+// of the other plans. Requires that the lock is free, because the page space calls `list_living`.
+// No range is settled meanwhile, as the session makes one call at a time; `add_plan` asserts this.
 void Engine::unsettle_ranges() {
   pages::Space* const space = space_.load();
   if (space != nullptr && !space->unsettle(*this)) throw std::bad_alloc();

@@ -1,5 +1,5 @@
-// Plans of several streams: decides which pages of their arenas are shared (sharing.hpp), and
-// passes this to the page space.
+// Plans of several streams: computes which pages of their arenas can be shared (sharing.hpp), and
+// passes the result to the page space.
 
 #include <algorithm>
 #include <new>
@@ -15,7 +15,8 @@ namespace pgmo {
 
 using Guard = std::lock_guard<Spinlock>;
 
-// Does work only after plans or arenas have changed.
+// Share pages for the current plans and arenas. Returns at once if neither has changed since the
+// last call.
 void Engine::share_pages() noexcept {
   pages::Space* const space = space_.load();
   if (space == nullptr) return;
@@ -47,19 +48,21 @@ void Engine::share_pages() noexcept {
     const Guard guard(lock_);
     planned_pages_ = static_cast<Bytes>(shared.size()) * space->page();
   } catch (const std::bad_alloc&) {
-    // Without memory for this, pages are shared as without a plan.
+    // Without host memory for this, the page space shares pages as if there were no plan.
   }
   if (begun) end_settling();
 }
 
-// Runs once per iteration, until all pages are mapped where the plan uses them.
+// Called once per iteration. The page space does nothing once all pages are mapped where the plans
+// use them.
 void Engine::arrange_pages() noexcept {
   pages::Space* const space = space_.load();
   if (space == nullptr) return;
   space->arrange(*this);
 }
 
-// Requires the lock.
+// Return when the slots of all plans use which pages; `ranges` receives the ranges, in the order of
+// PageUse::arena. Requires the lock.
 Engine::PlannedUses Engine::uses_of_pages(const pages::Space& space,
                                           std::vector<pages::PlannedRange*>& ranges) const {
   std::vector<const Arenas::Segment*> segments;
@@ -93,7 +96,8 @@ Engine::PlannedUses Engine::uses_of_pages(const pages::Space& space,
         const RequestKey key = plan.slot(slot).key;
         const Tick end = plan.end_of(request);
         const bool always = end - request >= length || plan.slot(request).alternate != kNoSlot;
-        // `turns` is the length in ticks of the iterations since the request.
+        // The block lives in [from, to) of an iteration that begins `turns` ticks after the one
+        // that requested it.
         const auto lives = [&](Tick from, Tick to, Tick turns) {
           if (from >= to) return;
           behind = all.behind(order, request, before - turns, segments);
@@ -110,7 +114,9 @@ Engine::PlannedUses Engine::uses_of_pages(const pages::Space& space,
   return all;
 }
 
-// Return null if the plan has no stream order.
+// Return, for each of these segments, the tick from which its stream is ordered after the request's
+// block. `before`: the tick at which the request's iteration begins. Null: the plan has no stream
+// order.
 const Tick* Engine::PlannedUses::behind(const StreamOrder& order, SlotIndex request, Tick before,
                                         std::span<const Arenas::Segment* const> segments) {
   if (order.behind.empty()) return nullptr;
@@ -118,7 +124,7 @@ const Tick* Engine::PlannedUses::behind(const StreamOrder& order, SlotIndex requ
   for (const Arenas::Segment* const segment : segments) {
     const auto known = std::find(order.streams.begin(), order.streams.end(), segment->stream_index);
     const auto column = static_cast<std::size_t>(known - order.streams.begin());
-    // A stream without requests in the plan takes none of its pages.
+    // A stream without requests in the plan is not ordered in it, so it shares no page with it.
     const Tick tick = known == order.streams.end()
                           ? kNeverOrdered
                           : order.behind[request * order.streams.size() + column];

@@ -10,16 +10,16 @@
 namespace pgmo {
 namespace {
 
-// Two runs that are never used at the same time.
+// Two runs that can share pages: an unshared one, and one found before.
 struct Pair {
   std::size_t run;
   std::size_t other;
-  std::size_t partners;  // number of pages that the first run could share
-  double changes;        // hand-overs per iteration and saved page
+  std::size_t partners;  // number of pages with which those of `run` could be shared
+  double changes;        // added hand-overs per iteration and saved page
   std::size_t pages;     // number of pages to share
 };
 
-// Maximum number of pairs to compare. Above it, pages are shared as without a plan.
+// Maximum number of pairs of runs to compare. Above it, no pages are shared by plan.
 constexpr std::size_t kMostPairs = std::size_t{1} << 22;
 
 std::size_t pages_of(const std::vector<PageRun>& runs) {
@@ -59,8 +59,7 @@ enum class Order : std::uint8_t {
   kScarcestFirst,  // runs that could share the fewest pages first
 };
 
-// Return the pairs of runs that are never used at the same time, in the order in which to join
-// them.
+// Return the pairs of runs that can share pages, in the order in which to join them.
 std::vector<Pair> pairs_of(const std::vector<PageRun>& runs, const std::vector<PageRun>& found,
                            std::span<const PlanTicks> plans, Order order) {
   std::vector<Pair> pairs;
@@ -86,8 +85,9 @@ std::vector<Pair> pairs_of(const std::vector<PageRun>& runs, const std::vector<P
   return pairs;
 }
 
-// Decide how many pages of each pair are shared: greedily in the order of the pairs, then by
-// augmenting paths. Along a path, a run gives pages up to another one and takes those of a third.
+// Decide how many pages of each pair are shared, `wanted` at most in total: greedily in the order
+// of the pairs, then by augmenting paths. Along a path, a run gives a partner's pages up to another
+// run and takes those of a third.
 std::vector<Pair> matched(const std::vector<PageRun>& runs, const std::vector<PageRun>& found,
                           std::span<const PlanTicks> plans, std::size_t wanted, Order order) {
   if (wanted == 0) return {};
@@ -110,8 +110,9 @@ std::vector<Pair> matched(const std::vector<PageRun>& runs, const std::vector<Pa
     of_other[pair.other].push_back(&pair);
   }
   while (wanted > 0) {
-    std::vector<Pair*> to_run(runs.size());  // the pair that gives pages up, on the path to a run
-    // The pair that takes pages, on the path to its partner.
+    // By run: the pair that gives up pages on the path to the run.
+    std::vector<Pair*> to_run(runs.size());
+    // By partner: the pair that takes pages on the path to the partner.
     std::vector<Pair*> to_other(found.size());
     std::vector<std::size_t> reached;
     for (std::size_t run = 0; run < runs.size(); ++run) {

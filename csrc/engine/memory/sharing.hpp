@@ -1,12 +1,13 @@
-// Decides which pages of several streams' arenas can be one physical page.
+// Decides which pages of the arenas of several streams can be one physical page.
 //
 //     ticks        0 ──────────────────────▶
-//     stream 0     ▓▓▓▓▓▓▓▓▓▓▓▓░░░░░░░░░░░░   page 7, as the plan has it
-//     stream 1     ░░░░░░░░░░░░░░▓▓▓▓▓▓▓░░░   page 2: is ordered after it, so both share one page
+//     stream 0     ▓▓▓▓▓▓▓▓▓▓▓▓░░░░░░░░░░░░   page 7 of its arena, as planned
+//     stream 1     ░░░░░░░░░░░░░░▓▓▓▓▓▓▓░░░   page 2 of its arena: used later, so both share a page
 //
 // Arenas are packed stream by stream, and their peaks are at different times: FSDP's largest
-// buckets come when few activations are left. The result is a hint. The next user of a page still
-// waits for the last one, and if a program diverges from its plan, pages move differently.
+// buckets come when few activations are left. The result is only a hint to the page space: the next
+// user of a page still waits for the last one, and if a program diverges from its plan, pages move
+// differently.
 
 #pragma once
 
@@ -19,7 +20,7 @@
 
 namespace pgmo {
 
-// Pages `first` to `last` of an arena are in use during [from, to).
+// Pages `first` to `last` (inclusive) of an arena are in use during ticks [from, to).
 struct PageUse {
   std::uint32_t arena;
   std::size_t first;
@@ -27,32 +28,34 @@ struct PageUse {
   Tick from;
   Tick to;
   std::uint32_t plan = 0;
-  // For each arena, the tick from which its stream is ordered after this use by the program. Null:
-  // unknown, so the next user of the page waits. Not owned.
+  // For each arena, the tick from which the program orders its stream after this use. Null:
+  // unknown; only the times of use count then, and the next user may have to wait. Not owned.
   const Tick* behind = nullptr;
 };
 
-// The ticks of one plan's iteration. The ranges of several plans follow each other.
+// The ticks of one plan's iteration. Those of several plans are numbered one after another.
 struct PlanTicks {
   Tick begin;
   Tick count;
 };
 
+// A page of an arena, by its index there.
 struct ArenaPage {
   std::uint32_t arena;
   std::size_t page;
   bool operator==(const ArenaPage&) const = default;
 };
 
-// Return the physical pages that the plans need, each with all arena pages that share it. Those are
-// never used at the same time, and their streams are always ordered. Pages are shared until their
-// number equals the most in use at once, pages with the fewest hand-overs first. `plans` are the
-// plans of the uses. Throws std::bad_alloc.
+// Return the physical pages that the plans need, each with all arena pages that share it. These are
+// never used at the same time, and the program orders their streams where the order is known. Pages
+// with the fewest hand-overs between streams are shared first, until the number of pages equals the
+// most in use at once. `arenas`: number of arenas. `plans`: by PageUse::plan. Throws
+// std::bad_alloc.
 std::vector<std::vector<ArenaPage>> share_pages(const std::vector<PageUse>& uses,
                                                 std::uint32_t arenas,
                                                 std::span<const PlanTicks> plans);
 
-// Return the most pages in use at once, a lower bound for any sharing.
+// Return the most pages in use at once, a lower bound for any sharing. Throws std::bad_alloc.
 std::size_t most_at_once(const std::vector<PageUse>& uses, std::uint32_t arenas);
 
 }  // namespace pgmo

@@ -10,14 +10,15 @@
 
 namespace pgmo {
 
+// Later than every tick, yet sums of a few do not overflow.
 constexpr Tick kNeverOrdered = std::numeric_limits<Tick>::max() / 4;
 
 struct StreamOrder {
-  std::vector<std::uint32_t> streams;
+  std::vector<std::uint32_t> streams;  // indices of the plan's streams in the engine
 
-  // For each request and each of these streams, the first tick at which the stream is ordered after
-  // all uses of the request's block. Ticks count from the start of the request's iteration. Empty:
-  // unknown.
+  // Row by request, column by stream: the first tick at which the stream is ordered after all uses
+  // of the request's block. Ticks count from the start of the request's iteration; kNeverOrdered or
+  // more: never. Empty: the order is unknown.
   std::vector<Tick> behind;
 };
 

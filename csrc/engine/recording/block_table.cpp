@@ -42,8 +42,8 @@ void BlockTable::freeing(std::uintptr_t address) noexcept {
 }
 
 bool BlockTable::insert(std::uintptr_t address, Block block, bool in_gap) noexcept {
-  // A block at this address was freed without a call of `freeing`: a framework's raw blocks have no
-  // deleter of ours.
+  // The previous block at this address was freed without a call of `freeing`: raw blocks of a
+  // framework have no deleter of pgmo.
   if (blocks_.find(address) != nullptr) [[unlikely]] {
     freeing(address);
     erase(address);
@@ -55,7 +55,7 @@ bool BlockTable::insert(std::uintptr_t address, Block block, bool in_gap) noexce
   try {
     blocks_.insert(address, block);
   } catch (const std::bad_alloc&) {
-    return false;  // recorded as a block that is never freed, which is not planned
+    return false;  // its recorded request has no free, so it gets no slot in a plan
   }
   if (!block.foreign) ++slots_;
   return true;

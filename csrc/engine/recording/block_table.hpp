@@ -3,8 +3,9 @@
 //     request ──▶ slot of the engine's ───┐
 //             └─▶ block of the framework's ┴─▶ table ──▶ recorder, while recording
 //
-// The table holds framework blocks in every mode, as nothing else tracks them, and slots only while
-// recording. All calls require the engine's lock.
+// The table contains framework blocks in every mode, as nothing else in the engine tracks them, and
+// slots only while recording. Sizes are in bytes, as requested. All calls require the engine's
+// lock.
 
 #pragma once
 
@@ -25,10 +26,10 @@ class BlockTable {
   // If PGMO_CHECK is set, the table checks that no block overlaps a live one.
   BlockTable();
 
-  // Start, stop and read the recorder directly. Events of blocks go through the table.
+  // Public, so that the engine starts, stops and reads it. The table alone adds events of blocks.
   Recorder recorder;
 
-  // Pass a chosen slot to the check only; `refused` takes it back if the slot gets no page.
+  // Note for the check that a slot was chosen; `refused` undoes this if the slot gets no page.
   void chosen(std::uintptr_t address, Bytes bytes) noexcept {
     if (check_) [[unlikely]]
       check_->allocated(address, static_cast<std::uint64_t>(bytes), "slot");
@@ -38,27 +39,27 @@ class BlockTable {
       check_->freed(address);
   }
 
-  // Record a served slot. Call it only while recording.
+  // Record a served slot. Requires an active recorder.
   void served(std::uintptr_t address, Bytes bytes, std::uint64_t stream) noexcept {
     (void)insert(address, {.bytes = bytes, .stream = stream});
   }
 
-  // Record a block of the framework, which may lie in a gap of its own memory. Return false if no
-  // memory is left to record it.
+  // Track a block of the framework, and record it while the recorder is active. `in_gap`: it lies
+  // in a gap of the framework's own memory. Return false if the host has no memory for its entry.
   bool adopt(std::uintptr_t address, Bytes bytes, std::uint64_t stream, bool in_gap) noexcept;
 
-  // Freeing takes two calls. `freeing` records it while the block still owns its memory; `freed`
-  // removes the entry after the owner has released the memory. `ours`: it was a slot.
+  // A free takes two calls. `freeing` records it before the block's memory is released. `freed`
+  // removes the entry afterwards. `ours`: the block was a slot.
   void freeing(std::uintptr_t address) noexcept;
   void freed(std::uintptr_t address, bool ours) noexcept {
     if (!ours || recorder.active() || slots_ > 0) erase(address);
   }
 
-  // Remove framework blocks in memory that the framework has handed out as an arena.
+  // Remove framework blocks in memory that has become an arena: their frees were not reported.
   void forget_within(std::uintptr_t begin, std::size_t bytes) noexcept;
 
-  // Return whether the block belongs to another stream, or is unknown. A framework block recorded
-  // earlier at the address of a slot (`ours`) is ignored.
+  // Return whether the block belongs to another stream, or is unknown. `ours`: whether the address
+  // is that of a slot. An entry of the other kind there is out of date and counts as unknown.
   bool is_of_other_stream(std::uintptr_t address, std::uint64_t stream, bool ours) noexcept;
 
   // Return the bytes of the framework block at the address, or 0.
@@ -78,12 +79,12 @@ class BlockTable {
     });
   }
 
-  Level foreign;  // the framework's blocks
+  Level foreign;  // live bytes of the framework's blocks
 
  private:
   struct Block {
     Bytes bytes = 0;
-    std::uint32_t number = Recorder::kNoBlock;  // in the record of this epoch
+    std::uint32_t number = Recorder::kNoBlock;  // in the recording of `epoch`
     std::uint32_t epoch = 0;
     std::uint64_t stream = 0;
     bool foreign = false;

@@ -1,7 +1,8 @@
 // With PGMO_CHECK=1: an interval map of every live block that the engine tracks, by address.
 //
-// It shares no code with the logic that it checks. If a new block overlaps a live one, it ends the
-// process with a message, because memory is about to be corrupted.
+// It shares no code with the logic that it checks. If a new block overlaps a live one, it prints
+// both and ends the process, because memory is about to be corrupted. Calls require the engine's
+// lock.
 
 #pragma once
 
@@ -12,6 +13,7 @@ namespace pgmo {
 
 class LiveCheck {
  public:
+  // `origin`: "slot" or "framework", for the message.
   void allocated(std::uintptr_t address, std::uint64_t bytes, const char* origin) noexcept;
   void freed(std::uintptr_t address) noexcept;
 

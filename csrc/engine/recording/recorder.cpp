@@ -11,7 +11,8 @@ struct Tag {
 };
 thread_local Tag current_tag;
 
-// Number threads in order of first request, which is more readable in a profile than system ids.
+// Return the number of the calling thread. Threads are numbered in order of their first event,
+// which is more readable in a profile than system ids.
 std::uint16_t thread_number() noexcept {
   static std::atomic<std::uint16_t> next{0};
   thread_local const std::uint16_t number = next.fetch_add(1, std::memory_order_relaxed);
@@ -106,7 +107,7 @@ bool Recorder::append(const Event& event) noexcept {
       return true;
     }
   } catch (const std::bad_alloc&) {
-    // Continue without the record: the program's own allocations matter more.
+    // Record no more events: the program needs the memory more than the recording does.
   }
   truncated_ = true;
   return false;

@@ -1,9 +1,11 @@
-// Records events in the order in which they happen.
+// Recorder of requests, frees, steps and stream order, in the order in which they happen.
 //
 //     request 0  request 1  free 0  record  request 2  wait  shared 2  step  request 3  free 2 ...
 //
-// A block's number is the number of its request, counted from the start of the recording. Requests
-// of zero bytes do not occur. numpy reads the same event layout: see pgmo/profiler/recording.py.
+// A block's number is the ordinal of its request, from 0 at the start of the recording. Requests of
+// zero bytes do not occur. numpy reads the same event layout: see pgmo/profiler/recording.py.
+//
+// A Recorder owns its events. Its calls require the engine's lock.
 
 #pragma once
 
@@ -31,53 +33,59 @@ struct Event {
   };
 
   Kind kind;
-  std::uint8_t in_gap = 0;  // of a request: the framework had idle memory for it
-  std::uint16_t thread;
-  std::int32_t tag;
-  std::uint32_t block;
+  std::uint8_t in_gap = 0;  // kRequest: 1 if the block lies in a gap of framework memory
+  std::uint16_t thread;     // number of the thread in order of its first event
+  std::int32_t tag;         // kRequest: the thread's tag; -1: unknown
+  std::uint32_t block;      // kRequest, kFree, kShared: the block's number
   std::uint32_t reserved = 0;
-  Bytes bytes;  // kinds from kRecord on: the event's number
-  std::uint64_t stream;
+  Bytes bytes;  // kRequest: requested bytes; kinds from kRecord on: number of the CUDA event
+  std::uint64_t stream;  // kRequest and kinds from kRecord on: number of the stream
 };
 static_assert(sizeof(Event) == 32);
 
-// Identifies the tagger that defines a tag's meaning. 0: none.
+// Number of the tagger that defines the meaning of tags. 0: none.
 using TagGeneration = std::uint64_t;
 
 // Return a generation that was not used before.
 TagGeneration next_tag_generation() noexcept;
 
-// Set the tag of the calling thread, which Python calls around an operator to mark the origin of
-// its blocks. -1: unknown. An operator may outlast its tagger if another thread ends the iteration,
-// so a recorder accepts only tags of the generation that it expects.
+// Set the tag of the calling thread's next requests; -1: unknown. Python calls this around each
+// operator, so that a tag names the origin of a block. An operator may outlast its tagger if
+// another thread ends the iteration, so a recorder ignores tags of other generations than it
+// expects.
 void set_thread_tag(std::int32_t tag, TagGeneration generation) noexcept;
 
 class Recorder {
  public:
   static constexpr std::uint32_t kNoBlock = ~0u;
 
-  // Limits the events to 1 GiB: a loop that never ends an iteration must not exhaust memory.
+  // Maximum number of events (1 GiB). A loop that never ends an iteration must not exhaust memory.
+  // Later events are dropped, and the recording counts as truncated.
   static constexpr std::size_t kMostEvents = std::size_t{1} << 25;
 
   bool active() const noexcept { return active_; }
   bool truncated() const noexcept { return truncated_; }
+  // Return the number of this recording. Numbers of blocks are valid within one epoch.
   std::uint32_t epoch() const noexcept { return epoch_; }
   const std::vector<Event>& events() const noexcept { return events_; }
 
-  // Totals of all recordings, including those already discarded.
+  // Return how many requests, and bytes in them, all recordings had, including discarded ones.
   std::uint64_t requests() const noexcept { return requests_; }
   std::uint64_t bytes() const noexcept { return bytes_; }
 
   void expect_tags(TagGeneration generation) noexcept { generation_ = generation; }
 
+  // `start` begins an empty recording. `stop` ends it and keeps its events. `clear` drops the
+  // events and starts a new epoch.
   void start() noexcept;
   void stop() noexcept { active_ = false; }
   void clear() noexcept;
 
-  // Like `clear`, but the caller frees the memory of the events, which takes long.
+  // Like `clear`, but return the events. The caller frees their memory without the lock, because
+  // that takes long.
   std::vector<Event> take() noexcept;
 
-  // Return the number of the new block; kNoBlock if the memory for recording is exhausted.
+  // Record a request, and return the number of its block; kNoBlock if the recording is truncated.
   std::uint32_t request(Bytes bytes, std::uint64_t stream, bool in_gap = false) noexcept;
   void free(std::uint32_t block) noexcept;
   void step() noexcept;
@@ -85,7 +93,7 @@ class Recorder {
   // Record that another stream uses the block, too.
   void shared(std::uint32_t block) noexcept;
 
-  // Record an event that orders streams: a kind from kRecord on.
+  // Record what orders streams: a kind from kRecord on, and the number of the CUDA event.
   void ordered(Event::Kind kind, std::uint64_t stream, std::uint64_t event) noexcept;
 
  private:

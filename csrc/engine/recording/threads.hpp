@@ -6,11 +6,12 @@
 //     of B       first 4, last 5, count 2 | nothing
 //
 // An iteration is the work of one thread. When several threads train at the same time, their
-// requests interleave in an order that no plan can predict; these counts show it to the session. It
-// then delegates all but one: the engine ignores the others' requests.
+// requests interleave in an order that no plan can predict. The session sees that from these
+// counts. It then delegates all threads but one: the engine leaves their requests to the framework.
 //
-// Threads are identified by the system's thread id, which Python knows too. The system reuses ids,
-// so the delegation of a thread must be undone before the thread ends.
+// A ThreadId is the system's thread id, which Python knows too. The system reuses ids, so the
+// delegation of a thread must end before the thread does. Calls require the engine's lock, except
+// `own` and `forget_own`.
 
 #pragma once
 
@@ -30,7 +31,8 @@ using ThreadId = std::int64_t;
 
 class Threads {
  public:
-  // Requests of one thread in this iteration; `first` and `last` are ordinals among all requests.
+  // Requests of one thread in this iteration: their number, and the ordinals of the first and the
+  // last among the requests of all threads, from 1.
   struct Activity {
     ThreadId thread;
     std::uint64_t first;
@@ -54,7 +56,7 @@ class Threads {
            std::find(delegated_.begin(), delegated_.end(), thread) != delegated_.end();
   }
 
-  // Throws std::bad_alloc.
+  // Delegate a thread, or end its delegation. Throws std::bad_alloc.
   void delegate(ThreadId thread, bool on) {
     std::erase(delegated_, thread);
     if (on) delegated_.push_back(thread);
@@ -62,7 +64,7 @@ class Threads {
 
   void delegate_none() noexcept { delegated_.clear(); }
 
-  // Count a request. Threads beyond `kMost` are not counted.
+  // Count a request of a thread. Only the first `kMost` threads of an iteration get an Activity.
   void note(ThreadId thread) noexcept {
     ++ordinal_;
     if (latest_ < count_ && active_[latest_].thread == thread) [[likely]] {

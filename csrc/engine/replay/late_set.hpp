@@ -1,4 +1,4 @@
-// Live blocks that the plan no longer protects from overlap.
+// Live blocks past their planned end: the plan may have other slots at their offsets.
 //
 //     planned   [start────────end)
 //     lived     [start────────────────────free)
@@ -7,6 +7,8 @@
 // A block is late from the moment the cursor passes its planned end until it is freed. When another
 // plan takes over, all live blocks of the old plan become late. Late blocks are alive together and
 // thus disjoint, so a map ordered by offset finds an overlap in logarithmic time.
+//
+// Offsets and sizes are in bytes. Not thread-safe: the engine's lock guards it.
 
 #pragma once
 
@@ -23,7 +25,7 @@ class LateSet {
   bool empty() const noexcept { return blocks_.empty(); }
   std::size_t size() const noexcept { return blocks_.size(); }
 
-  // Throws std::bad_alloc; the set is unchanged then.
+  // Requires a range that overlaps no late block. Throws std::bad_alloc; the set is unchanged then.
   void insert(Offset offset, Bytes bytes) {
     PGMO_ASSERT_INTERNAL(bytes > 0 && !overlaps(offset, bytes));
     blocks_.emplace(offset, bytes);
@@ -38,7 +40,8 @@ class LateSet {
     return bytes;
   }
 
-  // Return the blocks of a range, with offsets relative to its begin. Throws std::bad_alloc.
+  // Return the blocks that begin in a range, with offsets relative to the range's begin. Throws
+  // std::bad_alloc.
   LateSet part(Offset begin, Bytes bytes) const {
     LateSet part;
     for (auto at = blocks_.lower_bound(begin); at != blocks_.end() && at->first < begin + bytes;

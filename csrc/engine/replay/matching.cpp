@@ -1,4 +1,5 @@
-// Finds the request of the plan that matches, if it is not the one under the cursor.
+// Finds the request of the plan that matches a key, if it is not the one under the cursor. The
+// candidates and their order are in replayer.hpp.
 
 #include <algorithm>
 
@@ -17,10 +18,11 @@ Replayer::Match Replayer::resynchronise(RequestKey key) {
   return match_unknown_size(key);
 }
 
-// A single request may only skip smaller ones: if those come later without a slot, they need little
-// memory.
+// Return the nearest request ahead that is known to have this key. A single match may skip only
+// smaller requests: if those come later and miss, they need little memory.
 SlotIndex Replayer::find_past_smaller(RequestKey key) const noexcept {
-  // If the request under the cursor may still have this size, assume that only few were left out.
+  // If the request under the cursor may have this size, assume that the iteration left out only a
+  // few.
   const bool open = may_vary_to(cursor_, key) && sizes_.is_open(cursor_);
   const SlotIndex until = open ? std::min(plan_.requests(), cursor_ + kLeftOut) : window_end();
   SlotIndex request = cursor_;
@@ -28,8 +30,8 @@ SlotIndex Replayer::find_past_smaller(RequestKey key) const noexcept {
   return request < until ? request : kNoSlot;
 }
 
-// Two threads or streams may have changed their order, so that a skipped request comes now. It is
-// served if its planned lifetime contains `now`.
+// Return a skipped request with this key, because two threads or streams may have changed their
+// order. Its planned lifetime must contain `now`.
 SlotIndex Replayer::take_skipped(RequestKey key) noexcept {
   for (std::size_t at = 0; at < skipped_count_; ++at) {
     const SlotIndex request = skipped_[at];
@@ -42,7 +44,8 @@ SlotIndex Replayer::take_skipped(RequestKey key) noexcept {
   return kNoSlot;
 }
 
-// The second of two matching requests may skip larger ones; an anchor may skip any number.
+// Return the second request of a pair of which the first matches the missed key and the second this
+// key. A pair may skip larger requests; an anchor may skip any number.
 SlotIndex Replayer::find_second(RequestKey key) noexcept {
   const SlotIndex until = window_end();
   for (SlotIndex request = cursor_ + 1; request < until; ++request) {
@@ -79,8 +82,8 @@ Replayer::Match Replayer::match_unknown_size(RequestKey key) {
   return take(cursor_, key);
 }
 
-// Requests that come only in some iterations, such as a logged number, may lie between the cursor
-// and the next varying request, whose size is unknown.
+// Return the next varying request of unknown size that this key may be. Between the cursor and it
+// may be requests that only some iterations make, such as a logged number.
 SlotIndex Replayer::find_open_past_smaller(RequestKey key) const noexcept {
   const SlotIndex until = std::min(plan_.requests(), cursor_ + kLeftOut);
   for (SlotIndex request = cursor_; request < until; ++request) {
@@ -92,7 +95,8 @@ SlotIndex Replayer::find_open_past_smaller(RequestKey key) const noexcept {
   return kNoSlot;
 }
 
-// Start a micro-batch of another length, whose first request is the one that missed.
+// Forget all sizes, because a micro-batch of another length has begun: the missed request was its
+// first.
 void Replayer::begin_other_length() noexcept {
   sizes_.forget();
   sizes_.note(cursor_, missed_);

@@ -1,4 +1,4 @@
-// A plan in the form that replay reads: one row per request of the iteration, in order.
+// A plan in the form that replay reads: one row (`Slot`) per request of the iteration, in order.
 //
 //     request   0     1     2     3     4          row: bytes and stream, offset, planned end
 //               ▼
@@ -12,8 +12,9 @@
 // There are as many places as different offsets, far fewer than requests. So they stay in the cache
 // even when a long plan does not.
 //
-// A block that lives longer than one iteration has two slots, used in turn. No other block ever
-// lies on either.
+// A block that lives longer than one iteration has two slots, used in turn. No other slot overlaps
+// either of them. Sizes and offsets are in bytes. Only places change after construction; the
+// engine's lock guards them.
 
 #pragma once
 
@@ -54,33 +55,35 @@ constexpr SizeClass kFixed = ~SizeClass{0};  // of a request whose size does not
 struct PlannedRequest {
   Bytes bytes;
   std::uint32_t stream_index;
-  bool varying;   // serves any request no larger than itself
+  bool varying;   // its slot serves requests of every size up to `bytes`
   Tick end;       // exclusive; beyond the number of requests: in the next iteration
   Offset offset;  // kUnplanned: no slot
-  // The second slot of a block that outlives its successor's start, or kUnplanned.
+  // Offset of the second slot of a block that is still live when the next iteration requests its
+  // successor; kUnplanned: none.
   Offset alternate;
   std::uint32_t family = 0;  // varying requests of one family change their sizes together
 };
 
 struct Slot {
   RequestKey key;
-  std::uint32_t place;  // kNowhere: not planned
-  SlotIndex alternate = kNoSlot;
+  std::uint32_t place;            // index of its place; kNowhere: the request has no slot
+  SlotIndex alternate = kNoSlot;  // the second slot of the same request
 };
 static_assert(sizeof(Slot) == 16);
 
-// An offset at which slots lie, one after the other in time.
+// An offset of one or more slots, of which at most one is live.
 struct alignas(32) Place {
-  Offset offset = -1;  // -1: an empty cell
-  Bytes bytes = 0;     // bytes of the live slot; negative while it is late
-  SlotIndex living = kNoSlot;
+  Offset offset = -1;          // -1: an empty cell of the hash table
+  Bytes bytes = 0;             // bytes of the live slot; negative while it is late
+  SlotIndex living = kNoSlot;  // the live slot
 };
 static_assert(sizeof(Place) == 32);
 
 class ReplayPlan {
  public:
-  // Throws std::invalid_argument if rows are malformed. This check comes after the validator, and
-  // covers all that the engine's memory safety needs.
+  // Throws std::invalid_argument if a size, offset, alignment or lifetime is out of range. It does
+  // not check that slots with a common tick are disjoint, on which memory safety also depends:
+  // pgmo/packing/validator.py does, before a plan gets here.
   ReplayPlan(std::span<const PlannedRequest> requests, Bytes arena_bytes, Bytes alignment);
 
   std::uint32_t requests() const noexcept { return requests_; }
@@ -91,12 +94,12 @@ class ReplayPlan {
   bool planned(SlotIndex index) const noexcept { return slots_[index].place != kNowhere; }
   bool varying(SlotIndex index) const noexcept { return class_of_[index] != kFixed; }
 
-  // Return the class of requests of one family with equal planned size and stream. In most
-  // iterations their sizes are equal too, like those of two equal layers.
+  // Return the size class of a varying request: all requests of one family with equal planned size
+  // and stream. In most iterations they have equal sizes, too, as in two equal layers.
   SizeClass size_class(SlotIndex index) const noexcept { return class_of_[index]; }
   std::size_t size_classes() const noexcept { return classes_; }
 
-  // Return the request that a slot, or a second slot, belongs to.
+  // Return the request to which a slot belongs, for first and second slots.
   SlotIndex request_of(SlotIndex index) const noexcept {
     if (index < requests_) return index;
     return first_of_[index - requests_ - kSentinels];
@@ -105,9 +108,11 @@ class ReplayPlan {
   // Return the offset of a planned slot.
   Offset offset_of(SlotIndex index) const noexcept { return places_[slots_[index].place].offset; }
 
+  // Return the planned end of a request; beyond the number of requests: in the next iteration.
   Tick end_of(SlotIndex index) const noexcept { return ends_by_slot_[index]; }
 
-  // Planned ends, sorted by tick. The last entry is a sentinel whose tick is never reached.
+  // Planned ends of slots, modulo the iteration, sorted by tick. The last entry is a sentinel whose
+  // tick is never reached.
   struct End {
     std::uint32_t tick;
     SlotIndex slot;
@@ -115,7 +120,7 @@ class ReplayPlan {
   };
   const End* ends() const noexcept { return ends_.data(); }
 
-  // Prefetch the place of a slot that will be requested soon.
+  // Prefetch the place of the slot that comes kAhead requests after this one.
   void prefetch(SlotIndex index) const noexcept {
     __builtin_prefetch(&places_[slots_[index + kAhead].place & place_mask_], 1);
   }
@@ -137,7 +142,7 @@ class ReplayPlan {
   // Return the offsets that the slots cover, sorted and disjoint.
   std::span<const Range> covered() const noexcept { return covered_; }
 
-  // Return the next request of at least this size; `requests()` if there is none.
+  // Return the next request that is at least as large as this one; `requests()` if there is none.
   SlotIndex next_as_large(SlotIndex request) const noexcept { return as_large_[request]; }
 
   // Return the only request with this key that follows one with key `previous`, both of fixed size.
@@ -147,10 +152,11 @@ class ReplayPlan {
  private:
   static constexpr std::uint32_t kNowhere = ~std::uint32_t{0};
   static constexpr Offset kNoOffset = -1;
-  // Requests to prefetch ahead: about 200 ns, enough for a miss in every cache.
+  // How many requests ahead to prefetch: about 200 ns, as long as a miss in every cache takes.
   static constexpr SlotIndex kAhead = 8;
+  // Number of empty rows after the last request, so that `prefetch` never reads beyond `slots_`.
   static constexpr std::size_t kSentinels = 16;
-  static_assert(kSentinels > kAhead, "the slot that is fetched ahead of the last one is there");
+  static_assert(kSentinels > kAhead, "prefetch reads the row kAhead after the last request");
 
   struct Anchor {
     RequestKey previous;
@@ -190,7 +196,7 @@ class ReplayPlan {
   std::vector<Place> places_;
   int place_shift_;
   std::uint32_t place_mask_;
-  std::vector<Anchor> anchors_;      // sorted
+  std::vector<Anchor> anchors_;      // pairs that occur once, sorted
   std::vector<SlotIndex> as_large_;  // by request: see `next_as_large`
   std::vector<Range> covered_;
 };

@@ -56,7 +56,7 @@ void Replayer::begin_at(std::uint32_t requests_so_far) {
   const SlotIndex cursor = std::min(requests_so_far, plan_.requests());
   if (cursor > 0) pass(cursor - 1);
   cursor_ = cursor;
-  answered_before_ -= cursor;  // the previous plan served these
+  answered_before_ -= cursor;  // these requests are not skipped: the previous plan has matched them
 }
 
 void Replayer::make_living_late() {
@@ -94,7 +94,8 @@ int Replayer::prefix_score(std::span<const RequestKey> keys) const noexcept {
   return static_cast<int>(score);
 }
 
-// A slot serves its own size, and a varying slot every smaller size.
+// Return whether the slot of a request can serve a key: its own, or, if it varies, any smaller size
+// on its stream.
 bool Replayer::fits(SlotIndex request, RequestKey key) const noexcept {
   const RequestKey own = plan_.slot(request).key;
   if (own == key) return true;
@@ -152,8 +153,8 @@ void Replayer::make_late(Place& place, Tick tick) {
   try {
     late_.insert(place.offset, place.bytes);
   } catch (...) {
-    // All planned ends before this tick have been checked. The end of a slot that is served for an
-    // earlier request would never be checked, so skip the requests up to this tick.
+    // All planned ends before this tick have been checked. A slot served now for a request before
+    // it would never have its end checked, so skip all requests up to this tick.
     now_ = tick;
     cursor_ = std::max(cursor_, static_cast<SlotIndex>(tick) + 1);
     skipped_count_ = 0;

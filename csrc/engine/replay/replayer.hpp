@@ -1,4 +1,4 @@
-// Replay: finds the slot for each request without a search over live blocks.
+// Replayer of one plan: finds the slot for each request without a search over live blocks.
 //
 //            planned requests of the iteration
 //     ┌────┬────┬────┬────┬────┬────┬────┬────┬────┐
@@ -6,15 +6,16 @@
 //     └────┴────┴────┴────┴────┴────┴────┴────┴────┘
 //                       now  cursor
 //
-// `now` is the last tick passed. All planned ends up to it were checked, and slots alive past their
-// end are late. Hence the safety argument, which covers every kind of match:
+// `now` is the last tick passed. All planned ends up to it have been checked, and slots alive past
+// their end are late. The safety argument covers every kind of match:
 //
-//     A live slot that is not late has `now` within its planned lifetime. A slot is served only
-//     if its planned lifetime also contains `now` (after `now` moves to the slot's own tick,
-//     where the cursor moves). The plan guarantees that two slots whose lifetimes share a tick
-//     do not overlap. Late blocks are compared one by one.
+//     The planned lifetime of a live slot that is not late contains `now`. A slot is served only
+//     if its own planned lifetime contains `now`; if the cursor moves to the slot's request, `now`
+//     first moves there, too. The plan guarantees that two slots whose lifetimes share a tick do
+//     not overlap. Late blocks are compared one by one.
 //
-// If the key differs from the one under the cursor, candidates are tried in this order:
+// A key combines size and stream of a request. If it differs from the key under the cursor, these
+// candidates are tried in turn:
 //
 //     ┌────┬────┬────┬────┬────┬────┬────┬────┬── ─ ─ ──┬────┬────┐
 //     │skip│    │    │    │    │    │    │    │         │anchor   │
@@ -24,10 +25,12 @@
 //   1. in the window ahead, the nearest that is known to have this size in this iteration, and is
 //      no smaller than the requests that it skips;
 //   2. in the window behind, a skipped request that is known to have this size;
-//   3. if the previous request missed: a pair that matches both, in the window ahead, or further
-//      ahead as an anchor (a pair of fixed sizes that occurs once in the plan);
-//   4. the varying request under the cursor, if its size in this iteration is not known or two in
-//      a row contradict it; or one of the next three, if the ones before it are smaller;
+//   3. if the previous request was unknown: two consecutive requests of the plan that match both,
+//      in the window ahead, or further ahead as an anchor (a pair of fixed sizes that occurs once
+//      in the plan);
+//   4. the varying request under the cursor, if its size in this iteration is not known or two
+//      requests in a row contradict the known size; or one of the next three, if those before it
+//      are smaller;
 //   5. otherwise a miss; the cursor stays.
 //
 //     replayer   slots, late blocks, and position in the iteration    sizes_today   varying sizes
@@ -47,17 +50,18 @@
 
 namespace pgmo {
 
+// A varying request that was larger than its slot.
 struct Grown {
   std::uint32_t request;
-  Bytes bytes;
+  Bytes bytes;  // requested
 };
 
-// State shared by all plans of an engine, which owns it.
+// State shared by the replayers of all plans of an engine, which owns it.
 struct SharedReplayState {
   const Heuristics& heuristics = process_heuristics;
   LateSet late{};
   Counters counters{};
-  std::uint64_t without_arena = 0;  // see Arenas::without
+  std::uint64_t without_arena = 0;  // streams without an arena, one bit each: see Arenas::without
 
   bool nowhere(std::uint32_t stream_index) const noexcept {
     if (without_arena == 0) [[likely]]
@@ -83,8 +87,8 @@ class Replayer {
   Replayer(const Replayer&) = delete;
   Replayer& operator=(const Replayer&) = delete;
 
-  // Return the offset that serves the request, or kUnplanned; update the counters. Throws
-  // std::bad_alloc only before it changes anything that the invariant needs.
+  // Return the offset of the slot that serves the request, or kUnplanned, and count it. If it
+  // throws std::bad_alloc, no slot is taken and the safety argument still holds.
   Offset serve(RequestKey key);
 
   // Free the slot at the offset; return its bytes, or 0 if no slot of this plan is alive there.
@@ -96,20 +100,21 @@ class Replayer {
     return place.living == kNoSlot ? 0 : place.bytes < 0 ? -place.bytes : place.bytes;
   }
 
+  // Check all planned ends that are left, count skipped requests, and return to the first request.
   void end_iteration();
 
-  // Counters that an end of the iteration would add now.
+  // What `end_iteration` would add to the counters now.
   struct Ending {
     std::uint64_t skipped = 0;
     std::uint64_t late = 0;
   };
   Ending ending() noexcept;
 
-  // Take over during an iteration, after this number of requests.
+  // Continue an iteration that another plan began, after this number of requests.
   void begin_at(std::uint32_t requests_so_far);
 
-  // Make all live slots late blocks and reset the plan. It has two steps; the first may throw and
-  // can be repeated.
+  // Make all live slots late blocks, and return to the first request. The first step may throw
+  // std::bad_alloc, and can then be repeated.
   void retire_living() {
     make_living_late();
     forget_living();
@@ -128,26 +133,27 @@ class Replayer {
 
   const ReplayPlan& plan() const noexcept { return plan_; }
 
-  // Return to the start of an iteration, with no live slot.
+  // Return to the first request.
   void rest() noexcept { rewind(); }
 
   // Return whether the key fits the request under the cursor.
   bool expects(RequestKey key) const noexcept;
 
-  // Return how well the first requests of an iteration fill their slots. Each of exactly the
-  // planned size adds kFullScore, a smaller one less; -1 if one does not fit.
+  // Return how well these first requests of an iteration fill their slots; -1 if one does not fit.
+  // Each request of exactly the planned size adds kFullScore, a smaller one proportionally less.
   int prefix_score(std::span<const RequestKey> keys) const noexcept;
 
-  // Return the varying requests that were larger than their slots since the last call.
+  // `take_grown` returns the varying requests that were larger than their slots since the last
+  // call.
   bool has_grown() const noexcept { return !grown_.empty(); }
   std::vector<Grown> take_grown() { return std::exchange(grown_, {}); }
 
  private:
-  // Maximum number of such requests kept until `take_grown`. A new plan is made long before.
+  // Maximum number of entries kept for `take_grown`. The session makes a new plan long before.
   static constexpr std::size_t kMostGrown = std::size_t{1} << 20;
 
-  // Number of requests from the cursor on to search, if some were left out before one of unknown
-  // size.
+  // How many requests from the cursor on may be a varying request of unknown size. The others are
+  // optional requests, such as a logged number, that this iteration leaves out.
   static constexpr SlotIndex kLeftOut = 4;
 
   struct Match {
@@ -183,13 +189,13 @@ class Replayer {
   SharedReplayState& shared_;
   const Heuristics& heuristics_;
   SlotIndex cursor_ = 0;
-  Tick now_ = -1;
-  const ReplayPlan::End* end_;
+  Tick now_ = -1;                   // the last tick passed
+  const ReplayPlan::End* end_;      // the first planned end that has not been checked
   RequestKey missed_ = kNoKey;      // key of the previous request if it was unknown to the plan
   std::vector<SlotIndex> skipped_;  // the most recently skipped requests
-  std::size_t skipped_count_ = 0;
+  std::size_t skipped_count_ = 0;   // valid entries of `skipped_`, at most `look_ahead`
   SizesToday sizes_;
-  std::uint64_t answered_before_ = 0;
+  std::uint64_t answered_before_ = 0;  // `Counters::answered` at the start of the iteration
   std::vector<Grown> grown_;
 };
 

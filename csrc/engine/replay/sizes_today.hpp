@@ -1,4 +1,4 @@
-// Sizes of varying requests in this iteration, by size class.
+// Sizes of varying requests in this iteration, by size class. The engine's lock guards them.
 //
 //     planned    8   [100]   [400]   [100]   64   [400]
 //     requested  8     30     120      30    64     ...     now, [100] is 30 and [400] is 120
@@ -17,10 +17,10 @@ class SizesToday {
   // Keeps a reference to the plan, which must outlive this object.
   explicit SizesToday(const ReplayPlan& plan) : plan_(plan), today_(plan.size_classes(), 0) {}
 
-  // Forget all sizes, at the start of an iteration or of a micro-batch of another length.
+  // Forget all sizes. Called at the start of an iteration, or of a micro-batch of another length.
   void forget() noexcept { std::fill(today_.begin(), today_.end(), 0); }
 
-  // Note the size of a varying request.
+  // Note the size of a varying request, which is then known for its whole class.
   void note(SlotIndex request, RequestKey key) noexcept {
     today_[plan_.size_class(request)] = key_bytes(key);
   }

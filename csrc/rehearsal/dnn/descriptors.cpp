@@ -1,4 +1,4 @@
-// The backend interface of cuDNN, to which all calls of its frontend lead.
+// Stub of cuDNN's backend interface, which its frontend calls for everything.
 
 #include "descriptors.hpp"
 
@@ -68,7 +68,8 @@ namespace {
 
 constexpr int kSuccess = 0, kBadParameter = 2000;
 
-// Return the size of a value by cuDNN's type number; enumerations are ints.
+// Return the bytes of an element by cuDNN's number of its type. Types that are not listed are
+// enumerations, which are ints.
 size_t element_size(int type) {
   switch (type) {
     case 0:  // a handle
@@ -86,7 +87,8 @@ size_t element_size(int type) {
   }
 }
 
-// Compute the attributes that cuDNN derives when a descriptor is finalized.
+// Compute the attributes that cuDNN derives when a descriptor is finalized: results of heuristics,
+// and the workspace of a plan.
 void complete(Descriptor& made) {
   if (made.kind == kHeuristics) {
     constexpr int kFallback = 2;
@@ -140,7 +142,7 @@ int cudnnBackendFinalize(void* descriptor) {
   return kSuccess;
 }
 
-// Without room for elements, return only their number.
+// If `elements` is null, return only their number.
 int cudnnBackendGetAttribute(const void* descriptor, int attribute, int type, int64_t room,
                              int64_t* count, void* elements) {
   const Value* value = static_cast<const Descriptor*>(descriptor)->find(attribute);

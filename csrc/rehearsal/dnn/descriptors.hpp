@@ -1,12 +1,12 @@
-// cuDNN descriptors, as far as their attributes are read.
+// Descriptors of cuDNN's backend interface: generic maps of attributes.
 //
 //   operation --in--> graph --in--> heuristics --results--> engine configurations --> plan
 //       `-- tensors: type, dimensions, strides                  `-- workspace size
 //
-// Programs set attributes by number and read them back. Values that are set are kept unchanged.
-// Values that cuDNN would derive, mainly workspaces, are computed in workspaces.cpp. No cuDNN
-// header is needed: the numbers belong to its published interface and do not change between
-// versions.
+// Programs set attributes by number, and read them back unchanged. Those that cuDNN would derive,
+// mainly workspaces, are computed in workspaces.cpp. Kinds and attributes named here are those that
+// the stub reads. Their numbers belong to cuDNN's published interface and do not change between
+// versions, so no header of cuDNN is needed.
 
 #pragma once
 
@@ -59,12 +59,13 @@ enum AttributeType : int { kIsDescriptor = 15 };
 
 enum DataType : int { kFloat = 0, kDouble = 1, kHalf = 2, kBfloat16 = 9 };
 
+// Return the bytes of an element.
 size_t bytes_of(int data_type);
 
 struct Descriptor;
 using Shared = std::shared_ptr<const Descriptor>;
 
-// An attribute: plain bytes, or copies of other descriptors from when it was set.
+// Value of an attribute: plain bytes, or copies of other descriptors, made when it was set.
 struct Value {
   int64_t count = 0;
   std::vector<char> bytes = {};
@@ -75,8 +76,10 @@ struct Descriptor {
   int kind = 0;
   std::map<int, Value> values = {};
 
+  // Return the value of an attribute: null (`find`, `descriptor`), `otherwise` (`number`) or an
+  // empty vector (`numbers`) if it is not set. `descriptor` and `number` return the first element.
   const Value* find(int attribute) const;
-  Shared descriptor(int attribute) const;  // the first one, or null
+  Shared descriptor(int attribute) const;
   int64_t number(int attribute, int64_t otherwise) const;
   std::vector<int64_t> numbers(int attribute) const;
 
@@ -84,13 +87,13 @@ struct Descriptor {
   void set_descriptors(int attribute, std::vector<Shared> descriptors);
 };
 
-// Return the engine configurations that the heuristics offer for a graph, the best first.
+// Return the engine configurations that cuDNN's heuristics would offer for a graph, the best first.
 std::vector<Shared> configurations(const Shared& graph);
 
-// Note that a plan with this workspace runs, or a recurrent network reserves it.
+// Note a workspace in use: of a plan that runs, or of a recurrent network.
 void note_workspace(size_t bytes);
 
-// Note that a convolution's plan runs with this workspace.
+// Note that a convolution's plan runs with a workspace of `bytes` at `address`.
 void note_workspace(const Descriptor& plan, size_t bytes, int64_t address);
 
 }  // namespace fakecuda::dnn

@@ -1,4 +1,4 @@
-// cuDNN's handles, its older descriptors, and its size queries.
+// Stub of cuDNN's handles, of its older descriptors, and of its queries of sizes.
 
 #include <dlfcn.h>
 
@@ -14,7 +14,8 @@ using namespace fakecuda;
 
 namespace {
 
-// Call the real library, which torch loads too: torch compares its version with its build version.
+// Call a function of the real library, if torch has loaded it; otherwise return `otherwise`. Torch
+// compares the library's version with the one that it was built with.
 template <typename Result, typename... Arguments>
 Result real(const char* name, Result otherwise, Arguments... arguments) {
   void* found = nullptr;
@@ -27,14 +28,14 @@ Result real(const char* name, Result otherwise, Arguments... arguments) {
   return reinterpret_cast<Result (*)(Arguments...)>(found)(arguments...);
 }
 
-// Bytes of random generator states per multiprocessor; a model.
+// Bytes of the states of random generators per multiprocessor: an estimate.
 constexpr size_t kStatesOfMultiprocessor = 512 * 48;
 
 }  // namespace
 
 extern "C" {
 
-static char something;
+static char something;  // all handles point here
 
 size_t cudnnGetVersion() {
   return real<size_t>("cudnnGetVersion", 90000);
@@ -124,7 +125,7 @@ int cudnnDropoutGetStatesSize(void*, size_t* bytes) {
   return 0;
 }
 
-// Batch normalization alone needs only negligible sums and masks.
+// Workspaces and reserves of batch normalization are so small that they count as 0: sums and masks.
 int cudnnGetBatchNormalizationForwardTrainingExWorkspaceSize(void*, int, int, void*, void*, void*,
                                                              void*, void*, size_t* bytes) {
   *bytes = 0;

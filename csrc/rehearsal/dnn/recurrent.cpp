@@ -1,10 +1,11 @@
-// cuDNN's recurrent networks: the layout of weights, and the memory kept for the backward pass.
+// Recurrent networks of cuDNN: the layout of their weights, and the memory that they keep for the
+// backward pass.
 //
 //   layer:  [ input weights, gate by gate ][ hidden weights ][ projection ][ biases ][ biases ]
 //
-// Weight sizes are exact. The reserve for the backward pass is a model: gates, cell state and
-// output of each step and layer. The workspace is a model too: the gate inputs of all steps, for
-// one layer.
+// Sizes of weights are exact. The other two are estimates. Reserve for the backward pass: gates,
+// cell state and output of each step and layer. Workspace: the gates' inputs of all steps, for one
+// layer.
 
 #include <algorithm>
 #include <array>
@@ -20,6 +21,7 @@ namespace {
 
 enum Cell : int { kRelu, kTanh, kLstm, kGru };
 
+// A network; sizes in elements. A pseudo layer is one direction of a layer.
 struct Network {
   int cell = kRelu;
   int type = 0;
@@ -47,6 +49,7 @@ struct Network {
   }
 };
 
+// Shape of the input: steps, and sequences per batch.
 struct Data {
   int64_t steps = 0;
   int64_t batch = 0;

@@ -1,4 +1,5 @@
-// The older tensor descriptor, which recurrent networks read back.
+// Tensor descriptor of cuDNN's older interface. PyTorch reads it back for weights of recurrent
+// networks.
 
 #pragma once
 
@@ -11,6 +12,7 @@ struct PlainTensor {
   std::vector<int> dimensions = {};
   std::vector<int> strides = {};
 
+  // Set type and dimensions, with strides of a contiguous tensor.
   void set(int data_type, std::vector<int> of) {
     type = data_type;
     dimensions = std::move(of);

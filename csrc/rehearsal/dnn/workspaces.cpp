@@ -1,13 +1,14 @@
-// A model of the workspaces of convolutions, because cuDNN computes them only on a card.
+// Estimate of the workspaces of convolutions, because cuDNN computes them only on a card.
 //
-// Tensor core kernels need channels last. Tensors in the usual order are converted first, into the
-// workspace: input, filter and output, once each. Channels of two-byte types are padded to a
-// multiple of eight. A 1x1 filter without stride is a matrix product in any order; its gradient is
-// summed per sample, in float32. Kernels without tensor cores compute implicit products, which need
-// almost no workspace. One of them is always offered too, and used if the other does not fit.
+// Kernels for tensor cores need the memory format channels-last. Other tensors are first converted,
+// into the workspace: input, filter and output, once each. Channels of two-byte types are padded to
+// a multiple of eight. A convolution with a 1x1 filter and no stride is a matrix product, which
+// needs no conversion; the filter's gradient is summed per sample, in float32. Kernels without
+// tensor cores compute implicit products, which need almost no workspace. The heuristics always
+// offer one of them, too, which PyTorch uses if the other's workspace does not fit.
 //
-// Compared with cuDNN 9.19 on an H200. Additional workspace for split sums of other gradients is
-// not modelled.
+// The estimates were compared with cuDNN 9.19 on an H200. Not included is additional workspace for
+// split sums of other gradients.
 
 #include <algorithm>
 #include <cstdlib>
@@ -20,7 +21,7 @@
 namespace fakecuda::dnn {
 namespace {
 
-constexpr int64_t kTensorCore = 0;  // value of a numerical note
+constexpr int64_t kTensorCore = 0;  // kEngineNumericalNote: the engine uses tensor cores
 
 struct Tensor {
   int type;
@@ -33,18 +34,20 @@ struct Tensor {
   }
   int64_t bytes() const { return count() * static_cast<int64_t>(bytes_of(type)); }
 
-  // Return the bytes with channels padded for tensor core kernels.
+  // Return the bytes after conversion, with channels padded for tensor cores.
   int64_t converted() const {
     if (type == kFloat || dimensions.size() < 2 || !dimensions[1]) return bytes();
     return bytes() / dimensions[1] * ((dimensions[1] + 7) / 8 * 8);
   }
 
+  // Return whether all spatial dimensions are 1.
   bool one_place() const {
     return std::all_of(dimensions.begin() + std::min<size_t>(2, dimensions.size()),
                        dimensions.end(), [](int64_t length) { return length == 1; });
   }
 
-  // Return whether channels are last, or the tensor is so small that the order does not matter.
+  // Return whether the memory format is channels-last, or equal to it because there is one channel
+  // or one place.
   bool channels_last() const {
     if (dimensions.size() < 3 || strides.size() != dimensions.size()) return true;
     int64_t places = 1;
@@ -61,10 +64,11 @@ Tensor tensor(const Shared& operation, int attribute) {
 }
 
 struct Convolution {
-  Tensor x, w, y;
-  bool of_filter;
+  Tensor x, w, y;  // input, filter, output
+  bool of_filter;  // whether it computes the filter's gradient
 };
 
+// Read a convolution from its operation. Return false if it is another operation.
 bool read(const Shared& operation, Convolution& found) {
   switch (operation->kind) {
     case kConvolutionForward:
@@ -89,13 +93,15 @@ bool has_tensor_cores(int type) {
   return type == kHalf ? major >= 7 : (type == kFloat || type == kBfloat16) && major >= 8;
 }
 
-// Return whether each place of the output depends only on the same place of the input.
+// Return whether each place of the output depends only on the same place of the input: a matrix
+// product.
 bool is_product(const Convolution& one) {
   const auto &in = one.x.dimensions, &out = one.y.dimensions;
   return in.size() > 2 && in.size() == out.size() && one.w.one_place() &&
          std::equal(in.begin() + 2, in.end(), out.begin() + 2);
 }
 
+// Return the workspace in bytes of a kernel for tensor cores.
 int64_t on_tensor_cores(const Convolution& one) {
   if (one.w.dimensions.size() > 1 && one.w.dimensions[1] == 1)
     return 0;  // depthwise, or one channel
@@ -106,7 +112,7 @@ int64_t on_tensor_cores(const Convolution& one) {
   return one.of_filter ? std::min(bytes, one.x.dimensions[0] * one.w.count() * 4) : 0;
 }
 
-// Return cuDNN's own workspace limit in bytes; the variable is in MiB.
+// Return cuDNN's own limit of workspaces in bytes. The environment variable is in MiB.
 int64_t most() {
   static const int64_t bytes = [] {
     const char* text = std::getenv("CUDNN_CONV_WSCAP_DBG");
@@ -130,16 +136,17 @@ Shared configuration(const Shared& graph, int64_t workspace, bool tensor_cores) 
   return made;
 }
 
-size_t largest = 0;
+size_t largest = 0;  // bytes of the largest workspace in use so far
 
-// A workspace that was used: address, bytes, and number of the convolution.
+// Use of a workspace: its address, its bytes, and the number of the convolution.
 struct Used {
   int64_t address, bytes, convolution;
 };
-constexpr size_t kMostUsed = size_t{1} << 20;  // of a long run only the start is kept
+constexpr size_t kMostUsed = size_t{1} << 20;  // later uses are not recorded
 std::vector<Used> used;
 
-// Identify a convolution like PyTorch does, which caches the choice for each.
+// Return the number of a plan's convolution. Convolutions with equal tensors have one number, as
+// PyTorch selects a plan for each of these once.
 int64_t number_of(const Descriptor& plan) {
   static std::map<std::vector<int64_t>, int64_t> numbers;
   const Shared configuration = plan.descriptor(kPlanConfiguration);
@@ -188,14 +195,15 @@ void note_workspace(const Descriptor& plan, size_t bytes, int64_t address) {
 
 }  // namespace fakecuda::dnn
 
-// Return the largest workspace used, including reserves of recurrent networks.
+// Return the bytes of the largest workspace in use so far, including reserves of recurrent
+// networks.
 extern "C" size_t fakecuda_dnn_workspace() {
   const fakecuda::Guard guard(fakecuda::everything());
   return fakecuda::dnn::largest;
 }
 
 // Copy use number `at` of a convolution's workspace to `out`: address, bytes, number of the
-// convolution. Return 0 if there is none.
+// convolution. Return 0 if there is no such use.
 extern "C" int fakecuda_dnn_used(size_t at, int64_t* out) {
   const fakecuda::Guard guard(fakecuda::everything());
   if (at >= fakecuda::dnn::used.size()) return 0;

@@ -1,4 +1,5 @@
-// Device addresses, which use no memory until they are written.
+// Device addresses: ranges of the process's own address space, which use no memory until they are
+// written.
 
 #include <sys/mman.h>
 
@@ -12,8 +13,9 @@
 namespace fakecuda {
 namespace {
 
-// Above the addresses that sanitizers use and below those where Linux maps programs. Addresses
-// below kFirst are used after all others have been used once.
+// Device addresses lie in [kLowest, kEnd): above the addresses that sanitizers use, and below those
+// where Linux maps programs. They are used from kFirst on first; those below it once all others
+// have been used.
 constexpr uintptr_t kLowest = uintptr_t{1} << 40, kFirst = uintptr_t{1} << 45,
                     kEnd = 5 * (uintptr_t{1} << 44);
 
@@ -21,13 +23,13 @@ size_t whole_pages(size_t bytes) {
   return (bytes + kGranularity - 1) / kGranularity * kGranularity;
 }
 
-// Return begin and end of all ranges in use.
+// Return all ranges in use: end by begin.
 std::map<uintptr_t, uintptr_t>& taken() {
   static auto* all = new std::map<uintptr_t, uintptr_t>;
   return *all;
 }
 
-// Return the end of a range in use that overlaps the given one, or zero.
+// Return the end of the last range in use that overlaps [begin, end); 0 if there is none.
 uintptr_t end_of_taken(uintptr_t begin, uintptr_t end) {
   const auto next = taken().lower_bound(end);
   if (next == taken().begin()) return 0;
@@ -39,7 +41,7 @@ uintptr_t align(uintptr_t address, size_t alignment) {
   return (address + alignment - 1) / alignment * alignment;
 }
 
-// Map the first free place in a part of the addresses, or return null.
+// Map the first free range of this length in [begin, end); null if there is none.
 void* map_between(uintptr_t begin, uintptr_t end, size_t length, int protection, size_t alignment) {
   constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE;
   uintptr_t at = align(begin, alignment);
@@ -54,15 +56,15 @@ void* map_between(uintptr_t begin, uintptr_t end, size_t length, int protection,
       return pages;
     }
     if (errno != EEXIST) return nullptr;
-    at = align(at + length, alignment);  // used by another mapping of the process
+    at = align(at + length, alignment);  // another mapping of the process is there
   }
   return nullptr;
 }
 
 }  // namespace
 
-// Use ascending addresses, so that they are equal in every run: of two cached blocks of equal size,
-// torch takes the one at the lower address.
+// Addresses ascend, so that they have the same order in every run: of two cached blocks of equal
+// size, torch uses the one at the lower address.
 void* map_pages(size_t bytes, int protection, size_t alignment) {
   static uintptr_t next = kFirst;
   const Guard guard(everything());

@@ -1,6 +1,7 @@
-// Records the hints about unified memory that programs pass to the driver, for tests.
+// Hints about unified memory that programs pass to the driver: recorded for tests, without further
+// effect.
 //
-// Pages do not move here: a block of unified memory is host memory, accessible everywhere.
+// Pages do not move in the stub: a block of unified memory is host memory.
 
 #include <cuda.h>
 #include <dlfcn.h>
@@ -14,10 +15,10 @@
 namespace fakecuda {
 namespace {
 
-constexpr int kPrefetch = -1;  // used in place of an advice number
+constexpr int kPrefetch = -1;  // `Hint::advice` of a prefetch
 
 struct Hint {
-  int advice;
+  int advice;  // a CUmem_advise, or kPrefetch
   uint64_t address;
   uint64_t bytes;
   int device;  // -1: the host
@@ -41,7 +42,8 @@ CUresult note(int advice, CUdeviceptr address, size_t bytes, CUdevice place) {
 
 using namespace fakecuda;
 
-// Drivers export these functions by their plain names; the headers of CUDA 13 redefine the names.
+// Drivers export these functions under their plain names; the headers of CUDA 13 define macros for
+// them.
 #undef cuMemAdvise
 #undef cuMemPrefetchAsync
 extern "C" CUresult cuMemAdvise(CUdeviceptr address, size_t bytes, CUmem_advise advice,
@@ -54,7 +56,7 @@ extern "C" CUresult cuMemPrefetchAsync(CUdeviceptr address, size_t bytes, CUdevi
   return note(kPrefetch, address, bytes, place);
 }
 
-// Return a function by name; the second version, if there is one, is the current one.
+// Return a driver function by name: its version 2 if there is one, else version 1.
 CUresult cuGetProcAddress(const char* name, void** function, int, cuuint64_t,
                           CUdriverProcAddressQueryResult* found) {
   *function = dlsym(RTLD_DEFAULT, (std::string(name) + "_v2").c_str());

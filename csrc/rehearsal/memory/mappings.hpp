@@ -1,5 +1,5 @@
-// Tables behind the driver's virtual memory: what is mapped where. Its calls are in
-// virtual_memory.cpp. All lookups require the lock.
+// Tables of the stub's virtual memory: reserved addresses, physical memory, and what is mapped
+// where. The driver functions are in virtual_memory.cpp. All functions here require the lock.
 
 #pragma once
 
@@ -15,10 +15,11 @@
 
 namespace fakecuda {
 
-// Physical memory, charged to its card until its handle has no references and no mappings.
+// Physical memory of a handle. It is charged to its card until it has no references and no
+// mappings.
 struct Physical {
   FileRange range;
-  size_t charged;  // 0 if another process created it
+  size_t charged;  // bytes; 0 if another process has created it
   CUmemAllocationProp properties;
   size_t references = 1;
   size_t mappings = 0;
@@ -29,12 +30,13 @@ using Handle = CUmemGenericAllocationHandle;
 struct Mapping {
   Handle handle;
   size_t bytes;
-  uint64_t number;  // later mappings have higher ones
+  uint64_t number;  // later mappings have higher numbers
   std::map<int, CUmemAccess_flags> access;
 };
 
 using Mappings = std::map<CUdeviceptr, Mapping>;
 
+// Bytes of each reservation by address; memory by handle; mappings by address.
 std::map<CUdeviceptr, size_t>& reservations();
 std::map<Handle, Physical>& physical();
 Mappings& mappings();
@@ -45,18 +47,19 @@ inline void* pointer(CUdeviceptr address) {
 
 // --- physical memory ----------------------------------------------------------------------------
 
-// Return the memory of a handle with references, or null.
+// Return the memory of a handle that has references; null if there is no such handle.
 Physical* find_held(Handle handle);
 
+// Refund and forget a handle without references and mappings.
 void drop_if_unused(Handle handle);
 
-// Move exported memory into a file of its own, at all of its addresses, because a descriptor cannot
-// carry an offset.
+// Move memory into a file of its own, and map that at all addresses of the memory. Exported memory
+// needs it, because a descriptor has no offset. Return false on failure.
 bool move_to_own_file(Handle handle, Physical& memory);
 
 // --- ranges of addresses ------------------------------------------------------------------------
 
-// Return the mapping that contains `begin`, or the next one.
+// Return the mapping that contains `begin`, or else the next one.
 Mappings::iterator first_in(CUdeviceptr begin);
 
 bool nothing_mapped(CUdeviceptr begin, size_t bytes);
@@ -64,13 +67,17 @@ bool nothing_mapped(CUdeviceptr begin, size_t bytes);
 // Return whether a range consists of whole mappings without gaps.
 bool is_made_of_mappings(CUdeviceptr begin, size_t bytes);
 
+// Return whether a range lies within one reservation.
 bool is_reserved(CUdeviceptr begin, size_t bytes);
 
 // --- mappings of the host -----------------------------------------------------------------------
 
+// Return the union of all devices' access, as flags of mmap.
 int protection(const Mapping& mapping);
 std::vector<int> devices_with_access(const Mapping& mapping);
 
+// `show` maps a range of a file at an address of this process; `show_nothing` makes the addresses
+// inaccessible. Both replace what is mapped there, and return false on failure.
 bool show(const FileRange& range, CUdeviceptr address, size_t bytes, int protection,
           int sharing = MAP_SHARED);
 bool show_nothing(CUdeviceptr address, size_t bytes);

@@ -1,7 +1,7 @@
 // Device and host memory, and copies between them.
 //
 // Device memory is host memory: addresses are real, and copies and sets really write bytes.
-// Untouched pages use no memory, so a 64 GiB card fits anywhere.
+// Untouched pages use no memory, so a card of 64 GiB fits on any machine.
 
 #include <sys/mman.h>
 
@@ -37,7 +37,7 @@ std::map<uintptr_t, Allocation>& ranges() {
   return *map;
 }
 
-std::array<size_t, kMostDevices> used{}, peaks{};
+std::array<size_t, kMostDevices> used{}, peaks{};  // bytes of each card, by this process
 
 // Return the free bytes of a card.
 size_t left_of(int device) {
@@ -60,7 +60,8 @@ const std::pair<const uintptr_t, Allocation>* find_range(const void* address) {
   return at < found.first + found.second.bytes ? &found : nullptr;
 }
 
-// Longer copies are skipped: with FAKECUDA_COPY_LIMIT, large models leave their pages untouched.
+// Return whether copies and sets of this size really write. Longer ones than FAKECUDA_COPY_LIMIT do
+// not, so that large models leave their pages untouched.
 bool really(size_t bytes) {
   static const size_t limit = from_environment("FAKECUDA_COPY_LIMIT", SIZE_MAX);
   return bytes <= limit;
@@ -70,7 +71,8 @@ void copy(void* to, const void* from, size_t bytes) {
   if (really(bytes)) std::memmove(to, from, bytes);
 }
 
-// Return whether memory is missing there. The real runtime fails later, and permanently.
+// Return whether no memory is mapped at some of these addresses. The real runtime reports such an
+// access later, and all later calls fail.
 bool lacks(const void* address, size_t bytes) {
   const Guard guard(everything());
   return lacks_memory(address, bytes);
@@ -80,6 +82,7 @@ void submit_copy(void* to, const void* from, size_t bytes, cudaStream_t stream) 
   submit(stream, {[=] { copy(to, from, bytes); }, {{to, bytes, true}, {from, bytes, false}}});
 }
 
+// Allocate device memory.
 cudaError_t take(void** address, size_t bytes) {
   const Guard guard(everything());
   *address = nullptr;
@@ -131,8 +134,7 @@ void refund(int device, size_t bytes) {
   publish_use(device, charged(device));
 }
 
-// Charge the context before any memory of the program. If the rest does not suffice, the program's
-// first request fails.
+// A context larger than the free memory takes all of it. The program's first request fails then.
 void charge_context(int device) {
   static const size_t bytes = from_environment("FAKECUDA_CONTEXT", 0);
   const Guard guard(everything());
@@ -168,7 +170,7 @@ cudaError_t cudaMalloc(void** address, size_t bytes) {
   return take(address, bytes);
 }
 
-// Unified memory is not charged to the card: its pages move, which is not modelled.
+// Unified memory is not charged to a card: its pages would move, which is not modelled.
 cudaError_t cudaMallocManaged(void** address, size_t bytes, unsigned) {
   if (breaks_capture()) return fail(cudaErrorStreamCaptureUnsupported);
   const Guard guard(everything());
@@ -325,7 +327,7 @@ cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t* handle, void* address) {
   const Guard guard(everything());
   const auto* found = find_range(address);
   if (!found || found->second.type != cudaMemoryTypeDevice || is_mapped(address))
-    return fail(cudaErrorInvalidValue);  // mapped memory is shared by exporting its handle
+    return fail(cudaErrorInvalidValue);  // mapped memory is shared through its handle instead
   *handle = {};
   std::memcpy(handle->reserved, &found->first, sizeof found->first);
   return cudaSuccess;
@@ -340,12 +342,13 @@ cudaError_t cudaIpcOpenEventHandle(cudaEvent_t* event, cudaIpcEventHandle_t) {
   return cudaEventCreate(event);
 }
 
+// Return the bytes of a card that this process uses.
 extern "C" size_t fakecuda_used(int device) {
   const Guard guard(everything());
   return charged(device);
 }
 
-// Return the peak bytes of a card since the last reset.
+// Return the peak bytes that this process has used of a card, since the last reset.
 extern "C" size_t fakecuda_peak(int device, int reset) {
   const Guard guard(everything());
   size_t& peak = peaks.at(static_cast<size_t>(device));
@@ -354,7 +357,7 @@ extern "C" size_t fakecuda_peak(int device, int reset) {
   return found;
 }
 
-// Return the bytes used by all processes that share the card, or by this one if none does.
+// Return the bytes of a card that all processes use together.
 extern "C" size_t fakecuda_card_used(int device) {
   const Guard guard(everything());
   const CardLock lock;
@@ -366,6 +369,7 @@ extern "C" size_t fakecuda_card_peak(int device, int reset) {
   return shares_cards() ? peak_of_all(device, reset) : fakecuda_peak(device, reset);
 }
 
+// Return the bytes of unified memory that are allocated.
 extern "C" size_t fakecuda_managed() {
   const Guard guard(everything());
   size_t sum = 0;

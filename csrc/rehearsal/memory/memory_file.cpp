@@ -1,8 +1,8 @@
 // Physical memory of the cards: one sparse in-memory file per card, with a range for each handle.
 //
-// Ranges adjacent in file and addresses become one kernel mapping, whose number per process is
-// limited. A separate file per handle would exhaust the descriptors at 40 GiB of 2 MiB pages. A
-// handle gets its own file when it is exported.
+// The kernel merges mappings that are adjacent both in the file and in addresses; it limits the
+// number of mappings per process. A file per handle would also exhaust the descriptors, at 40 GiB
+// in pages of 2 MiB. A handle gets a file of its own when it is exported.
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -19,13 +19,14 @@
 namespace fakecuda {
 namespace {
 
-// Prefix that identifies an imported descriptor; the card number follows.
+// Start of the names of all files, followed by the card's number. It identifies an imported
+// descriptor.
 const std::string kName = "fakecuda-card-";
 
 struct CardFile {
   int descriptor;
   off_t end = 0;
-  std::map<off_t, size_t> idle;  // ranges given back, neighbours merged
+  std::map<off_t, size_t> idle;  // unused ranges: bytes by offset, neighbours merged
 };
 
 int new_file(int device) {
@@ -39,7 +40,8 @@ CardFile& card_file(int device) {
   return found->second;
 }
 
-// Return the lowest offset with room, so that ranges created in sequence are adjacent.
+// Take the lowest unused range, so that ranges created in sequence are adjacent. Return its offset;
+// -1 on failure.
 off_t lowest(CardFile& file, size_t bytes) {
   const auto found = std::find_if(file.idle.begin(), file.idle.end(),
                                   [=](const auto& range) { return range.second >= bytes; });
@@ -72,7 +74,7 @@ void make_idle(CardFile& file, off_t begin, size_t bytes) {
   file.idle[begin] = bytes;
 }
 
-// Copy the written parts; the rest stays a hole.
+// Copy the parts that were written; the rest stays a hole. Return false on failure.
 bool copy_written(const FileRange& from, int to) {
   std::vector<char> buffer(size_t{1} << 20);
   const off_t end = from.begin + static_cast<off_t>(from.bytes);

@@ -1,7 +1,7 @@
-// The driver's virtual memory: reserved addresses, physical memory, and mappings.
+// Virtual memory functions of the driver: reserved addresses, physical memory, and mappings.
 //
-// A handle's memory is a range of a file, mapped shared. So two addresses of one handle show the
-// same bytes, and the bytes persist while it is mapped nowhere.
+// A handle's memory is a range of a file, mapped shared. So two addresses of one handle have the
+// same contents, which persist while the handle is mapped nowhere.
 
 #include <cuda.h>
 #include <sys/mman.h>
@@ -23,7 +23,8 @@ std::array<size_t, kCalls> calls{};
 Handle next_handle = 0;
 uint64_t next_mapping = 0;
 
-// Injected failures per kind of call: after `behind` successful calls, `count` calls are refused.
+// Failures that a test injects: of the calls of a kind, the first `behind` proceed, and the next
+// `count` are refused.
 struct Refusal {
   size_t behind;
   size_t count;
@@ -40,7 +41,7 @@ bool supported() {
   return is;
 }
 
-// Count a call; return whether it is refused.
+// Count a call, and return whether a test has requested its failure.
 bool refuses(Call call) {
   ++calls[call];
   Refusal& refusal = refusals[call];
@@ -53,6 +54,7 @@ bool refuses(Call call) {
   return true;
 }
 
+// Return whether the size is a positive multiple of the granularity.
 bool whole(size_t bytes) {
   return bytes > 0 && bytes % kGranularity == 0;
 }
@@ -61,14 +63,14 @@ bool is_device(const CUmemLocation& location) {
   return location.id >= 0 && location.id < device_count();
 }
 
-// Return whether to simulate a card on which a second mapping of a page shows other content.
+// Return whether to simulate a card on which two mappings of a page have different contents.
 bool has_stale_aliases() {
   static const bool has = is_set("FAKECUDA_STALE_ALIASES");
   return has;
 }
 
-// Return whether to simulate a driver that denies access to memory for network cards, as under
-// WSL2.
+// Return whether to simulate a driver that refuses access to memory that network cards may read, as
+// under WSL2.
 bool refuses_rdma() {
   static const bool does = is_set("FAKECUDA_NO_RDMA_ACCESS");
   return does;
@@ -99,7 +101,7 @@ CUresult cuMemGetAllocationGranularity(size_t* granularity, const CUmemAllocatio
   return CUDA_SUCCESS;
 }
 
-// The requested address is ignored, as the real driver may do.
+// The address that the caller suggests is ignored, as the real driver may do.
 CUresult cuMemAddressReserve(CUdeviceptr* address, size_t bytes, size_t alignment, CUdeviceptr,
                              unsigned long long flags) {
   if (!supported()) return CUDA_ERROR_NOT_SUPPORTED;
@@ -217,7 +219,7 @@ CUresult cuMemUnmap(CUdeviceptr address, size_t bytes) {
   return CUDA_SUCCESS;
 }
 
-// The host gets the access of the devices, because tests could not read the memory otherwise.
+// The host gets the same access as the devices, because tests could not read the memory otherwise.
 CUresult cuMemSetAccess(CUdeviceptr address, size_t bytes, const CUmemAccessDesc* descriptions,
                         size_t count) {
   if (!supported()) return CUDA_ERROR_NOT_SUPPORTED;
@@ -272,7 +274,8 @@ CUresult cuMemExportToShareableHandle(void* shareable, CUmemGenericAllocationHan
   return CUDA_SUCCESS;
 }
 
-// In the process that created it, importing returns the same handle with one more reference.
+// In the process that has created the memory, this returns the same handle, with one more
+// reference.
 CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* handle, void* shareable,
                                         CUmemAllocationHandleType type) {
   if (!supported() || type != kDescriptor) return CUDA_ERROR_NOT_SUPPORTED;
@@ -300,8 +303,7 @@ CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* handle, vo
 
 // --- for tests ----------------------------------------------------------------------------------
 
-// Return the calls of one kind (in the order of `Call`) since the last reset, including refused
-// ones.
+// Return the number of calls of one kind (a `Call`) since the last reset, refused ones included.
 extern "C" size_t fakecuda_driver_calls(int kind, int reset) {
   const Guard guard(everything());
   size_t& counter = calls.at(static_cast<size_t>(kind));
@@ -310,14 +312,14 @@ extern "C" size_t fakecuda_driver_calls(int kind, int reset) {
   return counted;
 }
 
-// Refuse `count` calls of a kind that creates, maps, grants access, reserves or exports, after
-// `behind` others.
+// Refuse `count` calls of a kind, after `behind` others. Possible kinds: kCreate, kMap, kSetAccess,
+// kReserve, kExport.
 extern "C" void fakecuda_refuse(int kind, size_t behind, size_t count) {
   const Guard guard(everything());
   refusals.at(static_cast<size_t>(kind)) = {behind, count};
 }
 
-// Return the number of descriptors that the stub holds for exported memory, one per handle.
+// Return the number of descriptors that the stub keeps for exported memory: one per handle.
 extern "C" size_t fakecuda_own_files() {
   const Guard guard(everything());
   size_t count = 0;

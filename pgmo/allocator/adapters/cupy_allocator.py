@@ -60,7 +60,7 @@ def free_idle_arena(route: _core.CupyRoute, error: BaseException) -> bool:
     error.add_note(
         f"pgmo: arenas hold {format_bytes(now['arena_bytes'])}, of which "
         f"{format_bytes(now['live_slot_bytes'])} are in use; blocks of this session outside "
-        f"the plan {format_bytes(now['live_fallback_bytes'])}."
+        f"the plan hold {format_bytes(now['live_fallback_bytes'])}."
         + (f"\n{route.advice}" if route.advice else "")
     )
     return False

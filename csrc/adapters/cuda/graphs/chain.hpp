@@ -1,7 +1,8 @@
-// The graphs of one pool, and the places of its segments.
+// A chain: the graphs of one pool, and the places of its segments.
 //
-// A place is *alive* if a block lay there at the end of the last capture, and *open* while it has
-// contents for a later graph of the chain: see chains.hpp.
+// A place (one page of addresses) is *alive* if a block lay there at the end of the last capture.
+// It is *open* while it has contents for a later graph of the chain: see chains.hpp. The lock of
+// `Chains` guards all types here. Sizes are in bytes, unless noted.
 
 #pragma once
 
@@ -18,8 +19,8 @@
 
 namespace pgmo::graphs {
 
-using PoolId = std::pair<std::uint64_t, std::uint64_t>;
-using GraphId = std::uint64_t;
+using PoolId = std::pair<std::uint64_t, std::uint64_t>;  // torch's id of a pool
+using GraphId = std::uint64_t;                           // number of a graph, from Python
 
 struct LiveBlock {
   Address address;
@@ -28,30 +29,32 @@ struct LiveBlock {
   bool operator==(const LiveBlock&) const = default;
 };
 
+// A capture of the chain, and which places it leaves with or without a block.
 struct GraphCapture {
   GraphId graph;
-  std::vector<GraphPlace*> alive = {};   // at its end
-  std::vector<GraphPlace*> closes = {};  // an earlier capture left these alive, this one freed them
+  std::vector<GraphPlace*> alive = {};   // alive at its end
+  std::vector<GraphPlace*> closes = {};  // left alive by an earlier capture, and freed in this one
 };
 
 struct Chain {
-  std::size_t open = 0;  // number of its places that are
+  std::size_t open = 0;  // number of open places
   std::map<Address, std::unique_ptr<Segment>> segments = {};
   std::vector<GraphCapture> captures = {};
-  std::vector<LiveBlock> living = {};  // at the end of the last capture
+  std::vector<LiveBlock> living = {};  // live blocks at the end of the last capture
   bool capturing = false;
-  bool apart = false;                 // shares nothing from now on
-  bool undecided = false;             // some of its places are
-  std::map<Stream, Event> last = {};  // last replays
-  std::vector<Chain*> partners = {};  // chains with a common page
-  std::size_t version = 0;            // of the mappings, for which `partners` holds
+  bool apart = false;                 // the chain shares no page from now on
+  bool undecided = false;             // some of its places are undecided
+  std::map<Stream, Event> last = {};  // by stream: event after the last replay there
+  std::vector<Chain*> partners = {};  // chains that share a page with this one
+  std::size_t version = 0;            // Mappings::version() when `partners` was computed
 };
 
+// Bytes are current, counts are since the start.
 struct SharingFigures {
-  std::size_t held;    // bytes of pages
+  std::size_t held;    // bytes of pages that the device has given
   std::size_t mapped;  // bytes of segments
-  std::size_t moves;   // places that got a page of their own
-  std::size_t waits;   // for replays on other streams
+  std::size_t moves;   // places that were moved to another page
+  std::size_t waits;   // waits of a replay for one on another stream
   std::size_t lent;    // pages given back to the device between replays
 };
 
@@ -62,7 +65,7 @@ void for_each_place(Chain& chain, Visit&& visit) {
   }
 }
 
-// Return the places under blocks, sorted.
+// Return the places that these blocks cover, sorted by pointer. `page`: bytes of a page.
 inline std::vector<GraphPlace*> places_under(Chain& chain, const std::vector<LiveBlock>& blocks,
                                              std::size_t page) {
   std::vector<GraphPlace*> all;
@@ -89,21 +92,23 @@ inline bool may_share(const GraphPage& page, const Chain& chain) {
   });
 }
 
-// Return whether a temporary that leaves its page may move to this one: it has nothing but
-// temporaries of other chains, so it is never open.
+// Return whether a temporary may move to this page: only temporaries of other chains lie there, so
+// the page is never open.
 inline bool suits_temporary(const GraphPage& page, const GraphPlace& temporary) {
   return may_share(page, *temporary.chain) &&
          std::none_of(page.places.begin(), page.places.end(),
                       [](const GraphPlace* place) { return place->kept || place->chain->apart; });
 }
 
-// Return whether nothing has to stay on the page until the next replay.
+// Return whether the page's contents are not needed by any later replay or by the program, so that
+// it can be lent.
 inline bool is_idle(const GraphPage& page) {
   return std::none_of(page.places.begin(), page.places.end(), [](const GraphPlace* place) {
     return place->has_contents() || place->alive || place->own;
   });
 }
 
+// Set whether the place is open, and count it in its chain.
 inline void set_open(GraphPlace& place, bool open) noexcept {
   if (place.open == open) return;
   place.open = open;

@@ -1,21 +1,29 @@
 // Captures and replays of graphs whose pools share pages.
 //
 //     capture A   [ a a a ][ out ]    freed in the capture: temporaries (a); alive at its end: out
-//     capture B   [ b b b b ][ out ]  B's temporaries are mapped on the pages of A's
+//     capture B   [ b b b b ][ out ]  B's temporaries share the pages of A's temporaries
 //     replay  A on stream 1 ──▶ replay B on stream 2 waits for A's event
 //
-// The graphs of one pool are a chain. A block that one capture leaves alive and a later one frees,
-// such as the activations between a forward and a backward graph, has contents from the replay of
-// the first to that of the second. Meanwhile the chain is *open* there.
+// The graphs of one pool are a chain. A block may be left alive by one capture and freed by a later
+// one: for example, activations between a forward and a backward graph. Then its contents are
+// needed from the replay of the first graph to that of the second. Meanwhile the block's places are
+// *open*.
 //
-// Safety: 1. A page with a block that no capture frees belongs to one chain alone. 2. No replay
-// begins while a page that it may write is open for another chain: its own chain moves to another
-// page first. 3. A replay waits for the last replays, on other streams, of chains with which it
-// shares pages. 4. What a capture leaves alive is decided at the next replay of any graph: until
-// then a later capture may free it. The program may write there meanwhile, so the end of a capture
-// waits for the device, and the decision copies contents. 5. Pages are lent only if no replay is
-// about to be launched and all work is completed; a chain has its pages back before it is replayed,
-// captured or moved.
+// Rules of safety:
+//
+// 1. A page with a block that no capture frees belongs to one chain alone.
+//
+// 2. No replay begins while a page that it may write is open for another chain: its own places move
+// to another page first.
+//
+// 3. A replay waits for the last replays of chains with which it shares pages, on other streams.
+//
+// 4. A block that is alive at the end of a capture is *undecided*: a later capture may free it. The
+// next replay of any graph decides: the block then survives, and gets pages of its own, with its
+// contents. The program may write there before. So the end of a capture waits for the device.
+//
+// 5. Pages are lent only if no replay is about to be launched and all work is completed. A chain
+// gets its pages back before it is replayed, captured or moved.
 
 #pragma once
 
@@ -35,15 +43,17 @@
 
 namespace pgmo::graphs {
 
-// Pools of graphs on one device. Thread-safe, but no replay of another thread, and no end of a
-// capture, may come between `before_replay` and `after_replay`.
+// Chains of one device. Every call takes the lock, which is held while the driver is called.
+// Between `before_replay` and `after_replay` the caller launches the graph; no other thread may
+// replay a graph or end a capture meanwhile.
 class Chains {
  public:
   Chains(Driver& driver, std::size_t page) : driver_(driver), mappings_(driver, page) {}
 
   std::mutex& mutex() noexcept { return mutex_; }  // for forks
 
-  // Bytes by which the segments that torch knows exceed their pages. Lives as long as the chains.
+  // Return the bytes of torch's segments that have no memory of their own, because pages are shared
+  // or lent. The counter lives as long as the chains.
   const std::atomic<std::int64_t>& saved() const noexcept { return saved_; }
 
   // Return whether a segment begins, or once began, at the address.
@@ -52,13 +62,14 @@ class Chains {
     return mappings_.owns(base);
   }
 
+  // Return whether the pool is a chain.
   bool knows(const PoolId& pool) {
     const std::lock_guard guard(mutex_);
     return chains_.contains(pool);
   }
 
-  // Give pages on which nothing has to stay between two replays back to the device. Return their
-  // bytes.
+  // Lend: give pages back to the device whose contents no later replay needs. Return their bytes; 0
+  // during a capture, or if the device cannot be waited for.
   std::size_t lend() {
     const std::lock_guard guard(mutex_);
     const bool capturing = std::any_of(chains_.begin(), chains_.end(),
@@ -71,8 +82,9 @@ class Chains {
     return lent * mappings_.page();
   }
 
-  // Begin a capture of a graph, once the pool has its lent pages back. `alive`: the live blocks of
-  // the pool. Return false if the device is full.
+  // Begin a capture of a graph, and get the pool's lent pages back. `alive`: the pool's live
+  // blocks. Those of the last capture's end that are missing were freed by the program. Return
+  // false if the device is full.
   bool begin(const PoolId& pool, GraphId graph, const std::vector<LiveBlock>& alive) {
     const std::lock_guard guard(mutex_);
     collect();
@@ -92,7 +104,8 @@ class Chains {
     return true;
   }
 
-  // Map a segment. Return 0 if the device is full.
+  // Map a new segment of the pool, on pages of other chains where possible. Return 0 if the device
+  // is full.
   Address allocate(const PoolId& pool, std::size_t bytes) {
     const std::lock_guard guard(mutex_);
     collect();
@@ -108,8 +121,8 @@ class Chains {
     return base;
   }
 
-  // Unmap a segment, now or once no capture prevents waiting for the device. Return false if it is
-  // unknown.
+  // Unmap a segment: now, or, if a capture prevents waiting for the device, later. Return false if
+  // it is unknown.
   bool deallocate(Address base) {
     const std::lock_guard guard(mutex_);
     for (auto& [pool, chain] : chains_) {
@@ -122,8 +135,8 @@ class Chains {
     return false;
   }
 
-  // End the capture. `alive`: the live blocks of the pool. Return false if the device could not be
-  // waited for or is full; the graph may not be used then.
+  // End the capture. `alive`: the pool's live blocks. Return false if the device could not be
+  // waited for, or is full; the graph must not be used then.
   bool end(const PoolId& pool, const std::vector<LiveBlock>& alive) {
     const std::lock_guard guard(mutex_);
     Chain& chain = chains_[pool];
@@ -141,12 +154,13 @@ class Chains {
       place.kept = place.kept || lives || place.left;
       chain.undecided = chain.undecided || place.undecided;
     });
-    // Another chain may have been replayed or captured meanwhile.
+    // Other chains may have been replayed during the capture, so wait for their work, and leave
+    // pages that are open for them.
     return (partners(chain).empty() || driver_.settle(false)) &&
            leave_open_pages(chain, [](const GraphPlace& place) { return place.alive; });
   }
 
-  // Give a chain pages of its own for good. Return false if the device is full.
+  // Give a chain pages of its own, for as long as it exists. Return false if the device is full.
   bool keep_apart(const PoolId& pool) {
     const std::lock_guard guard(mutex_);
     const auto found = chains_.find(pool);
@@ -158,8 +172,9 @@ class Chains {
     return found == graphs_.end() || keep_apart(*found->second);
   }
 
-  // Prepare a replay on a stream. Return false if the device has too few pages; the graph must not
-  // be launched then.
+  // Prepare a replay on a stream: restore lent pages, leave open pages of other chains, wait for
+  // their replays. Return false if the device has too few pages or refuses; the graph must not be
+  // launched then.
   bool before_replay(GraphId graph, Stream stream) {
     const std::lock_guard guard(mutex_);
     const auto found = graphs_.find(graph);
@@ -181,6 +196,7 @@ class Chains {
     return true;
   }
 
+  // Note that the graph was launched on the stream, or that the launch failed.
   void after_replay(GraphId graph, Stream stream) {
     const std::lock_guard guard(mutex_);
     if (launching_ != 0) --launching_;
@@ -196,7 +212,7 @@ class Chains {
     last = event;
   }
 
-  // Note that no graph uses the pool any more. Its live blocks stay valid.
+  // Note that no graph uses the pool any more. Its live blocks and their pages stay valid.
   void release(const PoolId& pool) {
     const std::lock_guard guard(mutex_);
     const auto found = chains_.find(pool);
@@ -212,7 +228,7 @@ class Chains {
       released_.push_back(pool);
   }
 
-  // Grant access to all segments again, for example after a device has become a peer.
+  // Grant access to all segments again, because another device has become a peer.
   void grant_again() {
     const std::lock_guard guard(mutex_);
     for (const auto& [pool, chain] : chains_) {
@@ -233,6 +249,7 @@ class Chains {
  private:
   using Iterator = std::map<PoolId, Chain>::iterator;
 
+  // Update `saved_`. Segments that torch has released do not count.
   void count() noexcept {
     std::size_t known = mappings_.mapped();
     for (const auto& [chain, base] : dead_) known -= chain->segments.at(base)->places.size();
@@ -241,6 +258,7 @@ class Chains {
     saved_.store(more * static_cast<std::int64_t>(mappings_.page()), std::memory_order_relaxed);
   }
 
+  // Return the chains that share a page with this one.
   const std::vector<Chain*>& partners(Chain& chain) {
     if (chain.version == mappings_.version()) return chain.partners;
     chain.partners.clear();
@@ -256,7 +274,8 @@ class Chains {
     return chain.partners;
   }
 
-  // Exchange shared pages of survivors for unshared ones of temporaries, while there are some.
+  // Give survivors on shared pages the unshared pages of temporaries, and these the shared ones, as
+  // long as there are both. Return false if the device could not be waited for or refuses.
   bool exchange(const std::vector<GraphPlace*>& survivors,
                 const std::vector<GraphPlace*>& unshared) {
     auto next = unshared.begin();
@@ -270,8 +289,9 @@ class Chains {
     return true;
   }
 
-  // Give these places pages of their own, with their contents, if they share theirs. Temporaries
-  // may get pages of other temporaries instead.
+  // Move these places, with their contents, off pages that they share, to new pages. With `kShare`,
+  // temporaries may move to pages of other chains' temporaries. Return false if the device could
+  // not be waited for, is full or refuses.
   enum class Temporaries { kAlone, kShare };
   bool separate(const std::vector<GraphPlace*>& places,
                 Temporaries temporaries = Temporaries::kAlone) {
@@ -290,6 +310,7 @@ class Chains {
     return true;
   }
 
+  // Get the chain's lent pages back. Return false if the device is full.
   bool restore(Chain& chain) {
     if (!mappings_.any_lent()) return true;
     bool all = true;
@@ -320,10 +341,11 @@ class Chains {
     });
   }
 
-  // What no capture has freed until now survives, and so does what the program freed.
+  // Give the chain's survivors pages of their own: blocks that no capture has freed until now, and
+  // blocks that the program freed. Return false if that fails.
   bool decide(Chain& chain) {
     std::vector<GraphPlace*> survivors;
-    std::vector<GraphPlace*> unshared;  // temporaries with a page that no other chain has
+    std::vector<GraphPlace*> unshared;  // temporaries whose page no other chain shares
     for_each_place(chain, [&](GraphPlace& place) {
       if (place.undecided && (place.alive || place.left)) {
         survivors.push_back(&place);
@@ -342,8 +364,8 @@ class Chains {
     return true;
   }
 
-  // Move the places of the chain for which `concerned` returns true off pages on which another one
-  // may have contents.
+  // Move places of the chain off pages on which another chain may have contents: those places for
+  // which `concerned` returns true. Return false if that fails.
   template <typename Concerned>
   bool leave_open_pages(Chain& chain, Concerned&& concerned) {
     const auto& all = partners(chain);
@@ -362,6 +384,8 @@ class Chains {
     return separate(conflicts, Temporaries::kShare);
   }
 
+  // Delay the stream until the last replays of partners on other streams are done. Return false if
+  // that is impossible.
   bool wait_for_partners(Chain& chain, Stream stream) {
     for (Chain* partner : partners(chain)) {
       for (auto at = partner->last.begin(); at != partner->last.end();) {
@@ -381,7 +405,7 @@ class Chains {
     return true;
   }
 
-  // Unmap the segments that PyTorch has released.
+  // Unmap the segments that torch has released, unless a capture prevents waiting for the device.
   void collect() {
     if (dead_.empty() || !driver_.settle(true)) return;
     for (const auto& [chain, base] : dead_) {
@@ -414,17 +438,17 @@ class Chains {
   }
 
   Driver& driver_;
-  std::mutex mutex_;  // guards all members
+  std::mutex mutex_;  // guards the following members
   Mappings mappings_;
   std::map<PoolId, Chain> chains_;
   std::map<GraphId, Chain*> graphs_;
   std::vector<std::pair<Chain*, Address>> dead_;  // segments to be unmapped
-  std::vector<PoolId> released_;
+  std::vector<PoolId> released_;                  // pools to be forgotten without segments
   std::atomic<std::int64_t> saved_{0};
   std::size_t moves_ = 0;
   std::size_t waits_ = 0;
   std::size_t lent_ = 0;
-  std::size_t launching_ = 0;  // replays between `before_replay` and `after_replay`
+  std::size_t launching_ = 0;  // number of replays between `before_replay` and `after_replay`
 };
 
 }  // namespace pgmo::graphs

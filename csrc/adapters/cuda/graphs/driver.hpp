@@ -1,4 +1,5 @@
-// The driver functions that graphs' pages need. Tests replace them.
+// Interface to the driver functions that pages of graphs need. GraphDevice (serving.hpp) implements
+// it; tests have a simulation.
 
 #pragma once
 
@@ -12,32 +13,36 @@ using Handle = std::uint64_t;  // handle of a page
 using Event = std::uint64_t;   // 0: none
 using Stream = std::uint64_t;  // handle of a stream
 
-// No call throws. Those that return bool return false if the driver refuses.
+// No function throws. Those that return bool return false if the driver refuses. Sizes are in
+// bytes; pages have the size that `Mappings` was constructed with.
 class Driver {
  public:
   virtual ~Driver() = default;
 
-  // Reserve addresses from a multiple of the page size on, forever. Return 0 if refused.
+  // Reserve a range of addresses, for the life of the process, that begins at a multiple of the
+  // page size. Return 0 if refused.
   virtual Address reserve(std::size_t bytes) noexcept = 0;
 
   virtual bool create(Handle& page) noexcept = 0;
   virtual void release(Handle page) noexcept = 0;
   virtual bool map(Address address, Handle page) noexcept = 0;
 
-  // Make consecutive mapped pages accessible.
+  // Make consecutive mapped pages accessible to the device and its peers.
   virtual bool grant(Address address, std::size_t bytes) noexcept = 0;
 
-  // Unmap consecutive whole pages. Work that may use these addresses must be completed.
+  // Unmap consecutive whole pages. Requires that work which may use these addresses is completed.
   virtual void unmap(Address address, std::size_t bytes) noexcept = 0;
 
-  // Copy on the device, and wait for the copy. Other work must be completed.
+  // Copy on the device, and wait for the copy. Requires that other work on these addresses is
+  // completed.
   virtual bool copy(Address to, Address from, std::size_t bytes) noexcept = 0;
 
-  // Wait for all work that was submitted to the device. During a capture that is impossible: wait
-  // for the streams that are known, or, if `whole`, return false.
+  // Wait for all work that was submitted to the device. During a capture that is impossible. Then,
+  // if `whole`, return false; otherwise wait for all known streams that are not being captured.
   virtual bool settle(bool whole) noexcept = 0;
 
-  // Record an event behind the work of a stream. Return 0 if that is impossible.
+  // Record an event after the work of a stream. Return 0 if that is impossible. `discard` returns
+  // the event for reuse.
   virtual Event record(Stream stream) noexcept = 0;
   virtual bool completed(Event event) noexcept = 0;
   virtual void discard(Event event) noexcept = 0;

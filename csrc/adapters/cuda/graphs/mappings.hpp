@@ -1,9 +1,10 @@
 // Segments of graphs' pools, whose pages may be mapped in several pools at once.
 //
-//     segment of pool A   [ p0 ][ p1 ][ p2 ][ p3 ]        p2 has a survivor: A's own page
-//     segment of pool B   [ p0 ][ p1 ][ p4 ]              p4 was created: nothing was left to share
+//     segment of pool A   [ p0 ][ p1 ][ p2 ]   a block survives on p2, so it is A's own page
+//     segment of pool B   [ p0 ][ p1 ][ p3 ]   p3 is new, as no other page of A can be shared
 //
-// A segment's addresses belong to its pool for good. A place is one page of addresses.
+// Addresses of a segment are never used by another pool while the segment exists. A place is one
+// page of addresses. The lock of `Chains` guards everything here.
 
 #pragma once
 
@@ -28,20 +29,21 @@ struct GraphPlace {
   Chain* chain;
   GraphPage* page = nullptr;
   bool own = false;        // no other pool may use the page, ever
-  bool alive = false;      // a block lived here at the end of the last capture
+  bool alive = false;      // a block lay here at the end of the last capture
   bool left = false;       // the program freed a block here between two captures
   bool undecided = false;  // alive or left, since the last decision
   bool open = false;       // has contents that a later graph of the chain reads
   bool kept = false;       // was alive or left at the end of any capture
 
-  // Return whether something is read here that the next replay does not write before.
+  // Return whether contents are, or may be, read here that the next replay does not write first.
   bool has_contents() const noexcept { return open || undecided; }
 };
 
+// A physical page, and the places at which it is mapped.
 struct GraphPage {
   Handle handle;
   std::vector<GraphPlace*> places;  // where it is mapped
-  bool lent = false;                // the device has it back; its places have no page meanwhile
+  bool lent = false;                // given back to the device; its places are unmapped meanwhile
 
   bool shared() const noexcept { return places.size() > 1; }
 };
@@ -51,23 +53,26 @@ struct Segment {
   std::vector<GraphPlace> places;
 };
 
-// Pages of one device, and the segments in which they are mapped. Not thread-safe.
+// Owner of the pages of one device; segments belong to their chains. Not thread-safe. `page`: bytes
+// of a page.
 class Mappings {
  public:
   Mappings(Driver& driver, std::size_t page) : driver_(driver), page_(page) {}
 
   std::size_t page() const noexcept { return page_; }
+  // Return the number of pages that are not lent, and the number of places.
   std::size_t held() const noexcept { return pages_.size() - lent_; }
   std::size_t mapped() const noexcept { return mapped_; }
 
   // Return whether a segment begins, or once began, at the address.
   bool owns(Address base) const { return bases_.contains(base); }
 
-  // Increases whenever pages become or cease to be shared.
+  // Return a number that increases whenever a page becomes, or ceases to be, shared.
   std::size_t version() const noexcept { return version_; }
 
-  // Map a segment for a chain. Take first the pages for which `may_share` returns true, in the
-  // order of their creation, then new ones. Return nullptr if the device is full or refuses.
+  // Map a segment for a chain, of `bytes` rounded up to pages. Use the pages for which `may_share`
+  // returns true first, the oldest first, then new ones. Return nullptr if the device is full or
+  // refuses.
   template <typename MayShare>
   std::unique_ptr<Segment> make(Chain& chain, std::size_t bytes, MayShare&& may_share) {
     const std::size_t count = (bytes + page_ - 1) / page_;
@@ -93,8 +98,8 @@ class Mappings {
     return nullptr;
   }
 
-  // Unmap a segment, and release the pages that are mapped nowhere else. All work that uses the
-  // segment must be completed.
+  // Unmap a segment, and release the pages that are mapped nowhere else. Requires that all work
+  // which uses the segment is completed.
   void remove(Segment& segment) {
     if (lent_ == 0 && !segment.places.empty()) {
       driver_.unmap(segment.base, segment.places.size() * page_);
@@ -107,9 +112,9 @@ class Mappings {
     if (!segment.places.empty()) spare_[segment.places.size()].push_back(segment.base);
   }
 
-  // Give a place another page: the oldest for which `may_share` returns true, or a new one, with
-  // the contents of the old one if there are some. All work of the device must be completed. Return
-  // false, and change nothing, if the device is full or refuses.
+  // Move a place to another page, with its contents if it has any: to the oldest page for which
+  // `may_share` returns true, or to a new one. Requires that all work of the device is completed.
+  // Return false if the device is full or refuses. The place then keeps its page, unless `lost`.
   template <typename MayShare>
   bool move(GraphPlace& place, MayShare&& may_share) {
     const auto found = std::find_if(pages_.begin(), pages_.end(), [&](const GraphPage& page) {
@@ -132,8 +137,9 @@ class Mappings {
     return false;
   }
 
-  // Exchange the pages of two places, with the contents of the first. All work of the device must
-  // be completed. Return false, and change nothing, if the device refuses.
+  // Exchange the pages of two places. The contents of `place` move with it; those of `other` are
+  // lost. Requires that all work of the device is completed. Return false if the device refuses.
+  // Both places then keep their pages, unless `lost`.
   bool exchange(GraphPlace& place, GraphPlace& other) {
     if (!driver_.copy(other.address, place.address, page_)) return false;
     driver_.unmap(place.address, page_);
@@ -153,15 +159,16 @@ class Mappings {
     return false;
   }
 
-  // Return whether `idle` is true for a page that is not lent.
+  // Return whether `idle` returns true for any page that is not lent.
   template <typename Idle>
   bool any(Idle&& idle) const {
     return std::any_of(pages_.begin(), pages_.end(),
                        [&](const GraphPage& page) { return !page.lent && idle(page); });
   }
 
-  // Give pages without contents back to the device, and keep their places. All work of the device
-  // must be completed. Return their number.
+  // Give the pages for which `idle` returns true back to the device. Their places stay, unmapped,
+  // until `restore`. Requires that all work of the device is completed. Return the number of these
+  // pages.
   template <typename Idle>
   std::size_t lend(Idle&& idle) {
     std::size_t count = 0;
@@ -176,8 +183,8 @@ class Mappings {
     return count;
   }
 
-  // Create the lent page of a place again, and map it at all its places. Return false if the device
-  // is full or refuses.
+  // If the page of a place is lent, create it again and map it at all its places. Return false if
+  // the device is full or refuses.
   bool restore(const GraphPlace& place) {
     GraphPage& page = *place.page;
     if (!page.lent) return true;
@@ -195,10 +202,12 @@ class Mappings {
 
   bool any_lent() const noexcept { return lent_ != 0; }
 
-  // Return whether the driver has refused to restore a mapping. No graph may be replayed then.
+  // Return whether the driver has refused to restore a mapping, so that a place lacks its page. No
+  // graph may be replayed from then on.
   bool lost() const noexcept { return lost_; }
 
  private:
+  // Return addresses for `count` pages: those of a removed segment, or new ones. 0: refused.
   Address addresses(std::size_t count) {
     std::vector<Address>& spare = spare_[count];
     if (spare.empty()) {
@@ -217,7 +226,7 @@ class Mappings {
     return &pages_.emplace_back(GraphPage{handle, {}});
   }
 
-  // Copy a place's contents to a page that is mapped nowhere.
+  // Copy a place's contents to another page, through a temporary mapping.
   bool copy_to(const GraphPage& page, const GraphPlace& place) {
     if (scratch_ == 0) scratch_ = driver_.reserve(page_);
     if (scratch_ == 0 || !driver_.map(scratch_, page.handle)) return false;
@@ -227,6 +236,7 @@ class Mappings {
     return done;
   }
 
+  // Map and grant a page at a place. If the driver refuses, the place is left unmapped.
   bool map_again(const GraphPlace& place, const GraphPage& page) {
     if (!driver_.map(place.address, page.handle)) return false;
     if (driver_.grant(place.address, page_)) return true;
@@ -250,6 +260,7 @@ class Mappings {
     drop_unused(page);
   }
 
+  // Release the page if it has no place.
   void drop_unused(GraphPage& page) {
     if (!page.places.empty()) return;
     if (page.lent) {
@@ -263,12 +274,12 @@ class Mappings {
   Driver& driver_;
   const std::size_t page_;
   std::list<GraphPage> pages_;                         // the oldest first
-  std::map<std::size_t, std::vector<Address>> spare_;  // addresses of removed segments, by pages
-  std::set<Address> bases_;                            // of all segments ever made
+  std::map<std::size_t, std::vector<Address>> spare_;  // of removed segments, by number of pages
+  std::set<Address> bases_;                            // addresses where segments ever began
   std::size_t mapped_ = 0;
   std::size_t version_ = 0;
-  std::size_t lent_ = 0;  // number of pages
-  Address scratch_ = 0;
+  std::size_t lent_ = 0;  // number of lent pages
+  Address scratch_ = 0;   // addresses of one page, for copies
   bool lost_ = false;
 };
 

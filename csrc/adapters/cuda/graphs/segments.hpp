@@ -1,4 +1,4 @@
-// Segments of graphs' pools, for torch's allocator: it requests them as it would of the driver.
+// Allocator of segments for a pool of graphs. Torch's allocator calls it in place of the driver.
 //
 // Only torch_cuda.cpp includes this file.
 
@@ -13,7 +13,8 @@
 namespace c10::cuda::CUDACachingAllocator::pgmo {
 namespace {
 
-// The allocator of one pool. Torch calls no more than these two methods.
+// Allocator of one pool's segments. Torch calls only these two methods, while it holds its own
+// lock.
 class GraphSegments final : public TorchCudaAdapter {
  public:
   GraphSegments(CUDAAllocator* upstream, int index, graphs::Chains& chains, graphs::PoolId pool)
@@ -32,7 +33,8 @@ class GraphSegments final : public TorchCudaAdapter {
   const graphs::PoolId pool_;
 };
 
-// Create a pool whose segments are pgmo's. Return false if torch's allocator has no such pools.
+// Create a pool in torch's allocator that gets its segments from `segments`. Return false if this
+// version of torch has no such pools.
 template <typename Allocator>
 bool create_pool(Allocator* upstream, c10::DeviceIndex device, c10::cuda::MempoolId_t pool,
                  std::shared_ptr<CUDAAllocator> segments) {
@@ -40,7 +42,7 @@ bool create_pool(Allocator* upstream, c10::DeviceIndex device, c10::cuda::Mempoo
     upstream->createOrIncrefPool(device, pool, std::move(segments));
     return true;
   } else if constexpr (requires { upstream->createOrIncrefPool(device, pool, segments.get()); }) {
-    // The pool keeps a plain pointer, so its allocator is never destroyed.
+    // The pool keeps a plain pointer, so the allocator must never be destroyed.
     auto* const kept = new std::shared_ptr<CUDAAllocator>(std::move(segments));
     upstream->createOrIncrefPool(device, pool, kept->get());
     return true;
@@ -60,7 +62,7 @@ bool TorchCudaAdapter::begin_graph(c10::DeviceIndex index, c10::cuda::MempoolId_
     Device& device = devices()[index];
     const bool apart = with_room(device, upstream_, [&] { return chains->keep_apart(pool); });
     TORCH_CHECK_WITH(OutOfMemoryError, apart,
-                     "CUDA out of memory. A pool of graphs needs pages of its own");
+                     "CUDA out of memory. The pool of this graph needs pages of its own");
   }
   if (graph == 0) return false;
   if (known) {
@@ -69,17 +71,17 @@ bool TorchCudaAdapter::begin_graph(c10::DeviceIndex index, c10::cuda::MempoolId_
         with_room(devices()[index], upstream_, [&] { return chains->begin(pool, graph, alive); });
     TORCH_CHECK_WITH(
         OutOfMemoryError, begun,
-        "CUDA out of memory. A pool of graphs needs the pages that were lent to others");
+        "CUDA out of memory. The pool of this graph needs the pages that were lent meanwhile");
     return false;
   }
-  if (users_of(upstream_, index, pool)) return false;  // its segments are torch's
+  if (users_of(upstream_, index, pool)) return false;  // its segments are torch's already
   chains = open_graphs(devices()[index], upstream_);
   if (chains == nullptr) return false;
   try {
     auto segments = std::make_shared<GraphSegments>(upstream_, index_, *chains, pool);
     if (!create_pool(upstream_, index, pool, std::move(segments))) return false;
   } catch (const c10::Error&) {
-    return false;  // an allocator without such pools
+    return false;  // the allocator beneath has no such pools
   }
   (void)chains->begin(pool, graph, {});  // a new pool has lent no pages
   return true;

@@ -1,11 +1,13 @@
-// Graphs' pools on one device: their driver, and their captures and replays as torch reports them.
+// Pools of graphs on each device: the driver functions for their pages, and their captures and
+// replays as torch and Python report them.
 //
 //     Python announces a capture ──▶ beginAllocateToPool: a new pool gets segments of pgmo
-//                                    endAllocateToPool:   the pool's live blocks
-//     Python is about to replay  ──▶ chains.hpp ──▶ the launch ──▶ an event
+//                                    endAllocateToPool:   pgmo reads the pool's live blocks
+//     Python is about to replay  ──▶ before_replay ──▶ the launch ──▶ after_replay
 //
-// Torch's allocator serves the requests of a pool, as without pgmo. Only its segments are pgmo's. A
-// pool shares no page if a capture was not announced, because then its replays are not seen.
+// Torch's allocator serves the requests of a pool, as without pgmo. Only the pool's segments are
+// pgmo's. If a capture into a pool was not announced, its replays are not seen, so the pool then
+// shares no page.
 //
 // Only adapter.hpp includes this file.
 
@@ -29,11 +31,12 @@ namespace {
 
 namespace graphs = ::pgmo::graphs;
 
-// The graph whose capture this thread is about to begin; 0: none that Python replays.
+// Number of the graph whose capture this thread is about to begin; 0: none, or one whose replays
+// are not reported.
 thread_local uint64_t announced_graph = 0;
 
-// The device of graphs' pages. Pages come from the driver directly: torch's allocator holds its
-// lock while it requests a segment.
+// Driver functions of one device. Pages come from the driver without the checks of the page space:
+// torch's allocator holds its lock while it requests a segment, so it must not be called.
 class GraphDevice final : public graphs::Driver {
  public:
   explicit GraphDevice(Device& device) : device_(device), calls_(device.page_device->table()) {}
@@ -101,7 +104,7 @@ class GraphDevice final : public graphs::Driver {
     return reinterpret_cast<cudaStream_t>(stream);  // NOLINT: a handle is an address
   }
 
-  // Run the body on the device, beside captures. Return false if it throws.
+  // Run the body with the device current, and outside of any capture. Return false if it throws.
   template <typename Body>
   bool attempt(Body&& body) noexcept {
     try {
@@ -117,9 +120,10 @@ class GraphDevice final : public graphs::Driver {
 
   Device& device_;
   const pgmo_pages_device calls_;
-  cudaStream_t stream_ = nullptr;  // for copies
+  cudaStream_t stream_ = nullptr;  // for copies; created at the first one
 };
 
+// Chains of one device, with their driver.
 struct DeviceGraphs {
   explicit DeviceGraphs(Device& device)
       : driver(device), chains(driver, device.page_device->page()) {}
@@ -128,17 +132,18 @@ struct DeviceGraphs {
   graphs::Chains chains;
 };
 
-// Graphs of each device, once a capture was announced there. Never destroyed.
+// By device; null until a capture was announced there. Never destroyed.
 std::array<std::atomic<DeviceGraphs*>, kMostDevices> all_graphs{};
 
-// Return null if no capture was announced on the device.
+// Return the chains of a device; null if no capture was announced there.
 graphs::Chains* chains_of(int device) {
   if (device < 0 || device >= kMostDevices) return nullptr;
   DeviceGraphs* const known = all_graphs[static_cast<size_t>(device)].load();
   return known == nullptr ? nullptr : &known->chains;
 }
 
-// Return null if the device has no pages that can be mapped twice.
+// Return the chains of a device, created if there are none; null if the device has no pages that
+// can be mapped twice.
 graphs::Chains* open_graphs(Device& device, CUDAAllocator* upstream) {
   const auto index = static_cast<c10::DeviceIndex>(device.index);
   const int64_t peak = upstream->getDeviceStats(index).reserved_bytes[0].peak;
@@ -163,7 +168,7 @@ bool is_of_graphs(const TraceEntry& entry) {
   return chains != nullptr && chains->owns(static_cast<graphs::Address>(entry.addr_));
 }
 
-// Return the live blocks of a pool, and those whose free waits for another stream.
+// Return the pool's blocks that are live, or whose free waits for another stream.
 template <typename Allocator>
 std::vector<graphs::LiveBlock> living_in(Allocator* upstream, c10::cuda::MempoolId_t pool) {
   const SnapshotInfo info = [&] {
@@ -186,8 +191,8 @@ std::vector<graphs::LiveBlock> living_in(Allocator* upstream, c10::cuda::Mempool
   return all;
 }
 
-// Return the number of users of a pool; nullopt if torch has no such pool, which it reports as an
-// internal error.
+// Return the number of users of a pool; nullopt if torch has no such pool (it then throws an
+// internal error).
 template <typename Allocator>
 std::optional<int> users_of(Allocator* upstream, c10::DeviceIndex device,
                             c10::cuda::MempoolId_t pool) {
@@ -198,10 +203,11 @@ std::optional<int> users_of(Allocator* upstream, c10::DeviceIndex device,
       return std::nullopt;
     }
   }
-  return 1;  // this version of torch has no such count
+  return 1;  // this version of torch does not report it
 }
 
-// Note that a user of the pool has released it.
+// Note that a user of the pool has released it. After the last one, no graph uses the pool any
+// more.
 void note_graph_release(CUDAAllocator* upstream, c10::DeviceIndex device,
                         c10::cuda::MempoolId_t pool) {
   graphs::Chains* const chains = chains_of(device);
@@ -209,20 +215,22 @@ void note_graph_release(CUDAAllocator* upstream, c10::DeviceIndex device,
   if (users_of(upstream, device, pool).value_or(0) == 0) chains->release(pool);
 }
 
+// End the capture into a pool that shares pages.
 void end_graph(CUDAAllocator* upstream, int device, c10::cuda::MempoolId_t pool) {
   graphs::Chains* const chains = chains_of(device);
   if (chains == nullptr || !chains->knows(pool)) return;
   TORCH_CHECK_WITH(OutOfMemoryError, chains->end(pool, living_in(upstream, pool)),
-                   "CUDA out of memory. A captured graph needs pages of its own");
+                   "CUDA out of memory. The captured graph needs pages of its own");
 }
 
-// Grant the device's peers access to all pages, after one has been added.
+// Grant all peers of the device access to all pages. Called after a peer was added.
 void grant_again(const Device& device) {
   pages_api->grant_again(device.pages());
   if (graphs::Chains* const chains = chains_of(device.index)) chains->grant_again();
 }
 
-// Call `attempt` until it returns true, and free memory in between. Return false if all fail.
+// Call `attempt` up to three times, until it returns true, and free memory in between. Return false
+// if all attempts fail.
 template <typename Attempt>
 bool with_room(Device& device, CUDAAllocator* upstream, Attempt&& attempt) {
   if (attempt()) return true;
@@ -234,6 +242,7 @@ bool with_room(Device& device, CUDAAllocator* upstream, Attempt&& attempt) {
   return attempt();
 }
 
+// Prepare the replay of a graph on the current stream. Throws torch's out-of-memory error.
 void before_replay(Device& device, CUDAAllocator* upstream, uint64_t graph) {
   graphs::Chains* const chains = chains_of(device.index);
   if (chains == nullptr) return;
@@ -241,15 +250,15 @@ void before_replay(Device& device, CUDAAllocator* upstream, uint64_t graph) {
   const cudaStream_t stream = c10::cuda::getCurrentCUDAStream(index).stream();
   const int64_t saved = device.saved();
   const bool ready = with_room(device, upstream, [&] {
-    // Launches of a graph within another one are not seen.
+    // The launch is captured into another graph, whose replays then launch this one unseen.
     if (is_capturing(stream) && !chains->keep_apart(graph)) return false;
     return chains->before_replay(graph, reinterpret_cast<graphs::Stream>(stream));
   });
   if (device.saved() != saved) confirm_peak(device, upstream);
   TORCH_CHECK_WITH(
       OutOfMemoryError, ready,
-      "CUDA out of memory. A graph needs pages before this replay: those that were lent "
-      "meanwhile, or more, because another graph has contents on those that it shares");
+      "CUDA out of memory. This graph needs pages before its replay: those that were lent "
+      "meanwhile, or more, because another graph has contents on pages that both share");
 }
 
 void after_replay(const Device& device, uint64_t graph) {
@@ -260,13 +269,14 @@ void after_replay(const Device& device, uint64_t graph) {
   chains->after_replay(graph, reinterpret_cast<graphs::Stream>(stream));
 }
 
+// Give the graph's pool pages of its own. Throws torch's out-of-memory error.
 void keep_apart(Device& device, CUDAAllocator* upstream, uint64_t graph) {
   graphs::Chains* const chains = chains_of(device.index);
   if (chains == nullptr) return;
   const bool apart = with_room(device, upstream, [&] { return chains->keep_apart(graph); });
   TORCH_CHECK_WITH(OutOfMemoryError, apart,
-                   "CUDA out of memory. A graph whose launches pgmo cannot see needs pages of its "
-                   "own");
+                   "CUDA out of memory. pgmo cannot see the launches of this graph, which "
+                   "therefore needs pages of its own");
 }
 
 }  // namespace

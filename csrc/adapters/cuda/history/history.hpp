@@ -1,4 +1,5 @@
-// Torch's memory history for blocks in pages and slots: stacks of requests, and traces.
+// Torch's memory history (record_memory_history) for slots and blocks of windows: stacks of
+// requests, and traces.
 //
 //     recordHistory ──▶ here, and the allocator beneath     allocations and frees ──▶ here
 //     snapshot      ◀── both, merged by time
@@ -28,6 +29,8 @@ namespace {
 
 constexpr int kMostDevices = 16;
 
+// Recorder of stacks and traces, for all devices. Thread-safe; no other lock is taken under its
+// lock.
 class History {
  public:
   using Action = TraceEntry::Action;
@@ -36,6 +39,8 @@ class History {
   std::mutex& mutex() { return mutex_; }  // for forks
   bool enabled() const { return enabled_.load(std::memory_order_relaxed); }
 
+  // Start or stop recording, with the arguments of torch's recordHistory. `most`: entries per
+  // device. `left_out`: names of actions that are not recorded.
   void set(bool enabled, CreateContextFn recorder, size_t most, RecordContext when, bool clear,
            const std::vector<std::string>& left_out) {
     const std::lock_guard guard(mutex_);
@@ -49,7 +54,7 @@ class History {
     if (!enabled) known_.clear();
   }
 
-  // Requires that no lock is held: gathering a stack may wait for Python.
+  // Record an allocation. Requires that no lock is held: gathering a stack may wait for the GIL.
   void begins(int device, void* block, size_t bytes, cudaStream_t stream) {
     const CreateContextFn recorder = recorder_.load();
     const RecordContext when = when_.load();
@@ -62,7 +67,8 @@ class History {
     add("alloc", Action::ALLOC, device, block, bytes, stream, std::move(context));
   }
 
-  // Record a free; other streams may still use the block.
+  // Record a free by the program; other streams may still use the block. Requires that no lock is
+  // held.
   void is_freed(int device, void* block, size_t bytes, cudaStream_t stream) {
     const CreateContextFn recorder = recorder_.load();
     Context context;
@@ -72,6 +78,7 @@ class History {
         context ? std::move(context) : of_birth(block));
   }
 
+  // Record that the block's memory may be reused.
   void ends(int device, void* block, size_t bytes, cudaStream_t stream) {
     const std::lock_guard guard(mutex_);
     add("free_completed", Action::FREE_COMPLETED, device, block, bytes, stream, of_birth(block));
@@ -89,7 +96,8 @@ class History {
     return found == known_.end() ? Known{} : found->second;
   }
 
-  // Merge the traces of a device into those of the allocator beneath, by time.
+  // Merge this device's trace into `all`, that of the allocator beneath, by time. At most `most`
+  // entries remain.
   void add_to(int device, std::vector<TraceEntry>& all) {
     const std::lock_guard guard(mutex_);
     const auto to_nanoseconds = converter_.makeConverter();
@@ -106,13 +114,14 @@ class History {
   }
 
  private:
+  // Return the stack of the block's allocation, if frees are recorded with stacks.
   Context of_birth(void* block) const {
     const auto found = known_.find(block);
     const bool wanted = when_.load() >= RecordContext::ALLOC && found != known_.end();
     return wanted ? found->second.context : nullptr;
   }
 
-  // Later torch versions also take the pool.
+  // Later versions of torch also take the pool.
   template <typename Entry>
   static Entry made(Action action, int device, void* block, size_t bytes, cudaStream_t stream,
                     Context context) {
@@ -150,12 +159,13 @@ class History {
 };
 
 History& history() {
-  // Leaked, because stacks may belong to an interpreter that exits earlier.
+  // Never destroyed, because stacks may belong to an interpreter that exits earlier.
   static auto* const one = new History;
   return *one;
 }
 
-// Later torch versions pass more arguments: whether to clear, and the events to leave out.
+// Follow a call of torch's recordHistory. Later versions of torch pass more arguments: whether to
+// clear, and the actions to leave out.
 template <typename... More>
 void note_history(bool enabled, CreateContextFn recorder, size_t most, RecordContext when,
                   const More&... more) {

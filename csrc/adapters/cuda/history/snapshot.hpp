@@ -1,4 +1,4 @@
-// Adds pages to torch's snapshots: a run of pages is a segment.
+// Adds pages to torch's memory snapshots: a run of mapped pages is shown as a segment.
 //
 //     pages     # # # # #        # #
 //     live      ▓▓▓  ▓▓▓         ▓▓      blocks of windows, and slots
@@ -17,6 +17,7 @@
 namespace c10::cuda::CUDACachingAllocator::pgmo {
 namespace {
 
+// A run of mapped pages, or a live block.
 struct Run {
   uintptr_t address;
   uint64_t bytes;
@@ -24,7 +25,8 @@ struct Run {
   uint64_t pool = 0;  // number of the user's pool; 0: none
 };
 
-// Return the live blocks of all streams, sorted by address.
+// Return the slots and blocks of windows of all streams that are live, sorted by address. Slots
+// have stream 0 here: their segment names the stream.
 std::vector<Run> living_blocks(const Device& device) {
   std::vector<Run> all;
   pages_api->for_each(
@@ -62,7 +64,8 @@ void add_idle(SegmentInfo& segment, uint64_t bytes) {
   segment.blocks.emplace_back().size = bytes;
 }
 
-// The requested size of a window's block is known only while history is recorded.
+// Add a live block to a segment. The requested size of a window's block is known only while history
+// is recorded.
 void add_block(SegmentInfo& segment, uintptr_t address, uint64_t bytes, uint64_t requested) {
   History::Known known = history().known(reinterpret_cast<void*>(address));
   if (known.bytes != 0) requested = known.bytes;
@@ -76,6 +79,7 @@ void add_block(SegmentInfo& segment, uintptr_t address, uint64_t bytes, uint64_t
   segment.active_size += bytes;
 }
 
+// Return a run of pages as a segment, with live blocks and the idle gaps between them.
 SegmentInfo segment_of(Device& device, const Run& run, const std::vector<Run>& living) {
   constexpr uint64_t kAlignment = 512;
   constexpr uint64_t kLarge = uint64_t{1} << 20;
@@ -93,7 +97,7 @@ SegmentInfo segment_of(Device& device, const Run& run, const std::vector<Run>& l
                        [](const Run& one, uintptr_t address) { return one.address < address; });
   for (; next != living.end() && next->address < end; ++next) {
     const uint64_t bytes = (next->bytes + kAlignment - 1) / kAlignment * kAlignment;
-    // Allocated since the runs were listed.
+    // The block was allocated after the runs had been listed.
     if (next->address < at || end - next->address < bytes) continue;
     if (next->address > at) add_idle(segment, next->address - at);
     add_block(segment, next->address, bytes, next->bytes);
@@ -104,7 +108,9 @@ SegmentInfo segment_of(Device& device, const Run& run, const std::vector<Run>& l
   return segment;
 }
 
-// A snapshot of a single pool has only its segments, and no history of pgmo's blocks.
+// Return torch's snapshot with pages added. `more`: the pool, and whether to include traces, in
+// versions of torch that have these. A snapshot of a single pool has only its segments, and no
+// history of pgmo's blocks.
 template <typename... More>
 SnapshotInfo with_pages(SnapshotInfo info, const More&... more) {
   c10::cuda::MempoolId_t pool{0, 0};

@@ -1,17 +1,17 @@
-// Observes the events that the program records and waits for, which order its streams.
+// Observer of CUDA events: which the program records and waits for. They order its streams.
 //
 //     torch ──event recorded, waited for, stream synchronized──▶ GPUTrace ──▶ Trace ──▶ engine
 //                                                                               └──▶ Python's trace
 //
-// PyTorch reports events to one interpreter, Python's, if a program has requested it, and takes the
-// GIL for each. This class takes its place without the GIL and forwards to Python's trace. If
-// Python's trace comes later, PyTorch puts it in place of this one. The next request notices this,
-// and this class takes the place again. The order of events in between is unknown, and earlier
-// events are forgotten. Events that a program creates by direct CUDA calls are not seen, so less
-// order is known than exists, never more.
+// PyTorch reports events to one receiver, `GPUTrace`: Python's interpreter, if a program has
+// requested it, which takes the GIL for each event. This class replaces that receiver, needs no
+// GIL, and forwards events to it. If Python's trace is activated later, PyTorch replaces this class
+// in turn. The next request notices that, and this class installs itself again. The order of events
+// in between is unknown, so the engine forgets earlier events. Events of direct CUDA calls are not
+// seen. So less order may be known than exists, but never more.
 //
-// The base class has dozens of methods that no trace calls. They are generated, because their set
-// differs between versions: torch_trace_methods.inc, see pgmo/allocator/build/forwarders.py.
+// The base class has dozens of methods that no trace calls. Their set differs between versions of
+// torch, so they are generated: torch_trace_methods.inc, see pgmo/allocator/build/forwarders.py.
 
 #pragma once
 
@@ -71,26 +71,26 @@ class Trace final : public c10::impl::PyInterpreterVTable {
     if (const auto* next = next_.load()) (*next)->trace_gpu_stream_creation(type, stream);
   }
 
-  // Never destroyed: a thread may still be inside a call when it is removed.
+  // Never destroyed: a thread may still be inside a call when the trace is removed.
   static Trace& get() {
     static Trace* const only = new Trace;
     return *only;
   }
 
-  // Return whether another trace has taken its place. Called by each request.
+  // Return whether another trace has replaced this one. Each request calls this.
   static bool displaced() noexcept {
     const auto* const ours = listening_.load(std::memory_order_relaxed);
     return ours != nullptr &&
            c10::impl::GPUTrace::gpuTraceState.load(std::memory_order_relaxed) != ours;
   }
 
-  // Take the place again, and report that events were missed.
+  // Install this trace again, and report that events were missed.
   void resume() {
     const std::lock_guard guard(resuming_);
     if (!displaced()) return;
     take_place();
     displacements_.fetch_add(1);
-    if (displaced()) listening_.store(nullptr);  // it cannot be taken again: stop asking
+    if (displaced()) listening_.store(nullptr);  // it cannot be installed: stop trying
     for (Device& device : devices()) {
       (void)device.any_engine([](pgmo_engine* engine) {
         api->ordered(engine, PGMO_ORDER_LOST, 0, 0);
@@ -103,6 +103,7 @@ class Trace final : public c10::impl::PyInterpreterVTable {
   std::mutex& mutex() { return resuming_; }  // for forks
   uint64_t displacements() const { return displacements_.load(); }
 
+  // Install this trace, or remove it and restore Python's.
   void listen() {
     if (displaced()) return resume();  // another session listens already
     take_place();
@@ -117,7 +118,8 @@ class Trace final : public c10::impl::PyInterpreterVTable {
  private:
   Trace() : self_(this) {}
 
-  // Does nothing if traces were switched off, because the receiver is unknown then.
+  // Replace the current receiver. Does nothing if traces were switched off: the current receiver is
+  // unknown then.
   void take_place() {
     const c10::impl::PyInterpreter* now = c10::impl::GPUTrace::gpuTraceState.load();
     if (now == &self_ || (now != nullptr && !c10::impl::GPUTrace::haveState)) return;
@@ -127,6 +129,7 @@ class Trace final : public c10::impl::PyInterpreterVTable {
     listening_.store(&self_);
   }
 
+  // Report an event of the current device to the engine and the pages.
   static void pass_on(c10::DeviceType type, int what, uintptr_t stream, uintptr_t event) noexcept {
     int current = 0;
     if (type != c10::DeviceType::CUDA || cudaGetDevice(&current) != cudaSuccess) return;

@@ -1,10 +1,12 @@
-// File descriptors through which other processes map pages: one per page, exported once.
+// File descriptors through which other processes map pages: one per page, which is exported once.
+// Thread-safe; no other lock is taken under its lock.
 //
 //     page ──export──▶ descriptor, at a high number ──▶ handle of a tensor ──▶ another process
-//       └─ released, or not under a sent tensor and descriptors are scarce ──▶ closed
+//       └─ released                                                 ──▶ descriptor is closed
+//       └─ no sent tensor lies there, and descriptors are scarce    ──▶ descriptor is closed
 //
-// The other process fetches a descriptor by its number while the tensor lives. Numbers below 1,024
-// stay free, because programs use low numbers, and some (with select) fail above that.
+// While the tensor lives, the other process copies the descriptor, which it knows by number.
+// Numbers below 1,024 stay free for the program: calls like select() fail with higher ones.
 
 #pragma once
 
@@ -28,8 +30,8 @@ class Exports {
 
   enum class Failure {
     kNone,
-    kDriver,      // the driver does not share this page
-    kDescriptors  // the process has reached its limit
+    kDriver,      // the driver refuses to export this page
+    kDescriptors  // the process has reached its limit of descriptors
   };
 
   struct Result {
@@ -38,6 +40,7 @@ class Exports {
     bool fresh = false;  // exported by this call
   };
 
+  // Return the page's descriptor, exported if necessary. `driver`: cuMemExportToShareableHandle.
   Result find_or_export(Export driver, uint64_t page) {
     const std::lock_guard guard(mutex_);
     const auto known = descriptors_.find(page);
@@ -50,7 +53,7 @@ class Exports {
     return result;
   }
 
-  // Called when the page is released, or when no process was given its descriptor.
+  // Close the page's descriptor: the page is released, or no process was given the descriptor.
   void close_one(uint64_t page) {
     const std::lock_guard guard(mutex_);
     const auto known = descriptors_.find(page);
@@ -60,6 +63,7 @@ class Exports {
     ++closed_;
   }
 
+  // Close the descriptors of all other pages.
   void close_all_but(const std::unordered_set<uint64_t>& pages) {
     const std::lock_guard guard(mutex_);
     for (auto at = descriptors_.begin(); at != descriptors_.end();) {
@@ -78,7 +82,7 @@ class Exports {
     return descriptors_.size();
   }
 
-  // Number of descriptors closed so far. A number may have been reused since.
+  // Return how many descriptors were closed so far. Their numbers may have been reused since.
   uint32_t closed() {
     const std::lock_guard guard(mutex_);
     return closed_;
@@ -86,12 +90,14 @@ class Exports {
 
   std::mutex& mutex() { return mutex_; }  // for forks
 
-  // Close all copies in a forked child; they would keep the pages allocated. Requires the mutex.
+  // Close all descriptors in a forked child: its copies would keep the pages allocated. Requires
+  // the mutex.
   void forget() {
     for (const auto& [page, descriptor] : descriptors_) (void)close(descriptor);
     descriptors_.clear();
   }
 
+  // Return the maximum number of descriptors of this process.
   static uint64_t limit() {
     rlimit most{};
     return getrlimit(RLIMIT_NOFILE, &most) == 0 ? most.rlim_cur : 0;
@@ -103,6 +109,8 @@ class Exports {
   // With a limit below 4,096 descriptors, leave the lowest quarter of the numbers to the program.
   static int lowest_number() { return static_cast<int>(std::min(kLowNumbers, limit() / 4)); }
 
+  // Raise the limit of descriptors to the maximum that the system allows. Return false if it is
+  // there.
   static bool raise_limit() {
     rlimit most{};
     if (getrlimit(RLIMIT_NOFILE, &most) != 0 || most.rlim_cur >= most.rlim_max) return false;
@@ -110,6 +118,7 @@ class Exports {
     return setrlimit(RLIMIT_NOFILE, &most) == 0;
   }
 
+  // Return whether the process can open another descriptor.
   static bool any_left() {
     const int probe = open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (probe >= 0) (void)close(probe);

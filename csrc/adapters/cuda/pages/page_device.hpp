@@ -1,6 +1,6 @@
-// A CUDA device for the pages: the driver's virtual memory, and events of the runtime.
+// CUDA device of the page space: virtual memory of the driver, and events of the runtime.
 //
-// Failures are returned, never thrown: each caller has a fallback.
+// Failures are returned, never thrown: each caller has a fallback. Thread-safe. Sizes are in bytes.
 
 #pragma once
 
@@ -24,8 +24,8 @@
 
 namespace {
 
-// Driver functions, looked up at first use. The runtime does not export them, and linking against
-// the driver would prevent loading the adapter where there is none.
+// Driver functions, looked up at first use. The runtime does not export them. An adapter linked
+// against the driver could not be loaded where there is no driver.
 struct CudaDriver {
   decltype(&cuDeviceGet) device = nullptr;
   decltype(&cuDeviceGetAttribute) attribute = nullptr;
@@ -38,7 +38,7 @@ struct CudaDriver {
   decltype(&cuMemSetAccess) set_access = nullptr;
   decltype(&cuMemExportToShareableHandle) share = nullptr;
 
-  // Return nullptr if there is no driver, or it lacks virtual memory functions.
+  // Return the functions; nullptr if there is no driver, or it lacks functions for virtual memory.
   static const CudaDriver* get() {
     static const CudaDriver* const driver = load();
     return driver;
@@ -47,7 +47,7 @@ struct CudaDriver {
  private:
   static const CudaDriver* load() {
     void* library = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
-    if (library == nullptr) library = RTLD_DEFAULT;  // use one already loaded in the process
+    if (library == nullptr) library = RTLD_DEFAULT;  // search the libraries loaded already
     static CudaDriver driver;
     bool all = true;
     const auto find = [&](auto& entry, const char* name) {
@@ -68,12 +68,13 @@ struct CudaDriver {
   }
 };
 
-// Callbacks about other memory on the card. `may_hold` and `make` may throw.
+// Callbacks about memory of the card outside of the pages. `growing`, `may_hold` and `make` may
+// throw.
 struct Room {
-  std::function<bool(uint64_t bytes)> may_hold;  // whether this many bytes more are allowed
-  std::function<bool()> make;                    // free other memory; true: retry
+  std::function<bool(uint64_t bytes)> may_hold;  // return whether this many more bytes are allowed
+  std::function<bool()> make;                    // free other memory; return true to retry
   std::function<void()> growing = [] {};         // called before a page is created
-  std::function<void(int64_t bytes)> took = [](int64_t) {};  // this many bytes more serve requests
+  std::function<void(int64_t bytes)> took = [](int64_t) {};  // pages took (negative: freed) bytes
 };
 
 static_assert(StreamNumbers::kMost <= PGMO_MOST_STREAMS);
@@ -83,10 +84,12 @@ class PageDevice {
   PageDevice(int index, StreamNumbers& streams, const ActivePools& pools, Room room)
       : index_(index), streams_(streams), pools_(pools), room_(std::move(room)) {}
 
+  // Return the size of a page; 0 before `prepare`.
   uint64_t page() const { return page_; }
   std::mutex& mutex() { return mutex_; }  // for forks
 
-  // Return the page size in bytes; 0 if device, driver or system has no virtual memory.
+  // Query the device, and return the page size; 0 if device, driver or system does not support
+  // virtual memory. Call it once, before all other functions.
   uint64_t prepare() {
     driver_ = CudaDriver::get();
     CUdevice device = 0;
@@ -100,8 +103,8 @@ class PageDevice {
     }
     kind_.type = CU_MEM_ALLOCATION_TYPE_PINNED;
     kind_.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = index_};
-    // Make pages readable by network cards and exportable to other processes where that is
-    // supported: it cannot be enabled after creation.
+    // Make pages readable by network cards, and exportable to other processes, where supported.
+    // Neither can be enabled after a page was created.
     int network = 0;
     if (ask(CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED, network) && network) {
       kind_.allocFlags.gpuDirectRDMACapable = 1;
@@ -121,8 +124,8 @@ class PageDevice {
     return page_;
   }
 
-  // Give another device access to later mappings; existing ones must be granted again. Return false
-  // if it already has access.
+  // Give another device access to mappings that are granted from now on; existing ones must be
+  // granted again. Return false if it has access already.
   bool add_peer(int device) {
     const std::lock_guard guard(mutex_);
     for (const CUmemAccessDesc& one : access_) {
@@ -134,12 +137,13 @@ class PageDevice {
   }
 
   enum class Trial {
-    kRefused,  // no page can be accessed
-    kPages,    // the second mapping may differ from the first, or the trial failed
-    kAliases   // both mappings of a page show the same content, in stream order
+    kRefused,  // no page can be mapped and accessed
+    kPages,    // pages work; two mappings of one page may differ, or the trial failed
+    kAliases   // two mappings of one page show the same contents, in stream order
   };
 
-  // Map a page at two addresses and use it. Takes milliseconds.
+  // Map a page at two addresses, and compare what a stream writes and reads there. Takes
+  // milliseconds.
   Trial try_pages() {
     try {
       const OnDevice on(index_);
@@ -154,10 +158,12 @@ class PageDevice {
     }
   }
 
-  // Create a page for a segment of the allocator beneath, which counts it and may hold its lock.
+  // Create a page for a segment of the allocator beneath. No callback of Room is called, because
+  // that allocator counts the page itself and holds its lock.
   bool create_for_segment(uint64_t* page) { return create_once(page) == CUDA_SUCCESS; }
 
-  // Record an event. Return 0 if that is impossible, for example on a stream in capture.
+  // Record an event on the stream. Return 0 if that is impossible, for example during a capture of
+  // the stream.
   uint64_t record_on(cudaStream_t stream) {
     try {
       const OnDevice on(index_);
@@ -174,7 +180,7 @@ class PageDevice {
     return 0;
   }
 
-  // Delay later work of the stream until the event. Return 0 on failure.
+  // Delay later work of the stream until the event. Return 0 if that is impossible.
   int wait_on(cudaStream_t stream, uint64_t event) {
     try {
       const OnDevice on(index_);
@@ -195,6 +201,7 @@ class PageDevice {
 
   Exports& exports() { return exports_; }
 
+  // Return the functions for the page space (pgmo_pages.h), with this object as their context.
   pgmo_pages_device table() {
     return {.context = this,
             .reserve = [](void* self, uint64_t bytes) { return of(self).reserve(bytes); },
@@ -216,13 +223,13 @@ class PageDevice {
   }
 
  private:
-  static constexpr size_t kPage = size_t{2} << 20;
+  static constexpr size_t kPage = size_t{2} << 20;  // rounded up to the device's granularity
 
-  // Maximum trials. One refusal may be due to allocation properties, which are reset then; a second
-  // one may be an accident.
+  // Maximum number of trials. The first refusal may be due to allocation properties, which are then
+  // reset. The second may be accidental.
   static constexpr int kTrials = 3;
 
-  // A page mapped at two addresses, and a stream.
+  // Scope with a page mapped at two addresses, and a stream.
   struct Alias {
     static constexpr size_t kBytes = 4096;
 
@@ -272,7 +279,7 @@ class PageDevice {
     std::array<bool, 2> mapped{};
     uint64_t page = 0;
     cudaStream_t stream = nullptr;
-    bool whole = false;
+    bool whole = false;    // all of it could be made
     bool refused = false;  // mapping or access was refused
   };
 
@@ -284,6 +291,7 @@ class PageDevice {
     return driver_->reserve(&address, bytes, page_, 0, 0) == CUDA_SUCCESS ? address : 0;
   }
 
+  // Create a page if the limits allow it, after freeing other memory if necessary.
   int create(uint64_t* page) {
     try {
       room_.growing();
@@ -305,7 +313,8 @@ class PageDevice {
     CUmemGenericAllocationHandle handle = 0;
     CUresult result = driver_->create(&handle, page_, &kind_, 0);
     if (result == CUDA_ERROR_NOT_PERMITTED || result == CUDA_ERROR_NOT_SUPPORTED) {
-      // Some containers forbid memory that can be exported, so retry without.
+      // Some containers forbid memory that can be exported, so create pages without that property
+      // from now on.
       kind_.requestedHandleTypes = CU_MEM_HANDLE_TYPE_NONE;
       kind_.allocFlags.gpuDirectRDMACapable = 0;
       result = driver_->create(&handle, page_, &kind_, 0);
@@ -329,7 +338,7 @@ class PageDevice {
       return 1;
     }
     // Under WSL2, access to memory for network cards is refused although the driver reports
-    // support. Create later pages without that property.
+    // support. So create later pages without that property.
     kind_.allocFlags.gpuDirectRDMACapable = 0;
     return 0;
   }
@@ -347,7 +356,7 @@ class PageDevice {
 
   int wait(uint32_t stream, uint64_t event) { return wait_on(streams_.handle(stream), event); }
 
-  // Reuse events: creating one costs more than recording it.
+  // Return a spare event, or a new one: creating one takes longer than recording it.
   cudaEvent_t take_event() {
     {
       const std::lock_guard guard(mutex_);

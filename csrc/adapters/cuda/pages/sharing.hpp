@@ -1,12 +1,14 @@
-// Shares pages with other processes, through handles that PyTorch's own allocator opens there.
+// Shares pages with other processes, through handles that PyTorch's own allocator opens there. A
+// handle consists of:
 //
-//     version 'e'   process, page size, pages, kind   descriptor of each page
-//     └─ from the allocator beneath            └─ since 3
-//                                                     └─ fetched by the other process
+//     version       byte, as in handles of the allocator beneath
+//     'e'           "expandable segment"
+//     header        process id, bytes of a page, number of pages, kind (from version 3 on)
+//     descriptors   one per page: numbers in this process, which the other process copies
 //
-// The handle has the format of an expandable segment, so the other process needs no pgmo. PyTorch
-// keeps the block of a sent tensor until the other process has released it. Pages stay in place
-// under such a block while it lives.
+// This is the format of an expandable segment, so the other process needs no pgmo. PyTorch keeps
+// the block of a sent tensor alive until the other process has released it. Pages under such a
+// block stay in place while it lives.
 //
 // Only adapter.hpp includes this file.
 
@@ -29,6 +31,7 @@ namespace {
 
 constexpr char kExpandableSegment = 'e';
 constexpr char kNewestVersion = 3;
+// Layouts of PyTorch, for versions below 3 and from 3 on.
 struct SegmentHeader {
   pid_t process;
   size_t page;
@@ -40,9 +43,9 @@ struct SegmentHeader3 {
   size_t pages;
   int kind;
 };
-constexpr int kDescriptors = 1;  // file descriptors, not fabric handles
+constexpr int kDescriptors = 1;  // a kind of handles: file descriptors, not fabric handles
 
-// Return the version byte at the start of the allocator's handles.
+// Return the version byte at the start of handles of the allocator beneath.
 char version_of_handles(CUDAAllocator* upstream) {
   const c10::DataPtr block = upstream->allocate(1);
   return upstream->shareIpcHandle(block.get()).handle.at(0);
@@ -51,13 +54,13 @@ char version_of_handles(CUDAAllocator* upstream) {
 template <typename Header>
 std::string header_of(const Device& device, size_t pages) {
   Header header;
-  std::memset(&header, 0,
-              sizeof header);  // including padding, because handles are compared as bytes
+  std::memset(&header, 0, sizeof header);  // padding, too: handles are compared as bytes
   header.process = getpid();
   header.page = device.page_device->page();
   header.pages = pages;
-  // Other processes cache segments by their handle. After a descriptor was closed, its number may
-  // mean another page, so add the number of closed ones.
+  // Other processes cache segments by their handle. After a descriptor was closed, another page may
+  // get its number. So store the count of closed descriptors in the padding, which changes the
+  // handle.
   const uint32_t closed = device.page_device->exports().closed();
   static_assert(offsetof(Header, page) >= sizeof header.process + sizeof closed);
   std::memcpy(reinterpret_cast<char*>(&header) + sizeof header.process, &closed, sizeof closed);
@@ -65,7 +68,7 @@ std::string header_of(const Device& device, size_t pages) {
   return {reinterpret_cast<const char*>(&header), sizeof header};
 }
 
-// Return nullptr if the block lies in no device's pages.
+// Return the device in whose pages the block lies, or nullptr.
 Device* device_of_pages(const void* block) {
   for (Device& device : devices()) {
     if (device.pages() != nullptr && pages_api->owns(device.pages(), block)) return &device;
@@ -73,6 +76,7 @@ Device* device_of_pages(const void* block) {
   return nullptr;
 }
 
+// Return the pages under live blocks that were sent.
 std::unordered_set<uint64_t> pages_of_sent_blocks(Device& device) {
   std::unordered_set<uint64_t> pages;
   pages_api->for_each_shared(
@@ -87,17 +91,18 @@ std::unordered_set<uint64_t> pages_of_sent_blocks(Device& device) {
 [[noreturn]] void throw_no_descriptors(Device& device, size_t bytes) {
   const auto size = [](size_t value) { return binary_units(static_cast<double>(value)); };
   const size_t page = device.page_device->page();
-  TORCH_CHECK(false, "pgmo cannot send this tensor of ", size(bytes),
-              " to another process: no file descriptors are left. Each page of ", size(page),
-              " takes one as long as a tensor that was sent lives there, and ",
-              size(device.page_device->exports().count() * page), " are sent; the limit is ",
-              Exports::limit(),
-              " descriptors. Raise it (ulimit -Hn), send less at a time and delete what was sent, "
-              "or switch pages off: PGMO_PAGES=0, or pgmo.optimize(pages=False)");
+  TORCH_CHECK(
+      false, "pgmo cannot send this tensor of ", size(bytes),
+      " to another process: no file descriptors are left. Each page of ", size(page),
+      " needs one while a tensor that was sent lives there, and ",
+      size(device.page_device->exports().count() * page), " are shared; the limit is ",
+      Exports::limit(),
+      " descriptors. Raise it (ulimit -Hn), send less at a time and delete tensors once sent, "
+      "or switch pages off: PGMO_PAGES=0, or pgmo.optimize(pages=False)");
 }
 
-// Return descriptors of all pages, or of none. If descriptors are scarce, close unneeded ones
-// first.
+// Return the descriptors of these pages. If descriptors are scarce, close unneeded ones. Throws
+// c10::Error if one of the pages cannot be exported, and closes those that this call has exported.
 std::vector<int> descriptors_of(Device& device, const std::vector<uint64_t>& pages, size_t bytes) {
   std::vector<int> descriptors;
   std::vector<uint64_t> fresh;
@@ -119,26 +124,27 @@ std::vector<int> descriptors_of(Device& device, const std::vector<uint64_t>& pag
     for (const uint64_t one : fresh) device.page_device->exports().close_one(one);
     if (scarce) throw_no_descriptors(device, bytes);
     TORCH_CHECK(false,
-                "this tensor lies in pgmo's pages, which the driver does not share with other "
-                "processes here. For a program that shares CUDA tensors switch them off: "
+                "this tensor lies in pgmo's pages, which the driver cannot share with other "
+                "processes here. In programs that share CUDA tensors, switch pages off: "
                 "PGMO_PAGES=0, or pgmo.optimize(pages=False)");
   }
   return descriptors;
 }
 
-// Held until a handle is complete, so that no descriptor is closed meanwhile.
+// Mutex that is held until a handle is complete, so that no other call closes its descriptors.
 std::mutex& sharing_mutex() {
   static std::mutex one_at_a_time;
   return one_at_a_time;
 }
 
+// Return the handle of a block in pages, and the block's offset there.
 ShareableHandle share_pages(Device& device, CUDAAllocator* upstream, void* block) {
-  TORCH_CHECK(!forked.load(), "a forked process cannot share what it has inherited");
+  TORCH_CHECK(!forked.load(), "a forked process cannot share CUDA tensors that it has inherited");
   const OnDevice on(device.index);
   static const char version = version_of_handles(upstream);
   TORCH_CHECK(version >= 1 && version <= kNewestVersion,
-              "pgmo does not know how this PyTorch shares tensors with other processes: switch its "
-              "pages off there, by PGMO_PAGES=0 or pgmo.optimize(pages=False)");
+              "pgmo does not know how this version of PyTorch shares tensors with other processes: "
+              "switch pages off, by PGMO_PAGES=0 or pgmo.optimize(pages=False)");
   const std::lock_guard guard(sharing_mutex());
   std::vector<uint64_t> pages;
   const uint64_t bytes = bytes_of(device, block);
@@ -148,7 +154,7 @@ ShareableHandle share_pages(Device& device, CUDAAllocator* upstream, void* block
         static_cast<std::vector<uint64_t>*>(context)->push_back(page);
       },
       &pages);
-  TORCH_CHECK(begin != 0, "pgmo: no tensor lives there");
+  TORCH_CHECK(begin != 0, "pgmo: there is no live tensor at this address");
   const std::vector<int> descriptors = descriptors_of(device, pages, bytes);
   std::string handle{version, kExpandableSegment};
   handle += version < 3 ? header_of<SegmentHeader>(device, pages.size())

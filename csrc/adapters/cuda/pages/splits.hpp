@@ -1,13 +1,15 @@
-// Mirrors the gaps in the program's own segments when a session begins.
+// Mirror of the gaps in torch's segments, for requests of a session.
 //
-// A model built before the session leaves gaps in PyTorch's segments ("inactive split blocks").
-// They cannot become pages, because a segment returns to the card only when its last block is
-// freed. So a request that fits a gap goes to the allocator beneath before pages are used.
+// A model that was built before the session leaves gaps in PyTorch's segments ("inactive split
+// blocks"). Their memory cannot become pages, because a segment returns to the card only when its
+// last block is freed. So the allocator beneath serves requests that fit a gap, before pages are
+// used.
 //
-// That allocator cannot be asked for its gaps without growing, so they are mirrored here by its
-// rules: best fit by size, then address; remainders above 1 MiB are split off; neighbours merge.
-// Each result is compared with the expected one. The first difference (a tensor of the model was
-// freed, or a cache emptied) ends the mirror, and pages serve as if there were no gaps.
+// That allocator cannot be queried for its gaps: a request that fits none makes it take a new
+// segment. So this class follows its rules: best fit by size, then address; remainders above 1 MiB
+// are split off; neighbours merge. Each address that it returns is compared with the expected one.
+// At the first difference (a tensor of the model was freed, or the cache emptied) the mirror ends,
+// and pages serve as if there were no gaps.
 
 #pragma once
 
@@ -23,17 +25,18 @@
 namespace c10::cuda::CUDACachingAllocator::pgmo {
 namespace {
 
-// One per device. Thread-safe.
+// Gaps of one device. Thread-safe; no other lock is taken under its lock. Sizes are in bytes.
 class SplitBlocks {
  public:
   struct Gap {
     uint64_t address;
     uint64_t bytes;
-    uint64_t segment;
-    uint64_t stream;  // stream number
+    uint64_t segment;  // address of the segment
+    uint64_t stream;   // number of the stream
   };
 
-  // Requests above this size come from segments of 20 MiB and more, smaller ones from others.
+  // Gaps are mirrored in segments of large blocks only. PyTorch serves requests up to this size (1
+  // MiB) from other segments.
   static constexpr uint64_t kSmall = uint64_t{1} << 20;
 
   std::mutex& mutex() { return mutex_; }  // for forks
@@ -49,7 +52,8 @@ class SplitBlocks {
     any_.store(!gaps_.empty(), std::memory_order_relaxed);
   }
 
-  // Return the address where the allocator beneath will serve the request without growing, or null.
+  // Return the address in a gap at which the allocator beneath will serve the request, and take it
+  // from the gap; null if the request fits none.
   const void* expected(uint64_t bytes, uint64_t stream) {
     if (bytes <= kSmall) return nullptr;
     const std::lock_guard guard(mutex_);
@@ -72,7 +76,7 @@ class SplitBlocks {
     return reinterpret_cast<const void*>(taken.address);
   }
 
-  // Compare the actual address with the expected one.
+  // Compare the address at which the allocator beneath served a request with the expected one.
   void served(const void* expected, const void* address) {
     if (address != expected) end();
   }
@@ -90,7 +94,7 @@ class SplitBlocks {
     any_.store(false, std::memory_order_relaxed);
   }
 
-  // Note that the block was given back to the allocator beneath.
+  // Note that the allocator beneath has freed the block.
   void freed(const void* block) {
     const std::lock_guard guard(mutex_);
     const auto found = taken_.find(reinterpret_cast<uintptr_t>(block));
@@ -104,13 +108,15 @@ class SplitBlocks {
     }
   }
 
-  // Forget a block used on other streams: it is unknown when the allocator beneath has it back.
+  // Forget a block that other streams use: the mirror cannot know when the allocator beneath reuses
+  // its memory.
   void lose(const void* block) {
     const std::lock_guard guard(mutex_);
     taken_.erase(reinterpret_cast<uintptr_t>(block));
   }
 
  private:
+  // Add a gap, merged with its neighbours in the segment. Throws std::bad_alloc.
   void insert(const Gap& gap) {
     auto after =
         std::upper_bound(gaps_.begin(), gaps_.end(), gap.address,
@@ -132,7 +138,7 @@ class SplitBlocks {
   std::atomic<bool> any_{false};
   std::mutex mutex_;                          // guards the following members
   std::vector<Gap> gaps_;                     // by address
-  std::unordered_map<uintptr_t, Gap> taken_;  // gaps in use, by address
+  std::unordered_map<uintptr_t, Gap> taken_;  // blocks in gaps, by address
 };
 
 }  // namespace

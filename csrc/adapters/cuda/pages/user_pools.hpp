@@ -1,14 +1,15 @@
-// torch.cuda.MemPool without an allocator of its own: each pool has windows, which pages serve.
+// torch.cuda.MemPool without an allocator of its own: pages serve its requests, from windows of the
+// pool.
 //
 //     MemPool()       ──▶ createOrIncrefPool    pages serve the pool from now on
 //     use_mem_pool    ──▶ beginAllocateToPool   requests of the thread ──▶ windows of the pool
-//                                                  no page, a capture, or no session any more
-//                                                     ──▶ the allocator beneath, in its pool of
-//                                                         that id
-//     the last user   ──▶ releasePool           idle pages go back to the card
+//                                               no page is available, during a capture, or after
+//                                               the session: the allocator beneath, in its pool
+//                                               of the same id
+//     the last user   ──▶ releasePool           its idle pages go back to the card
 //
-// Idle pages of a live pool serve other windows, and a pool takes pages that are idle elsewhere.
-// The allocator beneath keeps a pool of the same id, and counts its users.
+// Idle pages of a pool may serve other windows, and a pool may use pages that are idle elsewhere.
+// The allocator beneath has a pool of the same id, which counts the users.
 //
 // The allocator beneath serves pools with `no_split` and pools that are registered with NCCL,
 // because both need whole segments of the driver.
@@ -39,7 +40,7 @@ using PoolId = c10::cuda::MempoolId_t;
 
 constexpr const char* kAlreadyActive = "beginAllocateToPool: already recording to mempool_id";
 
-// Return whether pages may serve pools. PGMO_POOLS=0 switches it off.
+// Return whether pages may serve pools: always, unless PGMO_POOLS=0.
 bool serves_pools() {
   static const bool wanted = [] {
     const char* const value = std::getenv("PGMO_POOLS");
@@ -48,13 +49,13 @@ bool serves_pools() {
   return wanted;
 }
 
+// Return the device; nullptr if pgmo does not support devices of this index.
 Device* device_or_null(int index) {
   return index < 0 || index >= kMostDevices ? nullptr : &devices()[static_cast<size_t>(index)];
 }
 
-// Serve a pool that has just been created. Pools that already have users or an allocator of their
-// own are left to torch. The id of a torch.cuda.MemPool is (0, n) with n > 0, that of a graph's
-// pool (n, 0).
+// Let pages serve a pool, if it was just created and has no allocator `own`. Torch serves all
+// others. The id of a torch.cuda.MemPool is (0, n) with n > 0, that of a graph's pool (n, 0).
 template <typename Allocator>
 void note_pool(CUDAAllocator* upstream, int index, PoolId pool, const Allocator& own) {
   Device* const device = device_or_null(index);
@@ -66,7 +67,7 @@ void note_pool(CUDAAllocator* upstream, int index, PoolId pool, const Allocator&
   device->pools.serve(pool);
 }
 
-// Leave the later requests of a pool to torch's allocator.
+// Let the allocator beneath serve later requests of a pool.
 template <typename... Options>
 void leave_pool(int index, PoolId pool, const Options&...) {
   Device* const device = device_or_null(index);
@@ -88,8 +89,8 @@ bool lives_in_pages(int index, PoolId pool) {
   });
 }
 
-// Release as many bytes of idle pages as the pool has. The pages may be those of other windows.
-// During a capture, nothing is released.
+// Release as many bytes of idle pages as the pool has. They may be pages of other windows instead.
+// Does nothing during a capture.
 void empty_pool(Device& device, PoolId pool) {
   if (device.pools.any()) return;
   const uint64_t idle = pages_api->idle_in(device.pages(), pool.second);
@@ -98,8 +99,9 @@ void empty_pool(Device& device, PoolId pool) {
   (void)pages_api->give_back(device.pages(), idle);
 }
 
-// Stop serving a pool after its last user has released it. A pool that PyTorch serves by then may
-// have windows, too. Graphs may have a pool with the id (n, 0), which has no windows.
+// Note that a user has released a pool. After the last one, pages stop serving it. A pool that the
+// allocator beneath serves by then may still have windows. Pools with an id (n, 0) belong to graphs
+// and have none.
 void note_release(CUDAAllocator* upstream, c10::DeviceIndex index, PoolId pool) {
   note_graph_release(upstream, index, pool);
   Device* const device = device_or_null(index);
@@ -112,7 +114,7 @@ void note_release(CUDAAllocator* upstream, c10::DeviceIndex index, PoolId pool) 
   pages_api->close_pool(device->pages(), pool.second);
 }
 
-// Add a user to the pool in the allocator beneath.
+// Add a user to the pool of this id in the allocator beneath, created if necessary.
 template <typename Allocator>
 void add_user(Allocator* upstream, c10::DeviceIndex index, PoolId pool) {
   if constexpr (requires { upstream->createOrIncrefPool(index, pool, nullptr); }) {
@@ -131,8 +133,9 @@ class WithinPool {
           index_, pool_, [thread](cudaStream_t) { return std::this_thread::get_id() == thread; });
       begun_ = true;
     } catch (const c10::Error&) {
-      // Another thread has made the pool active. The block then lies outside of it. PyTorch has
-      // counted a user before it raised the error, so the destructor releases the pool.
+      // Another thread has made the pool active. The block then lies outside of the pool. PyTorch
+      // has counted a user before it raised the error, so the destructor must release the pool in
+      // this case, too.
     }
   }
   ~WithinPool() {
@@ -153,7 +156,7 @@ class WithinPool {
   bool begun_ = false;
 };
 
-// Request a block of an active pool from the allocator beneath.
+// Request a block from the allocator beneath on behalf of an active pool.
 template <typename Ask>
 auto ask_within(Device& device, CUDAAllocator* upstream, const ActivePools::Claim& claim,
                 Ask&& ask) {

@@ -1,7 +1,7 @@
-// Requests without a slot: blocks from pages, and their share in torch's statistics.
+// Requests without a slot: blocks of windows over pages, and their part in torch's statistics.
 //
 //     no slot ──▶ pages ──▶ a block of a window
-//                   └─ no page available ──▶ torch's own cache is emptied, and retry
+//                   └─ no page is available ──▶ empty torch's own cache, and retry
 //                                                 └─▶ the allocator beneath, which raises the error
 //
 // Only adapter.hpp includes this file.
@@ -17,16 +17,17 @@
 namespace c10::cuda::CUDACachingAllocator::pgmo {
 namespace {
 
-// Open pages on each device at its first request, instead of for sessions only.
+// Whether to open pages on each device at its first request, even without a session.
 std::atomic<bool> pages_everywhere{false};
 
-// Return false if each block must come from the driver, so that pgmo serves nothing.
+// Return whether torch may cache blocks. If not, each block must come from the driver, and pgmo
+// serves none.
 bool wants_caching() {
   return std::getenv("PYTORCH_NO_CUDA_MEMORY_CACHING") == nullptr;
 }
 std::atomic<bool> caching{wants_caching()};
 
-// Follow torch.cuda.caching_allocator_enable, which also applies to the allocator beneath.
+// Follow torch.cuda.caching_allocator_enable, which applies to the allocator beneath and to pgmo.
 void set_caching(bool enabled) {
   caching.store(enabled && wants_caching());
 }
@@ -45,17 +46,18 @@ void empty_cache(Allocator* allocator) {
   try {
     allocator->emptyCache();
   } catch (const std::exception&) {
-    // Emptying fails during a graph capture, when cached blocks must stay.
+    // Emptying fails during a graph capture, when cached blocks must stay in place.
   }
 }
 
+// Return the bytes that the allocator beneath has reserved and not allocated.
 int64_t unused_beneath(const Device& device, CUDAAllocator* upstream) {
   const auto stats = upstream->getDeviceStats(static_cast<c10::DeviceIndex>(device.index));
   return stats.reserved_bytes[0].current - stats.allocated_bytes[0].current;
 }
 
-// Return the unused memory of the allocator beneath to the card, before asking it for more. Return
-// whether there was some.
+// Return unused memory of the allocator beneath to the card, and return whether there was some.
+// Does nothing during a capture.
 bool drop_cache_beneath(Device& device, CUDAAllocator* upstream) {
   if (device.pools.any()) return false;
   const int64_t before = unused_beneath(device, upstream);
@@ -64,9 +66,9 @@ bool drop_cache_beneath(Device& device, CUDAAllocator* upstream) {
   return unused_beneath(device, upstream) < before;
 }
 
-// Return whether emptying torch's cache gathers a stack, which it does while recording history, and
-// which waits for Python. A thread with the pages' lock must not do that: Python may wait for the
-// lock.
+// Return whether emptying torch's cache gathers a stack: it does while torch records its memory
+// history. That waits for the GIL, so a thread with the pages' lock must not do it: the thread with
+// the GIL may wait for that lock.
 bool gathers_stacks(CUDAAllocator* upstream) {
   try {
     return upstream->isHistoryEnabled();
@@ -75,9 +77,10 @@ bool gathers_stacks(CUDAAllocator* upstream) {
   }
 }
 
-// Empty the cache before the pages grow, if enough of it is unused: DDP frees its first buckets, as
-// large as the model, after an iteration. Emptying costs a synchronization, and releases no segment
-// of large blocks if less than one is unused.
+// Empty the cache of the allocator beneath before the pages grow, if at least a segment more is
+// unused than after the last time. For example, DDP frees its first buckets, as large as the model,
+// after an iteration. Emptying costs a synchronization, and releases no segment of large blocks if
+// less than one is unused.
 void trim_cache_beneath(Device& device, CUDAAllocator* upstream) {
   device.trim_due.store(false, std::memory_order_relaxed);
   constexpr int64_t kLargeSegment = int64_t{20} << 20;  // kLargeBuffer of PyTorch
@@ -99,6 +102,7 @@ uint64_t bytes_of_card() {
 
 // --- the memory fraction ------------------------------------------------------------------------
 
+// Return the bytes of the card that the allocator beneath has.
 uint64_t held_beneath(const Device& device, CUDAAllocator* upstream) {
   const auto stats = upstream->getDeviceStats(static_cast<c10::DeviceIndex>(device.index));
   return static_cast<uint64_t>(
@@ -111,25 +115,28 @@ uint64_t held_in_pages(const Device& device) {
   return now.held_bytes;
 }
 
-// Return the bytes that the fraction allows for pages and the allocator beneath together.
+// Return the bytes that the memory fraction allows for pages and the allocator beneath together;
+// all ones: unlimited.
 uint64_t allowed(const Device& device) {
   if (!device.fraction.limits() || device.card == 0) return ~uint64_t{0};
   return static_cast<uint64_t>(device.fraction.whole.load() * static_cast<double>(device.card));
 }
 
+// Return whether the memory fraction allows this many more bytes.
 bool may_hold(const Device& device, CUDAAllocator* upstream, uint64_t more) {
   const uint64_t most = allowed(device);
   if (most == ~uint64_t{0}) return true;
   return held_in_pages(device) + held_beneath(device, upstream) + more <= most;
 }
 
-// Limit the pages to what the fraction and the session allow.
+// Limit the pages to the bytes that both the fraction and the session allow.
 void limit_pages(const Device& device) {
   if (device.pages() == nullptr) return;
   pages_api->limit(device.pages(), std::min(allowed(device), device.limit.load()));
 }
 
-// Read the fraction that was set before the adapter was installed.
+// Read the fraction of the allocator beneath, if the program has not set one since the adapter was
+// installed.
 void read_fraction(Device& device, CUDAAllocator* upstream) {
   Fraction& fraction = device.fraction;
   const std::lock_guard guard(fraction.mutex);
@@ -138,7 +145,8 @@ void read_fraction(Device& device, CUDAAllocator* upstream) {
   fraction.whole.store(fraction.beneath);
 }
 
-// Set the fraction. Throws if it is invalid, and changes nothing then.
+// Set the fraction for pages and the allocator beneath together. Throws if it is invalid, and
+// changes nothing then.
 void set_fraction(Device& device, CUDAAllocator* upstream, double whole) {
   Fraction& fraction = device.fraction;
   {
@@ -151,16 +159,17 @@ void set_fraction(Device& device, CUDAAllocator* upstream, double whole) {
   limit_pages(device);
 }
 
-// Torch's allocator makes the device current, so restore it.
+// Set the fraction of the allocator beneath. It makes the device current, so restore the previous
+// one. Requires the fraction's mutex.
 void limit_beneath(Device& device, CUDAAllocator* upstream, double rest) {
   const OnDevice on(device.index);
   upstream->setMemoryFraction(rest, static_cast<c10::DeviceIndex>(device.index));
   device.fraction.beneath = rest;
 }
 
-// Leave the rest of the fraction to the allocator beneath, which then raises the error when it is
-// used up. It may also find memory in a pool that others may use. Return whether it may have more
-// than before.
+// Leave the part of the fraction that pages do not use to the allocator beneath. That allocator
+// raises the error when its part is used up; before, it may still find memory in pools that others
+// may use. Return whether its part has grown.
 bool share_fraction(Device& device, CUDAAllocator* upstream) {
   Fraction& fraction = device.fraction;
   if (device.pages() == nullptr || device.card == 0 || !fraction.limits()) return false;
@@ -174,13 +183,13 @@ bool share_fraction(Device& device, CUDAAllocator* upstream) {
   return rest > before;
 }
 
-// Give idle pages of graphs back to the card. Return their bytes. In graphs/serving.hpp.
+// Lend idle pages of graphs to the card, and return their bytes. In graphs/serving.hpp.
 uint64_t lend_pages_of_graphs(const Device& device);
 
 // --- blocks of pages ----------------------------------------------------------------------------
 
-// Callbacks of the pages, which call them under their lock. If emptying the cache gathers stacks,
-// they defer it.
+// Return the callbacks for a device's pages, which call them under the pages' lock. If emptying the
+// cache gathers stacks, it is left to `block_for`.
 Room room_of(Device& device) {
   return {.may_hold = [&device](uint64_t bytes) { return may_hold(device, upstreams[0], bytes); },
           .make =
@@ -198,8 +207,9 @@ Room room_of(Device& device) {
           .took = [&device](int64_t bytes) { device.baseline.took(bytes); }};
 }
 
-// Open the pages of a device. Return false if it has no virtual memory or refuses to use it, if
-// torch uses cudaMallocAsync, or in a forked child.
+// Open the pages of a device, and return whether it has pages now. It has none without virtual
+// memory, or if the driver refuses to map a page, if torch uses cudaMallocAsync, or in a forked
+// child.
 bool open_pages(Device& device, CUDAAllocator* upstream) {
   const std::lock_guard guard(device.mutex);
   if (device.page_device != nullptr) return device.pages() != nullptr;
@@ -218,7 +228,7 @@ bool open_pages(Device& device, CUDAAllocator* upstream) {
   device.card = bytes_of_card();
   pgmo_space* const space = pages_api->open(&table, page, device.aliases);
   if (space == nullptr) return false;
-  (void)pages_api->beneath_grew(space);  // includes its usage so far
+  (void)pages_api->beneath_grew(space);  // peaks include the usage of the allocator beneath so far
   device.unconfirmed.store(pages_api->unconfirmed(space), std::memory_order_release);
   device.space.store(space, std::memory_order_release);
   read_fraction(device, upstream);
@@ -226,8 +236,8 @@ bool open_pages(Device& device, CUDAAllocator* upstream) {
   return true;
 }
 
-// Return whether the adapter stays installed after the last session, because torch's statistics
-// must keep counting pages and failures.
+// Return whether the adapter must stay installed after the last session, because torch's statistics
+// count pages or corrected failures, or pages serve without a session.
 bool stays() {
   const auto counts = [](const Device& device) {
     return device.pages() != nullptr || device.failures.ooms != 0 || device.failures.retries != 0;
@@ -235,13 +245,14 @@ bool stays() {
   return pages_everywhere.load() || std::any_of(devices().begin(), devices().end(), counts);
 }
 
-// Open the device's pages, which then serve requests without a session.
+// Open the device's pages, and let them serve requests without a session.
 void begin_pages(Device& device) {
   if (open_pages(device, upstreams[0])) device.serves_pages.store(true, std::memory_order_release);
 }
 
-// Return a block of a window; nullptr if no page is available. `pool`: number of its
-// torch.cuda.MemPool; 0: none.
+// Return a block of a window; nullptr if no page is available, even after delayed frees, torch's
+// cache and idle pages of graphs were given back. `pool`: number of the block's torch.cuda.MemPool;
+// 0: none. Requires that no lock is held.
 void* block_for(Device& device, size_t bytes, uint32_t stream, uint64_t pool) {
   pgmo_space* const space = device.pages();
   if (device.trim_due.load(std::memory_order_relaxed)) [[unlikely]]
@@ -264,8 +275,9 @@ void* block_for(Device& device, size_t bytes, uint32_t stream, uint64_t pool) {
 
 using Stats = c10::CachingDeviceAllocator::DeviceStats;
 
-// Count a page that several segments of graphs share once. Torch's own peak counts it in each, so
-// the pages' meter has the peak from the first of these segments on.
+// Return torch's statistics with each page that several segments of graphs share counted once.
+// Torch's own peak counts it once per segment. So from the first such segment on, the peak comes
+// from the pages' meter.
 Stats without_sharing(const Device& device, Stats stats) {
   if (device.saved_in_graphs.load() == nullptr) return stats;
   auto& reserved = stats.reserved_bytes[0];
@@ -274,12 +286,13 @@ Stats without_sharing(const Device& device, Stats stats) {
   return stats;
 }
 
+// Return the bytes and blocks that torch's statistics contain now.
 pgmo_usage usage_of(const Stats& stats) {
   const auto now = [](const auto& levels) { return static_cast<uint64_t>(levels[0].current); };
   return {now(stats.allocated_bytes), now(stats.allocation), now(stats.reserved_bytes)};
 }
 
-// Report the usage of the allocator beneath to the pages, which add it to peaks.
+// Report the current usage of the allocator beneath to the pages, whose peaks include it.
 void confirm_peak(const Device& device, CUDAAllocator* upstream) {
   const auto index = static_cast<c10::DeviceIndex>(device.index);
   const Stats stats = without_sharing(device, upstream->getDeviceStats(index));
@@ -287,7 +300,7 @@ void confirm_peak(const Device& device, CUDAAllocator* upstream) {
   pages_api->set_beneath(device.pages(), &beneath);
 }
 
-// Note that the allocator beneath has served a request.
+// Note that the allocator beneath has served a request: its peak may have grown.
 void note_beneath(const Device& device, CUDAAllocator* upstream) {
   pgmo_space* const space = device.pages();
   if (space != nullptr && pages_api->beneath_grew(space)) confirm_peak(device, upstream);
@@ -300,7 +313,7 @@ void reset_peaks(Device& device, CUDAAllocator* upstream) {
   pages_api->reset_peaks(device.pages());
 }
 
-// Totals since the start.
+// Totals of slots and blocks of windows, and of pages, since the start.
 struct Counts {
   int64_t bytes, freed_bytes, blocks, freed_blocks, creates, releases;
 };
@@ -335,8 +348,8 @@ void reset_accumulated(Device& device) {
   before.releases = all.releases;
 }
 
-// Add the pages to the statistics of the allocator beneath. Small and large pool, segments and
-// their unused parts remain its own.
+// Add slots, blocks of windows and pages to torch's statistics. The figures by small and large
+// pool, and those of segments and their unused parts, stay those of the allocator beneath.
 void add_pages(const Device& device, Stats& stats) {
   stats.num_ooms += device.failures.ooms;
   stats.num_alloc_retries += device.failures.retries;

@@ -1,16 +1,17 @@
-// Active allocation pools of one device: graph captures and torch.cuda.MemPool.
+// Active allocation pools of one device: pools of graph captures, and torch.cuda.MemPool.
+// Thread-safe.
 //
-//     active pool                           who serves its requests
+//     active pool                           its requests are served by
 //     capture                               the allocator beneath, without the engine: a graph
 //                                           replays with the addresses of its blocks
 //     MemPool with an allocator of its own  the allocator beneath, without the engine
 //     MemPool without one                   a window of the pool: see cuda/pages/user_pools.hpp;
 //                                           without pages, the allocator beneath
 //
-// Each pool has a filter, which decides by thread or by stream whether a request belongs to the
-// pool. Torch makes a graph's pool active before the capture begins, and its filter accepts no
-// stream until then. So a filter that accepts the current stream right away is not that of a
-// capture. While such a pool is active, pgmo may call the driver and wait for the device.
+// Each active pool has a filter: it decides by thread or by stream whether a request belongs to the
+// pool. Torch makes a graph's pool active before the capture begins, and the filter accepts no
+// stream until then. So a pool whose filter accepts the current stream at once is not that of a
+// capture. While only such pools are active, pgmo may call the driver and wait for the device.
 
 #pragma once
 
@@ -38,22 +39,23 @@ class ActivePools {
   using Filter = std::function<bool(cudaStream_t)>;
 
   enum class Kind {
-    kCapture,  // pool of a graph capture, or possibly one
-    kBeneath,  // active in the allocator beneath, which serves its requests
-    // Not active in the allocator beneath:
-    kServed,  // pages serve its requests
-    kWithin   // the allocator beneath serves each request, within its pool of that id
+    kCapture,  // pool of a graph capture, or possibly one; active in the allocator beneath, too
+    kBeneath,  // active in the allocator beneath, too, which serves its requests
+    kServed,   // pages serve its requests; not active in the allocator beneath
+    kWithin    // as kServed before; now the allocator beneath serves each request, see WithinPool
   };
 
+  // The active pool to which a request belongs.
   struct Claim {
     Id pool;
     Kind kind;
   };
 
-  // Return whether the allocator beneath does not know that such a pool is active.
+  // Return whether pools of this kind are not active in the allocator beneath.
   static bool is_unseen(Kind kind) { return kind == Kind::kServed || kind == Kind::kWithin; }
 
-  // Return the kind of a pool that is about to become active. `paged`: pages serve requests now.
+  // Return the kind of a pool that is about to become active. `stream`: the current stream.
+  // `paged`: pages serve requests now.
   Kind kind_of(Id id, const Filter& filter, cudaStream_t stream, bool paged) const {
     if (!filter || is_capturing(stream) || !filter(stream)) return Kind::kCapture;
     return paged && serves(id) ? Kind::kServed : Kind::kBeneath;
@@ -78,7 +80,7 @@ class ActivePools {
 
   std::mutex& mutex() { return mutex_; }  // for forks
 
-  // Return whether a capture may be in progress.
+  // `any`: whether a capture may be in progress. `any_active`: whether any pool is active.
   bool any() const { return captures_.load(std::memory_order_acquire) != 0; }
 
   bool any_active() const { return count_.load(std::memory_order_acquire) != 0; }
@@ -113,13 +115,14 @@ class ActivePools {
 
   // --- pools that pages serve -------------------------------------------------------------------
 
+  // Let pages serve the pool's requests from its next activation on.
   void serve(Id id) {
     const std::lock_guard guard(mutex_);
     served_.insert(id);
   }
 
-  // Return whether the pool was served. If it is active, its next requests go to the allocator
-  // beneath.
+  // End that, and return whether pages served the pool. If it is active, the allocator beneath
+  // serves its next requests.
   bool stop_serving(Id id) {
     const std::lock_guard guard(mutex_);
     for (Active& one : pools_) {
@@ -153,14 +156,15 @@ class ActivePools {
     count_.store(static_cast<int>(pools_.size()), std::memory_order_release);
   }
 
-  // Return the last one begun.
+  // Return the latest activation of the pool.
   Iterator find(Id id) const {
     const auto found = std::find_if(pools_.rbegin(), pools_.rend(),
                                     [&](const Active& one) { return one.id == id; });
     return found == pools_.rend() ? pools_.end() : std::prev(found.base());
   }
 
-  // Not a shared mutex: a forked child could not release its shared lock, as its thread id differs.
+  // Not a shared mutex: a forked child has another thread id, so it could not release a shared
+  // lock.
   mutable std::mutex mutex_;
   std::list<Active> pools_;
   std::set<Id> served_;

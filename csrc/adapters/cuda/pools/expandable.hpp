@@ -1,14 +1,16 @@
-// Expandable segments for pools of graphs that torch's allocator serves.
+// Expandable segments in torch's allocator, for pools of graphs that it serves.
 //
-//     Python begins a capture into a new pool ──▶ the pool is chosen, for good
+//     Python begins a capture into a new pool ──▶ the pool is chosen, for as long as it exists
 //     a chosen pool is active                 ──▶ expandable segments are on in torch's allocator
 //
-// Without them, each large block of a pool gets a segment of its own, which later blocks fill only
-// in part. Pages serve most requests outside of pools, so torch's allocator needs expandable
-// segments nowhere else.
+// Without expandable segments, each large block of a pool gets a segment of its own, which later
+// blocks fill only in part. Pages serve most requests outside of pools, so torch's allocator needs
+// expandable segments nowhere else.
 //
 // Torch reuses the blocks of an expandable segment only while the setting is on, and those of other
 // segments at any time. So a chosen pool stays chosen.
+//
+// Thread-safe; no other lock is taken under its lock.
 //
 // Standard C++, so that tests can replace torch's settings; torch_expandable.hpp has torch's.
 
@@ -23,14 +25,15 @@
 
 namespace pgmo {
 
-// Step by which an expandable segment grows, in MiB. Torch accepts values above 10, the driver
-// multiples of 2. With torch's default of 20, more of the last step stays unused.
+// Step by which an expandable segment of a chosen pool grows, in MiB; `kDefaultStep`: torch's
+// default, in bytes. Torch accepts values above 10, the driver multiples of 2. With torch's
+// default, more of the last step stays unused.
 inline constexpr std::size_t kStepMib = 12;
 inline constexpr std::size_t kDefaultStep = std::size_t{20} << 20;
 
-// Address space that chosen pools may reserve, in bytes; processes have 2^47. Torch raises an error
-// if there is none left. Each pool reserves 9/8 of the card for small blocks, and again for large
-// ones.
+// Maximum address space that all pools ever chosen may reserve, in bytes; a process has 2^47. Each
+// pool reserves 9/8 of the card for small blocks, and as much for large ones. Above it, no further
+// pool is chosen: torch raises an error if no addresses are left.
 inline constexpr std::uint64_t kMostAddressSpace = std::uint64_t{1} << 46;
 
 // Versions of torch whose settings can be read as text and parsed again, to change one of them.
@@ -47,8 +50,8 @@ class ExpandableSegmentsOf {
  public:
   using Pool = std::pair<int, std::pair<std::uint64_t, std::uint64_t>>;  // device, and torch's id
 
-  // Choose a pool that has no segments yet. `card` is the card's size in bytes. Settings of the
-  // program take precedence.
+  // Choose a pool that has no segments yet, unless the program's own settings decide about
+  // expandable segments. `card`: the card's size in bytes.
   void choose(const Pool& pool, std::uint64_t card) {
     if constexpr (ChangesOneSetting<Config>) {
       const std::lock_guard guard(mutex_);
@@ -63,6 +66,8 @@ class ExpandableSegmentsOf {
     return pools_.contains(pool);
   }
 
+  // `begin`: the pool becomes active; `end`: it no longer is. Torch's setting is on while any
+  // chosen pool is active. Afterwards the program's settings are restored.
   void begin(const Pool& pool) {
     if constexpr (ChangesOneSetting<Config>) {
       const std::lock_guard guard(mutex_);
@@ -80,7 +85,7 @@ class ExpandableSegmentsOf {
       const std::lock_guard guard(mutex_);
       if (!pools_.contains(pool) || active_ == 0 || --active_ != 0) return;
       if (!std::exchange(on_, false)) return;
-      // If the text has changed, it holds settings that the program has made meanwhile.
+      // If the text has changed, it contains settings that the program has made meanwhile.
       const std::string now = text();
       const std::string after = now == during_ ? before_ : now;
       set(after, false);
@@ -93,17 +98,18 @@ class ExpandableSegmentsOf {
  private:
   static std::string text() { return Config::last_allocator_settings(); }
 
-  // Return whether the program has decided about expandable segments.
+  // Return whether the program's settings mention expandable segments, or have switched them on.
   static bool is_decided() {
     return Config::use_expandable_segments() ||
            text().find("expandable_segments") != std::string::npos;
   }
 
-  // Torch resets some settings that a text leaves out, so repeat those of the program.
+  // Set expandable segments, in addition to these other settings. Torch resets some settings that a
+  // text leaves out, so the text repeats the others.
   void set(const std::string& others, bool on) const {
     std::string settings = others.empty() ? others : others + ",";
     settings += on ? "expandable_segments:True" : "expandable_segments:False";
-    // Always name the step, so that no setting of the program has the same text.
+    // Always name the step, so that the text differs from any text of the program.
     const std::size_t mib = on && step_ == kDefaultStep ? kStepMib : step_ >> 20;
     settings += ",large_segment_size_mb:" + std::to_string(mib);
     Config::instance().parseArgs(settings);

@@ -1,4 +1,4 @@
-// The expandable segments of torch's allocator, for pools of graphs: see expandable.hpp.
+// The instance of ExpandableSegmentsOf for torch's settings: see expandable.hpp.
 //
 // Only baseline.hpp and adapter.hpp include this file.
 
@@ -17,7 +17,7 @@ class AcceleratorAllocatorConfig;  // incomplete in versions of torch without it
 namespace c10::cuda::CUDACachingAllocator::pgmo {
 namespace {
 
-// Whether the pool of the capture that this thread is about to begin may be chosen.
+// Whether the pool of the capture that this thread is about to begin may get expandable segments.
 thread_local bool may_expand = false;
 
 using ExpandableSegments =
