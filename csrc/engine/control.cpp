@@ -96,7 +96,7 @@ void Engine::add_segment(Arenas::Segment segment) {
   check_plans(checked);
   arenas_.add(segment);
   ++plans_changed_;
-  shared_.without_arena = arenas_.without();
+  note_streams_without_arena();
   blocks_.forget_within(address_of(segment.arena.base), segment.arena.bytes);
 }
 
@@ -147,8 +147,12 @@ std::vector<pgmo_arena> Engine::retire_arenas() {
   if (replayer_ != nullptr) replayer_->make_living_late();
   std::vector<pgmo_arena> empty = arenas_.retire(shared_.late);
   if (replayer_ != nullptr) replayer_->forget_living();
-  shared_.without_arena = arenas_.without();
+  note_streams_without_arena();
   return empty;
+}
+
+void Engine::note_streams_without_arena() noexcept {
+  shared_.without_arena = arenas_.without();
 }
 
 void Engine::start_serving() {

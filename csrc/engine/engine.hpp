@@ -301,6 +301,7 @@ class Engine final : private pages::RangeOwner {
     space_.load(std::memory_order_relaxed)->meter().born(bytes);
   }
   [[nodiscard]] std::vector<pgmo_arena> retire_arenas();
+  void note_streams_without_arena() noexcept;
   bool is_idle() noexcept;
   bool consistent() noexcept;
   bool slots_are_disjoint();
