@@ -131,7 +131,7 @@ int pgmo_serve_pages(int device, int on) {
   if (on == 0) {
     if (adapter::pages_everywhere.load()) return 0;  // pages serve without a session, too
     one.serves_pages.store(false);
-    one.splits.are({});
+    one.splits.set({});
     if (one.pages() != nullptr) {
       adapter::synchronize(one);
       (void)adapter::pages_api->give_back(one.pages(), ~uint64_t{0});
@@ -165,7 +165,7 @@ void pgmo_use_splits(int device, const uint64_t* gaps, size_t count) {
       all.push_back({gaps[0], gaps[1], gaps[2], *stream});
     }
   }
-  one.splits.are(std::move(all));
+  one.splits.set(std::move(all));
 }
 
 // Return the page space of a device, or null.

@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <utility>
 
+#include "checks.hpp"
+
 namespace pgmo::baseline {
 namespace {
 
@@ -37,11 +39,12 @@ CachingAllocator::CachingAllocator(const Settings& settings, const CardMemory& c
     : settings_(settings), card_(card), next_address_(kFirstAddress) {}
 
 void CachingAllocator::set_fraction(double fraction) noexcept {
-  allowed_ = keep_ = kUnlimited;
+  allowed_ = garbage_threshold_ = kUnlimited;
   if (fraction < 0 || card_.total == 0) return;
   allowed_ = static_cast<Bytes>(fraction * static_cast<double>(card_.total));
   const double threshold = settings_.garbage_collection_threshold;
-  if (threshold > 0) keep_ = static_cast<Bytes>(threshold * static_cast<double>(allowed_));
+  if (threshold > 0)
+    garbage_threshold_ = static_cast<Bytes>(threshold * static_cast<double>(allowed_));
 }
 
 void CachingAllocator::set_private(Bytes bytes) {
@@ -57,17 +60,17 @@ void CachingAllocator::set_private(Bytes bytes) {
 Block* CachingAllocator::allocate(Bytes size, std::uint64_t stream, std::uint64_t user_pool) {
   size = rounded(size, settings_);
   BlockPool& pool = pool_of(stream, user_pool, size <= kSmallSize);
-  Block* block = cached(pool, size);
+  Block* block = take_cached(pool, size);
   if (block == nullptr) {
-    if (keep_ != kUnlimited) collect_garbage();
-    block = from_driver(pool, size);
+    if (garbage_threshold_ != kUnlimited) collect_garbage();
+    block = take_from_driver(pool, size);
     if (block == nullptr && settings_.max_split_size < kUnlimited && release_oversize(pool, size)) {
-      block = from_driver(pool, size);
+      block = take_from_driver(pool, size);
     }
     if (block == nullptr) {
       ++retries_;
       empty_cache();
-      block = from_driver(pool, size);
+      block = take_from_driver(pool, size);
     }
     if (block == nullptr) return nullptr;
   }
@@ -82,6 +85,7 @@ Block* CachingAllocator::allocate(Bytes size, std::uint64_t stream, std::uint64_
 }
 
 void CachingAllocator::free(Block* block) noexcept {
+  PGMO_ASSERT(block->busy && block->mapped);
   active_ -= block->size;
   block->busy = false;
   merge(block);
@@ -138,7 +142,7 @@ void CachingAllocator::give_back(Concerned&& concerned) {
     for (Block* const block : blocks) {
       if (block->space != nullptr) {
         unmap(block);
-      } else if (block->whole()) {
+      } else if (block->is_whole_segment()) {
         release(block);
       }
     }
@@ -210,8 +214,8 @@ BlockPool& CachingAllocator::pool_of(std::uint64_t stream, std::uint64_t user_po
 
 // Return the best fit for a size, removed from the pool's free blocks; nullptr if no free block may
 // serve it.
-Block* CachingAllocator::cached(BlockPool& pool, Bytes size) noexcept {
-  if (keep_ != kUnlimited) ++searches_[pool.small ? 1 : 0];
+Block* CachingAllocator::take_cached(BlockPool& pool, Bytes size) noexcept {
+  if (garbage_threshold_ != kUnlimited) ++searches_[pool.small ? 1 : 0];
   Block* block = pool.free.at_least(size);
   if (block == nullptr) return nullptr;
   // A free block before unmapped memory counts as large as it can become, so that the growing end
@@ -231,7 +235,7 @@ Block* CachingAllocator::cached(BlockPool& pool, Bytes size) noexcept {
 
 // Take memory from the driver. Return a block there of at least `size` bytes, which is not among
 // the free blocks; nullptr if there is no room.
-Block* CachingAllocator::from_driver(BlockPool& pool, Bytes size) {
+Block* CachingAllocator::take_from_driver(BlockPool& pool, Bytes size) {
   Bytes segment = kSmallSegment;
   if (size > kSmallSize) {
     segment = size < kOwnSegment ? settings_.large_segment_size : round_up(size, kRoundLarge);
@@ -275,7 +279,7 @@ bool CachingAllocator::release_oversize(BlockPool& pool, Bytes size) noexcept {
 // Give back free segments that were unused for at least the average time, until reserved memory is
 // below the threshold. Time is counted in searches.
 void CachingAllocator::collect_garbage() {
-  const Bytes target = reserved() - keep_;
+  const Bytes target = reserved() - garbage_threshold_;
   if (target <= 0) return;
   const std::int64_t now = searches_[0];
   std::vector<Block*> candidates;
@@ -283,21 +287,21 @@ void CachingAllocator::collect_garbage() {
   for (const auto& pool : pools_) {
     if (pool->small || pool->user_pool != 0) continue;
     pool->for_each_free([&](Block* block) {
-      if (!block->whole() || block->space != nullptr) return;
+      if (!block->is_whole_segment() || block->space != nullptr) return;
       candidates.push_back(block);
-      age += now - block->born;
+      age += now - block->freed_at;
     });
   }
   Bytes reclaimed = 0;
   while (reclaimed < target && !candidates.empty()) {
     const double average = static_cast<double>(age) / static_cast<double>(candidates.size());
     const auto young = std::partition(candidates.begin(), candidates.end(), [&](const Block* one) {
-      return static_cast<double>(now - one->born) < average;
+      return static_cast<double>(now - one->freed_at) < average;
     });
     if (young == candidates.end()) return;
     for (auto old = young; old != candidates.end(); ++old) {
       reclaimed += (*old)->size;
-      age -= now - (*old)->born;
+      age -= now - (*old)->freed_at;
       release(*old);
     }
     candidates.erase(young, candidates.end());
@@ -315,7 +319,7 @@ void CachingAllocator::split(Block* block, Bytes size) {
 
 // Add a block to the free blocks.
 void CachingAllocator::keep_free(Block* block) noexcept {
-  block->born = searches_[block->pool->small ? 1 : 0];
+  block->freed_at = searches_[block->pool->small ? 1 : 0];
   block->pool->free.insert(block);
 }
 

@@ -88,8 +88,8 @@ class CachingAllocator {
   BlockPool& pool_of(std::uint64_t stream, std::uint64_t user_pool, bool small);
   template <typename Concerned>
   void give_back(Concerned&& concerned);
-  Block* cached(BlockPool& pool, Bytes size) noexcept;
-  Block* from_driver(BlockPool& pool, Bytes size);
+  Block* take_cached(BlockPool& pool, Bytes size) noexcept;
+  Block* take_from_driver(BlockPool& pool, Bytes size);
   Block* grow(BlockPool& pool, Bytes size);
   Block* room_in(BlockPool& pool, Bytes size);
   Block* reserve(BlockPool& pool);
@@ -121,8 +121,8 @@ class CachingAllocator {
   Bytes private_ = 0;
   Bytes peak_reserved_ = 0;
   Bytes active_ = 0;
-  Bytes allowed_ = kUnlimited;  // reserved bytes that the fraction allows
-  Bytes keep_ = kUnlimited;     // reserved bytes above which long unused segments are given back
+  Bytes allowed_ = kUnlimited;            // reserved bytes that the fraction allows
+  Bytes garbage_threshold_ = kUnlimited;  // reserved bytes above which garbage is collected
   std::int64_t retries_ = 0;
   std::int64_t searches_[2] = {0, 0};  // searches for a cached block: large, small
 };

@@ -60,7 +60,7 @@ void Baseline::allocate(std::uintptr_t address, Bytes size, std::uint64_t stream
     block = model_.allocate(size, stream, user_pool);
     if (block == nullptr) ++counted_.failures;
     ++counted_.requests;
-    gain(size);
+    add_live(size);
   }
   living_.insert(address, {block, static_cast<std::uint64_t>(size), beneath ? 1u : 0u});
 }
@@ -98,10 +98,10 @@ void Baseline::complete_sum() {
   Entry& total = *living_.find(sum.address);
   if (accumulator != sum.summands.end()) {
     total.block = accumulator->block;
-    gain(sum.size);
+    add_live(sum.size);
   } else {  // No summand of its size: the sum was allocated before the frees.
     counted_.live += sum.freed;
-    gain(sum.size);
+    add_live(sum.size);
     counted_.live -= sum.freed;
     total.block = model_.allocate(sum.size, sum.stream, sum.user_pool);
     if (total.block == nullptr) ++counted_.failures;
@@ -157,7 +157,7 @@ void Baseline::private_segments(Bytes change) noexcept {
 }
 
 void Baseline::private_blocks(Bytes change) noexcept {
-  guarded([&] { gain(change); });
+  guarded([&] { add_live(change); });
 }
 
 void Baseline::took(Bytes change) noexcept {
@@ -177,7 +177,7 @@ void Baseline::add_segment(std::uint64_t stream, bool small, bool expandable,
       const Piece& piece = pieces[at];
       if (!piece.busy) continue;
       living_.insert(piece.address, {blocks[at], static_cast<std::uint64_t>(piece.requested), 1});
-      gain(piece.requested);
+      add_live(piece.requested);
     }
   });
 }
@@ -194,7 +194,7 @@ Figures Baseline::figures() noexcept {
   return now;
 }
 
-void Baseline::gain(Bytes requested) noexcept {
+void Baseline::add_live(Bytes requested) noexcept {
   counted_.live += requested;
   counted_.peak_live = std::max(counted_.peak_live, counted_.live);
 }

@@ -128,7 +128,7 @@ class Baseline {
                 bool beneath);
   void free_entry(std::uintptr_t address, const Entry& entry);
   void complete_sum();
-  void gain(Bytes requested) noexcept;  // adds live bytes
+  void add_live(Bytes requested) noexcept;  // adds live bytes
   bool take_out(std::uintptr_t address, bool beneath, Entry& out) noexcept;
 
   Spinlock lock_;

@@ -29,7 +29,7 @@ struct AddressSpace {
 struct Block {
   Bytes address = 0;
   Bytes size = 0;
-  std::int64_t born = 0;  // the pool's count of searches when the block was freed
+  std::int64_t freed_at = 0;  // the pool's count of searches when the block was freed
   BlockPool* pool = nullptr;
   Block* preceding = nullptr;  // neighbours in the segment
   Block* following = nullptr;
@@ -41,7 +41,7 @@ struct Block {
   bool mapped = true;
 
   // Return whether the block is its whole segment.
-  bool whole() const noexcept { return preceding == nullptr && following == nullptr; }
+  bool is_whole_segment() const noexcept { return preceding == nullptr && following == nullptr; }
 
   void link_between(Block* before, Block* after) noexcept {
     preceding = before;

@@ -108,7 +108,7 @@ void CachingAllocator::unmap(Block* block) {
   reserved_ -= block->size;
   pool.held -= block->size;
   merge(block);
-  if (!block->whole()) {
+  if (!block->is_whole_segment()) {
     pool.unmapped.insert(block);
     return;
   }

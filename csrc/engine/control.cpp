@@ -111,7 +111,7 @@ void Engine::detach_arena() {
     const Guard guard(lock_);
     set(PGMO_SERVING, false);
     empty = retire_arenas();
-    if (replayer_ != nullptr) replayer_->rest();
+    if (replayer_ != nullptr) replayer_->restart();
     PGMO_ASSERT_EXPENSIVE(consistent());
   }
   for (const pgmo_arena& arena : empty) give_back(arena);
@@ -143,7 +143,7 @@ bool Engine::is_idle() noexcept {
 
 // Retire the current arenas; return the empty ones, which the caller gives back at once.
 std::vector<pgmo_arena> Engine::retire_arenas() {
-  lending_.exchanged();
+  lending_.arenas_retired();
   if (replayer_ != nullptr) replayer_->make_living_late();
   std::vector<pgmo_arena> empty = arenas_.retire(shared_.late);
   if (replayer_ != nullptr) replayer_->forget_living();
@@ -178,7 +178,7 @@ void Engine::resume() {
   const bool lent = take_lent_in_pause();
   if (lent) trim_malloc();
   const Guard guard(lock_);
-  if (lent) lending_.resumed();
+  if (lent) lending_.end_pause();
   if (mode_when_paused_) mode_.store(*mode_when_paused_, std::memory_order_relaxed);
   mode_when_paused_.reset();
 }
@@ -336,7 +336,8 @@ void Engine::in_child() noexcept {
   passing_thread_ = 0;
   settling_ = 0;
   threads_.delegate_none();
-  for (const pages::Extent& range : returning_) (void)arenas_.let_go(shared_.late, range.address);
+  for (const pages::Extent& range : returning_)
+    (void)arenas_.release_held(shared_.late, range.address);
   returning_.clear();
   Threads::forget_own();
 }

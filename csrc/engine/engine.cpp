@@ -31,7 +31,7 @@ void* Engine::allocate(std::size_t bytes, std::uint64_t stream) noexcept {
   if (bytes == 0 || bytes > static_cast<std::size_t>(kLargestRequest)) return nullptr;
   const Bytes size = static_cast<Bytes>(bytes);
   Placed placed;
-  bool overfull = false;
+  bool exceeds_need = false;
   const ThreadId thread = Threads::own();  // a system call on the thread's first request
   {
     const Guard guard(lock_);
@@ -49,7 +49,7 @@ void* Engine::allocate(std::size_t bytes, std::uint64_t stream) noexcept {
       const Offset offset = find_slot(key);
       if (offset != kUnplanned) [[likely]] {
         placed = place(key, offset);
-        overfull = lending_.overfull(blocks_.foreign.dense());
+        exceeds_need = lending_.slots_exceed_need(blocks_.foreign.dense());
       }
     } catch (const std::bad_alloc&) {
       return nullptr;  // no slot is taken: see Replayer::serve
@@ -63,7 +63,7 @@ void* Engine::allocate(std::size_t bytes, std::uint64_t stream) noexcept {
     count_paged_slot(size);
     if (has(PGMO_RECORDING)) blocks_.served(placed.address, size, stream);
   }
-  if (overfull) [[unlikely]]
+  if (exceeds_need) [[unlikely]]
     lend();
   return reinterpret_cast<void*>(placed.address);
 }
@@ -76,12 +76,14 @@ bool Engine::adopt(void* pointer, std::size_t bytes, std::uint64_t stream, bool 
   {
     const Guard guard(lock_);
     if (!has(PGMO_RECORDING | PGMO_SERVING)) {
-      lends = mode_when_paused_ && lending_.due_in_pause(static_cast<Bytes>(bytes), slots_.dense());
+      lends = mode_when_paused_ &&
+              lending_.should_lend_in_pause(static_cast<Bytes>(bytes), slots_.dense());
       lent_in_pause_ = lent_in_pause_ || lends;
     } else if (!threads_.is_delegated(thread)) {
       if (!has(PGMO_SERVING)) threads_.note(thread);  // otherwise `allocate` has counted it
       adopted = blocks_.adopt(address_of(pointer), static_cast<Bytes>(bytes), stream, in_gap);
-      lends = adopted && lending_.due(slots_.dense(), blocks_.foreign.dense()) && has(PGMO_SERVING);
+      lends = adopted && lending_.should_lend(slots_.dense(), blocks_.foreign.dense()) &&
+              has(PGMO_SERVING);
     }
   }
   if (lends) [[unlikely]]

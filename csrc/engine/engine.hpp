@@ -285,7 +285,7 @@ class Engine final : private pages::RangeOwner {
   std::vector<pages::Extent> covered_in(const Arenas::Segment& segment) const;
   Bytes return_pages(bool serving);
   bool hold_idle(bool serving, std::uintptr_t& from);
-  void let_idle_go(std::vector<pgmo_arena>& empty) noexcept;
+  void release_held_idle(std::vector<pgmo_arena>& empty) noexcept;
   bool is_returned(std::uintptr_t address) const noexcept {
     return std::ranges::any_of(
         returning_, [&](const pages::Extent& range) { return range.address == address; });

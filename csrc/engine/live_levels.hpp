@@ -17,6 +17,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "checks.hpp"
 #include "types.hpp"
 
 namespace pgmo {
@@ -52,7 +53,10 @@ class LiveLevels {
   }
 
   // Return a complete span, the oldest first. Requires at < count().
-  const Span& at(std::size_t at) const noexcept { return spans_[at]; }
+  const Span& at(std::size_t at) const noexcept {
+    PGMO_ASSERT(at < count());
+    return spans_[at];
+  }
 
  private:
   void join() noexcept {

@@ -21,6 +21,7 @@
 #include <utility>
 #include <vector>
 
+#include "checks.hpp"
 #include "engine/statistics.hpp"
 
 namespace pgmo {
@@ -58,7 +59,7 @@ class Passing {
   bool passes(const Statistics& now, std::uint32_t plan) noexcept {
     if (!any()) return false;
     const Counted counted = counted_in(now);
-    const Counted change = less(counted, counted_);
+    const Counted change = difference(counted, counted_);
     const Levels levels = levels_of(now);
     const bool again = terms_.again && plan == plan_ && change == change_ && levels == levels_;
     if (!terms_.anything && !again && !is_as_planned(change)) return false;
@@ -81,12 +82,13 @@ class Passing {
   void ends(const Statistics& now, std::uint32_t plan) noexcept {
     stop();
     const Counted counted = counted_in(now);
-    note(counted, less(counted, counted_), levels_of(now), plan);
+    note(counted, difference(counted, counted_), levels_of(now), plan);
   }
 
   // Swap the iterations that passed since the last call with `room`, which is empty and has the
   // capacity for kMost entries. Return the statistics at the end of the last of them.
   Statistics take(std::vector<Passed>& room) noexcept {
+    PGMO_ASSERT(room.empty() && room.capacity() >= kMost);
     room.swap(passed_);
     return at_end_;
   }
@@ -123,7 +125,7 @@ class Passing {
     return before.plan == one.plan && before.change == one.change;
   }
 
-  static Counted less(const Counted& now, const Counted& before) noexcept {
+  static Counted difference(const Counted& now, const Counted& before) noexcept {
     Counted change;
     for (std::size_t at = 0; at < change.size(); ++at) change[at] = now[at] - before[at];
     return change;

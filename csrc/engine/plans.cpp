@@ -124,7 +124,7 @@ void Engine::switch_to(PlanId plan) {
   if (replayer_ != nullptr) replayer_->retire_living();
   selected_ = plan;
   replayer_ = plans_[plan].get();
-  replayer_->rest();
+  replayer_->restart();
 }
 
 }  // namespace pgmo

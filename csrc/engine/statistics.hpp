@@ -57,7 +57,7 @@ struct Counters {
 };
 
 // Threshold that no block reaches.
-inline constexpr Bytes kNever = std::numeric_limits<Bytes>::max();
+inline constexpr Bytes kNoThreshold = std::numeric_limits<Bytes>::max();
 
 // Live bytes of one kind of memory, and their peak.
 struct Level {
@@ -66,7 +66,7 @@ struct Level {
   // Live bytes in "sparse" blocks, of at least `sparse_from` bytes. The program touches less than
   // half of each.
   Bytes sparse = 0;
-  Bytes sparse_from = kNever;
+  Bytes sparse_from = kNoThreshold;
 
   void add(Bytes bytes) noexcept {
     live += bytes;

@@ -30,7 +30,7 @@ Limits limits_of(int major, int minor) {
 }
 }  // namespace
 
-std::recursive_mutex& everything() {
+std::recursive_mutex& state_mutex() {
   // Never destroyed: threads of torch still make calls during static destruction.
   static auto* mutex = new std::recursive_mutex;
   return *mutex;

@@ -24,7 +24,7 @@ std::vector<std::shared_ptr<Capture>>& captures() {
 }
 
 cudaError_t begin(cudaStream_t handle, cudaStreamCaptureMode mode) {
-  const Guard guard(everything());
+  const Guard guard(state_mutex());
   static unsigned long long next = 0;
   Stream& stream = find_stream(handle);
   // The default stream cannot be captured.
@@ -38,7 +38,7 @@ cudaError_t begin(cudaStream_t handle, cudaStreamCaptureMode mode) {
 
 cudaError_t information(cudaStream_t handle, cudaStreamCaptureStatus* status,
                         unsigned long long* id) {
-  const Guard guard(everything());
+  const Guard guard(state_mutex());
   const Stream& stream = find_stream(handle);
   *status = !stream.capturing()       ? cudaStreamCaptureStatusNone
             : stream.capture->invalid ? cudaStreamCaptureStatusInvalidated
@@ -56,7 +56,7 @@ cudaError_t instantiate(cudaGraphExec_t* executable, cudaGraph_t graph) {
 }  // namespace
 
 bool breaks_capture() {
-  const Guard guard(everything());
+  const Guard guard(state_mutex());
   if (thread_mode == cudaStreamCaptureModeRelaxed) return false;
   bool broken = false;
   for (const auto& capture : captures()) {
@@ -83,7 +83,7 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mo
 }
 
 cudaError_t cudaStreamEndCapture(cudaStream_t handle, cudaGraph_t* graph) {
-  const Guard guard(everything());
+  const Guard guard(state_mutex());
   *graph = nullptr;
   Stream& stream = find_stream(handle);
   if (!stream.capturing() || stream.capture->origin != &stream) return fail(cudaErrorIllegalState);

@@ -18,7 +18,7 @@ constexpr int kMostThreads = 1024;
 // Return a handle for a module or function: a number, never null and never dereferenced.
 template <typename Handle>
 Handle next_handle() {
-  const Guard guard(everything());
+  const Guard guard(state_mutex());
   static uintptr_t last = 0;
   return reinterpret_cast<Handle>(++last);
 }

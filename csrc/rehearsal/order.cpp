@@ -133,7 +133,7 @@ using namespace fakecuda;
 // Return the number of violations since the last reset: certain ones, or, with `kernels`, possible
 // ones by kernels.
 extern "C" size_t fakecuda_violations(int kernels, int reset) {
-  const Guard guard(everything());
+  const Guard guard(state_mutex());
   size_t& counter = violations[kernels ? kPossible : kCertain];
   const size_t counted = counter;
   if (reset) counter = 0;

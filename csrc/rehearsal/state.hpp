@@ -31,7 +31,7 @@ namespace fakecuda {
 // One lock guards all state, because the stub measures memory, not time. It is recursive, so that
 // driver functions can call their runtime counterparts.
 using Guard = std::lock_guard<std::recursive_mutex>;
-std::recursive_mutex& everything();
+std::recursive_mutex& state_mutex();
 
 // --- errors and devices -------------------------------------------------------------------------
 

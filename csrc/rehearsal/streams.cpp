@@ -61,7 +61,7 @@ Stream& find_stream(cudaStream_t handle) {
 }
 
 void submit(cudaStream_t handle, Work work) {
-  const Guard guard(everything());
+  const Guard guard(state_mutex());
   Stream& stream = find_stream(handle);
   use_context(stream.device);
   if (stream.capturing()) {
@@ -77,7 +77,7 @@ void launch(cudaStream_t stream) {
 }
 
 void finish_device(int device) {
-  const Guard guard(everything());
+  const Guard guard(state_mutex());
   for (Stream* stream : streams())
     if (stream->device == device) finish(stream->waits);
 }
@@ -87,7 +87,7 @@ void finish_device(int device) {
 using namespace fakecuda;
 
 cudaError_t cudaStreamCreateWithPriority(cudaStream_t* handle, unsigned, int priority) {
-  const Guard guard(everything());
+  const Guard guard(state_mutex());
   use_context(current_device());
   streams().push_back(new_stream(current_device(), priority));
   *handle = reinterpret_cast<cudaStream_t>(streams().back());
@@ -103,14 +103,14 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t* handle, unsigned flags) {
 }
 
 cudaError_t cudaStreamDestroy(cudaStream_t handle) {
-  const Guard guard(everything());
+  const Guard guard(state_mutex());
   std::erase(streams(), &find_stream(handle));
   delete &find_stream(handle);
   return cudaSuccess;
 }
 
 cudaError_t cudaStreamGetPriority(cudaStream_t handle, int* priority) {
-  const Guard guard(everything());
+  const Guard guard(state_mutex());
   *priority = find_stream(handle).priority;
   return cudaSuccess;
 }
@@ -122,7 +122,7 @@ cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
 }
 
 cudaError_t cudaStreamQuery(cudaStream_t handle) {
-  const Guard guard(everything());
+  const Guard guard(state_mutex());
   Stream& stream = find_stream(handle);
   if (stream.capturing()) {
     stream.capture->invalid = true;
@@ -133,7 +133,7 @@ cudaError_t cudaStreamQuery(cudaStream_t handle) {
 
 // To wait for held work would take forever, so waiting releases the hold.
 cudaError_t cudaStreamSynchronize(cudaStream_t handle) {
-  const Guard guard(everything());
+  const Guard guard(state_mutex());
   Stream& stream = find_stream(handle);
   if (stream.capturing()) {
     stream.capture->invalid = true;
@@ -150,7 +150,7 @@ cudaError_t cudaDeviceSynchronize() {
 }
 
 cudaError_t cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t event, unsigned) {
-  const Guard guard(everything());
+  const Guard guard(state_mutex());
   Stream& stream = find_stream(handle);
   CudaEvent& awaited = find_event(event);
   if (ignores_waits) return cudaSuccess;
@@ -187,13 +187,13 @@ cudaError_t cudaEventCreate(cudaEvent_t* event) {
 }
 
 cudaError_t cudaEventDestroy(cudaEvent_t event) {
-  const Guard guard(everything());
+  const Guard guard(state_mutex());
   delete &find_event(event);
   return cudaSuccess;
 }
 
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t handle) {
-  const Guard guard(everything());
+  const Guard guard(state_mutex());
   Stream& stream = find_stream(handle);
   CudaEvent& recorded = find_event(event);
   if (recorded.device != stream.device) return fail(cudaErrorInvalidResourceHandle);
@@ -210,12 +210,12 @@ cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, uns
 
 cudaError_t cudaEventQuery(cudaEvent_t event) {
   if (breaks_capture()) return fail(cudaErrorStreamCaptureUnsupported);
-  const Guard guard(everything());
+  const Guard guard(state_mutex());
   return finished(find_event(event).waits) ? cudaSuccess : fail(cudaErrorNotReady);
 }
 
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
-  const Guard guard(everything());
+  const Guard guard(state_mutex());
   finish(find_event(event).waits);
   return cudaSuccess;
 }
@@ -231,14 +231,14 @@ extern "C" {
 
 // Set whether streams ignore waits for events, which simulates an allocator that forgets to wait.
 void fakecuda_ignore_waits(int on) {
-  const Guard guard(everything());
+  const Guard guard(state_mutex());
   ignores_waits = on != 0;
 }
 
 // Hold a stream: work submitted from now on does not finish until the stream is released, or the
 // host waits for it.
 void fakecuda_hold(cudaStream_t handle) {
-  const Guard guard(everything());
+  const Guard guard(state_mutex());
   Stream& stream = find_stream(handle);
   if (stream.held && !*stream.held) return;
   stream.held = std::make_shared<bool>(false);
@@ -246,7 +246,7 @@ void fakecuda_hold(cudaStream_t handle) {
 }
 
 void fakecuda_release(cudaStream_t handle) {
-  const Guard guard(everything());
+  const Guard guard(state_mutex());
   Stream& stream = find_stream(handle);
   if (stream.held) *stream.held = true;
 }

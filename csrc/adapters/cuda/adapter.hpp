@@ -131,7 +131,7 @@ class TorchCudaAdapter : public CUDAAllocator {
       }
       (void)release_slot(device, block);  // the engines forget the block if they track it
       sync_if_detached(device, block);
-      if (device.splits.any()) device.splits.lose(block);
+      if (device.splits.any()) device.splits.forget_block(block);
     }
     upstream_->raw_delete(block);
   }
@@ -166,7 +166,7 @@ class TorchCudaAdapter : public CUDAAllocator {
       const bool a_window = pages_api->size_of(device.pages(), data.get()) != 0;
       if (!noted && a_window) defer();
     } else if (!is_own(device, data.get())) {
-      if (device.splits.any()) device.splits.lose(data.get());
+      if (device.splits.any()) device.splits.forget_block(data.get());
       // Torch's allocator ignores blocks with an unknown deleter, so pass it a view with its own
       // deleter.
       c10::DataPtr view(data.get(), data.get(), upstreams[index]->raw_deleter(), data.device());

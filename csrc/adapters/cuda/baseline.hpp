@@ -33,13 +33,13 @@ pgmo_baseline_settings baseline_settings{};  // from the environment, as read by
 
 // True while pgmo itself calls torch's allocator on this thread. Plain PyTorch would not make these
 // calls, so the model ignores them.
-thread_local bool of_pgmo = false;
+thread_local bool in_pgmo_call = false;
 
 // Scope in which this thread's calls of torch's allocator are pgmo's own.
 class PgmoCallScope {
  public:
-  PgmoCallScope() : before_(of_pgmo) { of_pgmo = true; }
-  ~PgmoCallScope() { of_pgmo = before_; }
+  PgmoCallScope() : before_(in_pgmo_call) { in_pgmo_call = true; }
+  ~PgmoCallScope() { in_pgmo_call = before_; }
   PgmoCallScope(const PgmoCallScope&) = delete;
   PgmoCallScope& operator=(const PgmoCallScope&) = delete;
 
@@ -90,7 +90,7 @@ class BaselineFeed {
   // Note that the program empties torch's cache.
   void empty_cache() {
     pgmo_baseline* const model = model_.load();
-    if (model != nullptr && !of_pgmo) baseline_api->empty_cache(model);
+    if (model != nullptr && !in_pgmo_call) baseline_api->empty_cache(model);
   }
   // Note that the pool has no user any more.
   void release_pool(const ActivePools::Id& pool) {
@@ -218,7 +218,7 @@ void BaselineFeed::traced(const TraceEntry& entry) {
     case TraceEntry::ALLOC:
       if (on_both_sides) {
         baseline_api->private_blocks(model, bytes);
-      } else if (!of_pgmo) {
+      } else if (!in_pgmo_call) {
         baseline_api->allocated(model, entry.addr_, bytes, stream, modelled, 1);
       }
       break;
@@ -240,7 +240,7 @@ void BaselineFeed::traced(const TraceEntry& entry) {
       if (on_both_sides) baseline_api->private_segments(model, -bytes);
       break;
     case TraceEntry::OOM:
-      if (!in_pool && !of_pgmo) baseline_api->failed(model, bytes, stream);
+      if (!in_pool && !in_pgmo_call) baseline_api->failed(model, bytes, stream);
       break;
     default:
       break;

@@ -186,7 +186,7 @@ std::array<CUDAAllocator*, kMostUpstreams> upstreams{};
 
 // Report to torch's profiler that `bytes` were allocated (negative: freed) at the block. `gone`:
 // bytes of the block that the engine still counts as live.
-void report(const Device& device, void* block, int64_t bytes, int64_t gone = 0) {
+void report_to_profiler(const Device& device, void* block, int64_t bytes, int64_t gone = 0) {
   uint64_t live = 0, held = 0;
   device.any_engine([&](pgmo_engine* engine) {
     pgmo_engine_statistics now;
@@ -210,9 +210,9 @@ void report_allocation(Device& device, void* block, size_t bytes, uint32_t strea
                        uint64_t pool = 0) {
   device.baseline.allocated(block, bytes, device.streams.handle(stream), pool);
   if (history().enabled()) [[unlikely]]
-    history().begins(device.index, block, bytes, device.streams.handle(stream));
+    history().note_allocation(device.index, block, bytes, device.streams.handle(stream));
   if (c10::memoryProfilingEnabled()) [[unlikely]]
-    report(device, block, static_cast<int64_t>(bytes));
+    report_to_profiler(device, block, static_cast<int64_t>(bytes));
 }
 
 // Return the bytes of a slot or of a block of a window; 0 for other blocks.
@@ -229,7 +229,7 @@ void report_free(const Device& device, void* block) {
   if (!history().enabled()) [[likely]]
     return;
   if (const uint64_t bytes = bytes_of(device, block)) {
-    history().is_freed(device.index, block, bytes, nullptr);
+    history().note_free_request(device.index, block, bytes, nullptr);
   }
 }
 
@@ -242,8 +242,8 @@ void report_release(const Device& device, void* block) {
     return;
   const auto bytes = static_cast<int64_t>(bytes_of(device, block));
   if (bytes == 0) return;
-  if (profiled) report(device, block, -bytes, bytes);
-  if (noted) history().ends(device.index, block, static_cast<size_t>(bytes), nullptr);
+  if (profiled) report_to_profiler(device, block, -bytes, bytes);
+  if (noted) history().note_release(device.index, block, static_cast<size_t>(bytes), nullptr);
 }
 
 // Release the block in each engine, until one returns that it was a slot. Return false if none

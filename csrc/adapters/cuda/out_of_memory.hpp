@@ -159,7 +159,7 @@ auto ask_again_if_relieved(Device& device, CUDAAllocator* upstream, Ask&& ask) {
       return block;
     } catch (const c10::OutOfMemoryError& error) {
       if (again) device.failures.retries -= own_retry();
-      device.splits.end();  // the allocator has emptied its cache, so the mirror is out of date
+      device.splits.stop();  // the allocator has emptied its cache, so the mirror is out of date
       if (!relieved && relieve(device)) {
         relieved = true;
       } else if (!waited && !device.pools.any() && await_held_errors()) {

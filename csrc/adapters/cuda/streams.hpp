@@ -20,7 +20,7 @@ namespace {
 class StreamNumbers {
  public:
   static constexpr uint32_t kMost = 64;
-  static constexpr uint32_t kMostStrangers = 256;
+  static constexpr uint32_t kMostOrderOnly = 256;
 
   // Return the stream's number, a new one at its first request; nullopt if `kMost` streams have
   // one.
@@ -35,19 +35,19 @@ class StreamNumbers {
 
   // Return the stream's number for the order of streams. A stream that has made no request yet gets
   // a number of its own from `kMost` on; nullopt if there are too many.
-  std::optional<uint32_t> number_or_stranger(cudaStream_t stream) {
+  std::optional<uint32_t> number_for_order(cudaStream_t stream) {
     if (stream == nullptr) return 0;
     const uint32_t count = count_.load(std::memory_order_acquire);
     for (uint32_t number = 1; number < count; ++number) {
       if (handles_[number] == stream) return number;
     }
     const std::lock_guard guard(mutex_);
-    for (uint32_t at = 0; at < strangers_; ++at) {
-      if (stranger_[at] == stream) return kMost + at;
+    for (uint32_t at = 0; at < order_only_count_; ++at) {
+      if (order_only_[at] == stream) return kMost + at;
     }
-    if (strangers_ == kMostStrangers) return std::nullopt;
-    stranger_[strangers_] = stream;
-    return kMost + strangers_++;
+    if (order_only_count_ == kMostOrderOnly) return std::nullopt;
+    order_only_[order_only_count_] = stream;
+    return kMost + order_only_count_++;
   }
 
   // Return the handles of all streams with a number of either kind, and the default stream.
@@ -55,7 +55,7 @@ class StreamNumbers {
     const std::lock_guard guard(mutex_);
     const auto count = static_cast<std::ptrdiff_t>(count_.load(std::memory_order_relaxed));
     std::vector<cudaStream_t> found(handles_.begin(), handles_.begin() + count);
-    found.insert(found.end(), stranger_.begin(), stranger_.begin() + strangers_);
+    found.insert(found.end(), order_only_.begin(), order_only_.begin() + order_only_count_);
     return found;
   }
 
@@ -80,8 +80,8 @@ class StreamNumbers {
   std::mutex mutex_;
   std::array<cudaStream_t, kMost> handles_{};
   std::atomic<uint32_t> count_{1};
-  std::array<cudaStream_t, kMostStrangers> stranger_{};
-  uint32_t strangers_ = 0;
+  std::array<cudaStream_t, kMostOrderOnly> order_only_{};
+  uint32_t order_only_count_ = 0;
 };
 
 }  // namespace

@@ -15,6 +15,8 @@
 #include <utility>
 #include <vector>
 
+#include "checks.hpp"
+
 namespace pgmo {
 
 template <typename Value>
@@ -27,6 +29,7 @@ class AddressMap {
   // Add an entry, or replace its value. Throws std::bad_alloc if growing fails; the map is
   // unchanged then.
   void insert(std::uintptr_t address, const Value& value) {
+    PGMO_ASSERT(address != kFree);
     if (2 * (size_ + 1) > cells_.size()) grow();
     const std::size_t at = find_cell(address);
     if (cells_[at].address == kFree) ++size_;

@@ -123,7 +123,7 @@ void Arenas::hold(LateSet& late, std::uintptr_t address, Bytes bytes) {
   }
 }
 
-pgmo_arena Arenas::let_go(LateSet& late, std::uintptr_t address) noexcept {
+pgmo_arena Arenas::release_held(LateSet& late, std::uintptr_t address) noexcept {
   if (const auto offset = offset_at(address)) {
     (void)late.erase(*offset);
     return {};

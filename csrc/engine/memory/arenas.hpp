@@ -13,7 +13,7 @@
 //
 // Offsets and sizes are in bytes. A plan's offset minus `begin` of its arena is the distance from
 // the arena's base. The engine's lock guards this class. It owns no memory: who receives an arena
-// from `retire`, `release_retired` or `let_go` calls its `give_back`, without the lock.
+// from `retire`, `release_retired` or `release_held` calls its `give_back`, without the lock.
 
 #pragma once
 
@@ -63,7 +63,7 @@ class Arenas {
   // Return the streams without an arena, one bit each.
   const std::uint64_t& without() const noexcept { return without_; }
 
-  // Return the address of an offset, for a stream that has an arena.
+  // Return the address of an offset. For a stream without an arena, it lies in no arena.
   std::uintptr_t address(std::uint32_t stream_index, Offset offset) const noexcept {
     if (offset >= spill_begin_) [[unlikely]]
       return spill_bias_ + static_cast<std::uintptr_t>(offset);
@@ -127,11 +127,11 @@ class Arenas {
   std::optional<Released> release_retired(std::uintptr_t address) noexcept;
 
   // `hold` adds an idle range of a current or retired arena to the late blocks, so that no slot is
-  // served there and the arena is not given back. Throws std::bad_alloc. `let_go` removes it again.
-  // It returns the arena for the caller to give back if a retired one has become empty; otherwise
-  // one without a base.
+  // served there and the arena is not given back. Throws std::bad_alloc. `release_held` removes it
+  // again. It returns the arena for the caller to give back if a retired one has become empty;
+  // otherwise one without a base.
   void hold(LateSet& late, std::uintptr_t address, Bytes bytes);
-  pgmo_arena let_go(LateSet& late, std::uintptr_t address) noexcept;
+  pgmo_arena release_held(LateSet& late, std::uintptr_t address) noexcept;
 
   // Call `visit` with address and bytes of each late block, in current and retired arenas.
   template <typename Visit>
@@ -173,8 +173,8 @@ class Arenas {
   std::vector<Segment> segments_;
   Offset spill_begin_ = std::numeric_limits<Offset>::max();
   std::uintptr_t spill_bias_ = 0;
-  // By stream index: base of the arena minus `begin`, so that address = bias + offset. Valid only
-  // for streams with an arena.
+  // By stream index: base of the arena minus `begin`, so that address = bias + offset. 0 for
+  // streams without an arena.
   std::uintptr_t biases_[kBiases] = {};
   std::uint64_t without_ = ~std::uint64_t{0};
   std::vector<Retired> retired_;

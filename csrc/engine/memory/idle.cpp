@@ -104,7 +104,7 @@ void Engine::lend() noexcept {
   } catch (const std::bad_alloc&) {
     // The pages stay resident. A retry at each request would fail again.
     const std::lock_guard<Spinlock> guard(lock_);
-    lending_.put_off(blocks_.foreign.dense());
+    lending_.delay_next_return(blocks_.foreign.dense());
   }
 }
 
@@ -137,7 +137,7 @@ void Engine::measure_touched(std::uintptr_t address, Bytes bytes) noexcept {
 // larger. So the threshold is the geometric mean of the smallest sparse and the largest dense size.
 // Requires the lock.
 void Engine::count_sparse() noexcept {
-  Bytes from = kNever;
+  Bytes from = kNoThreshold;
   if (least_sparse_ > most_dense_) {
     const auto dense = static_cast<double>(std::max(most_dense_, heuristics_.small_block));
     from = static_cast<Bytes>(std::sqrt(dense * static_cast<double>(least_sparse_)));
@@ -182,7 +182,7 @@ Bytes Engine::return_pages(bool serving) {
         returned += range.bytes;
       }
     }
-    let_idle_go(empty);
+    release_held_idle(empty);
     for (const pgmo_arena& arena : empty) give_back(arena);
     empty.clear();
   }
@@ -222,7 +222,7 @@ bool Engine::hold_idle(bool serving, std::uintptr_t& from) {
       arenas_.hold(shared_.late, found[held].address, found[held].bytes);
     }
   } catch (const std::bad_alloc&) {
-    while (held > 0) arenas_.let_go(shared_.late, found[--held].address);
+    while (held > 0) arenas_.release_held(shared_.late, found[--held].address);
     throw;
   }
   returning_ = std::move(found);
@@ -231,10 +231,10 @@ bool Engine::hold_idle(bool serving, std::uintptr_t& from) {
 }
 
 // Empty `returning_`. Append to `empty` the retired arenas that have no block any more.
-void Engine::let_idle_go(std::vector<pgmo_arena>& empty) noexcept {
+void Engine::release_held_idle(std::vector<pgmo_arena>& empty) noexcept {
   const std::lock_guard<Spinlock> guard(lock_);
   for (const pages::Extent& range : returning_) {
-    const pgmo_arena arena = arenas_.let_go(shared_.late, range.address);
+    const pgmo_arena arena = arenas_.release_held(shared_.late, range.address);
     if (arena.base != nullptr) empty.push_back(arena);  // capacity was reserved
   }
   returning_.clear();

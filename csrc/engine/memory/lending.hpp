@@ -44,30 +44,30 @@ class Lending {
   // Return whether the slots served so far, and the framework's blocks, may occupy more than the
   // program needs, so that pages should be lent for a slot. False until a whole iteration has shown
   // the need.
-  bool overfull(Bytes foreign) const noexcept {
+  bool slots_exceed_need(Bytes foreign) const noexcept {
     if (!on_) [[likely]]
       return false;
     // malloc keeps freed framework blocks of an iteration that diverges from its plan, so count
     // their peak.
-    const Bytes others = sweeps_ > 0 ? most_foreign_ : foreign;
-    return known_ && sweeps_ < kMostSweeps &&
+    const Bytes others = returns_ > 0 ? most_foreign_ : foreign;
+    return need_is_known_ && returns_ < kMostReturns &&
            std::min(highest_, touched_) + others > needed_ + spare();
   }
 
   // Count a request that the framework has served; return whether to lend pages for it.
-  bool due(Bytes slots, Bytes foreign) noexcept {
+  bool should_lend(Bytes slots, Bytes foreign) noexcept {
     if (!on_) [[likely]]
       return false;
     needed_ = std::max(needed_, slots + foreign);
     most_foreign_ = std::max(most_foreign_, foreign);
-    return foreign >= again_at_ &&
+    return foreign >= return_again_at_ &&
            std::min(highest_, touched_) + foreign > needed_ + heuristics_.small_block;
   }
 
   // Return whether to lend pages for a framework block of `bytes` during a pause, when nothing is
   // counted. A large block then belongs to an evaluation, which would need memory in addition to
   // the arena's.
-  bool due_in_pause(Bytes bytes, Bytes slots) const noexcept {
+  bool should_lend_in_pause(Bytes bytes, Bytes slots) const noexcept {
     return on_ && bytes >= heuristics_.small_block &&
            std::min(highest_, touched_) > slots + heuristics_.small_block;
   }
@@ -77,40 +77,40 @@ class Lending {
   void returned(Bytes slots, Bytes foreign) noexcept {
     touched_ = slots;
     most_foreign_ = foreign;
-    ++sweeps_;
-    put_off(foreign);
+    ++returns_;
+    delay_next_return(foreign);
   }
 
   // Return whether pages went back in this iteration.
-  bool has_returned() const noexcept { return sweeps_ > 0; }
+  bool has_returned() const noexcept { return returns_ > 0; }
 
   // Wait with the next return until framework blocks have grown from `foreign` by `spare()`.
-  void put_off(Bytes foreign) noexcept { again_at_ = foreign + spare(); }
+  void delay_next_return(Bytes foreign) noexcept { return_again_at_ = foreign + spare(); }
 
   void end_iteration() noexcept {
-    again_at_ = 0;
-    sweeps_ = 0;
-    known_ = true;
+    return_again_at_ = 0;
+    returns_ = 0;
+    need_is_known_ = true;
   }
 
   // End a pause in which pages were returned: these returns do not count for the interrupted
   // iteration.
-  void resumed() noexcept { again_at_ = sweeps_ = 0; }
+  void end_pause() noexcept { return_again_at_ = returns_ = 0; }
 
   // Measure the need from zero again, because the threshold of sparse blocks has changed.
   void restart() noexcept {
     needed_ = 0;
-    known_ = false;
+    need_is_known_ = false;
   }
 
   // Note that the arenas were retired. No page of later ones is resident yet.
-  void exchanged() noexcept { highest_ = touched_ = 0; }
+  void arenas_retired() noexcept { highest_ = touched_ = 0; }
 
  private:
   // Maximum number of returns per iteration for slots alone. Above it, only framework blocks cause
   // returns. Iterations with many requests would otherwise spend their time on returns. Eight
   // usually last until after the peak.
-  static constexpr int kMostSweeps = 8;
+  static constexpr int kMostReturns = 8;
 
   // Return the bytes beyond the need that are tolerated.
   Bytes spare() const noexcept {
@@ -120,13 +120,13 @@ class Lending {
 
   const Heuristics& heuristics_;
   bool on_ = false;
-  bool known_ = false;      // whether an iteration has ended since `needed_` was reset
-  int sweeps_ = 0;          // number of returns in this iteration
-  Offset highest_ = 0;      // end of the highest slot served
-  Bytes touched_ = 0;       // upper bound of the bytes touched in arenas since the last return
-  Bytes needed_ = 0;        // most bytes alive at once, slots and framework blocks
-  Bytes most_foreign_ = 0;  // most live bytes of framework blocks since the last return
-  Bytes again_at_ = 0;      // live bytes of framework blocks from which on to return pages again
+  bool need_is_known_ = false;  // whether an iteration has ended since `needed_` was reset
+  int returns_ = 0;             // number of returns in this iteration
+  Offset highest_ = 0;          // end of the highest slot served
+  Bytes touched_ = 0;           // upper bound of the bytes touched in arenas since the last return
+  Bytes needed_ = 0;            // most bytes alive at once, slots and framework blocks
+  Bytes most_foreign_ = 0;      // most live bytes of framework blocks since the last return
+  Bytes return_again_at_ = 0;  // live bytes of framework blocks from which on to return pages again
 };
 
 }  // namespace pgmo

@@ -11,14 +11,14 @@ bool is_earlier(const PageSpan& one, const PageSpan& other) {
   return one.from < other.from;
 }
 
-Spans united(Spans spans, Latest& latest) {
+Spans united(Spans spans, LatestOrder& latest) {
   std::sort(spans.begin(), spans.end(), is_earlier);
   std::size_t kept = 0;
   for (const PageSpan& span : spans) {
     if (kept > 0 && span.from <= spans[kept - 1].to && span.plan == spans[kept - 1].plan) {
       PageSpan& last = spans[kept - 1];
       last.to = std::max(last.to, span.to);
-      last.behind = latest.of(last.behind, span.behind);
+      last.behind = latest.later(last.behind, span.behind);
     } else {
       spans[kept++] = span;
     }
@@ -62,7 +62,7 @@ std::optional<std::size_t> hand_overs(const Spans& spans, std::span<const PlanTi
 
 }  // namespace
 
-const Tick* Latest::of(const Tick* one, const Tick* other) {
+const Tick* LatestOrder::later(const Tick* one, const Tick* other) {
   if (one == nullptr || other == nullptr) return one == nullptr ? other : one;
   if (std::equal(one, one + arenas_, other)) return one;
   std::vector<Tick>& row = rows_.emplace_back(arenas_);
@@ -72,7 +72,7 @@ const Tick* Latest::of(const Tick* one, const Tick* other) {
 }
 
 std::vector<PageRun> runs_of(const std::vector<PageUse>& uses, std::uint32_t arena,
-                             Latest& latest) {
+                             LatestOrder& latest) {
   std::vector<std::size_t> borders;
   for (const PageUse& use : uses) {
     if (use.arena != arena) continue;

@@ -42,12 +42,12 @@ struct PageRun {
 
 // Combines the `behind` rows of several blocks on one page, since the next user waits for all of
 // them. Owns the rows to which it returns pointers.
-class Latest {
+class LatestOrder {
  public:
-  explicit Latest(std::uint32_t arenas) : arenas_(arenas) {}
+  explicit LatestOrder(std::uint32_t arenas) : arenas_(arenas) {}
 
   // Return the maximum of two rows, arena by arena. If one is null (unknown), return the other.
-  const Tick* of(const Tick* one, const Tick* other);
+  const Tick* later(const Tick* one, const Tick* other);
 
  private:
   std::uint32_t arenas_;
@@ -55,7 +55,8 @@ class Latest {
 };
 
 // Return the runs of one arena, sorted by page. Throws std::bad_alloc, as do all functions here.
-std::vector<PageRun> runs_of(const std::vector<PageUse>& uses, std::uint32_t arena, Latest& latest);
+std::vector<PageRun> runs_of(const std::vector<PageUse>& uses, std::uint32_t arena,
+                             LatestOrder& latest);
 
 // Return how many hand-overs between streams sharing adds per page and iteration. Return nullopt if
 // the two runs are in use at the same time, or the program does not order a user after the previous

@@ -46,7 +46,7 @@ std::size_t most_at_once(const std::vector<std::vector<PageRun>>& arenas) {
 }
 
 std::vector<std::vector<PageRun>> runs_by_arena(const std::vector<PageUse>& uses,
-                                                std::uint32_t arenas, Latest& latest) {
+                                                std::uint32_t arenas, LatestOrder& latest) {
   std::vector<std::vector<PageRun>> all;
   for (std::uint32_t arena = 0; arena < arenas; ++arena) {
     all.push_back(runs_of(uses, arena, latest));
@@ -183,14 +183,14 @@ std::vector<PageRun> shared(std::vector<std::vector<PageRun>> all, std::span<con
 }  // namespace
 
 std::size_t most_at_once(const std::vector<PageUse>& uses, std::uint32_t arenas) {
-  Latest latest(arenas);
+  LatestOrder latest(arenas);
   return most_at_once(runs_by_arena(uses, arenas, latest));
 }
 
 std::vector<std::vector<ArenaPage>> share_pages(const std::vector<PageUse>& uses,
                                                 std::uint32_t arenas,
                                                 std::span<const PlanTicks> plans) {
-  Latest latest(arenas);
+  LatestOrder latest(arenas);
   std::vector<std::vector<PageRun>> all = runs_by_arena(uses, arenas, latest);
   const std::size_t bound = most_at_once(all);
   std::stable_sort(all.begin(), all.end(), [](const auto& one, const auto& other) {

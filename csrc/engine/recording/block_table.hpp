@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "checks.hpp"
 #include "engine/memory/address_map.hpp"
 #include "engine/recording/live_check.hpp"
 #include "engine/recording/recorder.hpp"
@@ -41,6 +42,7 @@ class BlockTable {
 
   // Record a served slot. Requires an active recorder.
   void served(std::uintptr_t address, Bytes bytes, std::uint64_t stream) noexcept {
+    PGMO_ASSERT(recorder.active());
     (void)insert(address, {.bytes = bytes, .stream = stream});
   }
 

@@ -2,6 +2,8 @@
 
 #include <new>
 
+#include "checks.hpp"
+
 namespace pgmo {
 namespace {
 
@@ -64,6 +66,7 @@ std::uint32_t Recorder::request(Bytes bytes, std::uint64_t stream, bool in_gap) 
 }
 
 void Recorder::free(std::uint32_t block) noexcept {
+  PGMO_ASSERT(block < blocks_);
   append({.kind = Event::kFree,
           .thread = thread_number(),
           .tag = -1,
@@ -82,6 +85,7 @@ void Recorder::step() noexcept {
 }
 
 void Recorder::shared(std::uint32_t block) noexcept {
+  PGMO_ASSERT(block < blocks_);
   append({.kind = Event::kShared,
           .thread = thread_number(),
           .tag = -1,

@@ -9,11 +9,11 @@ namespace pgmo {
 
 Replayer::Match Replayer::resynchronise(RequestKey key) {
   if (const SlotIndex request = find_past_smaller(key); request != kNoSlot) {
-    return take(request, key);
+    return match_at(request, key);
   }
   if (const SlotIndex request = take_skipped(key); request != kNoSlot) return {request};
   if (missed_ != kNoKey) {
-    if (const SlotIndex request = find_second(key); request != kNoSlot) return take(request, key);
+    if (const SlotIndex request = find_pair(key); request != kNoSlot) return match_at(request, key);
   }
   return match_unknown_size(key);
 }
@@ -46,7 +46,7 @@ SlotIndex Replayer::take_skipped(RequestKey key) noexcept {
 
 // Return the second request of a pair of which the first matches the missed key and the second this
 // key. A pair may skip larger requests; an anchor may skip any number.
-SlotIndex Replayer::find_second(RequestKey key) noexcept {
+SlotIndex Replayer::find_pair(RequestKey key) noexcept {
   const SlotIndex until = window_end();
   for (SlotIndex request = cursor_ + 1; request < until; ++request) {
     if (!sizes_.is_known(request, key)) continue;
@@ -67,19 +67,19 @@ SlotIndex Replayer::find_second(RequestKey key) noexcept {
 Replayer::Match Replayer::match_unknown_size(RequestKey key) {
   if (!may_vary_to(cursor_, key)) {
     const SlotIndex open = find_open_past_smaller(key);
-    return open == kNoSlot ? Match{kNoSlot, Miss::kUnknown} : take(open, key);
+    return open == kNoSlot ? Match{kNoSlot, Miss::kUnknown} : match_at(open, key);
   }
   // A known size of the next request has priority over a possible size of this one.
   const SlotIndex next = cursor_ + 1;
-  if (next < plan_.requests() && sizes_.is_known(next, key)) return take(next, key);
-  if (sizes_.is_open(cursor_)) return take(cursor_, key);
+  if (next < plan_.requests() && sizes_.is_known(next, key)) return match_at(next, key);
+  if (sizes_.is_open(cursor_)) return match_at(cursor_, key);
   if (missed_ == kNoKey) return {kNoSlot, Miss::kUnknown};
   if (may_vary_to(cursor_, missed_) && may_vary_to(cursor_ + 1, key)) {
     begin_other_length();
-    return take(cursor_ + 1, key);
+    return match_at(cursor_ + 1, key);
   }
   sizes_.forget();
-  return take(cursor_, key);
+  return match_at(cursor_, key);
 }
 
 // Return the next varying request of unknown size that this key may be. Between the cursor and it
@@ -119,7 +119,7 @@ bool Replayer::may_vary_to(SlotIndex request, RequestKey key) const noexcept {
 }
 
 // Match the request, and move the cursor even if its slot is too small.
-Replayer::Match Replayer::take(SlotIndex request, RequestKey key) {
+Replayer::Match Replayer::match_at(SlotIndex request, RequestKey key) {
   if (plan_.varying(request)) sizes_.note(request, key);
   if (fits(request, key)) return advance_to(request);
   if (grown_.size() < kMostGrown) grown_.push_back({request, key_bytes(key)});

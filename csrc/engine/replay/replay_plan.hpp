@@ -22,6 +22,7 @@
 #include <span>
 #include <vector>
 
+#include "checks.hpp"
 #include "types.hpp"
 
 namespace pgmo {
@@ -126,7 +127,10 @@ class ReplayPlan {
   }
 
   // Return the place of a planned slot.
-  Place& place_of(const Slot& slot) noexcept { return places_[slot.place]; }
+  Place& place_of(const Slot& slot) noexcept {
+    PGMO_ASSERT(slot.place != kNowhere);
+    return places_[slot.place];
+  }
   Place& place_of(const End& end) noexcept { return places_[end.place]; }
 
   // Return the place at an offset, or an empty cell if no slot lies there.

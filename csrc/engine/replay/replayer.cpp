@@ -107,7 +107,7 @@ Offset Replayer::serve_at(SlotIndex request, RequestKey key) noexcept {
   missed_ = kNoKey;
   if (!plan_.planned(request)) [[unlikely]]
     return miss(Miss::kPersistent, key);
-  if (shared_.nowhere(key_stream(key))) [[unlikely]]
+  if (shared_.lacks_arena(key_stream(key))) [[unlikely]]
     return miss(Miss::kNoArena, key);
   const Bytes bytes = key_bytes(key);
   Miss reason = Miss::kOccupied;

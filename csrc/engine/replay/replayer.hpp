@@ -33,8 +33,9 @@
 //      are smaller;
 //   5. otherwise a miss; the cursor stays.
 //
-//     replayer   slots, late blocks, and position in the iteration    sizes_today   varying sizes
-//     matching   finds the matching request of the plan
+//     replayer          slots, late blocks, and position in the iteration
+//     matching          the request of the plan that matches
+//     iteration_sizes   sizes of varying requests in this iteration
 
 #pragma once
 
@@ -42,9 +43,9 @@
 #include <utility>
 #include <vector>
 
+#include "engine/replay/iteration_sizes.hpp"
 #include "engine/replay/late_set.hpp"
 #include "engine/replay/replay_plan.hpp"
-#include "engine/replay/sizes_today.hpp"
 #include "engine/statistics.hpp"
 #include "heuristics.hpp"
 
@@ -63,7 +64,8 @@ struct SharedReplayState {
   Counters counters{};
   std::uint64_t without_arena = 0;  // streams without an arena, one bit each: see Arenas::without
 
-  bool nowhere(std::uint32_t stream_index) const noexcept {
+  // Return whether the stream has no arena now.
+  bool lacks_arena(std::uint32_t stream_index) const noexcept {
     if (without_arena == 0) [[likely]]
       return false;
     return stream_index >= 64 || (without_arena >> stream_index & 1) != 0;
@@ -134,7 +136,7 @@ class Replayer {
   const ReplayPlan& plan() const noexcept { return plan_; }
 
   // Return to the first request.
-  void rest() noexcept { rewind(); }
+  void restart() noexcept { rewind(); }
 
   // Return whether the key fits the request under the cursor.
   bool expects(RequestKey key) const noexcept;
@@ -165,13 +167,13 @@ class Replayer {
   Match resynchronise(RequestKey key);
   SlotIndex find_past_smaller(RequestKey key) const noexcept;
   SlotIndex take_skipped(RequestKey key) noexcept;
-  SlotIndex find_second(RequestKey key) noexcept;
+  SlotIndex find_pair(RequestKey key) noexcept;
   Match match_unknown_size(RequestKey key);
   SlotIndex find_open_past_smaller(RequestKey key) const noexcept;
   void begin_other_length() noexcept;
   SlotIndex window_end() const noexcept;
   bool may_vary_to(SlotIndex request, RequestKey key) const noexcept;
-  Match take(SlotIndex request, RequestKey key);
+  Match match_at(SlotIndex request, RequestKey key);
 
   // Position in the iteration (replayer.cpp).
   bool fits(SlotIndex request, RequestKey key) const noexcept;
@@ -194,7 +196,7 @@ class Replayer {
   RequestKey missed_ = kNoKey;      // key of the previous request if it was unknown to the plan
   std::vector<SlotIndex> skipped_;  // the most recently skipped requests
   std::size_t skipped_count_ = 0;   // valid entries of `skipped_`, at most `look_ahead`
-  SizesToday sizes_;
+  IterationSizes sizes_;
   std::uint64_t answered_before_ = 0;  // `Counters::answered` at the start of the iteration
   std::vector<Grown> grown_;
 };

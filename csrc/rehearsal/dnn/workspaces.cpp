@@ -182,13 +182,13 @@ std::vector<Shared> configurations(const Shared& graph) {
 }
 
 void note_workspace(size_t bytes) {
-  const Guard guard(everything());
+  const Guard guard(state_mutex());
   largest = std::max(largest, bytes);
 }
 
 void note_workspace(const Descriptor& plan, size_t bytes, int64_t address) {
   note_workspace(bytes);
-  const Guard guard(everything());
+  const Guard guard(state_mutex());
   if (bytes && used.size() < kMostUsed)
     used.push_back({address, static_cast<int64_t>(bytes), number_of(plan)});
 }
@@ -198,14 +198,14 @@ void note_workspace(const Descriptor& plan, size_t bytes, int64_t address) {
 // Return the bytes of the largest workspace in use so far, including reserves of recurrent
 // networks.
 extern "C" size_t fakecuda_dnn_workspace() {
-  const fakecuda::Guard guard(fakecuda::everything());
+  const fakecuda::Guard guard(fakecuda::state_mutex());
   return fakecuda::dnn::largest;
 }
 
 // Copy use number `at` of a convolution's workspace to `out`: address, bytes, number of the
 // convolution. Return 0 if there is no such use.
 extern "C" int fakecuda_dnn_used(size_t at, int64_t* out) {
-  const fakecuda::Guard guard(fakecuda::everything());
+  const fakecuda::Guard guard(fakecuda::state_mutex());
   if (at >= fakecuda::dnn::used.size()) return 0;
   const auto& one = fakecuda::dnn::used[at];
   out[0] = one.address;

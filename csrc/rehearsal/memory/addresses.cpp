@@ -67,7 +67,7 @@ void* map_between(uintptr_t begin, uintptr_t end, size_t length, int protection,
 // size, torch uses the one at the lower address.
 void* map_pages(size_t bytes, int protection, size_t alignment) {
   static uintptr_t next = kFirst;
-  const Guard guard(everything());
+  const Guard guard(state_mutex());
   const size_t length = whole_pages(bytes);
   if (length < bytes) return nullptr;
   alignment = std::max(alignment, kGranularity);
@@ -78,7 +78,7 @@ void* map_pages(size_t bytes, int protection, size_t alignment) {
 }
 
 void unmap_pages(void* address, size_t bytes) {
-  const Guard guard(everything());
+  const Guard guard(state_mutex());
   munmap(address, whole_pages(bytes));
   taken().erase(reinterpret_cast<uintptr_t>(address));
 }

@@ -30,7 +30,7 @@ std::vector<Hint>& hints() {
 }
 
 CUresult note(int advice, CUdeviceptr address, size_t bytes, CUdevice place) {
-  const Guard guard(everything());
+  const Guard guard(state_mutex());
   if (!is_managed(address, bytes)) return CUDA_ERROR_INVALID_VALUE;
   if (place < CU_DEVICE_CPU || place >= device_count()) return CUDA_ERROR_INVALID_DEVICE;
   hints().push_back({advice, address, bytes, place});
@@ -71,7 +71,7 @@ CUresult cuGetProcAddress(const char* name, void** function, int, cuuint64_t,
 // Copy hint number `at` to `out`: advice (-1 for a prefetch), address, bytes, device (-1 for the
 // host). Return 0 if there is none.
 extern "C" int fakecuda_hint(size_t at, int64_t* out) {
-  const Guard guard(everything());
+  const Guard guard(state_mutex());
   if (at >= hints().size()) return 0;
   const Hint& hint = hints()[at];
   out[0] = hint.advice;

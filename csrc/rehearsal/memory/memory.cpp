@@ -62,19 +62,19 @@ const std::pair<const uintptr_t, Allocation>* find_range(const void* address) {
 
 // Return whether copies and sets of this size really write. Longer ones than FAKECUDA_COPY_LIMIT do
 // not, so that large models leave their pages untouched.
-bool really(size_t bytes) {
+bool within_copy_limit(size_t bytes) {
   static const size_t limit = from_environment("FAKECUDA_COPY_LIMIT", SIZE_MAX);
   return bytes <= limit;
 }
 
 void copy(void* to, const void* from, size_t bytes) {
-  if (really(bytes)) std::memmove(to, from, bytes);
+  if (within_copy_limit(bytes)) std::memmove(to, from, bytes);
 }
 
 // Return whether no memory is mapped at some of these addresses. The real runtime reports such an
 // access later, and all later calls fail.
 bool lacks(const void* address, size_t bytes) {
-  const Guard guard(everything());
+  const Guard guard(state_mutex());
   return lacks_memory(address, bytes);
 }
 
@@ -84,7 +84,7 @@ void submit_copy(void* to, const void* from, size_t bytes, cudaStream_t stream) 
 
 // Allocate device memory.
 cudaError_t take(void** address, size_t bytes) {
-  const Guard guard(everything());
+  const Guard guard(state_mutex());
   *address = nullptr;
   if (bytes == 0) return cudaSuccess;
   const int device = current_device();
@@ -99,7 +99,7 @@ cudaError_t take(void** address, size_t bytes) {
 }
 
 cudaError_t give_back(void* address) {
-  const Guard guard(everything());
+  const Guard guard(state_mutex());
   if (!address) return cudaSuccess;
   auto found = ranges().find(reinterpret_cast<uintptr_t>(address));
   if (found == ranges().end() || found->second.type == cudaMemoryTypeHost || is_mapped(address))
@@ -137,7 +137,7 @@ void refund(int device, size_t bytes) {
 // A context larger than the free memory takes all of it. The program's first request fails then.
 void charge_context(int device) {
   static const size_t bytes = from_environment("FAKECUDA_CONTEXT", 0);
-  const Guard guard(everything());
+  const Guard guard(state_mutex());
   const CardLock lock;
   used.at(static_cast<size_t>(device)) += std::min(bytes, left_of(device));
   note_peak(device);
@@ -173,7 +173,7 @@ cudaError_t cudaMalloc(void** address, size_t bytes) {
 // Unified memory is not charged to a card: its pages would move, which is not modelled.
 cudaError_t cudaMallocManaged(void** address, size_t bytes, unsigned) {
   if (breaks_capture()) return fail(cudaErrorStreamCaptureUnsupported);
-  const Guard guard(everything());
+  const Guard guard(state_mutex());
   *address = bytes == 0 ? nullptr : map_pages(bytes, PROT_READ | PROT_WRITE);
   if (!*address) return fail(bytes == 0 ? cudaErrorInvalidValue : cudaErrorMemoryAllocation);
   use_context(current_device());
@@ -196,7 +196,7 @@ cudaError_t cudaFreeAsync(void* address, cudaStream_t) {
 }
 
 cudaError_t cudaMemGetInfo(size_t* available, size_t* total) {
-  const Guard guard(everything());
+  const Guard guard(state_mutex());
   use_context(current_device());
   *total = card_bytes();
   *available = left_of(current_device());
@@ -204,7 +204,7 @@ cudaError_t cudaMemGetInfo(size_t* available, size_t* total) {
 }
 
 cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* address) {
-  const Guard guard(everything());
+  const Guard guard(state_mutex());
   *attributes = {};
   const auto* found = find_range(address);
   if (!found) {
@@ -229,7 +229,7 @@ cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t* pool, int device) {
 }
 
 cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t, cudaMemPoolAttr, void* value) {
-  const Guard guard(everything());
+  const Guard guard(state_mutex());
   *static_cast<uint64_t*>(value) = charged(current_device());
   return cudaSuccess;
 }
@@ -237,7 +237,7 @@ cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t, cudaMemPoolAttr, void* value)
 // --- host memory --------------------------------------------------------------------------------
 
 cudaError_t cudaHostAlloc(void** address, size_t bytes, unsigned) {
-  const Guard guard(everything());
+  const Guard guard(state_mutex());
   *address = std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
   if (!*address) return fail(cudaErrorMemoryAllocation);
   know_range(*address, bytes, cudaMemoryTypeHost, current_device());
@@ -245,20 +245,20 @@ cudaError_t cudaHostAlloc(void** address, size_t bytes, unsigned) {
 }
 
 cudaError_t cudaFreeHost(void* address) {
-  const Guard guard(everything());
+  const Guard guard(state_mutex());
   forget_range(address);
   std::free(address);
   return cudaSuccess;
 }
 
 cudaError_t cudaHostRegister(void* address, size_t bytes, unsigned) {
-  const Guard guard(everything());
+  const Guard guard(state_mutex());
   know_range(address, bytes, cudaMemoryTypeHost, current_device());
   return cudaSuccess;
 }
 
 cudaError_t cudaHostUnregister(void* address) {
-  const Guard guard(everything());
+  const Guard guard(state_mutex());
   forget_range(address);
   return cudaSuccess;
 }
@@ -294,7 +294,7 @@ cudaError_t cudaMemcpy2DAsync(void* to, size_t to_pitch, const void* from, size_
                               size_t width, size_t height, cudaMemcpyKind, cudaStream_t stream) {
   if (width == 0 || height == 0) return cudaSuccess;
   const auto run = [=] {
-    if (!really(width * height)) return;
+    if (!within_copy_limit(width * height)) return;
     for (size_t row = 0; row < height; ++row)
       std::memmove(static_cast<char*>(to) + row * to_pitch,
                    static_cast<const char*>(from) + row * from_pitch, width);
@@ -308,14 +308,14 @@ cudaError_t cudaMemcpy2DAsync(void* to, size_t to_pitch, const void* from, size_
 
 cudaError_t cudaMemset(void* address, int value, size_t bytes) {
   if (lacks(address, bytes)) return fail(cudaErrorIllegalAddress);
-  if (really(bytes)) std::memset(address, value, bytes);
+  if (within_copy_limit(bytes)) std::memset(address, value, bytes);
   return cudaSuccess;
 }
 
 cudaError_t cudaMemsetAsync(void* address, int value, size_t bytes, cudaStream_t stream) {
   if (lacks(address, bytes)) return fail(cudaErrorIllegalAddress);
   const auto run = [=] {
-    if (really(bytes)) std::memset(address, value, bytes);
+    if (within_copy_limit(bytes)) std::memset(address, value, bytes);
   };
   submit(stream, {run, {{address, bytes, true}}});
   return cudaSuccess;
@@ -324,7 +324,7 @@ cudaError_t cudaMemsetAsync(void* address, int value, size_t bytes, cudaStream_t
 // --- sharing between processes: handles can be created, but not opened --------------------------
 
 cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t* handle, void* address) {
-  const Guard guard(everything());
+  const Guard guard(state_mutex());
   const auto* found = find_range(address);
   if (!found || found->second.type != cudaMemoryTypeDevice || is_mapped(address))
     return fail(cudaErrorInvalidValue);  // mapped memory is shared through its handle instead
@@ -344,13 +344,13 @@ cudaError_t cudaIpcOpenEventHandle(cudaEvent_t* event, cudaIpcEventHandle_t) {
 
 // Return the bytes of a card that this process uses.
 extern "C" size_t fakecuda_used(int device) {
-  const Guard guard(everything());
+  const Guard guard(state_mutex());
   return charged(device);
 }
 
 // Return the peak bytes that this process has used of a card, since the last reset.
 extern "C" size_t fakecuda_peak(int device, int reset) {
-  const Guard guard(everything());
+  const Guard guard(state_mutex());
   size_t& peak = peaks.at(static_cast<size_t>(device));
   const size_t found = peak;
   if (reset) peak = charged(device);
@@ -359,19 +359,19 @@ extern "C" size_t fakecuda_peak(int device, int reset) {
 
 // Return the bytes of a card that all processes use together.
 extern "C" size_t fakecuda_card_used(int device) {
-  const Guard guard(everything());
+  const Guard guard(state_mutex());
   const CardLock lock;
   return charged(device) + used_by_others(device);
 }
 
 extern "C" size_t fakecuda_card_peak(int device, int reset) {
-  const Guard guard(everything());
+  const Guard guard(state_mutex());
   return shares_cards() ? peak_of_all(device, reset) : fakecuda_peak(device, reset);
 }
 
 // Return the bytes of unified memory that are allocated.
 extern "C" size_t fakecuda_managed() {
-  const Guard guard(everything());
+  const Guard guard(state_mutex());
   size_t sum = 0;
   for (const auto& [begin, range] : ranges()) {
     if (range.type == cudaMemoryTypeManaged) sum += range.bytes;

@@ -105,7 +105,7 @@ CUresult cuMemGetAllocationGranularity(size_t* granularity, const CUmemAllocatio
 CUresult cuMemAddressReserve(CUdeviceptr* address, size_t bytes, size_t alignment, CUdeviceptr,
                              unsigned long long flags) {
   if (!supported()) return CUDA_ERROR_NOT_SUPPORTED;
-  const Guard guard(everything());
+  const Guard guard(state_mutex());
   if (refuses(kReserve)) return CUDA_ERROR_UNKNOWN;
   if (!whole(bytes) || (alignment & (alignment - 1)) || flags) return CUDA_ERROR_INVALID_VALUE;
   void* pages = map_pages(bytes, PROT_NONE, alignment);
@@ -117,7 +117,7 @@ CUresult cuMemAddressReserve(CUdeviceptr* address, size_t bytes, size_t alignmen
 
 CUresult cuMemAddressFree(CUdeviceptr address, size_t bytes) {
   if (!supported()) return CUDA_ERROR_NOT_SUPPORTED;
-  const Guard guard(everything());
+  const Guard guard(state_mutex());
   const auto found = reservations().find(address);
   if (found == reservations().end() || found->second != bytes || !nothing_mapped(address, bytes))
     return CUDA_ERROR_INVALID_VALUE;
@@ -131,7 +131,7 @@ CUresult cuMemAddressFree(CUdeviceptr address, size_t bytes) {
 CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, size_t bytes,
                      const CUmemAllocationProp* properties, unsigned long long flags) {
   if (!supported()) return CUDA_ERROR_NOT_SUPPORTED;
-  const Guard guard(everything());
+  const Guard guard(state_mutex());
   if (refuses(kCreate)) return CUDA_ERROR_UNKNOWN;
   if (!whole(bytes) || flags || properties->type != CU_MEM_ALLOCATION_TYPE_PINNED)
     return CUDA_ERROR_INVALID_VALUE;
@@ -152,7 +152,7 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, size_t bytes,
 
 CUresult cuMemRelease(CUmemGenericAllocationHandle handle) {
   if (!supported()) return CUDA_ERROR_NOT_SUPPORTED;
-  const Guard guard(everything());
+  const Guard guard(state_mutex());
   ++calls[kRelease];
   Physical* memory = find_held(handle);
   if (!memory) return CUDA_ERROR_INVALID_VALUE;
@@ -163,7 +163,7 @@ CUresult cuMemRelease(CUmemGenericAllocationHandle handle) {
 
 CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* handle, void* address) {
   if (!supported()) return CUDA_ERROR_NOT_SUPPORTED;
-  const Guard guard(everything());
+  const Guard guard(state_mutex());
   if (!is_mapped(address)) return CUDA_ERROR_INVALID_VALUE;
   *handle = first_in(reinterpret_cast<CUdeviceptr>(address))->second.handle;
   ++physical().at(*handle).references;
@@ -173,7 +173,7 @@ CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* handle, void*
 CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp* properties,
                                                 CUmemGenericAllocationHandle handle) {
   if (!supported()) return CUDA_ERROR_NOT_SUPPORTED;
-  const Guard guard(everything());
+  const Guard guard(state_mutex());
   const Physical* memory = find_held(handle);
   if (!memory) return CUDA_ERROR_INVALID_VALUE;
   *properties = memory->properties;
@@ -185,7 +185,7 @@ CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp* properties,
 CUresult cuMemMap(CUdeviceptr address, size_t bytes, size_t offset,
                   CUmemGenericAllocationHandle handle, unsigned long long flags) {
   if (!supported()) return CUDA_ERROR_NOT_SUPPORTED;
-  const Guard guard(everything());
+  const Guard guard(state_mutex());
   if (refuses(kMap)) return CUDA_ERROR_UNKNOWN;
   Physical* memory = find_held(handle);
   const bool allowed = memory && whole(bytes) && bytes <= memory->range.bytes && offset == 0 &&
@@ -203,7 +203,7 @@ CUresult cuMemMap(CUdeviceptr address, size_t bytes, size_t offset,
 
 CUresult cuMemUnmap(CUdeviceptr address, size_t bytes) {
   if (!supported()) return CUDA_ERROR_NOT_SUPPORTED;
-  const Guard guard(everything());
+  const Guard guard(state_mutex());
   ++calls[kUnmap];
   if (!is_made_of_mappings(address, bytes)) return CUDA_ERROR_INVALID_VALUE;
   if (!show_nothing(address, bytes)) return CUDA_ERROR_OPERATING_SYSTEM;
@@ -223,7 +223,7 @@ CUresult cuMemUnmap(CUdeviceptr address, size_t bytes) {
 CUresult cuMemSetAccess(CUdeviceptr address, size_t bytes, const CUmemAccessDesc* descriptions,
                         size_t count) {
   if (!supported()) return CUDA_ERROR_NOT_SUPPORTED;
-  const Guard guard(everything());
+  const Guard guard(state_mutex());
   if (refuses(kSetAccess)) return CUDA_ERROR_UNKNOWN;
   if (!is_made_of_mappings(address, bytes) || count == 0) return CUDA_ERROR_INVALID_VALUE;
   for (const auto* one = descriptions; one != descriptions + count; ++one) {
@@ -249,7 +249,7 @@ CUresult cuMemSetAccess(CUdeviceptr address, size_t bytes, const CUmemAccessDesc
 CUresult cuMemGetAccess(unsigned long long* flags, const CUmemLocation* location,
                         CUdeviceptr address) {
   if (!supported()) return CUDA_ERROR_NOT_SUPPORTED;
-  const Guard guard(everything());
+  const Guard guard(state_mutex());
   if (!is_mapped(pointer(address))) return CUDA_ERROR_INVALID_VALUE;
   const auto& access = first_in(address)->second.access;
   const auto found = access.find(location->id);
@@ -262,7 +262,7 @@ CUresult cuMemGetAccess(unsigned long long* flags, const CUmemLocation* location
 CUresult cuMemExportToShareableHandle(void* shareable, CUmemGenericAllocationHandle handle,
                                       CUmemAllocationHandleType type, unsigned long long flags) {
   if (!supported() || type != kDescriptor) return CUDA_ERROR_NOT_SUPPORTED;
-  const Guard guard(everything());
+  const Guard guard(state_mutex());
   if (refuses(kExport)) return CUDA_ERROR_UNKNOWN;
   Physical* memory = find_held(handle);
   if (!memory || flags || !(memory->properties.requestedHandleTypes & kDescriptor))
@@ -279,7 +279,7 @@ CUresult cuMemExportToShareableHandle(void* shareable, CUmemGenericAllocationHan
 CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* handle, void* shareable,
                                         CUmemAllocationHandleType type) {
   if (!supported() || type != kDescriptor) return CUDA_ERROR_NOT_SUPPORTED;
-  const Guard guard(everything());
+  const Guard guard(state_mutex());
   ++calls[kImport];
   const FileRange range = from_descriptor(static_cast<int>(reinterpret_cast<intptr_t>(shareable)));
   if (range.file < 0 || range.device >= device_count()) return CUDA_ERROR_INVALID_VALUE;
@@ -305,7 +305,7 @@ CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* handle, vo
 
 // Return the number of calls of one kind (a `Call`) since the last reset, refused ones included.
 extern "C" size_t fakecuda_driver_calls(int kind, int reset) {
-  const Guard guard(everything());
+  const Guard guard(state_mutex());
   size_t& counter = calls.at(static_cast<size_t>(kind));
   const size_t counted = counter;
   if (reset) counter = 0;
@@ -315,13 +315,13 @@ extern "C" size_t fakecuda_driver_calls(int kind, int reset) {
 // Refuse `count` calls of a kind, after `behind` others. Possible kinds: kCreate, kMap, kSetAccess,
 // kReserve, kExport.
 extern "C" void fakecuda_refuse(int kind, size_t behind, size_t count) {
-  const Guard guard(everything());
+  const Guard guard(state_mutex());
   refusals.at(static_cast<size_t>(kind)) = {behind, count};
 }
 
 // Return the number of descriptors that the stub keeps for exported memory: one per handle.
 extern "C" size_t fakecuda_own_files() {
-  const Guard guard(everything());
+  const Guard guard(state_mutex());
   size_t count = 0;
   for (const auto& [handle, memory] : physical()) count += memory.range.own;
   return count;

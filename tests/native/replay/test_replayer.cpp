@@ -143,7 +143,7 @@ TEST(a_persistent_request_misses_and_is_passed) {
 
 TEST(begin_at_continues_in_the_middle) {
   ReplayerFixture f(disjoint({10, 20, 30}));
-  f.replayer.rest();
+  f.replayer.restart();
   f.replayer.begin_at(2);
   CHECK_EQ(f.serve(30), 2000);
   f.replayer.end_iteration();

@@ -55,7 +55,7 @@ class History {
   }
 
   // Record an allocation. Requires that no lock is held: gathering a stack may wait for the GIL.
-  void begins(int device, void* block, size_t bytes, cudaStream_t stream) {
+  void note_allocation(int device, void* block, size_t bytes, cudaStream_t stream) {
     const CreateContextFn recorder = recorder_.load();
     const RecordContext when = when_.load();
     Context context;
@@ -69,7 +69,7 @@ class History {
 
   // Record a free by the program; other streams may still use the block. Requires that no lock is
   // held.
-  void is_freed(int device, void* block, size_t bytes, cudaStream_t stream) {
+  void note_free_request(int device, void* block, size_t bytes, cudaStream_t stream) {
     const CreateContextFn recorder = recorder_.load();
     Context context;
     if (recorder != nullptr && when_.load() >= RecordContext::ALL) context = recorder();
@@ -79,7 +79,7 @@ class History {
   }
 
   // Record that the block's memory may be reused.
-  void ends(int device, void* block, size_t bytes, cudaStream_t stream) {
+  void note_release(int device, void* block, size_t bytes, cudaStream_t stream) {
     const std::lock_guard guard(mutex_);
     add("free_completed", Action::FREE_COMPLETED, device, block, bytes, stream, of_birth(block));
     known_.erase(block);

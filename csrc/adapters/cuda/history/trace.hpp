@@ -137,7 +137,7 @@ class Trace final : public c10::impl::PyInterpreterVTable {
     Device& device = devices()[current];
     if (device.pools.any()) return;  // work in a capture has not run yet
     const auto handle = reinterpret_cast<cudaStream_t>(stream);  // NOLINT: a handle as a number
-    const auto number = device.streams.number_or_stranger(handle);
+    const auto number = device.streams.number_for_order(handle);
     if (!number) return;
     if (device.active()) api->ordered(device.engine, what, *number, event);
     if (device.pages() != nullptr) pages_api->ordered(device.pages(), what, *number, event);

@@ -43,7 +43,7 @@ class SplitBlocks {
   bool any() const { return any_.load(std::memory_order_relaxed); }
 
   // Set all gaps, in any order.
-  void are(std::vector<Gap> gaps) {
+  void set(std::vector<Gap> gaps) {
     const std::lock_guard guard(mutex_);
     std::sort(gaps.begin(), gaps.end(),
               [](const Gap& one, const Gap& other) { return one.address < other.address; });
@@ -78,11 +78,11 @@ class SplitBlocks {
 
   // Compare the address at which the allocator beneath served a request with the expected one.
   void served(const void* expected, const void* address) {
-    if (address != expected) end();
+    if (address != expected) stop();
   }
 
   // End the mirror: from now on pages serve as if there were no gaps.
-  void end() {
+  void stop() {
     const std::lock_guard guard(mutex_);
     forget();
   }
@@ -110,7 +110,7 @@ class SplitBlocks {
 
   // Forget a block that other streams use: the mirror cannot know when the allocator beneath reuses
   // its memory.
-  void lose(const void* block) {
+  void forget_block(const void* block) {
     const std::lock_guard guard(mutex_);
     taken_.erase(reinterpret_cast<uintptr_t>(block));
   }

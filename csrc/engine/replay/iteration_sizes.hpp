@@ -12,17 +12,18 @@
 
 namespace pgmo {
 
-class SizesToday {
+class IterationSizes {
  public:
   // Keeps a reference to the plan, which must outlive this object.
-  explicit SizesToday(const ReplayPlan& plan) : plan_(plan), today_(plan.size_classes(), 0) {}
+  explicit IterationSizes(const ReplayPlan& plan)
+      : plan_(plan), by_class_(plan.size_classes(), 0) {}
 
   // Forget all sizes. Called at the start of an iteration, or of a micro-batch of another length.
-  void forget() noexcept { std::fill(today_.begin(), today_.end(), 0); }
+  void forget() noexcept { std::fill(by_class_.begin(), by_class_.end(), 0); }
 
   // Note the size of a varying request, which is then known for its whole class.
   void note(SlotIndex request, RequestKey key) noexcept {
-    today_[plan_.size_class(request)] = key_bytes(key);
+    by_class_[plan_.size_class(request)] = key_bytes(key);
   }
 
   // Return whether the request is known to have this size and stream in this iteration.
@@ -30,15 +31,17 @@ class SizesToday {
     const RequestKey planned = plan_.slot(request).key;
     if (!plan_.varying(request)) return planned == key;
     return key_stream(planned) == key_stream(key) &&
-           today_[plan_.size_class(request)] == key_bytes(key);
+           by_class_[plan_.size_class(request)] == key_bytes(key);
   }
 
   // Return whether this iteration has made no request of the same class yet.
-  bool is_open(SlotIndex request) const noexcept { return today_[plan_.size_class(request)] == 0; }
+  bool is_open(SlotIndex request) const noexcept {
+    return by_class_[plan_.size_class(request)] == 0;
+  }
 
  private:
   const ReplayPlan& plan_;
-  std::vector<Bytes> today_;  // by size class; 0: unknown
+  std::vector<Bytes> by_class_;  // by size class; 0: unknown
 };
 
 }  // namespace pgmo
