@@ -207,9 +207,9 @@ int pgmo_install(char* message, size_t capacity) {
 }
 
 // Make the allocator beneath torch's CUDA allocator again. If another allocator wraps the adapter,
-// change nothing and return 1. In some cases the adapter stays installed, and only forwards: if
-// torch's own call (change_current_allocator) has installed it, if blocks without a deleter of pgmo
-// live, or if torch's statistics must keep counting pages and failures.
+// change nothing and return 1. In three cases the adapter stays installed, and only forwards.
+// Torch's own call (change_current_allocator) has installed it. Blocks live that have no deleter of
+// pgmo. Torch's statistics must keep counting pages and failures.
 int pgmo_uninstall(char* message, size_t capacity) {
   return guarded(message, capacity, [&] {
     for (adapter::Device& device : adapter::devices()) adapter::leave(device);

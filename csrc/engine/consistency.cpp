@@ -20,8 +20,8 @@ bool Engine::consistent() noexcept try {
   return true;
 }
 
-// Return whether the live slots, late ones and those of retired arenas included, are disjoint, each
-// in an arena, and in sum as large as the count of live slot bytes. Requires the lock.
+// Return whether live slots are disjoint, lie in arenas, and are together as large as the count of
+// their live bytes. Late slots and those of retired arenas are included. Requires the lock.
 bool Engine::slots_are_disjoint() {
   std::vector<pages::Extent> living;
   Bytes bytes = 0;

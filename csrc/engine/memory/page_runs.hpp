@@ -6,8 +6,8 @@
 //                                         from 7, stream 1 would have to wait for stream 0
 //
 // If the order of streams is known, pages move between two of them only where the program itself
-// orders them: the next user then waits no longer than it does anyway. If the order is unknown,
-// only the times of use count.
+// orders them. So the next user waits no longer than it does anyway. If the order is unknown, only
+// the times of use count.
 
 #pragma once
 

@@ -5,8 +5,8 @@
 //     stream 1     ░░░░░░░░░░░░░░▓▓▓▓▓▓▓░░░   page 2 of its arena: used later, so both share a page
 //
 // Arenas are packed stream by stream, and their peaks are at different times: FSDP's largest
-// buckets come when few activations are left. The result is only a hint to the page space: the next
-// user of a page still waits for the last one, and if a program diverges from its plan, pages move
+// buckets come when few activations are left. The result is only a hint to the page space. The next
+// user of a page still waits for the last one. If a program diverges from its plan, pages move
 // differently.
 
 #pragma once

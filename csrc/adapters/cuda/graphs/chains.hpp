@@ -44,8 +44,9 @@
 namespace pgmo::graphs {
 
 // Chains of one device. Every call takes the lock, which is held while the driver is called.
-// Between `before_replay` and `after_replay` the caller launches the graph; no other thread may
-// replay a graph or end a capture meanwhile.
+// Between `before_replay` and `after_replay` the caller launches the graph. No other thread may
+// replay a graph or end a capture meanwhile: a lock in
+// pgmo/allocator/adapters/hooks/graph_replays.py prevents that.
 class Chains {
  public:
   Chains(Driver& driver, std::size_t page) : driver_(driver), mappings_(driver, page) {}
