@@ -65,7 +65,8 @@ class BesideCaptures {
   cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
 };
 
-// Return whether the stream is being captured. False while CUDA shuts down.
+// Return whether the stream is being captured: true if CUDA cannot answer, false while CUDA shuts
+// down.
 inline bool is_capturing(cudaStream_t stream) {
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
   const cudaError_t error = cudaStreamIsCapturing(stream, &status);

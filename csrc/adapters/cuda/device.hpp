@@ -82,7 +82,7 @@ struct Device {
   ActivePools pools;
   DeferredFrees deferred;
   BaselineFeed baseline;
-  std::mutex mutex;  // guards the following members
+  std::mutex mutex;  // guards the next three, and is held while sessions and pages are opened
   std::string advice;
   std::unordered_set<void*> raw_slots;  // pgmo's blocks of raw_alloc: without a deleter of pgmo
   std::unordered_set<void*> survivors;  // see `pgmo_survive`

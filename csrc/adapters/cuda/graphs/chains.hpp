@@ -69,8 +69,8 @@ class Chains {
     return chains_.contains(pool);
   }
 
-  // Lend: give pages back to the device whose contents no later replay needs. Return their bytes; 0
-  // during a capture, or if the device cannot be waited for.
+  // Lend pages: give those whose contents no later replay needs back to the device. Return their
+  // bytes; 0 during a capture, or if the device cannot be waited for.
   std::size_t lend() {
     const std::lock_guard guard(mutex_);
     const bool capturing = std::any_of(chains_.begin(), chains_.end(),
@@ -84,8 +84,8 @@ class Chains {
   }
 
   // Begin a capture of a graph, and get the pool's lent pages back. `alive`: the pool's live
-  // blocks. Those of the last capture's end that are missing were freed by the program. Return
-  // false if the device is full.
+  // blocks. Blocks from the end of the last capture that are not among them were freed by the
+  // program. Return false if the device is full.
   bool begin(const PoolId& pool, GraphId graph, const std::vector<LiveBlock>& alive) {
     const std::lock_guard guard(mutex_);
     collect();

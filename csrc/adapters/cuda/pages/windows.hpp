@@ -56,7 +56,7 @@ int64_t unused_beneath(const Device& device, CUDAAllocator* upstream) {
   return stats.reserved_bytes[0].current - stats.allocated_bytes[0].current;
 }
 
-// Return unused memory of the allocator beneath to the card, and return whether there was some.
+// Release unused memory of the allocator beneath to the card, and return whether there was some.
 // Does nothing during a capture.
 bool drop_cache_beneath(Device& device, CUDAAllocator* upstream) {
   if (device.pools.any()) return false;
@@ -135,8 +135,7 @@ void limit_pages(const Device& device) {
   pages_api->limit(device.pages(), std::min(allowed(device), device.limit.load()));
 }
 
-// Read the fraction of the allocator beneath, if the program has not set one since the adapter was
-// installed.
+// Read the fraction that the allocator beneath has, unless it was read or set before.
 void read_fraction(Device& device, CUDAAllocator* upstream) {
   Fraction& fraction = device.fraction;
   const std::lock_guard guard(fraction.mutex);
