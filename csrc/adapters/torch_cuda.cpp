@@ -233,7 +233,7 @@ int pgmo_uninstall(char* message, size_t capacity) {
 }
 
 // Set whether a session is open on the device. Sessions poll delayed frees (deferred.hpp). Without
-// a session nobody does, so wait for the pending ones now, and for later ones at once.
+// a session no thread does, so wait for the pending ones now, and for later ones at once.
 int pgmo_attend(int device, int on, char* message, size_t capacity) {
   return guarded(message, capacity, [&] {
     adapter::Device& one = adapter::device_at(device);

@@ -1,7 +1,7 @@
 """Each mutant's pattern occurs exactly once in the file that it breaks. Needs no compiler."""
 
 import re
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 import pytest
@@ -55,7 +55,7 @@ def test_each_pattern_occurs_once(kind: str) -> None:
         for pattern, replacement in substitutions(change):
             text, count = re.subn(
                 pattern,
-                lambda match, replacement=replacement: replaced(match, replacement),
+                partial(replaced, replacement=replacement),
                 text,
                 flags=re.MULTILINE,
             )

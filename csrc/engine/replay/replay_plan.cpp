@@ -153,7 +153,7 @@ void ReplayPlan::index_ends(std::span<const PlannedRequest> requests) {
   const Tick ticks = static_cast<Tick>(requests.size());
   ends_.reserve(requests.size() + 1);
   for (std::size_t row = 0; row < requests.size(); ++row) {
-    // No other slot overlaps the two slots of such a request, so their ends need no check.
+    // No other slot overlaps a request's two slots, so their ends need no check.
     if (slots_[row].place == kNowhere || requests[row].alternate != kUnplanned) continue;
     ends_.push_back({static_cast<std::uint32_t>(requests[row].end % ticks),
                      static_cast<SlotIndex>(row), slots_[row].place});
