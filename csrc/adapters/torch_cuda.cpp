@@ -206,10 +206,10 @@ int pgmo_install(char* message, size_t capacity) {
   });
 }
 
-// Make the allocator beneath torch's CUDA allocator again. If another allocator wraps the adapter,
-// change nothing and return 1. In three cases the adapter stays installed, and only forwards.
-// Torch's own call (change_current_allocator) has installed it. Blocks live that have no deleter of
-// pgmo. Torch's statistics must keep counting pages and failures.
+// Uninstall the adapter: torch calls the allocator beneath directly again. If another allocator
+// wraps the adapter, change nothing and return 1. In three cases the adapter stays installed, and
+// only forwards. Torch's own call (change_current_allocator) has installed it. Blocks live that
+// have no deleter of pgmo. Torch's statistics must keep counting pages and failures.
 int pgmo_uninstall(char* message, size_t capacity) {
   return guarded(message, capacity, [&] {
     for (adapter::Device& device : adapter::devices()) adapter::leave(device);

@@ -51,8 +51,8 @@ class Baseline {
   void allocated(std::uintptr_t address, Bytes size, std::uint64_t stream, std::uint64_t user_pool,
                  bool beneath) noexcept;
 
-  // Note the free of a block. No effect if the block at this address was served by the other one of
-  // the two.
+  // Note the free of a block. No effect if the block's request was noted with another value of
+  // `beneath`.
   void freed(std::uintptr_t address, bool beneath) noexcept;
 
   // Note that the program freed a block of pgmo that other streams may still use. Return a number

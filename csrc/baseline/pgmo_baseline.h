@@ -74,8 +74,8 @@ typedef struct pgmo_baseline_api {
   void (*allocated)(pgmo_baseline*, uintptr_t address, int64_t bytes, uint64_t stream,
                     uint64_t user_pool, int beneath);
 
-  /* Note the free of a block. No effect if the block at this address was served by the other one of
-   * the two. */
+  /* Note the free of a block. No effect if its request was noted with another value of `beneath`.
+   */
   void (*freed)(pgmo_baseline*, uintptr_t address, int beneath);
 
   /* Note that the program freed a block of pgmo that other streams still use. Returns a number for

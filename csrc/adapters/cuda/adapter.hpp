@@ -272,7 +272,7 @@ class TorchCudaAdapter : public CUDAAllocator {
 
   void enablePeerAccess(c10::DeviceIndex device, c10::DeviceIndex peer) override {
     upstream_->enablePeerAccess(device, peer);
-    // Each of the two may be the device whose memory the other one reads.
+    // Access is granted both ways: each device may read the other one's pages.
     for (const auto& [owner, reader] : {std::pair{device, peer}, std::pair{peer, device}}) {
       if (owner < 0 || owner >= kMostDevices) continue;
       Device& one = devices()[owner];
