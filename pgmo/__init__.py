@@ -7,13 +7,14 @@
 - `fit` predicts whether a job fits on a card.
 - `recompute` makes a model's step fit in a budget.
 - `wrap` makes each call of a model an iteration, `unwrap` undoes it, `session_of` returns the
-  session with its figures.
-- `phase` frees what a phase of reinforcement learning does not use.
-- `managed` is for models that do not fit.
-- `close` closes a session without a reference to it.
-- `torch_allocator`, `cupy_allocator` and `cupy_torch_allocator` are for programs that exchange a
-  framework's allocator themselves; `memory_stats` returns the figures of a device's session.
-- `metrics` returns the figures for a logger, and `log_metrics` writes them to a file.
+  model's session.
+- `phase` frees the memory that a phase of reinforcement learning does not use.
+- `managed` serves requests from unified memory, for models that do not fit on the card.
+- `close` closes open sessions without a reference to them.
+- `torch_allocator`, `cupy_allocator` and `cupy_torch_allocator` are for programs that replace a
+  framework's allocator themselves.
+- `memory_stats` returns the memory use of a device's session, `metrics` returns its figures for a
+  logger, and `log_metrics` writes those to a file.
 
 Every error is a `PgmoError` (`pgmo.errors`). Names are imported on first use (PEP 562):
 `import pgmo` and `pgmo --help` load neither numpy nor the native module.
@@ -67,7 +68,7 @@ __all__ = [
     "wrap",
 ]
 
-# The module of each name, equal to the imports above, which only type checkers read.
+# Module of each name: the same as in the imports above, which only type checkers read.
 _HOMES = {
     "Plan": "pgmo.packing.plan",
     "Profile": "pgmo.profiler.profile",
@@ -91,7 +92,7 @@ _HOMES = {
 }
 
 
-if not TYPE_CHECKING:  # A module with this function has every name for type checkers.
+if not TYPE_CHECKING:  # With this function, type checkers would accept every name.
 
     def __getattr__(name: str) -> object:
         home = _HOMES.get(name)

@@ -11,7 +11,7 @@ from pgmo.errors import PgmoError
 def distinct(values: NDArray[Any]) -> NDArray[Any]:
     """Return the distinct values of an array in ascending order.
 
-    `numpy.unique` imports `numpy.ma`, which takes a megabyte that the program may not need.
+    Unlike `numpy.unique` it does not import `numpy.ma`, which takes a megabyte of memory.
     """
     ordered = np.sort(values, axis=None, kind="stable")
     return ordered[_first_ones(ordered)]
@@ -20,8 +20,8 @@ def distinct(values: NDArray[Any]) -> NDArray[Any]:
 def numbered(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
     """Return the distinct values in ascending order, and for each entry the index of its value.
 
-    It works like `numpy.unique(..., return_inverse=True)` but uses only the stable sort, as all of
-    planning does: each of numpy's other sorts would load a third of a megabyte of code.
+    It equals `numpy.unique(..., return_inverse=True)` but uses only the stable sort, as all of
+    planning does. Each of numpy's other sorts would load a third of a megabyte of code.
 
     Example:
         >>> values, number = numbered(np.array([30, 10, 30]))
@@ -37,7 +37,7 @@ def numbered(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
 
 
 def numbered_rows(*columns: NDArray[Any]) -> NDArray[np.int64]:
-    """Return for each row of some columns the number of its distinct values, in their order."""
+    """Return the index of each row among the distinct rows in lexicographic order, shape (n,)."""
     joint = np.zeros(len(columns[0]), np.int64)
     for column in columns:
         number = numbered(column)[1]
@@ -71,7 +71,8 @@ def as_column(
         name: name of the column, for messages.
         value: array-like of shape (n,). A contiguous array of the type is not copied.
         dtype: type of integers or Booleans.
-        error: class of the error to raise if the value is not flat or a number does not fit.
+        error: class of the error to raise if the value is not flat, or a number is not whole or
+            does not fit.
     """
     wanted = np.dtype(dtype)
     array = np.asarray(value)

@@ -1,4 +1,4 @@
-"""Notebook display of the reports of profiles and plans, which import reports when shown."""
+"""Notebook display of reports on profiles and plans. It imports `pgmo.report` on first use."""
 
 import importlib
 import os
@@ -13,7 +13,7 @@ _REPORT = "pgmo.report.page.html"
 
 @dataclass(frozen=True)
 class NotebookFrame:
-    """HTML page inside a notebook, as returned by `show()`; its height is in pixels."""
+    """HTML page for a notebook, as returned by `show()`; its height is in pixels."""
 
     page: str
     height: int = 900
@@ -27,8 +27,11 @@ class NotebookFrame:
         Args:
             path: file to write.
 
+        Returns:
+            The path of the file.
+
         Raises:
-            FileError: when the file cannot be written.
+            FileError: if the file cannot be written.
 
         Example:
             >>> session.report().save("report.html")  # doctest: +SKIP
@@ -51,16 +54,16 @@ class NotebookFrame:
 def show_report(
     profile: Any, plan: Any = None, *, height: int = 900, headline: str = ""
 ) -> NotebookFrame:
-    """Return the report of a profile for a notebook.
+    """Return the report on a profile for a notebook.
 
     Args:
         profile: the profile.
         plan: a plan of the profile; None makes a quick one.
         height: height in pixels.
-        headline: beginning of the page; see `pgmo.report.page.html.render`.
+        headline: first sentence of the page; see `pgmo.report.page.html.render`.
 
     Raises:
-        ProfileError: when the plan is one of another profile.
+        ProfileError: if the plan belongs to another profile.
     """
     render = importlib.import_module(_REPORT).render
     return NotebookFrame(render(profile, plan, headline=headline), height)

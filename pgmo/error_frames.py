@@ -1,13 +1,13 @@
 """Clearing of the local variables of frames that an error has left.
 
     train.py        loss.backward()
-    pgmo            dispatch(mode, func, ...)     <- clears its own names, and the frames below
+    pgmo            dispatch(mode, func, ...)     <- deletes its arguments, clears frames below
     torch           OpOverload.__call__(args)        cleared
-    train.py        Function.backward(ctx, ...)      untouched: it also exists without pgmo
+    train.py        Function.backward(ctx, ...)      kept: the frame also exists without pgmo
     torch           OpOverload.__call__(args)        cleared
 
-A traceback refers to the frames that an error has left, and a frame to its arguments. So an error
-that is kept also keeps those tensors alive. After an `OutOfMemoryError` in a backward pass,
+A traceback refers to the frames that an error has left, and a frame to its arguments. So whatever
+keeps an error also keeps those tensors alive. After an `OutOfMemoryError` in a backward pass,
 autograd's device thread keeps the error until it gets the GIL. By then the program may already try
 a smaller batch. Lines and names in the traceback are not changed.
 """
@@ -37,14 +37,14 @@ _SUSPENDABLE = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GE
 """Code flags of generators and coroutines. Clearing a suspended frame would close it."""
 
 _DEEPEST = 16
-"""Maximum number of errors in a chain of causes that are cleared."""
+"""Maximum number of errors in a chain of causes whose frames are cleared."""
 
 _CLEARS = "_pgmo_clears_frames"
-"""Attribute of the classes that `clear_backward_frames` has changed."""
+"""Attribute that marks the classes changed by `clear_backward_frames`."""
 
 held: ctypes.c_int64 = vars(_core).setdefault("_held_errors", ctypes.c_int64(0))
-"""Number of cleared out-of-memory errors that are still referenced. An allocator that runs out of
-memory reads it at its address, without the GIL. The native module keeps it alive."""
+"""Number of out-of-memory errors that were cleared and are still referenced. The CUDA adapter reads
+it without the GIL: see csrc/adapters/cuda/held_errors.hpp. The native module keeps it alive."""
 
 _holders: dict[int, weakref.ref[BaseException]] = {}
 """Errors that `held` counts, by their ids."""
@@ -53,8 +53,8 @@ _holders: dict[int, weakref.ref[BaseException]] = {}
 def clear_frames(error: BaseException) -> None:
     """Clear the frames of pgmo and PyTorch that an error has left.
 
-    Call it where the error leaves pgmo. The calling frame still runs, so it has to delete its own
-    arguments afterwards, and to raise the error again: see `clears_frames`.
+    Call it where the error leaves pgmo. The caller's own frame cannot be cleared while it runs. So
+    the caller has to delete its arguments and raise the error again: see `clears_frames`.
     """
     one: BaseException | None = error
     for _ in range(_DEEPEST):
@@ -84,16 +84,16 @@ def clears_frames(function: Callable[P, R]) -> Callable[P, R]:
 def clears_dispatch(mode: type[T]) -> type[T]:
     """Decorate a dispatch mode class so that errors leaving its method have frames cleared.
 
-    The method needs this because PyTorch calls it from a frame of its own.
+    PyTorch calls the method, so errors leave pgmo there.
     """
     setattr(mode, _DISPATCH, clears_frames(getattr(mode, _DISPATCH)))
     return mode
 
 
 def clear_backward_frames(node: Any) -> None:
-    """Make errors that leave a backward function clear their frames.
+    """Make errors that leave a backward function have their frames cleared.
 
-    PyTorch's own frame refers to the autograd node, and so to all saved tensors.
+    PyTorch's frame refers to the autograd node, and so to all saved tensors.
 
     Args:
         node: class of the autograd nodes of a `torch.autograd.Function` that pgmo has added.

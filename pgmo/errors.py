@@ -17,7 +17,7 @@ class PgmoError(Exception):
 
 
 class FileError(PgmoError):
-    """Error for a file that cannot be read or written: truncated, altered, newer or invalid."""
+    """Error for a file that cannot be read or written: truncated, altered, too new or invalid."""
 
 
 class ProfileError(PgmoError):

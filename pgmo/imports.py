@@ -11,7 +11,7 @@ from typing import Any
 
 
 def after_import(name: str, call: Callable[[], object]) -> None:
-    """Call a function after a module was imported, at once if it already was. It must not raise."""
+    """Call a function after a module's import, or now if it is imported. Errors fail the import."""
     if name in sys.modules:
         importlib.import_module(name)  # Waits while another thread is importing it.
         call()
@@ -21,27 +21,27 @@ def after_import(name: str, call: Callable[[], object]) -> None:
 
 def rewrite_import(
     name: str,
-    compile_it: Callable[[bytes, str, ModuleType], CodeType | None],
+    compile_source: Callable[[bytes, str, ModuleType], CodeType | None],
     call: Callable[[], object],
 ) -> None:
-    """Replace a module's code when it is imported, and call a function afterwards.
+    """Replace a module's code at its import, and call a function afterwards.
 
     Args:
         name: full name of a module that has not been imported yet.
-        compile_it: returns the code to run, given the source, its path and the module; None keeps
-            the module's own code. It is not called for modules without source.
+        compile_source: returns the code to run, given the source, its path and the module; None
+            keeps the module's own code. It is not called for modules without source.
         call: the callback; the import raises its errors.
     """
-    sys.meta_path.insert(0, _Finder(name, call, compile_it))
+    sys.meta_path.insert(0, _Finder(name, call, compile_source))
 
 
 class _Finder(MetaPathFinder):
-    """Finder of one module through the other finders, which removes itself after the import."""
+    """Finder of one module through the other finders, which removes itself when the module runs."""
 
-    def __init__(self, name: str, call: Callable[[], object], compile_it: Any = None) -> None:
+    def __init__(self, name: str, call: Callable[[], object], compile_source: Any = None) -> None:
         self._name = name
         self._call = call
-        self._compile = compile_it
+        self._compile = compile_source
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -56,9 +56,9 @@ class _Finder(MetaPathFinder):
     def _found_by_others(
         self, path: Sequence[str] | None, target: ModuleType | None
     ) -> ModuleSpec | None:
-        """Return the spec that later finders give.
+        """Return the spec that later finders return.
 
-        This finder stays installed: libraries also search to see whether a module is installed.
+        This finder stays installed, because libraries also search for modules without importing.
         """
         for finder in sys.meta_path[sys.meta_path.index(self) + 1 :]:
             find = getattr(finder, "find_spec", None)
@@ -72,12 +72,12 @@ class _CallingLoader(Loader):
     """Wrapper of a loader that runs the callback once and leaves the inner loader in the module."""
 
     def __init__(
-        self, loader: Any, finder: _Finder, call: Callable[[], object], compile_it: Any
+        self, loader: Any, finder: _Finder, call: Callable[[], object], compile_source: Any
     ) -> None:
         self._loader = loader
         self._finder = finder
         self._call = call
-        self._compile = compile_it
+        self._compile = compile_source
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._loader, name)
@@ -93,7 +93,7 @@ class _CallingLoader(Loader):
         first = self._finder in sys.meta_path
         if first:
             sys.meta_path.remove(self._finder)
-        code = self._other_code(module)
+        code = self._replacement_code(module)
         if code is None:
             self._loader.exec_module(module)
         else:
@@ -101,7 +101,7 @@ class _CallingLoader(Loader):
         if first:
             self._call()
 
-    def _other_code(self, module: ModuleType) -> CodeType | None:
+    def _replacement_code(self, module: ModuleType) -> CodeType | None:
         path = getattr(module, "__file__", None)
         if self._compile is None or path is None or not hasattr(self._loader, "get_data"):
             return None

@@ -1,4 +1,4 @@
-"""Hints for removed names and options, which errors show for one version."""
+"""Hints for removed names and options. Errors show them for one version."""
 
 OPTIONS = {
     "profile": "begin with its plan, plan=pgmo.plan(profile)",
@@ -15,12 +15,12 @@ OPTIONS = {
 """Removed options of `pgmo.optimize`, `pgmo.wrap` and the callbacks, with hints."""
 
 RECOMPUTE = {
-    "check": "measure=False measures neither operators nor a step",
-    "costs": "times are always those of the model",
-    "counts": "subtract plan.resident from the budget, or give card= in its place",
+    "check": "pass measure=False, which measures neither operators nor a step",
+    "costs": "leave it out: operator times are computed from flops and bytes",
+    "counts": "subtract plan.resident from the budget, or pass card= instead",
     "forget": "put torch.utils.checkpoint around the region",
     "segments": "put torch.utils.checkpoint around blocks of the model",
-    "keep": "a capture takes a few seconds, and each process captures for itself",
+    "keep": "leave it out: each process captures its model, which takes a few seconds",
 }
 """Removed options and names of `pgmo.recompute`, with hints."""
 
@@ -49,16 +49,16 @@ COMMAND_OPTIONS = {
     ("export", "--stream"): "the format minimalloc, which had it, was removed",
     ("fit", "--timeout"): "call `pgmo.fit(command, timeout=...)`",
     ("fit", "--unproved"): "call `pgmo.fit(command, prove=False)`",
-    ("recompute", "--costs"): "times are always those of the model",
-    ("recompute", "--counts"): "subtract what is resident from --budget",
-    ("recompute", "--planner"): "the search begins with the best choice of all planners",
+    ("recompute", "--costs"): "leave it out: operator times are computed from flops and bytes",
+    ("recompute", "--counts"): "subtract the resident bytes from --budget",
+    ("recompute", "--planner"): "leave it out: the search begins with the best of all planners",
     ("rehearse", "--devices"): "call `pgmo.rehearsal.launch.rehearse(command, devices=...)`",
-    ("rehearse", "--snapshot"): "--save a profile; `pgmo export --to memory-viz` makes one of it",
+    ("rehearse", "--snapshot"): "`--save` a profile; `pgmo export --to memory-viz` converts it",
     ("rehearse", "--timeout"): "call `pgmo.rehearsal.launch.rehearse(command, timeout=...)`",
     ("report", "--against"): "`pgmo compare BASE NEW` prints what has changed",
     ("run", "--no-pages"): "set PGMO_PAGES=0 in the environment",
-    ("share", "--check"): "the file of --log has a JSON object a line, which jq reads",
-    ("stats", "--memory"): "--leaks prints the bytes that each iteration leaves behind",
+    ("share", "--check"): "read the file of `--log` with jq; each line is a JSON object",
+    ("stats", "--memory"): "`--leaks` prints the bytes that each iteration leaves allocated",
 }
 """Removed options of commands, by command and option, with hints."""
 
@@ -67,8 +67,8 @@ MAIN_OPTIONS = {
 }
 """Removed options of `pgmo` itself, with hints."""
 
-TABLES = "end it in .pgmoplan; `pgmo export --to csv` makes a table of that"
-"""Hint for a `pgmo plan --output` that ends like a table, which is no longer written."""
+TABLES = "name a .pgmoplan file; `pgmo export --to csv` converts it to a table"
+"""Hint for `pgmo plan --output FILE.csv`, which is no longer supported."""
 
 NAMES = {
     "AdapterError": "pgmo.errors",

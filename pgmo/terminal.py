@@ -5,13 +5,13 @@ import sys
 from contextlib import suppress
 
 
-def plain() -> bool:
-    """Return whether to print no escape sequences: `NO_COLOR` is set, or the terminal has none."""
+def is_plain() -> bool:
+    """Return whether to print no escape sequences: `NO_COLOR` is set, or `TERM` supports none."""
     return bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") in ("dumb", "unknown")
 
 
-def watched() -> bool:
-    """Return whether stderr is a terminal, so that moving lines make sense."""
+def is_terminal() -> bool:
+    """Return whether stderr is a terminal, on which lines can be rewritten."""
     return sys.stderr is not None and sys.stderr.isatty()
 
 

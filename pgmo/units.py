@@ -39,7 +39,7 @@ def parse_bytes(text: str | int) -> int:
     """Return the bytes of a size such as `"24 GiB"`, `"512MiB"`, `"1.5G"` or a plain number.
 
     Raises:
-        OptionError: when the text is no size.
+        OptionError: if the text is not a size, or negative.
 
     Example:
         >>> parse_bytes("1.5 KiB")

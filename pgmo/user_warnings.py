@@ -29,7 +29,7 @@ _FRAMEWORKS = (
 """Packages that call pgmo back, or whose functions pgmo wraps."""
 
 _GENERATED = ("<frozen ", "<eval_with_key>", "<__array_function__")
-"""Beginnings of the file names of generated code, which no user has written."""
+"""Beginnings of the file names of generated code."""
 
 
 def warn_user(text: str, category: type[Warning] = UserWarning) -> None:

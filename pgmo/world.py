@@ -1,4 +1,4 @@
-"""Rank and size of a job of several processes.
+"""Rank and number of processes of a distributed job.
 
 Launchers such as torchrun set them in the environment before torch is imported. A process group,
 even a fake one, takes precedence, and exists only if the program has imported torch.
@@ -12,7 +12,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class World:
-    """Place of one process among several.
+    """Rank of a process, and the number of processes of its job.
 
     Args:
         rank: number of the process, from 0.
@@ -24,7 +24,7 @@ class World:
 
 
 def world() -> World | None:
-    """Return this process's place in its job, or None if no other process is known."""
+    """Return this process's rank and the job's size; None if no other process is known."""
     module: Any = sys.modules.get("torch.distributed")
     if module is not None and module.is_available() and module.is_initialized():
         rank, size = int(module.get_rank()), int(module.get_world_size())

@@ -1,10 +1,10 @@
-"""Optimizers inside of the wrappers of accelerate, Lightning and others."""
+"""Optimizers inside the wrappers of accelerate, Lightning and others."""
 
 from typing import Any
 
 
 def unwrapped(optimizer: Any) -> Any:
-    """Return the optimizer inside of wrappers, which may lack the hooks and the state of one.
+    """Return the optimizer inside wrappers, which may lack an optimizer's hooks and state.
 
     Args:
         optimizer: an optimizer, or a wrapper with the attribute `optimizer`, such as accelerate's

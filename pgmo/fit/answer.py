@@ -1,4 +1,4 @@
-"""The result of `pgmo fit` as a value."""
+"""Result of `pgmo fit`."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -21,11 +21,11 @@ NAMES: Mapping[Way, str] = {
     "expandable": "expandable segments",
     "pgmo": "pgmo",
 }
-"""Display names of the ways."""
+"""Display names of the allocators."""
 
 _MUCH_PINNED = 256 << 20
-"""Bytes of pinned memory of the host from which the sentence names them. Loaders pin a few batches,
-offloaded values are gigabytes."""
+"""Minimum bytes of pinned host memory that the sentence mentions. Loaders pin a few batches;
+offloading pins gigabytes."""
 
 _MOST_MISSED = 3
 """Maximum number of pieces of code that the sentence names as not rehearsed."""
@@ -33,7 +33,7 @@ _MOST_MISSED = 3
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """Result of a fit question: whether a job fits on a card, and the optional parts.
+    """Answer to a question: whether a job fits on a card, and the optional parts.
 
     Attributes:
         name: display name of the job.
@@ -41,22 +41,22 @@ class Answer:
         option: name of the option that varies.
         value: value of the option at which `need` holds; None where nothing varies.
         need: bytes that the job needs of the card; for a search, at the largest value that fits.
-        fits: whether the job runs on the card to its end, by way. PyTorch releases cached memory
-            before it gives up, so a job may fit although it would reserve more on a larger card.
-        proved: ways for which a rehearsal on this card succeeded.
-        holders: owners of one iteration's peak, by "module", "op" and "phase", largest first.
-        largest: the largest values that fit, one for each requested way.
+        fits: whether the job runs on the card to its end, by allocator. PyTorch releases cached
+            memory before it gives up, so a job may fit although it would reserve more on a larger
+            card.
+        proved: allocators whose result comes from a rehearsal on this card, not from a prediction.
+        holders: what holds the peak of one iteration, by "module", "op" and "phase", largest first.
+        largest: the largest values that fit, one for each searched allocator and each change.
         effective: requested batch of one optimizer step, or None.
         alternatives: other ways to train the same model; the unchanged script is first.
         cards: results for the other cards of the question.
         forecast: time on this card; None where it is unknown.
-        curve: bytes of the card at some values, by way: (value, bytes, bytes, bytes) in the order
-            default, expandable, pgmo.
-        missed: evaluations and checkpoints of the script that no rehearsal ran, so that their
-            memory is unknown; see `pgmo.fit.observer.sites`.
-        growing: growth of live memory from step to step, which `need` includes; None if there is
-            none.
-        pinned: bytes of the host that PyTorch pins at the peak, at `value`; 0 if unknown.
+        curve: rows of a value, and the bytes of the card that the job takes with "default",
+            "expandable" and "pgmo".
+        missed: evaluations, checkpoints and replacements of parameters that no rehearsal ran; their
+            memory is unknown. See `pgmo.fit.observer.sites`.
+        growing: growth of live memory from step to step; None if there is none that matters.
+        pinned: peak bytes of the host that PyTorch pins at `value`; 0 if unknown.
         rehearsals: number of rehearsals.
         seconds: total duration of the rehearsals in seconds.
     """
@@ -93,10 +93,10 @@ class Answer:
 
     @property
     def batch(self) -> int:
-        """The largest value that fits with the way that was searched first, which is pgmo.
+        """The largest value that fits with the allocator that was searched first, by default pgmo.
 
         Raises:
-            OptionError: if the question asked for no largest value.
+            OptionError: if no largest value was searched.
         """
         for one in self.largest:
             if one.change is None:
@@ -107,7 +107,7 @@ class Answer:
 
     @property
     def accumulation(self) -> tuple[int, int] | None:
-        """Micro-batch and number of steps for the effective batch; None if none was given."""
+        """Size and number of micro-batches in an effective batch; None if there is none."""
         if self.effective is None:
             return None
         return accumulate(self.effective, self.batch)
@@ -119,12 +119,12 @@ class Answer:
 
     @property
     def sentence(self) -> str:
-        """The answer in one sentence; others are about growth, missed code and shared memory."""
-        return f"{self._first_sentence()}{self._grows()}{self._missed()}{self._of_host()}"
+        """The answer in a sentence, and more on growth, code that did not run and host memory."""
+        return f"{self._first_sentence()}{self._growth()}{self._not_run()}{self._host()}"
 
     def _first_sentence(self) -> str:
         if self.largest:
-            return self._of_largest()
+            return self._largest_sentence()
         if self.growing is not None and not self.growing.fits:
             return (
                 f"{self.name} fits on {self.card.name} only until about step "
@@ -134,20 +134,20 @@ class Answer:
         usable = format_bytes(self.card.usable)
         if self.is_fit and self.spare < 0:
             return (
-                f"{self.name} fits on {card}: with pgmo it takes {total} on a larger card, and "
-                f"less than the {usable} of this one by freeing cached memory."
+                f"{self.name} fits on {card}: with pgmo it would take {total} on a larger card. "
+                f"On this one it frees cached memory and stays within its {usable}."
             )
         if self.is_fit:
             return (
                 f"{self.name} fits on {card}: it takes {total} of {usable} with pgmo, "
-                f"{format_bytes(self.spare)} are left{self._without()}."
+                f"{format_bytes(self.spare)} are left{self._without_pgmo()}."
             )
         return (
             f"{self.name} does not fit on {card}: it takes {total} with pgmo, "
-            f"{format_bytes(-self.spare)} more than its {usable}{self._least()}."
+            f"{format_bytes(-self.spare)} more than its {usable}{self._least_change()}."
         )
 
-    def _grows(self) -> str:
+    def _growth(self) -> str:
         """Return the growth of live memory as a sentence; "" if there is none."""
         if self.growing is None:
             return ""
@@ -162,16 +162,16 @@ class Answer:
             return f"{begin}, which is included for {self.growing.steps}."
         return f"{begin}, and the script makes {self.growing.steps}."
 
-    def _missed(self) -> str:
-        """Return what the rehearsals did not run, as a sentence; "" if the job does not fit."""
+    def _not_run(self) -> str:
+        """Return the code that did not run, as a sentence; "" if the job does not fit."""
         if not self.missed or not (self.is_fit or self.largest or self.growing):
             return ""
         more = len(self.missed) - _MOST_MISSED
         named = ", ".join(self.missed[:_MOST_MISSED]) + (f" and {more} more" if more > 0 else "")
         return f" This does not cover {named}, which did not run in the rehearsed iterations."
 
-    def _of_host(self) -> str:
-        """Return what is pinned on the host, and what else takes an integrated card's memory."""
+    def _host(self) -> str:
+        """Return the pinned bytes of the host, and a caveat for an integrated card."""
         pins = ""
         if self.pinned >= _MUCH_PINNED:
             pins = f" On the host, it pins {format_bytes(self.pinned)}."
@@ -183,16 +183,16 @@ class Answer:
             "and the process itself occupy is not subtracted."
         )
 
-    def _without(self) -> str:
+    def _without_pgmo(self) -> str:
         if self.fits["default"]:
             return ""
         return "; without pgmo it runs out of memory"
 
-    def _least(self) -> str:
+    def _least_change(self) -> str:
         found = self.least_change
         return "" if found is None else f"; with {found.name} it fits"
 
-    def _of_largest(self) -> str:
+    def _largest_sentence(self) -> str:
         parts = []
         for one in self.largest:
             how = "" if one.proved else " (predicted, not run)"

@@ -1,4 +1,4 @@
-"""Answers to questions about a job and a card, from as few rehearsals as possible."""
+"""Answers to questions about a job and a card, from a few rehearsals."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -29,28 +29,27 @@ from pgmo.rehearsal.library import find_torch_build
 from pgmo.report.findings.attribution import Holder, find_peak
 
 POINTS = 12
-"""Number of evenly spaced option values on the curve of bytes; the answer's value is added."""
+"""Number of evenly spaced values on the curve of bytes; the answer's value is added."""
 
 
 @dataclass(frozen=True)
 class Question:
-    """Options of a question: which values are searched, and which further results are computed.
+    """Question about a job: the values to examine, and the optional parts of the answer.
 
     Attributes:
-        value: value of the option; None for the unchanged script, or to search the largest that
-            fits.
+        value: value of the option; None to search the largest that fits, or if nothing varies.
         values: values to rehearse, from which larger ones are predicted; () for the defaults of
             `values_of`.
         effective: samples of one optimizer step, to be split into micro-batches that fit.
         changes: changes of the script. Each is rehearsed at `values`; its largest value is only
             predicted.
-        what_if: whether to examine alternatives.
+        what_if: whether to examine other ways to train.
         cards: other cards to examine; None for none, and () for all known cards.
         steps: optimizer steps of the job.
         samples: samples of the whole job. The job takes `samples / value` steps.
         measured: a timed step at `value`.
-        prove: whether to rehearse the answer on the card.
-        most: maximum number of rehearsals of a search.
+        prove: whether to rehearse the largest values on the card.
+        most: maximum number of rehearsals of a search; changes are not counted.
         ways: allocators whose largest value is searched; the first one is proved first.
         limit: largest value that a search considers.
     """
@@ -71,22 +70,28 @@ class Question:
 
 
 def ask(
-    job: Job, card: Card, question: Question | None = None, say: Callable[[str], None] | None = None
+    job: Job,
+    card: Card,
+    question: Question | None = None,
+    notify: Callable[[str], None] = lambda _: None,
 ) -> Answer:
     """Rehearse a job, and answer a question about it.
 
     Args:
-        job: the script and how its option varies.
+        job: the script and its option that varies.
         card: card to answer for.
-        question: options of the question; None for the defaults.
-        say: called with status messages; None for none.
+        question: the question; None for the defaults.
+        notify: called with status messages.
 
     Returns:
         The answer. Sizes are in bytes.
+
+    Raises:
+        OptionError: if a search has fewer than two values.
+        RehearsalError: if the job cannot be rehearsed; the message gives the reason.
     """
     question = question or Question()
     question = replace(question, values=question.values or values_of(job))
-    notify = say or (lambda _: None)
     job = replace(
         job,
         python=find_torch_build(job.python).python,
@@ -94,20 +99,20 @@ def ask(
         samples=question.samples,
     )
     if job.varies and question.value is None:
-        answer, law, evidence = _largest(job, card, question, notify)
+        answer, law, evidence = _answer_largest(job, card, question, notify)
     else:
-        answer, law, evidence = _as_it_is(job, card, question, notify)
-    return _with_more(answer, job, law, evidence, question, notify)
+        answer, law, evidence = _answer_one_value(job, card, question, notify)
+    return _with_optional_parts(answer, job, law, evidence, question, notify)
 
 
-def _as_it_is(
+def _answer_one_value(
     job: Job, card: Card, question: Question, notify: Callable[[str], None]
 ) -> tuple[Answer, Law, list[Evidence]]:
-    """Rehearse one value on the card; if memory runs out, once more on an unlimited card."""
+    """Rehearse one value on the card; if memory runs out, also on an unlimited card."""
     notify(f"rehearsing on {card.name}")
     evidence = [collect(job, card, value=question.value, way="pgmo")]
     if not evidence[0].rehearsal.fits and evidence[0].whole and not evidence[0].is_past_work:
-        # The iteration that counts arithmetic may have run out, because it can take more memory.
+        # The iteration that counts arithmetic can take more memory than the others.
         notify("memory ran out in a late iteration; rehearsing again without counting arithmetic")
         evidence.append(collect(job, card, value=question.value, way="pgmo", work=False))
     ran = evidence[-1].rehearsal.fits
@@ -120,7 +125,7 @@ def _as_it_is(
     fits: dict[Way, bool] = {way: law.fits(question.value, card.usable, way) for way in WAYS}
     fits["pgmo"] = ran
     if ran and growing is None and law.later_at(question.value) > law.at(question.value).peak:
-        need, more = _until_the_end(job, card, question, need, fits, notify)
+        need, more = _rehearse_later_steps(job, card, question, need, fits, notify)
         evidence += more
     if growing is not None:
         fits = {way: growing.fits and fits[way] for way in WAYS}
@@ -138,7 +143,7 @@ def _as_it_is(
     return found, law, evidence
 
 
-def _until_the_end(
+def _rehearse_later_steps(
     job: Job,
     card: Card,
     question: Question,
@@ -146,22 +151,22 @@ def _until_the_end(
     fits: dict[Way, bool],
     notify: Callable[[str], None],
 ) -> tuple[Need, list[Evidence]]:
-    """Rehearse a job with each allocator of PyTorch that is predicted to fit.
+    """Rehearse a job with PyTorch's allocators, if they are predicted to fit.
 
-    Predictions for these allocators cover only the first steps, and a later step takes more memory.
-    If the job fits with the default settings, it is assumed to fit with expandable segments.
+    The predictions for them cover only the first steps, and a later step takes more memory. If the
+    job fits with the default settings, expandable segments are not rehearsed.
 
     Args:
         job: the job.
         card: the card.
         question: the question.
-        need: the job's need as predicted.
-        fits: whether the job fits, by way; corrected in place.
-        notify: called with a status message.
+        need: the predicted need.
+        fits: whether the job fits, by allocator; corrected in place.
+        notify: called with status messages.
 
     Returns:
-        The corrected need, and the rehearsals. An allocator that does not fit needs at least one
-        page more than the card has.
+        The corrected need, and the evidence. If memory ran out with an allocator, the need is at
+        least one page more than the card has.
     """
     reserved, evidence = dict(need.reserved), []
     for way in PYTORCH:
@@ -177,10 +182,10 @@ def _until_the_end(
     return replace(need, reserved=reserved), evidence
 
 
-def _largest(
+def _answer_largest(
     job: Job, card: Card, question: Question, notify: Callable[[str], None]
 ) -> tuple[Answer, Law, list[Evidence]]:
-    """Search for the largest value with each requested allocator, and with each change."""
+    """Search the largest value with each requested allocator, and predict it for each change."""
     shown = ", ".join(map(str, sorted(set(question.values))))
     notify(f"rehearsing at {shown}, and then at the predicted value")
     done = search(
@@ -225,7 +230,7 @@ def _largest(
 
 
 def _growing(law: Law, card: Card, value: int | None, *, ran: bool) -> GrowingJob | None:
-    """Return the growth of a job if it matters on a card. `ran`: the rehearsed steps fit there."""
+    """Return the growth of a job if it matters on a card. `ran`: the rehearsed steps fitted."""
     growth = law.growth
     if growth is None:
         return None
@@ -247,7 +252,7 @@ def _changed(
     return Largest("pgmo", change, value, False, need), evidence
 
 
-def _with_more(
+def _with_optional_parts(
     answer: Answer,
     job: Job,
     law: Law,
@@ -255,7 +260,7 @@ def _with_more(
     question: Question,
     notify: Callable[[str], None],
 ) -> Answer:
-    """Add the forecast, the alternatives and the other cards that the question asks for."""
+    """Add the forecast, and the optional parts that the question asks for."""
     value, card = answer.value, answer.card
     work = work_at(law, value)
     steps = question.steps
@@ -296,7 +301,7 @@ def _missed(evidence: Sequence[Evidence]) -> tuple[str, ...]:
 
 
 def _holders(evidence: Sequence[Evidence]) -> dict[str, tuple[Holder, ...]]:
-    """Return the owners of the peak, from the last recorded profile of one iteration."""
+    """Return the holders of the peak, from the last recorded profile of one iteration."""
     steady = [one.steady for one in evidence if one.steady is not None]
     if not steady:
         return {}
@@ -305,7 +310,7 @@ def _holders(evidence: Sequence[Evidence]) -> dict[str, tuple[Holder, ...]]:
 
 
 def _curve(law: Law, value: int) -> tuple[tuple[int, int, int, int], ...]:
-    """Return bytes at values of the option, up to 1.5 times the largest value, at least to 4."""
+    """Return the rows of `Answer.curve`, for values up to 1.5 times `value` and at least to 4."""
     most = max(4, value + value // 2)
     values = sorted({max(1, round(most * one / POINTS)) for one in range(1, POINTS + 1)} | {value})
     rows = []

@@ -1,7 +1,7 @@
 """Batch size of the running script, found by rehearsing that script.
 
-python train.py                      planned() --> rehearse train.py at 2, 4, ... --> 18
-`-- in each rehearsal              planned() --> the value that is rehearsed
+python train.py              planned() --> rehearse train.py at 2, 4, ... --> 18
+`-- in each rehearsal        planned() --> the batch of this rehearsal
 """
 
 import os
@@ -16,7 +16,7 @@ from pgmo.fit.largest import LIMIT, accumulate
 from pgmo.rehearsal.environment import SETTINGS, Way
 
 VARIABLE = "PGMO_FIT_BATCH"
-"""Environment variable with the batch to rehearse; `planned` returns it if it is set."""
+"""Environment variable with the batch of a rehearsal. If it is set, `planned` returns it."""
 
 
 def planned(
@@ -32,14 +32,14 @@ def planned(
         most: upper limit of the batch.
         effective: samples of one optimizer step.
         card: card to plan for; by default the free memory of the current device.
-        values: batches at which the laws are learned; 2 and 4 by default.
+        values: batches to rehearse, from which larger ones are predicted; by default 2 and 4.
 
     Returns:
-        Micro-batch and steps. With `effective` their product is that batch; else the steps are 1.
+        Micro-batch and steps. With `effective`, their product is that batch; else the steps are 1.
 
     Raises:
         RehearsalError: if the script cannot be rehearsed, or nothing fits.
-        OptionError: if no script is running, as in a notebook.
+        OptionError: if no script is running, as in a notebook, or there is no card.
 
     Example:
         >>> batch, steps = planned(effective=256)  # doctest: +SKIP
@@ -50,16 +50,15 @@ def planned(
         return given, 1
     chosen = current_card() if card is None else find(card)
     job = Job(running_command(), variable=VARIABLE)
-    question = Question(values=values, ways=(serving_way(),), limit=most or LIMIT)
-    answer = ask(job, chosen, question)
+    limit = LIMIT if most is None else most
+    answer = ask(job, chosen, Question(values=values, ways=(serving_way(),), limit=limit))
     if not answer.batch:
         raise RehearsalError(answer.sentence)
-    batch = answer.batch if most is None else min(answer.batch, most)
-    return accumulate(effective, batch) if effective is not None else (batch, 1)
+    return accumulate(effective, answer.batch) if effective is not None else (answer.batch, 1)
 
 
 def rehearsed_batch() -> int | None:
-    """Return the batch that this process is rehearsed at; None if it is no rehearsal."""
+    """Return the batch at which this process is rehearsed; None outside of such rehearsals."""
     given = os.environ.get(VARIABLE)
     return None if given is None else int(given)
 
@@ -89,7 +88,7 @@ def running_command() -> tuple[str, ...]:
 
 
 def current_card() -> Card:
-    """Return the current CUDA device; its usable bytes are free or held by this process."""
+    """Return the current CUDA device. Bytes that this process holds count as usable."""
     import torch
 
     if not torch.cuda.is_available():

@@ -1,4 +1,4 @@
-"""The function `pgmo.fit`: the question of `pgmo fit`, asked from Python."""
+"""The functions `pgmo.fit` and `pgmo.fit.table`: the command `pgmo fit` for Python."""
 
 import inspect
 import os
@@ -32,10 +32,10 @@ def fit(
     python: str | None = None,
     timeout: float = TIMEOUT,
 ) -> Answer:
-    """Find out whether a job fits on a card, or which batch fits, without the card.
+    """Predict whether a job fits on a card, or the largest batch that fits, without the card.
 
-    The job runs for a few iterations on the stub CUDA runtime, with PyTorch's real allocator, in
-    separate processes; kernels compute nothing. See `docs/guides/will_it_fit.md`.
+    The job runs for a few iterations in separate processes, on the stub CUDA runtime with PyTorch's
+    real allocator; kernels compute nothing. See `docs/guides/will_it_fit.md`.
 
     Args:
         step: a script and its arguments, as one text or a sequence; or a function at the top level
@@ -43,17 +43,16 @@ def fit(
             its module, which must create model and optimizer, and calls the function with the batch
             if it takes an argument.
         card: a card's name, such as "A100-40GB"; a size, such as "16GiB"; or a card.
-        batch: the batch in question. Without it, the largest is searched if an option varies.
+        batch: the batch in question. Without it, the largest is searched if the batch can vary.
         vary: option of the script for the batch, such as "--batch-size {}".
         effective_batch: batch of one optimizer step; the answer splits it into micro-batches that
             fit.
-        values: at which the laws are learned; at least two. By default 2 and 4 for a batch, and 64,
-            128 and 256 for anything else, which memory may depend on quadratically.
-        what_if: whether to examine alternatives, with one rehearsal for each that the script
-            allows.
+        values: batches to rehearse, from which larger ones are predicted; at least two. By default
+            2 and 4; for other options 64, 128 and 256, because memory may grow quadratically.
+        what_if: whether to examine other ways to train, some with a rehearsal each.
         cards: other cards to examine; True for all known cards.
-        samples: number of samples of the whole job, to forecast its duration.
-        prove: whether to rehearse the largest batch on the card itself.
+        samples: number of samples of the whole job, to predict its duration and growing memory.
+        prove: whether to rehearse the largest batch with the card's memory.
         python: interpreter with a CUDA build of torch, if this one has none.
         timeout: seconds for each rehearsal.
 
@@ -61,8 +60,9 @@ def fit(
         The answer; `answer.sentence` is its summary.
 
     Raises:
-        OptionError: if the arguments contradict each other.
+        OptionError: if the arguments contradict each other, or a card is unknown.
         RehearsalError: if the job cannot be rehearsed; the message gives the reason.
+        AdapterError: if there is no compiler for the stub.
 
     Example:
         >>> answer = pgmo.fit("train.py", card="16GiB", vary="--batch-size {}")  # doctest: +SKIP
@@ -100,23 +100,26 @@ def table(
     python: str | None = None,
     timeout: float = TIMEOUT,
 ) -> BatchTable:
-    """Find the largest batch for each length, or the most requests for each context.
+    """Find the largest batch for each length, or for inference the most requests.
 
     Args:
         script: as for `pgmo.fit`. Without optimizer steps, it must end by itself.
         vary: the two options of the script, such as "--batch-size {b} --length {l}".
         card: as for `pgmo.fit`.
-        lengths: values of the second option that are rehearsed; at least two. The table begins with
-            the shortest, and each row has twice the length.
+        lengths: values of the second option to rehearse; at least two. The table begins with the
+            shortest, and each row has twice the length of the one before.
         python: interpreter with a CUDA build of torch, if this one has none.
         timeout: seconds for each rehearsal.
 
     Returns:
-        The table; `rows` has a `length`, the largest `batch` and whether it is `proved` in each.
+        The table. Each of its `rows` has a `length`, the largest `batch`, and whether a rehearsal
+        `proved` it.
 
     Raises:
-        OptionError: if `vary` names no two options.
+        OptionError: if `vary` does not name two options, or the card is unknown.
         RehearsalError: if the script cannot be rehearsed; the message gives the reason.
+        ProfileError: if the requests at different values do not correspond.
+        AdapterError: if there is no compiler for the stub.
 
     Example:
         >>> vary = "--requests {n} --length {l}"
@@ -143,12 +146,18 @@ def _job(
                 "vary= is for scripts, and a function gets the batch as its "
                 "argument: leave vary= out"
             )
-        takes = bool(inspect.signature(step).parameters)
-        if batch is not None and not takes:
+        takes_batch = bool(inspect.signature(step).parameters)
+        if batch is not None and not takes_batch:
             raise OptionError(
                 f"{step.__name__}() has no argument for the batch: add one, or leave batch= out"
             )
-        return Job((_place_of(step),), call=True, takes=takes, python=python, timeout=timeout)
+        return Job(
+            (_import_name(step),),
+            call=True,
+            takes_batch=takes_batch,
+            python=python,
+            timeout=timeout,
+        )
     words = (
         shlex.split(step)
         if isinstance(step, str)
@@ -165,8 +174,8 @@ def _job(
     return Job(tuple(words), vary=vary, python=python, timeout=timeout)
 
 
-def _place_of(step: Callable[..., Any]) -> str:
-    """Return the text by which another process finds a function."""
+def _import_name(step: Callable[..., Any]) -> str:
+    """Return the name by which another process imports a function."""
     name = getattr(step, "__qualname__", "")
     home = getattr(step, "__module__", None)
     if not name or "<" in name:

@@ -18,24 +18,24 @@ from pgmo.profiler.trace import Event, Trace
 NAMES = ("activations", "parameters", "gradients", "optimizer_state", "workspaces")
 """The categories; a block's category is an index into them."""
 
-_ACTIVATION, PARAMETER, GRADIENT, STATE, WORKSPACE = range(5)
+_ACTIVATION, PARAMETER, GRADIENT, STATE, _WORKSPACE = range(5)
 
-LIBRARY = 64 << 20
+_LIBRARY = 64 << 20
 """Largest block, in bytes, that counts as a library's own workspace, such as that of cuBLAS."""
 
 
 def categorise(trace: Trace, known: dict[str, Any]) -> NDArray[np.int8]:
-    """Return for each block of `profile_of(trace, whole=True)` its index into `NAMES`, shape (n,).
+    """Return the category of each block of `profile_of(trace, whole=True)`, shape (n,).
 
     Args:
         trace: the history of one card.
-        known: record of the observer: addresses of `parameters` and `states`, and `marked`, for
-            each step the number of its mark and the addresses of its gradients.
+        known: record of the observer: addresses of `parameters` and `states`; in `marked`, for each
+            step the number of its mark and the addresses of its gradients.
     """
     blocks = pair_blocks(trace)
     found = np.zeros(len(blocks), np.int8)
     end = len(trace)
-    _keep(found, blocks, trace, WORKSPACE)
+    _mark_workspaces(found, blocks, trace)
     marks = np.flatnonzero(trace.kind == Event.MARK)
     for one in known.get("marked", ()):
         row = int(marks[one["mark"]]) if one["mark"] < len(marks) else end
@@ -46,18 +46,18 @@ def categorise(trace: Trace, known: dict[str, Any]) -> NDArray[np.int8]:
 
 
 def dispensable(trace: Trace, known: dict[str, Any]) -> NDArray[np.int64]:
-    """Return for each block the convolution that works in it but can run without it, or -1.
+    """Return for each block the number of the convolution with this workspace, else -1, shape (n,).
 
-    If cuDNN's workspace does not fit, PyTorch chooses another algorithm for all convolutions of the
-    same tensors. The observer has recorded `convolutions`: address, bytes and convolution of each
-    workspace, in the order of use.
+    Such a block is dispensable: if the workspace does not fit, PyTorch chooses another algorithm
+    for this convolution. The observer has recorded `convolutions`: address, bytes and convolution
+    of each workspace, in the order of use.
     """
     blocks = pair_blocks(trace)
     found = np.full(len(blocks), -1, np.int64)
     address, size = trace.address[blocks.row].tolist(), trace.size[blocks.row].tolist()
     at = 0
     for where, least, number in known.get("convolutions", ()):
-        # A history may round sizes up; blocks are in the order of their use.
+        # Blocks are in the order of use, and their sizes may be rounded up.
         later = at
         while later < len(blocks) and not (address[later] == where and size[later] >= least):
             later += 1
@@ -68,7 +68,7 @@ def dispensable(trace: Trace, known: dict[str, Any]) -> NDArray[np.int64]:
 
 
 def step_begins(trace: Trace, known: dict[str, Any]) -> tuple[int, int] | None:
-    """Return the ticks at which the second and the third step begin; None if there are none.
+    """Return the ticks at which the second and the third step begin; None without three steps.
 
     The observer has recorded `ended`, the numbers of the marks at the ends of steps.
     """
@@ -77,26 +77,26 @@ def step_begins(trace: Trace, known: dict[str, Any]) -> tuple[int, int] | None:
     if len(ended) < 3 or ended[1] >= len(marks):
         return None
     requests = np.flatnonzero((trace.kind == Event.ALLOC) & (trace.size > 0))
-    first, second = (int(np.searchsorted(requests, marks[one])) for one in ended[:2])
-    return first, second
+    second, third = (int(np.searchsorted(requests, marks[one])) for one in ended[:2])
+    return second, third
 
 
-def _keep(found: NDArray[np.int8], blocks: Blocks, trace: Trace, category: int) -> None:
+def _mark_workspaces(found: NDArray[np.int8], blocks: Blocks, trace: Trace) -> None:
     """Mark the workspaces of kernels and libraries."""
     served = np.cumsum(trace.kind == Event.ALLOC)
     freed = blocks.let_go != NOT_FREED
     life = np.where(freed, served[blocks.let_go] - served[blocks.row], 0)
-    found[freed & (life == 0)] = category
+    found[freed & (life == 0)] = _WORKSPACE  # freed before the next request
     first = np.flatnonzero(trace.kind == Event.MARK)
     if len(first):
-        # Allocated in the first iteration, never freed, and no tensor of the model or its
-        # optimizer.
-        small = trace.size[blocks.row] <= LIBRARY
-        found[~freed & small & (blocks.row < first[0])] = category
+        # Libraries allocate these in the first iteration and never free them. So do the model and
+        # its optimizer, whose blocks get their categories later.
+        small = trace.size[blocks.row] <= _LIBRARY
+        found[~freed & small & (blocks.row < first[0])] = _WORKSPACE
 
 
 def _alive_at(trace: Trace, blocks: Blocks, row: int, addresses: Any) -> NDArray[np.intp]:
-    """Return the blocks that contain the addresses, among those alive after a row of the trace."""
+    """Return the blocks that contain the addresses, among those alive at a row of the trace."""
     gone = np.where(blocks.gone == NOT_FREED, len(trace) + 1, blocks.gone)
     alive = np.flatnonzero((blocks.row < row) & (gone >= row))
     begins = trace.address[blocks.row[alive]]

@@ -1,4 +1,4 @@
-"""Memory evidence of one rehearsal: its history, with each block's category.
+"""Evidence from one rehearsal: its history, with the category of each block.
 
 rehearse(observer SCRIPT) --> Rehearsal        bytes that the card provided
                           --> evidence.json    addresses of parameters, gradients, states
@@ -10,7 +10,7 @@ rehearse(observer SCRIPT) --> Rehearsal        bytes that the card provided
 
 import json
 import tempfile
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from math import ceil
 from pathlib import Path
@@ -42,24 +42,24 @@ TIMEOUT = 900.0
 
 @dataclass(frozen=True, eq=False)
 class Job:
-    """The script or function to rehearse.
+    """Script or function to rehearse.
 
     Attributes:
         command: a script and its arguments; "-m", a module and its arguments; or, for a function,
             "MODULE:FUNCTION" and a batch.
         call: whether the job is a function.
-        takes: whether the function takes the batch as its argument.
+        takes_batch: whether the function takes the batch as its argument.
         vary: option of the script for the batch, with "{}" for the value; or None.
         variable: environment variable from which the script reads the value; or None.
         python: interpreter with the CUDA build of torch; None for the default of rehearsals.
         timeout: seconds for each rehearsal.
         steps: optimizer steps of the whole job; None to read them from the script, if possible.
-        samples: samples of the whole job, which give the steps if the value is a batch.
+        samples: samples of the whole job. At a batch, they give the steps and replace `steps`.
     """
 
     command: tuple[str, ...]
     call: bool = False
-    takes: bool = False
+    takes_batch: bool = False
     vary: str | None = None
     variable: str | None = None
     python: str | None = None
@@ -68,7 +68,7 @@ class Job:
     samples: float | None = None
 
     def steps_at(self, value: int | None) -> int | None:
-        """Return the optimizer steps of the whole job, as far as they were given."""
+        """Return the optimizer steps of the whole job; None if they were not given."""
         if self.samples is not None and value:
             return ceil(self.samples / value)
         return None if self.steps is None else ceil(self.steps)
@@ -76,7 +76,7 @@ class Job:
     @property
     def varies(self) -> bool:
         """Return whether the job has an option that varies."""
-        return self.takes if self.call else bool(self.vary or self.variable)
+        return self.takes_batch if self.call else bool(self.vary or self.variable)
 
     @property
     def option(self) -> str:
@@ -86,7 +86,7 @@ class Job:
         return self.vary.partition("{}")[0].strip(" =") or "value"
 
     def environment(self, value: int | None) -> dict[str, str]:
-        """Return the environment variables of the script at a value."""
+        """Return the environment variables that set the value."""
         if self.variable is None or value is None:
             return {}
         return {self.variable: str(value)}
@@ -104,19 +104,19 @@ class Job:
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """One rehearsal and what was read from it.
+    """Evidence from one rehearsal.
 
     Attributes:
         rehearsal: bytes that the card provided, and how the script ended.
         value: value of the option that varies; None where nothing varies.
         way: allocator that served the requests.
         change: change that was made in the script, or None.
-        profile: all requests of the first steps in a row; None if memory ran out in the first step.
+        profile: all requests of the first steps; None if the history is missing or empty.
         category: index into `categories.NAMES` for each block of the profile, shape (n,).
-        known: plain values that the observer recorded; see `pgmo.fit.observer`.
+        known: JSON record of the observer, such as that of `pgmo.fit.observer.census`.
         steady: profile of one iteration, with the call stack of each block; only with pgmo.
         convolution: for each block, the convolution that can run without it, or -1, shape (n,);
-            empty if there are no such blocks. See `categories.dispensable`.
+            empty without a profile. See `categories.dispensable`.
         begins: ticks of the profile at which the second and the third step begin; None if the
             history is shorter.
     """
@@ -134,12 +134,12 @@ class Evidence:
 
     @property
     def whole(self) -> bool:
-        """Return whether the history has the first step and steps that repeat."""
+        """Return whether the history has the first step and two that repeat."""
         return self.profile is not None and self.known.get("history", 0) > 1
 
     @property
     def trains(self) -> bool:
-        """Return whether the script has made an optimizer step."""
+        """Return whether the observer has recorded an optimizer step."""
         return bool(self.known)
 
     @cached_property
@@ -179,9 +179,9 @@ def collect(
         change: change of the script; see `pgmo.fit.observer.changes`.
         work: whether to count the arithmetic of one iteration, which takes more memory if gradients
             accumulate.
-        longer: seconds for which the script goes on after the iterations that every answer needs.
-        trains: whether a script that makes no optimizer step is an error. Without steps, it runs to
-            its end, and only the card's peak is known.
+        longer: seconds for which the script continues after `STEPS` iterations.
+        trains: whether a script without optimizer steps is an error. It runs to its end, and only
+            the card's peak is known.
 
     Raises:
         RehearsalError: if the script cannot be rehearsed, ends with an error that is not about
@@ -196,7 +196,7 @@ def collect(
             "change": change,
             "call": job.call,
             "work": work,
-            # Saved by the observer: a session that saves plans itself would take less memory.
+            # The observer saves it: a session that saves its plans would take less memory.
             "steady": str(saved),
         }
         (place / "spec.json").write_text(json.dumps(spec))
@@ -216,7 +216,6 @@ def collect(
         _check(job, answer, known, trains=trains)
         history = _read_history(place / "history.pickle", known)
         steady = Profile.load(saved) if saved.exists() else None
-    answer = replace(answer, profile=None, plan=None)  # the files were deleted with the folder
     return Evidence(
         rehearsal=answer,
         value=value,
@@ -229,7 +228,7 @@ def collect(
 
 
 def _check(job: Job, answer: Rehearsal, known: dict[str, Any], *, trains: bool) -> None:
-    """Raise an error if the rehearsal cannot answer the question."""
+    """Raise `RehearsalError` if the script failed, or trains nothing on the card."""
     name = " ".join(job.command[:2] if job.command[0] == "-m" else job.command[:1])
     if answer.failed:
         raise RehearsalError(

@@ -1,4 +1,4 @@
-"""Search for the largest batch that fits on a card, before anything runs on that card.
+"""Search for the largest batch that fits on a card, without that card.
 
 rehearse 2, 4  -->  laws  -->  B  -->  rehearse B on the card  -->  it fits: proved
                       ^                        |
@@ -18,36 +18,36 @@ from pgmo.rehearsal.environment import Way
 from pgmo.units import format_bytes
 
 _VALUES = (2, 4)
-"""Default batches at which laws are learned. At batch 1, normalisation runs other code."""
+"""Default batches to rehearse. At batch 1, normalisation runs other code."""
 
 _OTHER_VALUES = (64, 128, 256)
-"""Default values for options other than batches: a quadratic law has three unknowns."""
+"""Default values of options other than batches. A quadratic law has three unknowns."""
 
 MOST = 4
-"""Maximum number of rehearsals of one search, proofs included."""
+"""Maximum number of rehearsals of one search, those on the card included."""
 
 LIMIT = 1 << 22
 """Largest value that a search considers by default."""
 
 _EXACT = 0.001
-"""Share of the bytes that may follow no law while the laws still count as exact."""
+"""Maximum share of bytes without a law, up to which the laws count as exact."""
 
 _MIN_GROWTH = 0.8
-"""Minimum share of the predicted bytes. Below it, the script does not make the requested batch."""
+"""Minimum ratio of the peak to its prediction. Below it, the script lacks samples for the batch."""
 
 _UNLIMITED = 1 << 42
-"""Card size, in bytes, for learning laws: large enough that no rehearsal runs out of memory."""
+"""Memory, in bytes, of the card on which laws are learned: no rehearsal runs out of it."""
 
 
 @dataclass(frozen=True)
 class Largest:
-    """Largest value that fits with one way.
+    """Largest value that fits with one allocator.
 
     Attributes:
         way: allocator that serves the requests.
         change: change of the script, or None.
         value: the largest that fits; 0 if not even 1 does.
-        proved: whether a rehearsal on the card itself ran with it and memory did not run out.
+        proved: whether a rehearsal on the card with this value did not run out of memory.
         need: need at that value; None if the value is 0.
     """
 
@@ -63,7 +63,7 @@ class Search:
     """Result of a search.
 
     Attributes:
-        found: results by way; the first requested way is proved first.
+        found: one result for each allocator, in the order of the request.
         law: the fitted laws.
         evidence: evidence of all rehearsals.
     """
@@ -73,7 +73,7 @@ class Search:
     evidence: tuple[Evidence, ...]
 
     def of(self, way: Way) -> Largest:
-        """Return the result for a way."""
+        """Return the result for an allocator."""
         return next(one for one in self.found if one.way == way)
 
 
@@ -85,10 +85,10 @@ def accumulate(effective: int, most: int) -> tuple[int, int]:
         most: the largest micro-batch that fits.
 
     Returns:
-        Micro-batch and steps; their product is the effective batch.
+        Size and number of the micro-batches; their product is the effective batch.
 
     Raises:
-        OptionError: if nothing fits, or the batch is below 1.
+        OptionError: if one of the numbers is below 1.
 
     Example:
         >>> accumulate(256, 18), accumulate(8, 18)
@@ -104,7 +104,7 @@ def accumulate(effective: int, most: int) -> tuple[int, int]:
 
 
 def values_of(job: Job) -> tuple[int, ...]:
-    """Return the default values at which the laws of a job are learned."""
+    """Return the default values to rehearse."""
     batch = re.search(r"batch|\bbs\b|^-b$", job.option, re.IGNORECASE)
     return _VALUES if batch else _OTHER_VALUES
 
@@ -112,7 +112,7 @@ def values_of(job: Job) -> tuple[int, ...]:
 def learn(job: Job, card: Card, values: Sequence[int], change: str | None = None) -> list[Evidence]:
     """Rehearse a job at small values, on a card of the same kind with unlimited memory.
 
-    The rehearsals run without pgmo: its recording requests a little more, which follows no law.
+    The rehearsals run without pgmo, because recording requests a little memory that follows no law.
     """
     return [collect(job, unlimited(card), value=value, change=change) for value in values]
 
@@ -126,11 +126,10 @@ def largest_value(law: Law, usable: int, way: Way, *, live: bool = False) -> int
     """Return the largest value that the laws predict to fit; 0 if not even 1 does.
 
     Args:
-        law: law of the job.
-        usable: bytes of the card.
+        law: memory of the job as a function of the value.
+        usable: bytes of the card that a job may take.
         way: allocator that serves the requests.
-        live: whether only the live bytes have to fit, which gives an upper bound for all
-            allocators.
+        live: whether only the live bytes have to fit: an upper bound for all allocators.
     """
 
     def fits(value: int) -> bool:
@@ -158,16 +157,20 @@ def search(
     most: int = MOST,
     limit: int = LIMIT,
 ) -> Search:
-    """Find the largest value of the varying option that fits on a card, for each way.
+    """Find the largest value of the varying option that fits on a card, for each allocator.
 
     Args:
         job: a job with an option that varies.
         card: the card.
-        ways: ways to search, in the order in which they are proved.
+        ways: allocators to search, in the order in which their results are rehearsed.
         values: values at which the laws are learned, at least two; () for `values_of` the job.
-        prove: whether to rehearse the answers on the card itself.
+        prove: whether to rehearse the results on the card.
         most: maximum number of rehearsals.
-        limit: largest value to consider; no larger one is rehearsed.
+        limit: largest value to consider.
+
+    Raises:
+        OptionError: if nothing varies, or fewer than two values are given.
+        RehearsalError: if the job cannot be rehearsed, or no laws can be learned.
     """
     if not job.varies:
         raise OptionError(
@@ -196,10 +199,13 @@ def _proved(
     most: int,
     limit: int,
 ) -> tuple[Largest, Law]:
-    """Search the largest value of one way, rehearse it on the card, and return it with the laws.
+    """Search the largest value with one allocator, rehearse it on the card, and correct the laws.
 
-    Each of at most `most` rehearsals corrects the laws. Values that ran out of memory are upper
-    bounds, and values that ran are lower bounds, whatever the laws predict.
+    The search ends when `evidence` has `most` rehearsals. Values that ran are lower bounds, and
+    values that ran out of memory are upper bounds, whatever the laws predict.
+
+    Returns:
+        The result, and the laws after the last rehearsal.
     """
     low, high = 0, limit + 1
     value = min(largest_value(law, card.usable, way), limit)
@@ -214,12 +220,12 @@ def _proved(
         law = _law(evidence)
         value = min(max(largest_value(law, card.usable, way), low), high - 1)
         if way == "pgmo" and value == low:
-            # On a full card pgmo takes fewer pages, so bytes measured elsewhere exceed its need.
+            # On a full card pgmo takes fewer pages than on a larger one: try what live bytes allow.
             value = min(largest_value(law, card.usable, way, live=True), high - 1)
             if value == low and law.uncertainty > _EXACT:
                 value = min(low + 1, high - 1)  # the laws may be conservative: try one more
         elif value == low:
-            # The model of PyTorch's allocator may be conservative on a full card: try a middle.
+            # The model of PyTorch's allocator may be conservative on a full card: bisect.
             bound = min(largest_value(law, card.usable, way, live=True), high - 1)
             value = (low + bound + 1) // 2
     value = low or value
@@ -228,7 +234,7 @@ def _proved(
 
 
 def fits_to_its_end(evidence: Evidence, card: Card) -> bool:
-    """Return whether a job that was rehearsed on a card also runs to its last step there."""
+    """Return whether a job that was rehearsed on a card runs to its last step there."""
     if evidence.growth is None or not evidence.rehearsal.fits:
         return evidence.rehearsal.fits
     need = taken(evidence) + evidence.rehearsal.context + evidence.growth.total
@@ -236,7 +242,7 @@ def fits_to_its_end(evidence: Evidence, card: Card) -> bool:
 
 
 def _check_grown(job: Job, value: int, took: int, predicted: int) -> None:
-    """Raise an error if the peak is below the prediction: the data set is too small."""
+    """Raise `RehearsalError` if the peak is far below its prediction."""
     if took < _MIN_GROWTH * predicted:
         raise RehearsalError(
             f"at {job.option} {value} the script takes {format_bytes(took)}, but its smaller "
@@ -247,7 +253,7 @@ def _check_grown(job: Job, value: int, took: int, predicted: int) -> None:
 
 
 def _law(evidence: Sequence[Evidence]) -> Law:
-    """Fit laws to all evidence, or to the larger values alone if the smallest differs."""
+    """Fit laws to all evidence; if that fails, leave out the smallest values one by one."""
     whole = [one for one in evidence if one.whole]
     for first in range(max(1, len(whole) - 1)):
         try:

@@ -1,8 +1,8 @@
 """Largest batch for each length: two options that vary at once.
 
-rehearsed    batch 2 and 4, each at lengths 64, 128, 256
-laws         of the length, at batch 2 and at batch 4  -->  of the batch, at any length
-proved       the shortest, the middle and the longest length that fit, on the card
+rehearsed    batches 2 and 4, each at lengths 64, 128, 256
+laws         by length, at batch 2 and at batch 4  -->  by batch, at any length
+proved       on the card: the shortest, the middle and the longest length that fit
 
 A script without optimizer steps, such as inference, runs to its end in each rehearsal. Its table
 comes from the peaks of these runs.
@@ -26,7 +26,7 @@ BATCHES, LENGTHS = (2, 4), (64, 128, 256)
 
 _REQUESTS = (16, 64)
 """Values of the first option that are rehearsed for inference. The caches of a few requests are
-small beside the pages in which memory is counted."""
+small compared with the pages in which memory is counted."""
 
 _TRIALS = 5
 """Maximum number of rehearsals for a row of a table for inference."""
@@ -39,7 +39,7 @@ _PLACE = re.compile(r"\{\w+\}")
 
 @dataclass(frozen=True)
 class BatchOfLength:
-    """Row of the table: a length, and the largest batch that fits; 0 if none does."""
+    """Row of a table: a length, the largest batch that fits or 0, and if a rehearsal showed it."""
 
     length: int
     batch: int
@@ -66,7 +66,7 @@ class BatchTable:
 
 
 def has_two_values(vary: str | None) -> bool:
-    """Return whether `--vary` names two options."""
+    """Return whether the text of `--vary` names two options."""
     return vary is not None and len(_PLACE.findall(vary)) == 2
 
 
@@ -97,13 +97,13 @@ def batch_table(
             must end by itself.
         vary: the options, such as "--batch-size {b} --length {l}".
         card: the card.
-        batches: two values of the first option at which laws are learned.
-        lengths: values of the second option at which laws are learned, at least two.
-        notify: called with a status message.
+        batches: two values of the first option to rehearse; not used for inference.
+        lengths: values of the second option to rehearse, at least two.
+        notify: called with status messages.
 
     Raises:
-        RehearsalError: if the script cannot be rehearsed.
-        ProfileError: if the script makes other requests at other values, so that no law holds.
+        RehearsalError: if the script cannot be rehearsed, or its peak does not grow with the batch.
+        ProfileError: if the requests at different values do not correspond.
     """
     first, second = options_of(vary)
     made: list[Evidence] = []
@@ -141,7 +141,7 @@ def batch_table(
 
 
 class _TrainingTable:
-    """Predictions for a script that trains, by laws of its requests."""
+    """Predictions for a script that trains, from laws of its requests."""
 
     def __init__(
         self,
@@ -164,7 +164,7 @@ class _TrainingTable:
         return largest_value(_law_at(self._of_batch, length), self._card.usable, "pgmo")
 
     def proved(self, row: BatchOfLength) -> BatchOfLength:
-        """Rehearse a row on the card; if memory runs out, once more at a smaller batch."""
+        """Rehearse a row on the card; if it does not fit, once more with a smaller batch."""
         smaller = row.batch - max(1, row.batch // 50)
         for batch in (row.batch, smaller):
             if batch < 1:
@@ -176,7 +176,7 @@ class _TrainingTable:
 
 
 class _InferenceTable:
-    """Predictions for a script without optimizer steps, by the peaks of whole runs."""
+    """Predictions for a script without optimizer steps, from the peaks of whole runs."""
 
     def __init__(
         self, card: Card, rehearsed: Callable[..., Evidence], lengths: Sequence[int]
@@ -198,7 +198,7 @@ class _InferenceTable:
         return self._law.largest(length, self._card.usable)
 
     def proved(self, row: BatchOfLength) -> BatchOfLength:
-        """Rehearse a row on the card, and other batches until one more runs out of memory."""
+        """Rehearse a row on the card, and other batches, until no batch in between is left."""
         low, high, batch = 0, LIMIT, row.batch
         for _ in range(_TRIALS):
             one = self._run(batch, row.length, self._card)
@@ -215,7 +215,7 @@ class _InferenceTable:
 
 
 def _law_at(of_batch: dict[int, tuple[Law, Evidence]], length: int) -> Law:
-    """Return the law of the batch at a length, from the laws of the length at two batches."""
+    """Return the law by batch at a length, from the laws by length at two batches."""
     scaled = []
     for batch, (law, last) in of_batch.items():
         load = law.at(length)

@@ -4,7 +4,7 @@ from typing import Self
 
 from pgmo.cli.terminal.output import console
 from pgmo.packing.solving.result import Incumbent
-from pgmo.terminal import plain, watched
+from pgmo.terminal import is_plain, is_terminal
 from pgmo.units import format_bytes
 
 
@@ -23,7 +23,7 @@ class IncumbentLine:
             TimeElapsedColumn(),
             console=console(stderr=True),
             transient=True,
-            disable=plain() or not watched(),
+            disable=is_plain() or not is_terminal(),
         )
         self._task = self._progress.add_task("packing")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from pgmo.errors import FileError
-from pgmo.terminal import plain, say
+from pgmo.terminal import is_plain, say
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -24,7 +24,7 @@ def console(*, stderr: bool = False) -> "Console":
     """
     from rich.console import Console
 
-    system: Literal["auto"] | None = None if plain() else "auto"
+    system: Literal["auto"] | None = None if is_plain() else "auto"
     made = Console(stderr=stderr, highlight=False, soft_wrap=False, color_system=system)
     if not made.is_terminal:
         made.width = _WIDTH

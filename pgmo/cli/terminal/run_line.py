@@ -7,7 +7,7 @@ import sys
 import time
 from typing import IO, TYPE_CHECKING, Any, Self
 
-from pgmo.terminal import plain, say, watched
+from pgmo.terminal import is_plain, is_terminal, say
 from pgmo.units import format_bytes
 
 if TYPE_CHECKING:
@@ -37,8 +37,8 @@ class RunLine:
         self._at_line_start = True  # whether the cursor is there
         self._next = 0.0
         self._streams = (sys.stdout, sys.stderr)
-        self._active = (live or not quiet) and watched()
-        self._logs = live and not watched()
+        self._active = (live or not quiet) and is_terminal()
+        self._logs = live and not is_terminal()
         if self._logs:
             self._next = time.monotonic() + _LOG_FIRST
 
@@ -47,7 +47,7 @@ class RunLine:
             from pgmo.cli.terminal.output import console
 
             self._console = console(stderr=True)  # before the stream is replaced
-            if plain():
+            if is_plain():
                 width = min(self._console.width - 1, _PLAIN_WIDTH)
                 self._console.width, self._erase = width, "\r" + " " * width + "\r"
             sys.stdout = _ErasingStream(sys.stdout, self)

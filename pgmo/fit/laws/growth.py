@@ -18,13 +18,13 @@ from pgmo.allocator.session.verdict.growth import SKIPPED, find_growth
 from pgmo.units import format_bytes
 
 _MOST_SPANS = 32
-"""Maximum number of spans to compare, the same as in sessions."""
+"""Maximum number of spans of steps to compare, as in sessions."""
 
 _LEAST = 1 << 10
 """Minimum growth over all rehearsed steps, in bytes. A scalar tensor occupies 512 bytes."""
 
 _FAR = 1_000_000
-"""Growth that fills the card only after so many steps is ignored if their number is unknown."""
+"""Steps until growth fills the card, from which it is ignored if the job's steps are unknown."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class StepGrowth:
 
     @property
     def is_bounded(self) -> bool:
-        """Return whether the number of steps is known, and with it the total growth."""
+        """Return whether the number of steps is known, which bounds the growth."""
         return self.planned is not None
 
     @property
@@ -56,16 +56,16 @@ class StepGrowth:
         return self.elements[1] > self.elements[0]
 
     def until(self, step: int) -> int:
-        """Return the bytes by which live memory at a step exceeds that after the history."""
+        """Return the bytes by which live memory at a step exceeds that at the history's end."""
         return max(0, round(self.rate * (step - SKIPPED - 1)))
 
     @property
     def total(self) -> int:
-        """Bytes by which live memory at the last known step exceeds that after the history."""
+        """The growth until the last planned step, or the last rehearsed one if that is unknown."""
         return self.until(self.rehearsed if self.planned is None else self.planned)
 
     def last_step(self, spare: int) -> int:
-        """Return the last step that fits, given the bytes that are left after the history."""
+        """Return the last step that fits, given the free bytes at the history's end."""
         return SKIPPED + 1 + int(max(0, spare) / self.rate)
 
 
@@ -73,12 +73,12 @@ def growth_of(known: Mapping[str, Any]) -> StepGrowth | None:
     """Return the growth that an observer has recorded; None if live memory does not grow.
 
     Args:
-        known: record of the observer: `levels` with `live` and `elements`, one for each step, and
-            `planned`, the number of steps and whether it is exact.
+        known: record of the observer: `levels` with `live` bytes and `elements` after each step,
+            and `planned`, the number of steps and whether it is exact.
 
     Example:
         >>> live = [100 << 20, 300 << 20, *(300 + at << 20 for at in range(30))]
-        >>> levels = {"live": live, "elements": [9] * 32, "replaced": 0}
+        >>> levels = {"live": live, "elements": [9] * 32}
         >>> found = growth_of({"levels": levels, "planned": [1003, False]})
         >>> round(found.rate) >> 20, found.total >> 20, found.last_step(500 << 20)
         (1, 1000, 503)
@@ -100,7 +100,7 @@ def growth_of(known: Mapping[str, Any]) -> StepGrowth | None:
 
 @dataclass(frozen=True)
 class GrowingJob:
-    """Growth as part of an answer, with the last step that fits on the card at that rate."""
+    """Growth as part of an answer; `last_step` is the last one that fits on the card."""
 
     growth: StepGrowth
     last_step: int
@@ -134,7 +134,7 @@ class GrowingJob:
 
 
 def matters(growth: StepGrowth, spare: int) -> bool:
-    """Return whether an answer has to include growth, given the bytes left after the history.
+    """Return whether an answer has to include growth, given the free bytes at the history's end.
 
     Small growth is left out, such as 512 bytes per step of a list of scalar losses.
     """

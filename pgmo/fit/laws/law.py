@@ -1,7 +1,7 @@
 """Memory use of a job at any batch: one profile, or laws fitted over several.
 
 evidence at 2, 4        requests paired, sizes fitted          Law
-law.at(18)  -->  a profile and its categories  -->  bytes that each way reserves on a card
+law.at(18)  -->  a profile and its categories  -->  bytes of the card that each allocator takes
 """
 
 from collections.abc import Sequence
@@ -25,20 +25,21 @@ from pgmo.profiler.profile import NEVER, Profile
 from pgmo.rehearsal.environment import Way
 
 _PAGE_EXCESS = 16 << 20
-"""Bytes above the live bytes that pgmo is assumed to take if no rehearsal measured them: pages that
-are partly in use. They were 7 MiB in a rehearsal of GPT-2 medium on 16 GiB."""
+"""Bytes that pgmo takes above the live bytes, if no rehearsal measured them: unused parts of pages.
+They were 7 MiB in a rehearsal of GPT-2 medium on 16 GiB."""
 
 _MAX_ERROR = 0.001
-"""Maximum error at a rehearsal with pgmo, as a share of the peak, of laws fitted to the others."""
+"""Maximum error, as a share of the peak, of laws without pgmo at the rehearsals with pgmo."""
 
 _REPEATS = 7
-"""Repetitions of a history's last step, after which an allocator counts as settled. A ResNet-50 at
-the largest batch of a card ran out of memory only in its fourth step."""
+"""Repetitions of a history's last step, after which PyTorch's allocator counts as settled. At the
+largest batch of a card, ResNet-50 ran out of memory only in its fourth step."""
 
 PAGE = 2 << 20
 """Page size of the driver, in bytes: the granularity of mapping."""
 
 PYTORCH: tuple[Way, ...] = ("default", "expandable")
+"""Ways with PyTorch's own allocator."""
 
 _SETTINGS = {
     "default": AllocatorSettings(),
@@ -53,7 +54,8 @@ class Load:
     Attributes:
         profile: all requests of the history.
         category: category of each block, shape (n,).
-        convolution: for each block, the convolution that can run without it, or -1; may be empty.
+        convolution: for each block, the convolution that can run without it, or -1, shape (n,); or
+            empty.
         begins: ticks at which the second and the third step begin; None if unknown.
     """
 
@@ -97,7 +99,7 @@ class Load:
         return {name: int(size) for name, size in zip(NAMES, found, strict=True)}
 
     def stepping(self) -> list[tuple[int, int]]:
-        """Return the ticks of optimizer steps, each from the last gradient to the step's end."""
+        """Return the tick ranges of optimizer steps, from the last gradient to the step's end."""
         if self.begins is None:
             return []
         born = self.profile.start[self.category == GRADIENT]
@@ -108,13 +110,9 @@ class Load:
                 found.append((int(inside.max()) + 1, end))
         return found
 
-    def total(self, name: str) -> int:
-        """Return the peak of one category's live bytes."""
-        return int(self.curves[NAMES.index(name)].max(initial=0))
-
     def simulate(self, way: Way, capacity: int | None = None) -> Reserved:
-        """Return the memory that PyTorch's allocator model reserves. `way` must not be "pgmo"."""
-        profile, rows = self._longer
+        """Return what the model of PyTorch's allocator reserves. `way` must be one of `PYTORCH`."""
+        profile, rows = self._repeated
         return simulate_profile(
             profile,
             _SETTINGS[way],
@@ -124,7 +122,7 @@ class Load:
         )
 
     @cached_property
-    def _longer(self) -> tuple[Profile, NDArray[np.intp]]:
+    def _repeated(self) -> tuple[Profile, NDArray[np.intp]]:
         if self.begins is None:
             return self.profile, np.arange(len(self.profile))
         return repeated(self.profile, self.begins, _REPEATS)
@@ -134,9 +132,9 @@ class Law:
     """Memory use of a job at any value of the option that varies.
 
     Args:
-        evidence: rehearsals with whole histories: one for a job that does not vary, else several at
-            distinct values.
-        above: bytes that pgmo takes above the live bytes, used if no rehearsal here ran with pgmo.
+        evidence: rehearsals: one for a job that does not vary, else several. Those without a whole
+            history are left out. The last one at each value is used.
+        above: bytes that pgmo takes above the live bytes; used if no rehearsal here shows them.
 
     Raises:
         RehearsalError: if no history is whole.
@@ -151,8 +149,8 @@ class Law:
                 "a larger card, or with a smaller batch"
             )
         self.whole = whole
-        byvalue = {one.value: one for one in _whole_requests(whole)}  # the last one wins
-        self.evidence = sorted(byvalue.values(), key=lambda one: one.value or 0)
+        by_value = {one.value: one for one in _whole_requests(whole)}
+        self.evidence = sorted(by_value.values(), key=lambda one: one.value or 0)
         self.last = self.evidence[-1]
         shown = [_above(one) for one in whole if one.way == "pgmo" and one.rehearsal.fits]
         self.above = max(shown, default=above)
@@ -166,7 +164,7 @@ class Law:
 
     @property
     def description(self) -> str:
-        """Description of the laws in one sentence."""
+        """Number of requests that follow each kind of law, in words."""
         if self._fitted is None:
             return "one rehearsal, unscaled"
         return self._fitted[0].description
@@ -213,13 +211,13 @@ class Law:
     def later_at(self, value: int | None) -> int:
         """Return the peak of the live bytes after the history, without growth.
 
-        It is larger than that of the history if an evaluation ran later, for example.
+        It exceeds the history's peak if an evaluation ran later, for example.
         """
         points = [(one.value or 0, _later_peak(one)) for one in self.evidence]
         return _on_line(points, value)
 
     def holds(self, value: int | None, usable: int) -> bool:
-        """Return whether a lower bound of the need fits: least live bytes, context and one page."""
+        """Return whether a lower bound fits: the least live bytes, the context and one page."""
         try:
             least = self.at(value).least + self.growth_at(value)
             return max(least, self.later_at(value)) + self.context + PAGE <= usable
@@ -227,7 +225,7 @@ class Law:
             return False
 
     def fits(self, value: int | None, usable: int, way: Way) -> bool:
-        """Return whether the job runs to its end on a card of that many usable bytes.
+        """Return whether the job runs to its end on a card with `usable` bytes.
 
         PyTorch releases cached memory before it gives up, so a job may run although it would
         reserve more on a larger card.
@@ -244,11 +242,11 @@ class Law:
         return load.simulate(way, capacity).failed is None
 
     def with_pgmo(self, peak: int) -> int:
-        """Return the bytes that pgmo takes of the card for a live peak, without the context."""
+        """Return the bytes that pgmo takes for a peak of live bytes, without the context."""
         return peak + (_PAGE_EXCESS if self.above is None else self.above)
 
     def need(self, value: int | None) -> Need:
-        """Return the job's need at a value, for all ways."""
+        """Return the job's need at a value, with every allocator."""
         load = self.at(value)
         exact = any(one.value == value for one in self.evidence)
         later, growth = self.later_at(value), self.growth_at(value)
@@ -259,7 +257,7 @@ class Law:
         pgmo = max((taken(one) for one in seen), default=self.with_pgmo(max(later, load.peak)))
         where = ""
         if value is not None and not exact:
-            where = f"predicted from rehearsals at {self._span()}: {self.description}"
+            where = f"predicted from rehearsals at {self._values()}: {self.description}"
         observed = (*self.last.known.get("notes", ()), *self.last.rehearsal.notes, where)
         notes = [one for one in observed if one]
         return Need(
@@ -272,23 +270,23 @@ class Law:
             notes=tuple(dict.fromkeys(notes)),
         )
 
-    def _span(self) -> str:
+    def _values(self) -> str:
         return ", ".join(str(one.value) for one in self.evidence)
 
 
 def _whole_requests(whole: Sequence[Evidence]) -> list[Evidence]:
-    """Return the rehearsals in which every convolution got its workspace, or all if there are none.
+    """Return the rehearsals in which no request failed, or all if there are none.
 
-    The histories of the others lack requests, so no law can be fitted to them.
+    In the others, convolutions ran without a workspace, so their histories lack requests.
     """
     return [one for one in whole if not one.known.get("ran_out")] or list(whole)
 
 
 def _fit(evidence: Sequence[Evidence]) -> tuple[ScaledProfile, Evidence] | None:
-    """Fit the laws; return them with the evidence that owns their requests, or None for one value.
+    """Fit the laws; return them with the evidence at the largest value, or None for one value.
 
-    While pgmo records, a few operators request more memory. So only the rehearsals without pgmo are
-    used, if their laws also predict the peaks of the rehearsals with pgmo.
+    While pgmo records, a few operators request more memory. So the laws are fitted to the
+    rehearsals without pgmo, if they also predict the peaks of those with pgmo.
     """
     if len(evidence) < 2:
         return None
@@ -317,7 +315,7 @@ def _predicts(fitted: ScaledProfile, of: Evidence, other: Evidence) -> bool:
 
 
 def _on_line(points: Sequence[tuple[int, int]], value: int | None) -> int:
-    """Return the bytes at a value, on the line through the last two points that does not fall."""
+    """Return the bytes at a value: of its point, or on the rising line through the last two."""
     at, last = points[-1]
     exact = dict(points).get(value or 0)
     if exact is not None or len(points) < 2 or value is None:
@@ -335,10 +333,10 @@ def _later_peak(evidence: Evidence) -> int:
 
 
 def taken(evidence: Evidence) -> int:
-    """Return the bytes of the card that allocators took, without the context and without growth."""
+    """Return the bytes of the card that a rehearsal took, without the context and growth."""
     growth, grown = evidence.growth, 0
     if growth is not None:
-        # Evidence is written now and then, so the last steps before memory ran out may be missing.
+        # Evidence is written at intervals, so the last steps before memory ran out may be missing.
         steps = max(growth.rehearsed, evidence.rehearsal.iterations or 0)
         grown = growth.until(steps)
     return evidence.rehearsal.card_peak - evidence.rehearsal.context - grown

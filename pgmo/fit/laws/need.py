@@ -34,16 +34,16 @@ class Need:
         workspaces: bytes of kernels' scratch memory that is alive at the peak.
         context: bytes of the CUDA context and its libraries, which no allocator sees.
         allocated_peak: peak of the live bytes of tensors.
-        reserved: peak of the bytes that each way takes of the card, by way. Unknown ways are
-            missing.
+        reserved: peak bytes of the card that each allocator takes, without the context; "default",
+            "expandable" or "pgmo". Unknown ones are missing.
         uncertainty: share of the bytes at the largest rehearsed value whose sizes follow no law;
             0.0 if the peak itself was rehearsed.
         notes: conditions of the figures, one sentence each.
-        growth: part of `reserved` by which live memory grows from the first steps to the last; it
-            is in no category.
+        growth: part of `reserved` by which live memory grows from the first steps to the last; in
+            no category.
 
     Raises:
-        OptionError: for negative bytes or an unknown way.
+        OptionError: for negative bytes or an unknown allocator.
 
     Example:
         >>> need = Need(8, 8, 16, 4, 0, 2, 36, {"default": 40})
@@ -68,9 +68,9 @@ class Need:
         for name, size in counts.items():
             if size < 0:
                 raise OptionError(f"{name} is {size} bytes; give 0 or more")
-        strange = set(self.reserved) - set(WAYS)
-        if strange:
-            raise OptionError(f"unknown way {strange.pop()!r}; choose from {', '.join(WAYS)}")
+        unknown = set(self.reserved) - set(WAYS)
+        if unknown:
+            raise OptionError(f"unknown way {unknown.pop()!r}; choose from {', '.join(WAYS)}")
         object.__setattr__(self, "reserved", MappingProxyType(dict(self.reserved)))
 
     @property
@@ -85,7 +85,7 @@ class Need:
             way: the allocator, a key of `reserved`.
 
         Raises:
-            OptionError: if nothing is known of the way.
+            OptionError: if `reserved` lacks the allocator.
         """
         if way not in self.reserved:
             known = ", ".join(self.reserved) or "none"
@@ -98,6 +98,9 @@ class Need:
         Args:
             usable: bytes of the card that a job may take.
             way: the allocator, a key of `reserved`.
+
+        Raises:
+            OptionError: if `reserved` lacks the allocator.
         """
         return self.total(way) <= usable
 

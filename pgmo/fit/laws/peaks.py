@@ -16,15 +16,15 @@ import numpy as np
 from pgmo.errors import RehearsalError
 
 _APART = 0.9
-"""Maximum ratio of the two batches through which the line is drawn."""
+"""Maximum ratio of the smaller to the larger batch of the line."""
 
 
 class PeakLaw:
     """Largest batch that fits at any length, from the peaks of whole runs.
 
     Args:
-        peaks: bytes that whole runs took of the card, by batch and length. Two batches, each at the
-            same lengths.
+        peaks: bytes of the card that whole runs took, by batch and length: two batches at the same
+            lengths.
     """
 
     def __init__(self, peaks: Mapping[tuple[int, int], int]) -> None:
@@ -50,7 +50,7 @@ class PeakLaw:
         sizes = {batch: float(curve(length)) for batch, curve in self._curves.items()}
         sizes |= self._measured.get(length, {})
         last = max(sizes)
-        # The line through neighbours would depend on how their bytes fill whole pages.
+        # A line through close batches would depend on the rounding to whole pages.
         before = max(batch for batch in sizes if batch <= _APART * last)
         slope = (sizes[last] - sizes[before]) / (last - before)
         if slope <= 0:

@@ -1,4 +1,4 @@
-"""History with repeated steps, for allocators that need several steps to settle.
+"""History with repeated steps, because allocators need several steps to settle.
 
 history   |- step 1 -|- step 2 -|- step 3 -|
 repeated  |- step 1 -|- step 2 -|- step 3 -|- step 3 -|- step 3 -| ...
@@ -18,7 +18,7 @@ from pgmo.profiler.profile import NEVER, Profile
 def repeated(
     profile: Profile, begins: tuple[int, int], times: int
 ) -> tuple[Profile, NDArray[np.intp]]:
-    """Repeat the last step of a history, unless it differs from the second.
+    """Repeat the third step of a history, if it makes the same requests as the second.
 
     Args:
         profile: three consecutive steps.

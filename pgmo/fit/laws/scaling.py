@@ -27,23 +27,23 @@ Kind = Literal["constant", "linear", "quadratic", "estimated"]
 _KINDS: tuple[Kind, ...] = ("constant", "linear", "quadratic", "estimated")
 
 _MOST_UNPAIRED, _MOST_UNPAIRED_BYTES = 0.1, 0.3
-"""Maximum shares without a counterpart: of both profiles' requests, of the largest one's bytes.
+"""Maximum shares without a counterpart: of the requests of both, and of the larger one's bytes.
 On CUDA, workspaces that depend on the batch are 3 % of a very small GPT's requests and 21 % of its
 bytes. Between different networks a third of both differs."""
 
 _MARGIN = Fraction(257, 256)
-"""Factor on the size of a request that exists at one batch only. Buffers are rounded to blocks of
-threads, by 0.01 % where that was measured."""
+"""Factor on the size of a request that exists at one batch only. Its size may be rounded to blocks
+of threads: by 0.01 % where that was measured."""
 
 _BEND = Fraction(1, 8)
-"""Minimum share of the largest size that the square term of a parabola through 3 sizes must have.
-Below it the curvature comes from rounding, and extrapolates wrongly to larger batches."""
+"""Minimum share of the largest size that the square term of a parabola must have. Below it the
+curvature comes from rounding, and predicts larger batches wrongly."""
 
 
 class ScaledProfile:
     """Sizes of all requests of a job as functions of the option that varies.
 
-    The requests are those of the largest value. Each one gets the simplest law that gives all its
+    The requests are those of the largest value. Each one gets the simplest law through all its
     known sizes.
 
     Args:
@@ -118,9 +118,7 @@ class _SizeLaw:
     def __init__(self, known: Sequence[tuple[int, int]]) -> None:
         self._known = known
         self._factors = _line(known) or _parabola(known)
-        """Coefficients in bytes by power of the value, the constant first; None if no law was
-        found.
-        """
+        """Coefficients in bytes by power of the value, the constant first; None without a law."""
 
     @property
     def kind(self) -> Kind:

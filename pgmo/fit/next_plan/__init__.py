@@ -1,1 +1,1 @@
-"""Continuation of a run that has run out of memory."""
+"""Attempts of `pgmo run --fit` to run a job that does not fit."""

@@ -1,4 +1,4 @@
-"""Attempts after a run is out of memory: smaller micro-batches, then recomputation.
+"""Attempts to run a job: unchanged, with smaller micro-batches, then with recomputation.
 
 --batch-size 32                            the unchanged command
 --batch-size 16 --accumulate 2             the same samples per step, in parts
@@ -15,7 +15,7 @@ from pgmo.errors import OptionError
 
 @dataclass(frozen=True)
 class Attempt:
-    """One attempt to run the job.
+    """Attempt to run a job.
 
     Attributes:
         command: the script and its arguments.
@@ -39,6 +39,9 @@ def possible_attempts(
         accumulate: option of its accumulation steps, such as "--accumulate {}"; 1 if the command
             does not give it. Without this option there are no smaller micro-batches, which would
             change the samples per step.
+
+    Raises:
+        OptionError: if the command does not give the batch.
 
     Example:
         >>> for one in possible_attempts(["train.py", "-b", "4"], "-b {}", "-a {}"):
@@ -88,7 +91,7 @@ def with_value(command: Sequence[str], option: str, value: int) -> tuple[str, ..
 
 
 def _parts(batch: int) -> Iterator[tuple[int, int]]:
-    """Yield micro-batches that divide the batch, with their number; each at most half the last."""
+    """Yield size and number of micro-batches that divide the batch; each size at least halves."""
     micro = batch
     for parts in range(2, batch + 1):
         if batch % parts == 0 and batch // parts <= micro // 2:

@@ -1,4 +1,4 @@
-"""Entry point `python -m pgmo.fit.next_plan.changed CHANGE SCRIPT ...`: a run with a change."""
+"""Entry point `python -m pgmo.fit.next_plan.changed CHANGE SCRIPT ...`."""
 
 import sys
 
@@ -8,7 +8,7 @@ from pgmo.runner.program import Program
 
 
 def main(change: str, command: list[str]) -> None:
-    """Run a command with a change and end as it does."""
+    """Run a command with a change of `pgmo.fit.observer.changes`, and end as it does."""
     after_import("torch.optim", ScriptChange(change).attach)
     Program.of(command).run_and_leave()
 

@@ -1,10 +1,9 @@
-"""Choice of the attempt with which `pgmo run --fit` starts, by rehearsals.
+"""Choice of the first attempt of `pgmo run --fit`, by rehearsals.
 
 attempts       unchanged --> 16 --> 8 --> 4 --> 1 --> recomputation
-rehearsed      runs out                   predicted by laws, then runs on the card
+rehearsed      runs out                   predicted by laws, then rehearsed on the card
 
-Recomputation gets the largest budget that fits, so that it repeats no more operations than
-necessary.
+Recomputation gets the largest budget that fits, to repeat as few operations as possible.
 """
 
 import json
@@ -28,10 +27,10 @@ print(json.dumps(dataclasses.asdict(current_card())))
 """
 
 _SPARE = 0.01
-"""Share of the card that a budget leaves free, because blocks do not fill all pages."""
+"""Share of the card that a budget leaves free for unused parts of pages."""
 
 _MOST_BUDGETS = 3
-"""Maximum number of budgets to rehearse. If none fits, as much as possible is recomputed."""
+"""Maximum number of budgets to rehearse. If none fits, the lowest possible budget is used."""
 
 
 def free_card() -> Card:
@@ -40,7 +39,7 @@ def free_card() -> Card:
     A child process queries it, because a CUDA context here would take memory during the whole run.
 
     Raises:
-        RehearsalError: if there is no CUDA device.
+        RehearsalError: if the query fails, as without a CUDA device.
     """
     asked = subprocess.run(
         [sys.executable, "-c", _ASK], capture_output=True, text=True, check=False
@@ -75,12 +74,11 @@ def first_that_fits(
 def with_least_recomputation(
     attempt: Attempt, card: Card, notify: Callable[[str], None]
 ) -> Attempt:
-    """Return an attempt that recomputes, with the largest budget that fits on the card."""
+    """Return a recomputing attempt with the largest budget that fits; unchanged if none does."""
     job = Job(attempt.command)
     plain = collect(job, unlimited(card), way="pgmo", work=False, longer=0.0)
     need = Law([plain]).need(None)
-    beside = need.parameters + need.optimizer_state
-    budget = need.allocated_peak - beside
+    budget = need.allocated_peak - need.parameters - need.optimizer_state
     over = need.total("pgmo") - card.usable
     for _ in range(_MOST_BUDGETS):
         budget -= max(0, over) + int(_SPARE * card.usable)

@@ -1,4 +1,4 @@
-"""Observer inside the process of a rehearsed script; it can make one change in the script.
+"""Observer in the process of a rehearsed script. It can also change the script from outside.
 
 The process runs `python -m pgmo.fit.observer SPEC SCRIPT ...`.
 """

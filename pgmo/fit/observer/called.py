@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 CALLS = 12
-"""Number of calls: the iterations that a rehearsal observes, and two to spare."""
+"""Number of calls: two more than the iterations that a rehearsal requires."""
 
 
 def call(command: list[str]) -> None:
@@ -21,7 +21,7 @@ def call(command: list[str]) -> None:
 
 
 def _find(name: str) -> Callable[..., Any]:
-    """Return the function; a file does not run as `__main__`, so that it acts as if imported."""
+    """Return the function. A file does not run as `__main__`, as if it were imported."""
     home, _, function = name.rpartition(":")
     if home.endswith(".py"):
         sys.path.insert(0, os.path.dirname(os.path.abspath(home)))

@@ -1,4 +1,4 @@
-"""Addresses of the storages of parameters, gradients and optimizer states."""
+"""Addresses of parameters, gradients and optimizer states, and the shapes of parameters."""
 
 import gc
 from collections.abc import Iterable, Iterator
@@ -18,13 +18,13 @@ def gradients(optimizer: Any) -> list[int]:
 
 
 def census(optimizer: Any) -> dict[str, Any]:
-    """Return what the model and the optimizer hold.
+    """Return the addresses and shapes of the process's modules and the optimizer.
 
     Returns:
-        Plain values: `parameters` and `states`, sorted addresses of storages on the card;
-        `optimizer`, its class; `shapes`, for each parameter its shape, bytes per element, whether
-        it is trained, and whether it is the weight of a linear layer; `blocks`, bytes of the
-        largest module in a list of modules; `outside`, bytes of the parameters in no such list.
+        Plain values: `parameters` and `states`, sorted addresses of storages on the card; `shapes`,
+        for each parameter its shape, bytes per element, whether it is trained, and whether it is
+        the weight of a linear layer; `blocks`, bytes of the largest module in a list of modules;
+        `outside`, bytes of the parameters in no such list.
     """
     modules = list(_modules())
     held: dict[int, Tensor] = {id(one): one for one in _parameters(optimizer)}
@@ -35,13 +35,12 @@ def census(optimizer: Any) -> dict[str, Any]:
     buffers = [one for module in modules for one in module.buffers(recurse=False) if one.is_cuda]
     trained = {id(one) for one in _parameters(optimizer)}
     linear = {id(one.weight) for one in modules if type(one).__name__ in _LINEAR}
-    # The usual libraries neither quantise nor adapt a head that shares an embedding's weight.
+    # Libraries neither quantise nor adapt a head that shares the weight of an embedding.
     linear -= {id(one.weight) for one in modules if type(one).__name__ == "Embedding"}
     states = [state for one in parameters for state in _tensors(optimizer.state.get(one))]
     return {
         "parameters": _all_addresses([*parameters, *buffers]),
         "states": _all_addresses(states),
-        "optimizer": type(optimizer).__name__,
         "shapes": [
             [
                 list(one.shape),
@@ -62,7 +61,7 @@ def _parameters(optimizer: Any) -> Iterator[Tensor]:
 
 
 def _modules() -> Iterator[nn.Module]:
-    """Yield every module of the process. The types are checked: objects may be proxies."""
+    """Yield every module of the process. `isinstance` would evaluate the `__class__` of proxies."""
     for one in gc.get_objects():
         if issubclass(type(one), nn.Module):
             yield one
@@ -93,7 +92,7 @@ def _all_addresses(tensors: Iterable[Tensor]) -> list[int]:
 
 
 def _addresses(tensor: Tensor) -> list[int]:
-    """Return the address of a tensor's storage or of its parts; none if it is not on the card."""
+    """Return the address of a tensor's storage, or those of its parts; none if not on a card."""
     inner = getattr(tensor, "__tensor_flatten__", None)
     if inner is not None:  # subclasses that wrap others, such as DTensor and quantised weights
         names, _ = inner()

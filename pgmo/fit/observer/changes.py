@@ -1,8 +1,9 @@
-"""Changes of a script from outside, to measure alternatives.
+"""Changes of a script from outside: other ways to train.
 
-autocast:bfloat16   the outermost forward passes under autocast; also float16
-checkpoint          each block of a list of similar blocks under activation checkpointing
-recompute:BUDGET    the model as `pgmo.recompute` returns it: "min", a share, or bytes ("900000B")
+autocast:bfloat16   run the outermost modules under autocast; also float16
+checkpoint          run each block of a list of similar blocks under activation checkpointing
+recompute:BUDGET    run the outermost model through `pgmo.recompute`; the budget is "min", a share,
+                    or bytes ("900000B")
 """
 
 from collections.abc import Iterator
@@ -10,7 +11,7 @@ from typing import Any
 
 
 class ScriptChange:
-    """Change of a script, made when its outermost module is first called."""
+    """Change of a script, made when its outermost module is called; `text` is as above."""
 
     def __init__(self, text: str) -> None:
         self._kind, _, self._value = text.partition(":")
@@ -19,7 +20,7 @@ class ScriptChange:
         self._seen: set[int] = set()
 
     def attach(self) -> None:
-        """Install the hooks that see every module call."""
+        """Install hooks on every call of a module."""
         from torch.nn.modules.module import (
             register_module_forward_hook,
             register_module_forward_pre_hook,
@@ -77,7 +78,7 @@ class ScriptChange:
 
 
 def _budget(text: str) -> float | str:
-    """Return a budget for `pgmo.recompute`: a text is bytes or "min", a number a share."""
+    """Return the budget for `pgmo.recompute`: text for bytes and "min", a float for a share."""
     return text if text == "min" or text.endswith("B") else float(text)
 
 
@@ -94,7 +95,7 @@ def checkpoint_blocks(model: Any) -> int:
 
     Args:
         model: a model with lists of similar blocks; or one of transformers, diffusers or timm,
-            which do it by a method of their own, and the result is -1.
+            whose own method is called, and -1 is returned.
     """
     for name, options in _SWITCHES.items():
         switch = getattr(model, name, None)

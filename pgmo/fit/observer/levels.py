@@ -12,7 +12,7 @@ import torch
 
 
 class Levels:
-    """Record with one row for each step of an optimizer.
+    """Record of live memory and parameters, with one entry for each step of an optimizer.
 
     Attributes:
         live: live bytes at the end of each step, on the card that has most of them.
@@ -24,11 +24,11 @@ class Levels:
         self.live: list[int] = []
         self.elements: list[int] = []
         self.replaced = 0
-        # Weak, because a parameter that the script has replaced must not live longer.
+        # Weak, because parameters that the script replaces must be freed.
         self._last: list[weakref.ref[Any]] = []
 
     def add(self, optimizer: Any) -> None:
-        """Add the row of a finished step."""
+        """Add the entry of a finished step."""
         cards = range(torch.cuda.device_count())
         self.live.append(max(torch.cuda.memory_allocated(one) for one in cards))
         now = [one for group in optimizer.param_groups for one in group["params"]]
@@ -41,12 +41,12 @@ class Levels:
             self._last = [weakref.ref(one) for one in now]
 
     def as_json(self) -> dict[str, Any]:
-        """Return the record as plain values, from which `pgmo.fit.laws.growth` reads growth."""
-        return {"live": self.live, "elements": self.elements, "replaced": self.replaced}
+        """Return the record for `pgmo.fit.laws.growth` as plain values."""
+        return {"live": self.live, "elements": self.elements}
 
 
 def peak_of_live() -> int:
-    """Return the highest peak of live bytes of any card since the last reset."""
+    """Return the peak of live bytes since the last reset, on the card with the highest one."""
     cards = range(torch.cuda.device_count())
     return max(torch.cuda.max_memory_allocated(one) for one in cards)
 

@@ -3,7 +3,7 @@
 dataset      20  251  87  133  ...        the script pads each batch to its longest sample
 rehearsed   251  251  251  251            the longest sample four times: no batch of 4 takes more
 
-Otherwise each rehearsed batch would have other lengths, and no law would predict a larger batch.
+Otherwise rehearsed batches would differ in length, and no law would predict a larger batch.
 """
 
 import sys
@@ -16,7 +16,7 @@ from typing import Any
 from pgmo.imports import after_import
 
 _FIRST = 16
-"""Number of samples after which comparing stops if all of them are equally long."""
+"""Number of equally long samples after which comparing stops."""
 
 _MOST = 4000
 """Maximum number of samples to compare, evenly spread."""
@@ -34,8 +34,8 @@ class LongestSamples:
 
     def __init__(self) -> None:
         self.notes: list[str] = []
-        self._longest: dict[int, int | None] = {}  # by identity; workers inherit it by fork
-        self._kept: list[Any] = []  # datasets, so that no identity is reused
+        self._longest: dict[int, int | None] = {}  # by `id` of the dataset; forked workers share it
+        self._kept: list[Any] = []  # datasets, so that no `id` is reused
 
     def attach(self) -> None:
         """Hook `DataLoader` and its fetcher as soon as they are imported."""
@@ -53,7 +53,7 @@ class LongestSamples:
             dataset = loader.dataset
             if id(dataset) not in self._longest:
                 self._kept.append(dataset)
-                self._longest[id(dataset)] = None  # if the dataset itself uses a loader of it
+                self._longest[id(dataset)] = None  # in case loading a sample makes a loader
                 self._longest[id(dataset)] = self._choose(loader)
             return begin(loader)
 
@@ -103,7 +103,7 @@ def _sizes(loader: Any) -> dict[int, int]:
 
 
 def _elements(batch: Any) -> int:
-    """Return the number of elements of all tensors in a batch, also of nested ones."""
+    """Return the number of elements of all tensors in a batch, nested ones included."""
     import torch
 
     if isinstance(batch, torch.Tensor):

@@ -1,8 +1,8 @@
 """Number of optimizer steps that a script will make, read from its stack during one of them.
 
 for epoch in range(args.epochs):         3          the loops around the current line of each
-    for batch in loader:                 x 1,000    frame are read from the script's source, and
-        optimizer.step()                 = 3,000    their lengths from its variables
+    for batch in loader:                 x 1,000    frame come from the script's source, their
+        optimizer.step()                 = 3,000    lengths from its variables
 
 A Trainer of transformers or Lightning has the number as an attribute.
 """
@@ -18,14 +18,14 @@ from typing import Any
 
 Loop = ast.For | ast.While
 
-_COUNTS_STEPS = 3
+_MIN_COUNT = 3
 """Minimum value, after five steps, of a variable that may count steps."""
 
 _ENDS = ast.Break | ast.Return
 _ORDERS = ast.Lt | ast.LtE | ast.Gt | ast.GtE | ast.Eq
 
 _TRANSPARENT = frozenset({"enumerate", "tqdm", "trange", "track", "iter", "list", "sorted"})
-"""Calls that are as long as their first argument."""
+"""Calls whose result is as long as their first argument."""
 
 _COMPREHENSIONS = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 """Loops inside an expression, whose length is unknown."""
@@ -37,12 +37,15 @@ def planned_steps(
     """Return the number of optimizer steps that a script will make, and whether that is exact.
 
     Loops give an upper limit: they may end early, and with gradient accumulation an iteration may
-    make no step. None if the number is unknown.
+    make no step.
 
     Args:
         frame: frame of the current step.
         own: returns the real path of a file of the script; "" for other files.
         done: steps that the script has made.
+
+    Returns:
+        The number and whether it is exact; None if it is unknown.
     """
     most = 1.0
     found_loop = False
@@ -59,11 +62,11 @@ def planned_steps(
                 most = min([most, *_pop_reset(limits, _set_in(loop))])
                 most *= min([_length(loop, frame), *_limits_of_variable(loop, frame)])
                 limits |= _limits_of_count(loop, frame, file, done)
-            # A function's own counters begin again in each of its calls.
+            # A function's own counters begin again in each call.
             most = min([most, *_pop_reset(limits, _set_at_calls(frame))])
         elif found_loop and _is_library(frame):
-            # A library may call a function of the script for each epoch. What is below the script's
-            # loop belongs to one step, and `while` loops of libraries parse arguments.
+            # A library may call a function of the script in a `for` loop over epochs. Its `while`
+            # loops parse arguments. Library frames inside the script's loops belong to one step.
             for loop in _loops_around(frame.f_code.co_filename, frame.f_lineno):
                 if isinstance(loop, ast.For):
                     most *= _length(loop, frame)
@@ -116,8 +119,8 @@ def _loops_around(file: str, line: int) -> list[Loop]:
 def _is_in_comprehension(file: str, frame: FrameType) -> bool:
     """Return whether a comprehension repeats the current instruction of a frame.
 
-    Since Python 3.12 list comprehensions have no frame of their own, so columns decide. Python
-    knows none with `-X no_debug_ranges`; then a comprehension on the current line is enough.
+    Since Python 3.12 list comprehensions have no frame of their own, so columns decide. Without
+    them, as with `-X no_debug_ranges`, a comprehension on the current line is enough.
     """
     places = list(frame.f_code.co_positions())
     line, end_line, column, end_column = places[frame.f_lasti // 2]
@@ -180,15 +183,15 @@ def _limits_of_variable(loop: Loop, frame: FrameType) -> Iterator[int]:
 def _limits_of_count(loop: Loop, frame: FrameType, file: str, done: int) -> dict[str, int]:
     """Return the number of steps at which a test of a counter ends a loop, by the counter's name.
 
-    A variable that nothing adds to, or that the loop sets anew, such as the epochs without a better
-    loss, counts no steps.
+    A variable that nothing adds to counts no steps, nor does one that the loop resets, such as the
+    number of epochs without a better loss.
     """
     none = _set_in(loop)
     if isinstance(loop, ast.For):
         none |= {one.id for one in ast.walk(loop.target) if isinstance(one, ast.Name)}
     limits: dict[str, int] = {}
     for name, count, limit in _comparisons(loop, frame):
-        if name not in none and count >= _COUNTS_STEPS and _is_counter(name, file):
+        if name not in none and count >= _MIN_COUNT and _is_counter(name, file):
             # The variable may count micro-batches.
             most = max(done, math.ceil(limit * done / max(count, done)))
             limits[name] = min(most, limits.get(name, most))
@@ -196,7 +199,7 @@ def _limits_of_count(loop: Loop, frame: FrameType, file: str, done: int) -> dict
 
 
 def _is_counter(name: str, file: str) -> bool:
-    """Return whether a file adds to a variable, or to an attribute of that name."""
+    """Return whether a file adds to a variable or attribute of this name, or it is a length."""
     last = name.rpartition(".")[2]
     for node in ast.walk(_tree(file) or ast.Pass()):
         if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add):
@@ -211,7 +214,7 @@ def _is_counter(name: str, file: str) -> bool:
 
 
 def _set_in(loop: Loop) -> set[str]:
-    """Return the variables that a loop sets to new values, also as lengths: `len(x)`."""
+    """Return the variables that a loop resets, and their lengths: "x" and "len(x)"."""
     names: set[str] = set()
     for node in ast.walk(loop):
         if isinstance(node, ast.Assign) and not isinstance(node.value, ast.BinOp):
@@ -222,7 +225,7 @@ def _set_in(loop: Loop) -> set[str]:
 
 
 def _set_at_calls(frame: FrameType) -> set[str]:
-    """Return the variables that each call of a frame's function sets anew."""
+    """Return the local variables of a frame and their lengths, which each call resets."""
     code = frame.f_code
     if not code.co_flags & inspect.CO_OPTIMIZED:
         return set()

@@ -1,4 +1,4 @@
-"""Runs the script unchanged and attaches the observer to torch when the script imports it."""
+"""Runs a script, and attaches the observer to torch when the script imports it."""
 
 import importlib.util
 import json
@@ -14,7 +14,7 @@ def main(spec_path: str, command: list[str]) -> None:
 
     Args:
         spec_path: path of a JSON file with `call`, whether the command is MODULE:FUNCTION and a
-            batch, to be called repeatedly; and the fields that `Watch` documents.
+            batch, to be called repeatedly; and the fields of `spec` of `Watch`.
         command: a script and its arguments, or "-m", a module and its arguments.
     """
     spec = json.loads(Path(spec_path).read_text())

@@ -1,7 +1,7 @@
-"""Evaluations and checkpoints in a script's own source, and which of them a rehearsal ran.
+"""Evaluations, checkpoints and replacements of parameters in a script, and which of them have run.
 
-A rehearsal ends after a few iterations, so it misses what begins later: `if step % 500 == 0`. Their
-memory is then unknown, and the answer names them.
+A rehearsal ends after a few iterations, so it misses those that begin later: `if step % 500 == 0`.
+Their memory is then unknown, and the answer names them.
 """
 
 import ast
@@ -21,16 +21,16 @@ _EVALUATES = "trainer.evaluate"
 _EVAL, _UNDER, REPLACES = "eval()", "code under ", "parameters replaced"
 _SAVES = frozenset({"save_pretrained", "save_checkpoint", "save_state", "save_model"})
 _OF_TRAINERS = frozenset({"evaluate", "predict", "test", "validate"})
-"""Methods of trainers that evaluate, after training or within it."""
+"""Methods of trainers that evaluate."""
 
 
 @dataclass(frozen=True)
 class Site:
-    """A piece of code that evaluates or saves.
+    """Piece of code that evaluates, saves or replaces parameters.
 
     Args:
         file: path of the file.
-        lines: lines on which a frame stands when the code begins.
+        lines: possible current lines of the frame when the code begins.
         function: name of the enclosing function, or "" at the top level of a module.
         what: short description, as "torch.save"; "" if it is the whole function.
     """
@@ -53,10 +53,10 @@ class Site:
 
 
 def sites_of(files: Iterable[Path]) -> list[Site]:
-    """Return the sites in files of Python; a file that cannot be read or parsed has none.
+    """Return the sites in Python files; a file that cannot be read or parsed has none.
 
-    Functions that the files define but never name elsewhere are left out, and so are calls of a
-    trainer's methods that the files define: they have sites of their own.
+    Functions that no file names are left out. So are calls of a trainer's methods that the files
+    define, because the methods have sites themselves.
     """
     found: list[Site] = []
     used: set[str] = set()
@@ -110,7 +110,7 @@ def _name_of(node: ast.expr) -> str:
 
 
 def _what_it_does(call: ast.Call) -> str:
-    """Return the name of a call that evaluates or saves; else ""."""
+    """Return the description of a call that evaluates, saves or replaces parameters; else ""."""
     if not isinstance(call.func, ast.Attribute):
         return ""
     name, owner = call.func.attr, call.func.value
@@ -143,11 +143,11 @@ def _names_in(tree: ast.AST) -> Iterator[str]:
 
 
 class SitesRun:
-    """Record of the sites that have run, by hooks on torch.
+    """Record of the sites that have run, made by hooks on torch.
 
     Args:
-        script: file that the process runs. Modules below its folder count as the script's own,
-            apart from installed packages.
+        script: file that the process runs. Modules below its folder belong to the script, except
+            installed packages.
     """
 
     def __init__(self, script: Path) -> None:
@@ -162,12 +162,12 @@ class SitesRun:
 
     @property
     def ran(self) -> int:
-        """Number of different lines that have begun an evaluation or a checkpoint."""
+        """Number of lines and trainers that have evaluated, saved or replaced parameters."""
         trainers = self._trainer.has_run + self._lightning.has_run
         return len(self._ran) + self._has_replaced + trainers
 
     def note_replaced(self) -> None:
-        """Note that an optimizer has other parameters than before."""
+        """Record that the parameters of an optimizer were replaced."""
         self._has_replaced = True
 
     def hook_trainers(self) -> None:
@@ -176,7 +176,7 @@ class SitesRun:
         self._lightning.attach()
 
     def attach(self) -> None:
-        """Hook the beginnings of evaluations and checkpoints; torch is imported."""
+        """Hook the beginnings of evaluations and checkpoints; call it after the import of torch."""
         import torch
 
         for owner, name in (
@@ -185,21 +185,21 @@ class SitesRun:
             (torch.nn.Module, "eval"),
             (torch, "save"),
         ):
-            setattr(owner, name, self._noting(getattr(owner, name)))
+            setattr(owner, name, self._recording(getattr(owner, name)))
 
     def missed(self) -> list[str]:
         """Return descriptions of the sites that have not run, the first one of each function."""
         found = self._sites()
         sites = [site for site in found if not self._has_run(site)]
-        # `eval()` of a model's own class is not seen, but code under `no_grad` beside it is.
+        # An `eval` that a model overrides is not hooked, but `no_grad` in the same function is.
         without_grad = {(site.file, site.function) for site in found if site.is_without_grad}
         missed: dict[tuple[str, str], str] = {}
         for site in sites:
             # `eval()` and `no_grad` begin the same evaluation.
             if site.what != _EVAL or (site.file, site.function) not in without_grad:
                 missed.setdefault((site.file, site.function or site.text), site.text)
-        waits = [one.text for one in (self._trainer, self._lightning) if one.is_missed]
-        return [*waits, *missed.values()]
+        trainers = [one.text for one in (self._trainer, self._lightning) if one.is_missed]
+        return [*trainers, *missed.values()]
 
     def _sites(self) -> list[Site]:
         files = self._files()
@@ -208,7 +208,7 @@ class SitesRun:
         return self._found[1]
 
     def _evaluates(self) -> bool:
-        """Return whether the script itself lets a trainer evaluate."""
+        """Return whether the script calls `trainer.evaluate`."""
         return any(site.what == _EVALUATES for site in self._sites())
 
     def _has_run(self, site: Site) -> bool:
@@ -232,16 +232,16 @@ class SitesRun:
             self._own[file] = path if inside and path.endswith(".py") else ""
         return self._own[file]
 
-    def _noting(self, function: Callable[..., Any]) -> Callable[..., Any]:
+    def _recording(self, function: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(function)
-        def noted(*args: Any, **kwargs: Any) -> Any:
+        def recorded(*args: Any, **kwargs: Any) -> Any:
             self._note(sys._getframe(1))
             return function(*args, **kwargs)
 
-        return noted
+        return recorded
 
     def _note(self, frame: FrameType | None) -> None:
-        """Note the nearest line of the script, or the decorated function that torch calls next."""
+        """Record the script's innermost line, or the decorated function that torch calls next."""
         while frame is not None:
             decorated = None
             if frame.f_code.co_name == "decorate_context":

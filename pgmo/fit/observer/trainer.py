@@ -3,7 +3,7 @@
 step 10        11                                     500
      |----------|-- the same evaluation, now          |-- evaluation as planned
 
-An evaluation that is too long is interrupted with the rehearsal, and then counts as not run.
+If the rehearsal ends before the evaluation, it counts as not run.
 """
 
 import sys
@@ -15,19 +15,19 @@ from typing import Any
 from pgmo.imports import after_import
 
 _STEP = 11
-"""Step after which it evaluates: the first one in which a rehearsal may be interrupted."""
+"""Step after which the trainer evaluates early, when the rehearsal has all required iterations."""
 
 
 class EarlyEvaluation(ABC):
-    """Base class of hooks on a trainer, which note whether it evaluates.
+    """Base class of hooks that make a trainer evaluate early, and record whether it did.
 
     Attributes:
-        is_planned: whether the trainer is to evaluate.
+        is_planned: whether the trainer will evaluate.
         has_run: whether an evaluation has ended.
     """
 
     text = ""
-    """Description of the evaluation, for the answer."""
+    """Description of the evaluation in the answer."""
 
     def __init__(self) -> None:
         self.is_planned = self.has_run = False
@@ -43,7 +43,7 @@ class EarlyEvaluation(ABC):
 
 
 class TrainerEvaluation(EarlyEvaluation):
-    """Hooks on the Trainer of transformers.
+    """Early evaluation of the Trainer of transformers.
 
     Args:
         evaluates: returns whether the script itself calls `trainer.evaluate()`, as many do after
@@ -65,7 +65,7 @@ class TrainerEvaluation(EarlyEvaluation):
         train, evaluate = trainer.train, trainer.evaluate
 
         @wraps(train)
-        def noted_train(self_: Any, *args: Any, **kwargs: Any) -> Any:
+        def recorded_train(self_: Any, *args: Any, **kwargs: Any) -> Any:
             strategy = getattr(self_.args.eval_strategy, "value", self_.args.eval_strategy)
             evaluates = strategy != "no" or self._evaluates()
             self.is_planned = evaluates and self_.eval_dataset is not None
@@ -74,16 +74,16 @@ class TrainerEvaluation(EarlyEvaluation):
             return train(self_, *args, **kwargs)
 
         @wraps(evaluate)
-        def noted_evaluate(*args: Any, **kwargs: Any) -> Any:
+        def recorded_evaluate(*args: Any, **kwargs: Any) -> Any:
             found = evaluate(*args, **kwargs)
             self.has_run = True
             return found
 
-        trainer.train, trainer.evaluate = noted_train, noted_evaluate
+        trainer.train, trainer.evaluate = recorded_train, recorded_evaluate
 
 
 def _early_evaluation() -> Any:
-    """Return a callback that lets the Trainer evaluate after a few steps."""
+    """Return a callback that makes the Trainer evaluate after `_STEP` steps."""
     from transformers import TrainerCallback
 
     class EarlyEvaluationCallback(TrainerCallback):
@@ -99,9 +99,9 @@ def _early_evaluation() -> Any:
 
 
 class LightningValidation(EarlyEvaluation):
-    """Hooks on the loops of Lightning's Trainer.
+    """Early validation of Lightning's Trainer.
 
-    Its check of two batches before training does not count: no optimizer has states then.
+    Lightning's check of two batches before training does not count: no optimizer has states then.
     """
 
     text = "the validation of Lightning"
@@ -137,12 +137,12 @@ class LightningValidation(EarlyEvaluation):
             plain = loop.run
 
             @wraps(plain)
-            def noted(self_: Any, *args: Any, **kwargs: Any) -> Any:
+            def recorded(self_: Any, *args: Any, **kwargs: Any) -> Any:
                 found = plain(self_, *args, **kwargs)
                 trainer = self_.trainer
                 self.has_run |= trainer.validating and not trainer.sanity_checking
                 return found
 
-            loop.run = noted
+            loop.run = recorded
 
         return hook

@@ -1,4 +1,4 @@
-"""Observer of a script's iterations; it records the evidence for questions about memory.
+"""Observer of a script's iterations, which records their memory.
 
 step 1          2          3                      5           6              7 ...
      |----------|----------|-- history, census    |-- profile |-- arithmetic |-- live memory
@@ -20,27 +20,27 @@ from pgmo.fit.observer.sites import SitesRun
 from pgmo.rehearsal.child.memory import count_out_of_memory
 
 HISTORY = 3
-"""Steps in the history: the first, which creates optimizer states, and two that repeat."""
+"""Number of steps in the history: one that creates optimizer states, and two that repeat."""
 
 PROFILED = HISTORY + 2
 """Step after which a session has a profile: it records three iterations, then plans."""
 
 _WRITES = 0.5
-"""Seconds between two writes of the evidence while nothing but live memory is observed."""
+"""Minimum seconds between two writes of the evidence, once only live memory is observed."""
 
 ENTRIES = 4_000_000
-"""Maximum number of events that torch keeps; no three iterations of a tried script reached it."""
+"""Maximum number of events in torch's memory history, which no tried script has reached."""
 
 
 class Watch:
     """Observer that is attached to a script's optimizers.
 
     Args:
-        spec: `evidence`, the JSON file for the facts, rewritten as more are known; `snapshot`, the
-            file for the memory history of the first steps; `steady`, the file for the profile of a
-            pgmo session; `change`, the name of a change of the script, or None; `work`, whether to
-            count arithmetic.
-        script: file of the script, whose evaluations and checkpoints are noted; None if unknown.
+        spec: `evidence`, the JSON file of the record, rewritten as it grows; `snapshot`, the file
+            for the memory history of the first steps; `steady`, the file for the profile of a pgmo
+            session; `change`, a text for `ScriptChange`, or None; `work`, whether to count
+            arithmetic.
+        script: file of the script, whose evaluations and checkpoints are recorded; None if unknown.
     """
 
     def __init__(self, spec: Mapping[str, Any], script: Path | None = None) -> None:
@@ -53,26 +53,26 @@ class Watch:
         self._calls = 0  # steps of all optimizers; each has a mark in the history
         self._marked: list[dict[str, Any]] = []
         self._ended: list[int] = []  # numbers of the marks at the ends of steps
-        self._known: dict[str, Any] = {"change": change}
+        self._known: dict[str, Any] = {}
         self._counts_work = bool(spec["work"])
         self._work: Any = None
         self._levels: Any = None
-        self._written = (0.0, 0)  # when the evidence was written, and how much code had run
+        self._written = (0.0, 0)  # time of the last write, and `SitesRun.ran` then
         self._process = os.getpid()
         self._sites = SitesRun(script) if script is not None else None
         self._longest = LongestSamples()
 
     def hook_libraries(self) -> None:
-        """Hook what the script may import before torch, because it imports torch by itself.
+        """Hook libraries that import torch, before the script imports any.
 
-        Later, such a module is only half imported when torch is there.
+        When torch has been imported, such a library may be half imported already.
         """
         self._longest.attach()
         if self._sites is not None:
             self._sites.hook_trainers()
 
     def attach(self) -> None:
-        """Start the memory history and hook the optimizers; torch's optimizers are imported."""
+        """Hook the optimizers and the start of CUDA, once torch's optimizers are imported."""
         import torch
         from torch.optim.optimizer import (
             register_optimizer_step_post_hook,
@@ -82,7 +82,7 @@ class Watch:
         _when_cuda_starts(torch, self._record)
         register_optimizer_step_pre_hook(self._before)
         register_optimizer_step_post_hook(self._after)
-        # Wait for the rest of torch, which is still being imported.
+        # The rest of torch is still being imported.
         from pgmo.imports import after_import
 
         if self._change is not None:
@@ -98,14 +98,14 @@ class Watch:
         )
 
     def _before(self, optimizer: Any, _args: Any, _kwargs: Any) -> None:
-        """Record the gradients before a step: all of them exist now."""
+        """Record the addresses of gradients before a step, when all of them exist."""
         from pgmo.fit.observer.census import gradients
 
         if os.getpid() == self._process and self._steps < HISTORY:
             self._marked.append({"mark": self._calls, "gradients": gradients(optimizer)})
 
     def _after(self, optimizer: Any, _args: Any, _kwargs: Any) -> None:
-        """Count a finished step; its mark follows immediately in the history."""
+        """Count a finished step; the history gets its mark right afterwards."""
         if os.getpid() != self._process:
             return
         self._calls += 1
@@ -120,8 +120,8 @@ class Watch:
             self._write_history(optimizer)
         if self._steps == PROFILED:
             self._keep_profile()
-            self._plan()
-            if self._counts_work:  # not while a session records: it would see a different iteration
+            self._find_planned_steps()
+            if self._counts_work:  # after a session has recorded: counting changes the requests
                 self._start_work()
         elif self._steps == PROFILED + 1:
             self._end_work()
@@ -147,13 +147,13 @@ class Watch:
         from pgmo.fit.observer.census import census
         from pgmo.fit.observer.levels import peak_of_live
 
-        # An optimizer on the CPU may have initialized CUDA, as Adam does in PyTorch 2.14.
+        # An optimizer on the CPU may initialize CUDA, as Adam does in PyTorch 2.14.
         if not peak_of_live():
             self._known["where"] = "cpu"
             self._write()
             return
         self._known |= census(optimizer)
-        self._known |= {"steps": self._steps, "marked": self._marked, "ended": self._ended}
+        self._known |= {"marked": self._marked, "ended": self._ended}
         if self._steps == HISTORY or self._steps == 1:
             self._known |= {"convolutions": _convolutions(), "ran_out": count_out_of_memory()}
             self._snapshot.write_bytes(pickle.dumps(torch.cuda.memory._snapshot()))
@@ -164,7 +164,7 @@ class Watch:
             self._write()
 
     def _keep_profile(self) -> None:
-        """Save the profile of a session, with the call stack of each block; nothing without one."""
+        """Save the largest profile of pgmo sessions, with the call stack of each block, if any."""
         from pgmo.allocator.session.open_sessions import open_profiles
 
         found = [one for one in open_profiles() if one.meta.device.startswith("cuda")]
@@ -178,7 +178,7 @@ class Watch:
         self._work.begin()
 
     def _end_work(self) -> None:
-        """End the count of arithmetic, whose iteration may take more memory than others."""
+        """Stop counting arithmetic, and reset the peaks, because counting may take memory."""
         from pgmo.fit.observer.levels import peak_of_live, reset_peaks
 
         if self._work is not None:
@@ -187,14 +187,14 @@ class Watch:
         self._known["early_peak"] = peak_of_live()
         reset_peaks()
 
-    def _plan(self) -> None:
-        """Note how many steps the script plans to make."""
+    def _find_planned_steps(self) -> None:
+        """Record the number of steps that the script will make."""
         if self._known.get("planned") is None and self._sites is not None:
             frame = sys._getframe(1)
             self._known["planned"] = planned_steps(frame, self._sites.own_path, self._steps)
 
     def _is_due(self) -> bool:
-        """Return whether to write the evidence: at first always, later if it has news."""
+        """Return whether to write the evidence: at first always, later at intervals or for news."""
         written, ran = self._written
         new = self._sites is not None and self._sites.ran != ran
         return self._steps <= PROFILED + 2 or new or time.monotonic() - written > _WRITES
@@ -221,7 +221,7 @@ def _convolutions() -> list[tuple[int, int, int]]:
 
 
 def _when_cuda_starts(torch: Any, call: Callable[[], None]) -> None:
-    """Call a function when torch starts CUDA; earlier the script may still choose its devices."""
+    """Call a function when torch starts CUDA; before, the script may still choose its devices."""
 
     def later() -> None:
         torch.cuda._lazy_call(call)

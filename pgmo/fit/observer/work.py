@@ -13,10 +13,10 @@ from pgmo.error_frames import clears_dispatch
 
 @clears_dispatch
 class Work(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Dispatch mode that sees every operator of an iteration, also in backward passes.
+    """Dispatch mode that counts the operators of an iteration, also in backward passes.
 
-    Operators are counted by data type, flops and bytes, so that the time of each kind on a card can
-    be bounded. The traffic is that of the script as written; fused kernels move less.
+    It counts by data type, flops and bytes, from which `pgmo.fit.what_if.timing` bounds the time on
+    a card. The traffic is that of separate operators; fused kernels move less.
     """
 
     def __init__(self) -> None:
@@ -25,12 +25,12 @@ class Work(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     @classmethod
     def ignore_compile_internals(cls) -> bool:
-        """Return whether Dynamo goes on compiling; else a model that recomputes would run plain."""
+        """Return True, so that Dynamo compiles under the mode; `pgmo.recompute` depends on it."""
         return True
 
     def begin(self) -> None:
         """Start counting."""
-        # Another hook ends it, so a `with` block is impossible.
+        # Another hook leaves the mode, so a `with` block is impossible.
         self.__enter__()  # type: ignore[no-untyped-call]
 
     def end(self) -> list[list[Any]]:

@@ -1,1 +1,1 @@
-"""Report page of an answer: one HTML file without scripts that loads nothing."""
+"""HTML page of an answer: one file, without scripts and external resources."""

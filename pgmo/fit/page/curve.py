@@ -1,4 +1,4 @@
-"""Drawing of the card's bytes over the option that varies."""
+"""Drawing of the bytes that a job takes, by the value of the option that varies."""
 
 from collections.abc import Callable
 from html import escape
@@ -12,7 +12,7 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 64, 12, 14, 34
 
 
 def curve(answer: Answer) -> str:
-    """Draw a line for each way, the card's memory, and a dot at each largest value."""
+    """Return the drawing: a line for each allocator, the card's memory, dots at largest values."""
     if len(answer.curve) < 2:
         return ""
     values = [row[0] for row in answer.curve]
@@ -48,10 +48,10 @@ def curve(answer: Answer) -> str:
     )
     return (
         f'<div class="panel"><div class="drawing"><svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" '
-        f'aria-label="Bytes of the card over what varies">{"".join(parts)}</svg></div>'
+        f'aria-label="Bytes of the card by the value of the option">{"".join(parts)}</svg></div>'
         f'<ul class="legend">{legend}</ul></div>'
-        '<p class="quiet">Dots: the largest that fit. Beyond the line nothing was rehearsed; the '
-        "curve there follows the laws.</p>"
+        '<p class="quiet">Dots: the largest values that fit. Dashed: the memory of the card. '
+        "Without a rehearsal at a value, its bytes are a prediction.</p>"
     )
 
 
@@ -80,7 +80,7 @@ def _axis(values: list[int], x: Callable[[float], float]) -> str:
 
 
 def _round_step(size: float) -> float:
-    """Return a power of two of at least that many bytes."""
+    """Return the smallest power of two of at least `size` bytes."""
     step = 1.0
     while step < size:
         step *= 2

@@ -1,4 +1,4 @@
-"""Pages of answers and tables."""
+"""HTML pages of answers and of tables for two options."""
 
 from collections.abc import Iterable
 from html import escape
@@ -15,16 +15,16 @@ from pgmo.units import format_bytes
 
 
 def page(answer: Answer) -> str:
-    """Return the page as the text of an HTML file."""
+    """Return the page of an answer as HTML."""
     kind = "good" if answer.is_fit else "bad"
     parts = [
         f"<h1>Will {escape(answer.name)} fit on {escape(answer.card.name)}?</h1>",
         f'<p class="verdict {kind}">{escape(answer.sentence)}</p>',
         _figures(answer),
-        _section(_of_the_card(answer), _ways(answer)),
+        _section(_card_heading(answer), _bars(answer)),
         _section("What is alive at the peak", _categories(answer)),
-        _section(f"The peak over {answer.option}", curve(answer)),
-        _section("Who holds an iteration's peak", holders(answer)),
+        _section(f"The peak by {answer.option}", curve(answer)),
+        _section("What holds the peak of an iteration", holders(answer)),
         _section("What else would help", alternatives(answer)),
         _section("Other cards", cards(answer)),
         _section("How this was measured", _how(answer)),
@@ -33,7 +33,7 @@ def page(answer: Answer) -> str:
 
 
 def table_page(name: str, card: Card, found: BatchTable) -> str:
-    """Return the page of a table of two options."""
+    """Return the page of a table for two options as HTML."""
     first, second = found.options
     question = f"Which {first} of {name} fits on {card.name}?"
     rows = [
@@ -81,8 +81,8 @@ def _figures(answer: Answer) -> str:
         ),
     ]
     plain = answer.need.total("default")
-    more = format_bytes(plain - total)
-    rows.append(("Takes without pgmo", format_bytes(plain), f"{more} more"))
+    more = f"{format_bytes(abs(plain - total))} {'more' if plain >= total else 'less'}"
+    rows.append(("Takes without pgmo", format_bytes(plain), more))
     if answer.largest:
         rows.append((f"Largest {answer.option}", str(answer.batch), "with pgmo"))
     if answer.accumulation is not None:
@@ -101,13 +101,13 @@ def _figures(answer: Answer) -> str:
     )
 
 
-def _of_the_card(answer: Answer) -> str:
+def _card_heading(answer: Answer) -> str:
     at = "" if answer.value is None else f", at {answer.value}"
     return f"Memory of the card{at}"
 
 
-def _ways(answer: Answer) -> str:
-    """Return a bar for each way, with a line for the card's memory."""
+def _bars(answer: Answer) -> str:
+    """Return a bar for each allocator, with a line for the card's memory."""
     totals = {way: answer.need.total(way) for way in WAYS}
     most = max(answer.card.usable, *totals.values()) * 1.04
     limit = answer.card.usable / most

@@ -1,4 +1,4 @@
-"""Tables of the page."""
+"""HTML tables of the page."""
 
 from collections.abc import Iterable, Sequence
 from html import escape
@@ -56,7 +56,7 @@ def cards(answer: Answer) -> str:
 
 
 def holders(answer: Answer) -> str:
-    """Return the tables of modules and operators that hold the peak."""
+    """Return the tables of modules and operators, by their bytes at the peak."""
     made = []
     for by, heading in (("module", "module"), ("op", "operator")):
         held = answer.holders.get(by, ())

@@ -1,1 +1,1 @@
-"""Alternatives to the script, other cards, and the time on each."""
+"""Other ways to train, other cards, and the time on each."""

@@ -1,4 +1,4 @@
-"""Other ways to train the same model, each with its bytes and their source."""
+"""Other ways to train the same model, with their bytes and where these come from."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -15,7 +15,7 @@ from pgmo.fit.what_if.timing import bound
 
 @dataclass(frozen=True)
 class Alternative:
-    """One other way to train the same model.
+    """Another way to train the same model.
 
     Attributes:
         name: display name.
@@ -39,7 +39,7 @@ class Alternative:
 
 @dataclass(frozen=True)
 class Rehearsed:
-    """Change that the observer makes in the script, measured with the real allocator."""
+    """Change that the observer makes in the script, and a rehearsal measures."""
 
     name: str
     change: str
@@ -69,11 +69,11 @@ def alternatives(
     rehearse: Sequence[Rehearsed] = REHEARSED,
     computed: Sequence[Computed] = COMPUTED,
 ) -> tuple[list[Alternative], list[Evidence]]:
-    """Return the alternatives, the unchanged script first, and the evidence of rehearsals."""
+    """Return the alternatives, the unchanged script first, and the evidence of their rehearsals."""
     model = Model.of(law.last.known)
     plain = law.at(value)
     curves = curves_of(plain)
-    bases: list[tuple[str, int, Curves, str]] = [("", 0, curves, "")]
+    bases: list[tuple[str, int, Curves, str]] = []
     rows = [_row("unchanged, with pgmo", law, card, plain.peak, "rehearsed", "", rank=0)]
     rows += _other_values(law, card, value)
     made = []
@@ -133,7 +133,7 @@ def _other_values(law: Law, card: Card, value: int | None) -> list[Alternative]:
             size = law.at(other).peak
         except ProfileError:
             continue
-        how = f"{law.description}"
+        how = law.description
         rank = 1 if other < value else 9
         rows.append(
             _row(f"{other} instead of {value}", law, card, size, "predicted", how, rank=rank)
@@ -153,7 +153,7 @@ def _try(job: Job, card: Card, value: int | None, one: Rehearsed) -> tuple[Evide
 
 
 def _what_changed(one: Rehearsed, evidence: Evidence, plain: Load, changed: Load) -> str:
-    """Describe a change; note if it had no effect, as in a script that already makes it."""
+    """Return how a change was made; add if the peak stayed the same."""
     if changed.peak == plain.peak:
         return f"{one.how}; nothing changed: the script may do it already"
     return one.how
@@ -174,11 +174,9 @@ def _pairs(
     bases: Sequence[tuple[str, int, Curves, str]],
     computed: Sequence[Computed],
 ) -> list[Alternative]:
-    """Return the least rehearsed change combined with a computed one that fits, if any."""
+    """Return the lowest pair of a rehearsed and a computed change that fits; [] if none does."""
     rows = []
     for (name, rank, curves, how), change in product(bases, computed):
-        if not name:
-            continue
         rows.append(
             _row(
                 f"{name}, and {change.name}",

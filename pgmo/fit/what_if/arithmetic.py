@@ -1,10 +1,10 @@
-"""Changes of a job that are computed from its parameters: optimizer, adapters, more ranks.
+"""Changes of a job whose bytes follow from its parameters: optimizer, adapters, more ranks.
 
 Each change turns the curves of a load into those of the changed job:
 
           forward    backward   optimizer step
-    STATE ----------------------------------------   bytes that the new optimizer keeps
-    TEMPORARY                   ####                 bytes that it uses during a step
+    STATE ----------------------------------------   bytes that the optimizer keeps
+    TEMPORARY                   ####                 bytes that it uses during its step
 """
 
 import math
@@ -23,7 +23,7 @@ Curves = NDArray[np.int64]
 """Bytes of each category after each request, shape (categories + 2, ticks); see `curves_of`."""
 
 TEMPORARY, STEPPING = len(NAMES), len(NAMES) + 1
-"""Rows after the categories: an optimizer's temporary bytes, and 1 during its steps, else 0."""
+"""Rows after the categories: the optimizer's temporary bytes; 1 during its steps, else 0."""
 
 RANK = 8
 """Rank of the adapters in the LoRA alternatives."""
@@ -43,22 +43,19 @@ class Model:
         block: bytes of the largest module in a list of modules; of the whole model if it has no
             list.
         outside: bytes of the parameters in no such list.
-        optimizer: class name of the optimizer.
     """
 
     shapes: Sequence[Sequence[Any]]
     block: int
     outside: int
-    optimizer: str
 
     @classmethod
     def of(cls, known: dict[str, Any]) -> "Model":
-        """Create the model from the record of the observer."""
+        """Return the model of the observer's record, made by `pgmo.fit.observer.census`."""
         shapes = known.get("shapes", [])
         whole = sum(math.prod(shape) * size for shape, size, *_ in shapes)
         blocks = known.get("blocks") or [whole]
-        outside = known.get("outside", 0)
-        return cls(shapes, int(blocks[0]), outside, known.get("optimizer", ""))
+        return cls(shapes, int(blocks[0]), known.get("outside", 0))
 
     @property
     def trained(self) -> list[tuple[list[int], int]]:
@@ -82,7 +79,7 @@ class Model:
 
 
 def curves_of(load: Load) -> Curves:
-    """Return a load's curves, with the temporary bytes of optimizer steps in a separate row."""
+    """Return a load's curves. Blocks that live only during optimizer steps count as temporary."""
     found = np.zeros((len(NAMES) + 2, load.profile.ticks), np.int64)
     found[: len(NAMES)] = load.curves
     for begin, end in load.stepping():
@@ -121,7 +118,7 @@ def adafactor_bytes(shape: list[int]) -> int:
 
 
 def adam_8bit_bytes(shape: list[int]) -> int:
-    """Return the bytes of two averages in 8 bits, a scale per block (Dettmers and others, 2022)."""
+    """Return the bytes of two averages in 8 bits, with scales (Dettmers and others, 2022)."""
     count = math.prod(shape)
     if count < _LEAST_QUANTISED:
         return adam_bytes(shape)
@@ -129,7 +126,7 @@ def adam_8bit_bytes(shape: list[int]) -> int:
 
 
 def adam_temporary_bytes(model: Model) -> int:
-    """Return the bytes of the square roots of all second averages: PyTorch computes all at once."""
+    """Return the bytes of the roots of all second averages, which PyTorch computes together."""
     return 4 * sum(math.prod(shape) for shape, _ in model.trained)
 
 
@@ -171,8 +168,8 @@ def sharded(curves: Curves, model: Model, ranks: int) -> Curves:
     """Return the curves of one rank of a fully sharded job.
 
     Each rank keeps its part. Two blocks are whole: one is used while the next is gathered. The
-    gradients of one block are whole until they are reduced. Parameters in no block belong to the
-    outermost module, which is whole during forward and backward passes.
+    gradients of one block are whole until they are reduced. Parameters outside of blocks belong to
+    the outermost module, which is whole during forward and backward passes.
     """
     changed = curves.copy()
     for category in (PARAMETER, GRADIENT, STATE, TEMPORARY):
@@ -180,7 +177,7 @@ def sharded(curves: Curves, model: Model, ranks: int) -> Curves:
     computing = curves[STEPPING] == 0
     changed[PARAMETER] += (2 * model.block + model.outside) * computing
     whole = (curves[GRADIENT] > 0) & computing
-    # The gradients outside all blocks are sharded only when they are reduced, at the end.
+    # Gradients outside of blocks are whole until the end of the backward pass.
     changed[GRADIENT] += (model.block + model.outside - model.outside // ranks) * whole
     return changed
 
@@ -191,7 +188,7 @@ def peak(curves: Curves) -> int:
 
 
 def _scaled(curves: Curves, category: int, to: int, whole: int | None = None) -> Curves:
-    """Return the curves with a category scaled by `to / whole`; `whole` defaults to its maximum."""
+    """Return the curves with a category scaled by `to / whole`; default `whole`: its maximum."""
     changed = curves.copy()
     most = int(curves[category].max(initial=0)) if whole is None else whole
     if most:
@@ -208,7 +205,8 @@ class Computed:
         apply: returns the changed curves for the curves and the model.
         how: basis of the figure, and what it leaves out.
         time: effect on the time, in words; "" if unknown.
-        rank: distance from the unchanged script; the least fitting change is recommended.
+        rank: distance from the unchanged script. The fitting change of the lowest rank is
+            recommended.
         limits: returns a caveat for a model, in words; "" for none.
     """
 

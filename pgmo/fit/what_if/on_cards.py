@@ -1,4 +1,4 @@
-"""Results for a job on every card: whether it fits, on how many, the largest batch, the time."""
+"""Results on other cards: whether a job fits, on how many, its largest batch, its time."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from pgmo.fit.what_if.timing import Forecast, TimedStep, forecast, scaled
 from pgmo.rehearsal.environment import context_bytes
 
 RANKS = (2, 4, 8)
-"""Numbers of cards to try for a job that does not fit on one and is sharded."""
+"""Numbers of cards over which a job is sharded if it does not fit on one."""
 
 
 @dataclass(frozen=True)
@@ -23,8 +23,8 @@ class CardRow:
         card: the card.
         total: bytes that the job takes with pgmo, context included.
         fits: whether it fits, by "default" and "pgmo".
-        ranks: number of cards that share parameters, gradients and states so that the job fits,
-            computed; None if 8 are too few.
+        ranks: computed number of cards on which the job fits if they share parameters, gradients
+            and states; None if 8 are too few.
         largest: largest value of the option with pgmo; None if nothing varies.
         forecast: time on the card, at the largest value if there is one; None if unknown.
     """
@@ -58,15 +58,15 @@ def on_cards(
     steps: float | None = None,
     measured: TimedStep | None = None,
 ) -> list[CardRow]:
-    """Return a row for each card, in the order of the cards.
+    """Return a row for each card, in the order of `cards`; None stands for all known cards.
 
-    Except for the context, requests are assumed to be those of the rehearsal's card.
+    The job is assumed to make the same requests on each; the size of the context differs.
     """
     load = law.at(value)
     model = Model.of(law.last.known)
     rows = []
     for card in all_cards() if cards is None else cards:
-        # The context in the laws is that of their own card.
+        # The laws subtract the context of the rehearsed card.
         usable = card.usable - context_bytes(card) + law.context
         total = law.with_pgmo(load.peak) + context_bytes(card)
         fits = {"default": law.fits(value, usable, "default"), "pgmo": total <= card.usable}
@@ -90,7 +90,7 @@ def on_cards(
 
 
 def work_at(law: Law, value: int | None) -> list[list[Any]]:
-    """Return the work of a step: that of the nearest rehearsal, scaled with the batch."""
+    """Return the work of a step, scaled from the rehearsal at the nearest value; else []."""
     known = [one for one in law.whole if one.known.get("work")]
     if not known:
         return []

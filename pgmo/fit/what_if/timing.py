@@ -2,8 +2,7 @@
 
 Each operator takes the longer of two times: its arithmetic at the card's peak rate, and its traffic
 at the memory bandwidth (the roofline of Williams, Waterman and Patterson, 2009). The sum is a lower
-bound. A measured step gives the ratio of the script's time to the bound, which is assumed to be
-equal on other cards.
+bound. With a measured step, the ratio of its time to its bound is assumed on all cards.
 """
 
 from collections.abc import Sequence
@@ -14,7 +13,7 @@ from pgmo.cards import Card
 from pgmo.errors import OptionError
 
 _FALL_BACK = {"bfloat16": "float16", "float16": "float32", "tf32": "float32"}
-"""Data type whose rate is used if the card has none for a type."""
+"""Data type whose rate replaces a rate that the card lacks."""
 
 HOUR, DAY = 3600.0, 86400.0
 
@@ -28,7 +27,7 @@ _UNITS = (
 
 @dataclass(frozen=True)
 class TimedStep:
-    """Measured time of an optimizer step, in seconds, and the card."""
+    """Measured time of an optimizer step in seconds, and the card that ran it."""
 
     seconds: float
     card: Card
@@ -50,7 +49,7 @@ class Forecast:
 
     @property
     def words(self) -> str:
-        """The time in words, as a lower bound or an estimate."""
+        """The time in words: "about 3 hours" if measured, else "at least 3 hours"."""
         seconds = self.step if self.total is None else self.total
         kind = "about" if self.measured else "at least"
         each = " a step" if self.total is None else ""
@@ -58,9 +57,9 @@ class Forecast:
 
 
 def bound(work: Sequence[Sequence[Any]], card: Card) -> float | None:
-    """Return the least seconds of an iteration on a card; None if the card has no rates.
+    """Return the least seconds of a step on a card; None if its rates or the work are unknown.
 
-    Each row of `work` has type, flops, bytes and count of one kind of operator.
+    Each row of `work` has data type, flops, bytes and count of one kind of operator.
     """
     if card.anonymous or not work:
         return None

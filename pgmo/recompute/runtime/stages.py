@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from pgmo.terminal import plain, watched
+from pgmo.terminal import is_plain, is_terminal
 
 _CLEAR = "\r\x1b[2K"
 _begun: list[float] = []
@@ -30,6 +30,6 @@ def stage(text: str) -> None:
 
 
 def _write(text: str) -> None:
-    if watched() and not plain():
+    if is_terminal() and not is_plain():
         with suppress(OSError, ValueError):
             print(text, end="", file=sys.stderr, flush=True)

@@ -108,7 +108,7 @@ def test_a_function_is_rehearsed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         "    optimizer.zero_grad()\n"
     )
     monkeypatch.chdir(tmp_path)
-    job = Job(("made:step",), call=True, takes=True)
+    job = Job(("made:step",), call=True, takes_batch=True)
     need = Law([collect(job, unlimited(card(1)), value=64)]).need(64)
     assert need.parameters == 4 * 512 * 513
     assert need.optimizer_state == 0

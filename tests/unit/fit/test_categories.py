@@ -29,7 +29,7 @@ def test_categories_at_the_peak_add_up_to_it() -> None:
     assert load.at_peak["parameters"] == LAYERS * WEIGHT
     assert load.at_peak["optimizer_state"] == 2 * LAYERS * WEIGHT
     assert load.at_peak["activations"] == LAYERS * 8 * PER_SAMPLE
-    assert load.total("gradients") == LAYERS * WEIGHT
+    assert load.curves[NAMES.index("gradients")].max() == LAYERS * WEIGHT
 
 
 def test_an_address_that_comes_again_is_no_parameter() -> None:

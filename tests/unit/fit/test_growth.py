@@ -20,7 +20,7 @@ BASE = 300 * MIB
 
 
 def known(live: Sequence[int], elements: Sequence[int] = (), planned: Any = None) -> dict[str, Any]:
-    levels = {"live": list(live), "elements": list(elements) or [9] * len(live), "replaced": 0}
+    levels = {"live": list(live), "elements": list(elements) or [9] * len(live)}
     return {"levels": levels, "planned": planned}
 
 

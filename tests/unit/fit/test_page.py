@@ -64,5 +64,5 @@ def test_a_plain_answer_leaves_out_what_was_not_asked(monkeypatch: pytest.Monkey
     text = page(answer(monkeypatch, value=4))
     assert "Other cards" not in text
     assert "What else would help" not in text
-    assert "The peak over" not in text
+    assert "The peak by" not in text
     assert "What is alive at the peak" in text
