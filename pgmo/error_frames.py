@@ -82,10 +82,7 @@ def clears_frames(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def clears_dispatch(mode: type[T]) -> type[T]:
-    """Decorate a dispatch mode class so that errors leaving its method have frames cleared.
-
-    PyTorch calls the method, so errors leave pgmo there.
-    """
+    """Decorate a dispatch mode class so that errors leaving its method have frames cleared."""
     setattr(mode, _DISPATCH, clears_frames(getattr(mode, _DISPATCH)))
     return mode
 

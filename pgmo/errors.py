@@ -5,15 +5,7 @@ A message states what happened, then the numbers, then what to do.
 
 
 class PgmoError(Exception):
-    """Base class of all errors raised by pgmo.
-
-    Example:
-        >>> try:
-        ...     raise PlanError("the plan overlaps itself")
-        ... except PgmoError as error:
-        ...     print(error)
-        the plan overlaps itself
-    """
+    """Base class of all errors raised by pgmo."""
 
 
 class FileError(PgmoError):

@@ -12,12 +12,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class World:
-    """Rank of a process, and the number of processes of its job.
-
-    Args:
-        rank: number of the process, from 0.
-        size: number of processes, at least two.
-    """
+    """Rank of a process, from 0, and the number of processes of its job, at least 2."""
 
     rank: int
     size: int

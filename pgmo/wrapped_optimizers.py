@@ -4,11 +4,9 @@ from typing import Any
 
 
 def unwrapped(optimizer: Any) -> Any:
-    """Return the optimizer inside wrappers, which may lack an optimizer's hooks and state.
+    """Return the optimizer inside wrappers such as accelerate's `AcceleratedOptimizer`.
 
-    Args:
-        optimizer: an optimizer, or a wrapper with the attribute `optimizer`, such as accelerate's
-            `AcceleratedOptimizer`.
+    A wrapper has it as the attribute `optimizer`, and may lack an optimizer's hooks and state.
     """
     from torch.optim import Optimizer
 

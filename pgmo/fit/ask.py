@@ -151,22 +151,11 @@ def _rehearse_later_steps(
     fits: dict[Way, bool],
     notify: Callable[[str], None],
 ) -> tuple[Need, list[Evidence]]:
-    """Rehearse a job with PyTorch's allocators, if they are predicted to fit.
+    """Rehearse a job with PyTorch's allocators, if they are predicted to fit; correct `fits`.
 
     The predictions for them cover only the first steps, and a later step takes more memory. If the
-    job fits with the default settings, expandable segments are not rehearsed.
-
-    Args:
-        job: the job.
-        card: the card.
-        question: the question.
-        need: the predicted need.
-        fits: whether the job fits, by allocator; corrected in place.
-        notify: called with status messages.
-
-    Returns:
-        The corrected need, and the evidence. If memory ran out with an allocator, the need is at
-        least one page more than the card has.
+    job fits with the default settings, expandable segments are not rehearsed. Return the corrected
+    need, and the evidence. If memory ran out, the need is at least a page more than the card has.
     """
     reserved, evidence = dict(need.reserved), []
     for way in PYTORCH:

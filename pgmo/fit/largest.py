@@ -60,13 +60,7 @@ class Largest:
 
 @dataclass(frozen=True, eq=False)
 class Search:
-    """Result of a search.
-
-    Attributes:
-        found: one result for each allocator, in the order of the request.
-        law: the fitted laws.
-        evidence: evidence of all rehearsals.
-    """
+    """Result of a search: one result for each allocator, the laws, and all evidence."""
 
     found: tuple[Largest, ...]
     law: Law
@@ -199,13 +193,10 @@ def _proved(
     most: int,
     limit: int,
 ) -> tuple[Largest, Law]:
-    """Search the largest value with one allocator, rehearse it on the card, and correct the laws.
+    """Search the largest value with one allocator, rehearse it, and return it with better laws.
 
     The search ends when `evidence` has `most` rehearsals. Values that ran are lower bounds, and
     values that ran out of memory are upper bounds, whatever the laws predict.
-
-    Returns:
-        The result, and the laws after the last rehearsal.
     """
     low, high = 0, limit + 1
     value = min(largest_value(law, card.usable, way), limit)

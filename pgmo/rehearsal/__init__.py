@@ -1,8 +1,8 @@
 """Rehearsals: runs of scripts without a GPU, by PyTorch's CUDA build on a stub CUDA runtime.
 
-`rehearse` runs a script and returns the memory that it would take of a card. The script runs in a
-process of the package `child`. Kernels compute nothing, so `values` provides values where the
-script reads them.
+`rehearse` runs a script and returns the memory that it would take of a card. The package `child` is
+the code of the script's process. Kernels compute nothing, so the package `values` provides the
+values that the script reads.
 """
 
 from pgmo.rehearsal.answer import Rehearsal

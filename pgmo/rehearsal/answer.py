@@ -1,4 +1,4 @@
-"""The result of a rehearsal."""
+"""Result of a rehearsal."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
@@ -13,15 +13,15 @@ class Rehearsal:
     Attributes:
         exit_code: exit code of the script; 0 if it was stopped after the requested iterations, 128
             plus the signal's number if a signal ended it.
-        fits: whether the script ran to its end without running out of memory at the end. It may
-            have caught an earlier out-of-memory error; see `notes`.
-        card_peak: peak bytes taken of a card, including the context.
+        fits: whether the exit code is 0 and memory did not run out. The script may have caught
+            out-of-memory errors; see `notes`.
+        card_peak: peak bytes taken of the fullest card, including the context.
         reserved_peak: peak bytes that torch reports as reserved, on the fullest card.
         allocated_peak: peak bytes that torch reports as allocated, on the fullest card.
-        context: part of `card_peak` that is the context; an estimate.
-        pinned_peak: most bytes of the host that torch has pinned at once, its cache included.
-        out_of_memory: torch's message and the requesting line, if running out of memory ended the
-            script.
+        context: part of `card_peak` that is the context, as estimated or measured by `pgmo doctor`.
+        pinned_peak: peak bytes of the host that torch has pinned, its cache included.
+        out_of_memory: torch's message and the requesting line, if an out-of-memory error ended the
+            script; else None.
         error: traceback of any other error that ended the script; None if there was none.
         reason: `error` in one line: the error and its first cause.
         iterations: number of finished optimizer steps; None if there was none.
@@ -53,7 +53,7 @@ class Rehearsal:
 
     @property
     def failed(self) -> bool:
-        """Return whether an error other than out of memory ended the script."""
+        """Return whether the script failed for another reason than memory."""
         return not self.fits and self.out_of_memory is None
 
     def to_fields(self) -> dict[str, Any]:
@@ -77,7 +77,7 @@ def read_answer(found: Mapping[str, Any], *, exit_code: int, seconds: float) -> 
 
 
 def of_ranks(answers: tuple[Rehearsal, ...]) -> Rehearsal:
-    """Return the result of the rank that does not fit or needs most, with all ranks' notes."""
+    """Return the result of a rank that does not fit, or needs most, with the notes of all ranks."""
     if len(answers) == 1:
         return answers[0]
     worst = max(answers, key=lambda one: (not one.fits, one.card_peak))

@@ -4,9 +4,9 @@
     build/fakecuda/run PYTHON train.py
 
 csrc/rehearsal implements the functions that must do something. All other functions that the
-installed torch imports from the runtime, the driver or cuBLAS are generated, and return success.
-The result is one library named libcuda.so.1, so that preloading it also serves programs that load
-the driver by name. This module uses only the standard library.
+installed torch imports from the runtime, the driver, cuBLAS or cuDNN are generated, and return
+success. The library is named libcuda.so.1: if it is preloaded, programs that load the driver by
+name get it, too. This module uses only the standard library.
 """
 
 import argparse
@@ -33,9 +33,9 @@ class BuildError(Exception):
 
 
 def main() -> None:
-    """Build the library that the command line asks for, unless it is up to date."""
+    """Build the library for the arguments of the command line, unless it is up to date."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--python", default=sys.executable, help="one that has the CUDA torch")
+    parser.add_argument("--python", default=sys.executable, help="one with a CUDA build of torch")
     parser.add_argument("--out", type=Path, default=Path("build/fakecuda"))
     arguments = parser.parse_args()
     out = arguments.out.resolve()
@@ -52,7 +52,7 @@ def main() -> None:
 
 
 def find_torch(python: str) -> Path:
-    """Return the folder of the installed torch without an import, which needs a CUDA runtime."""
+    """Return the folder of an interpreter's torch; importing it would need a CUDA runtime."""
     code = "import importlib.util as u; print(u.find_spec('torch').submodule_search_locations[0])"
     shown = subprocess.run([python, "-c", code], capture_output=True, text=True)
     if shown.returncode:
@@ -104,8 +104,8 @@ def write_script(library: Path) -> None:
 def headers(torch: Path) -> list[Path]:
     """Return the header folders of torch's CUDA version: structures differ between major versions.
 
-    They come from a toolkit or from Triton. The wheel of the runtime lacks a few files that are
-    equal in all versions; these come from Triton.
+    Headers come from Triton, from a toolkit, or from the runtime's wheel. The wheel lacks a few
+    files that are equal in all versions; these come from Triton.
     """
     triton = torch.parent / "triton/backends/nvidia/include"
     folders = [triton, *sorted(Path("/usr/local").glob("cuda*/include"), reverse=True)]

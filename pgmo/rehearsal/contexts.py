@@ -18,7 +18,7 @@ _FILE = "contexts.json"
 
 
 def measured_contexts() -> dict[str, int]:
-    """Return the bytes of contexts by name of the card; empty if none was measured."""
+    """Return the bytes of contexts by name of the card; empty if none were measured."""
     try:
         folder = open_folder(cache_directory(), FOLDER, make=False)
     except (OSError, DistrustError):

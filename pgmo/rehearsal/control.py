@@ -26,7 +26,7 @@ def _stub() -> ctypes.CDLL:
 
 
 CALLS = ("create", "map", "unmap", "set_access", "reserve", "release", "export", "import")
-"""Counted driver calls, in the order of the stub."""
+"""Kinds of driver calls, in the order of the stub's counters."""
 
 
 def hold(stream: torch.cuda.Stream) -> None:
@@ -47,8 +47,7 @@ def peak(device: int = 0, *, reset: bool = False) -> int:
 def card_peak(device: int = 0, *, reset: bool = False) -> int:
     """Return the peak bytes that all processes on the card have taken since the last reset.
 
-    With `FAKECUDA_SHARED`, it counts all processes since the file was created. Without it, it
-    counts this process alone.
+    These are all that share the file `FAKECUDA_SHARED`; without it, only this one.
     """
     return int(_stub().fakecuda_card_peak(device, reset))
 
@@ -59,7 +58,7 @@ def driver_calls(*, reset: bool = False) -> dict[str, int]:
 
 
 def has_context(device: int) -> bool:
-    """Return whether the card has been used, so that its context takes memory there."""
+    """Return whether this process has a context on the card, which takes memory there."""
     return bool(_stub().fakecuda_has_context(device))
 
 
@@ -71,7 +70,8 @@ def dnn_workspace() -> int:
 def convolution_workspaces() -> list[tuple[int, int, int]]:
     """Return address, bytes and convolution of each workspace of convolutions, in the order of use.
 
-    Convolutions of the same tensors have the same number.
+    Convolutions of one kind share a number if their tensors have the same types, shapes and
+    strides. Only the first 2**20 uses are kept.
     """
     found: list[tuple[int, int, int]] = []
     out = (ctypes.c_int64 * 3)()

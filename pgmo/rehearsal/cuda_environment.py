@@ -1,10 +1,10 @@
 """Environments with a CUDA build of torch, for machines with another build of torch.
 
     DIR/bin/python        a virtual environment of this Python
-    site-packages         torch, of the CUDA build, and what it requires
-    pgmo.pth              everything else comes from the environment that made it
+    site-packages         the CUDA build of torch, and its requirements
+    pgmo.pth              adds the packages of the environment that made it
 
-So scripts find the libraries of the original environment, even if they are installed later.
+So scripts find the libraries of the original environment, also those installed later.
 """
 
 import importlib.metadata
@@ -24,10 +24,10 @@ _STDERR = 2
 
 
 def make_environment(folder: Path, progress: Callable[[str], None]) -> str:
-    """Make an environment with a CUDA build of torch, unless there is one. Return its Python.
+    """Make an environment with a CUDA build of torch, unless it exists, and return its Python.
 
-    The environment gets this environment's version of torch, or the newest if this one has none.
-    Output of pip goes to stderr. An incomplete folder is removed.
+    It gets this environment's version of torch, or the newest if this one has none. Output of pip
+    goes to stderr. After a failure the folder is removed.
 
     Raises:
         RehearsalError: if the folder has other contents, or torch cannot be installed.
@@ -61,7 +61,7 @@ def _install(folder: Path, python: str, progress: Callable[[str], None]) -> None
 
 
 def _torch_requirement() -> str:
-    """Return a requirement for this environment's torch release, which other libraries need."""
+    """Return a requirement for this environment's release of torch, which its libraries need."""
     try:
         version = importlib.metadata.version("torch")
     except importlib.metadata.PackageNotFoundError:

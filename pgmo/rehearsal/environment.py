@@ -15,8 +15,8 @@ Way = Literal["default", "expandable", "pgmo"]
 WAYS: tuple[Way, ...] = ("default", "expandable", "pgmo")
 
 COPIED = 4 << 20
-"""Longest copy or memset, in bytes, that the stub executes, so that a large model takes no memory.
-"""
+"""Maximum bytes of a copy or memset that the stub executes. Without larger ones, the host's pages
+for large tensors are never touched, and so take no memory."""
 
 PACKAGES = ("site-packages", "dist-packages")
 """Names of the folders of installed packages."""
@@ -26,7 +26,7 @@ SETTINGS = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")
 
 
 def of_card(card: Card, devices: int) -> dict[str, str]:
-    """Return the variables that describe the simulated cards."""
+    """Return the stub's variables for `devices` of these cards."""
     major, minor = card.capability
     return {
         "FAKECUDA_NAME": card.name,
@@ -43,16 +43,16 @@ def context_bytes(card: Card) -> int:
     """Return the bytes of a context with its libraries.
 
     `pgmo doctor` may have measured the size on this machine. Otherwise it is estimated from the
-    number of multiprocessors. On an H200 (132 multiprocessors; CUDA 13.0, driver 580) the driver
-    reported 678 MiB for processes with kernels of PyTorch and cuBLAS, and up to 696 MiB with cuDNN
-    (bench/gpu/rehearsals.py). The part that grows with the card is a guess.
+    number of multiprocessors, which gives 685 MiB for an H200. There, the driver reported 678 MiB
+    with kernels of PyTorch and cuBLAS, and up to 696 MiB with cuDNN (CUDA 13.0, driver 580;
+    bench/gpu/rehearsals.py). How the size grows with the card is a guess.
     """
     estimate = (256 << 20) + card.multiprocessors * (13 << 18)
     return measured_contexts().get(card.name, estimate)
 
 
 def of_rank(rank: int, world: int, devices: int) -> dict[str, str]:
-    """Return the variables that torchrun sets for a process; none in a world of 1."""
+    """Return the variables that torchrun sets for a process; none for a single process."""
     if world == 1:
         return {}
     local = min(world, devices)
@@ -73,7 +73,7 @@ def of_rank(rank: int, world: int, devices: int) -> dict[str, str]:
 
 def of_stub(library: Path) -> dict[str, str]:
     """Return the variables that preload the stub."""
-    another = os.environ.get("PGMO_FAKECUDA")  # set if this process itself runs on a stub
+    another = os.environ.get("PGMO_FAKECUDA")  # set if this process runs on a stub, too
     others = [one for one in os.environ.get("LD_PRELOAD", "").split() if one != another]
     preloaded = " ".join([str(library), *others])
     return {"LD_PRELOAD": preloaded, "PGMO_FAKECUDA": str(library)}
@@ -82,9 +82,9 @@ def of_stub(library: Path) -> dict[str, str]:
 def of_compilers(folder: Path, library: Path) -> dict[str, str]:
     """Return the variables that let Triton compile for the stub, with separate compiler caches.
 
-    Each rehearsal compiles again. Real runs must not reuse choices that come from timing kernels
-    that compute nothing. And with a warm cache, the first iteration would not try kernels, which
-    takes memory.
+    Each rehearsal compiles again, for two reasons. Real runs must not reuse choices based on the
+    times of kernels that compute nothing. And trying kernels takes memory in the first iteration,
+    which would be missing with a warm cache.
     """
     driver = folder / "driver"
     driver.mkdir(exist_ok=True)
@@ -99,10 +99,9 @@ def of_compilers(folder: Path, library: Path) -> dict[str, str]:
 
 
 def of_python(folder: Path, torch: Path, environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the path at which the child finds this pgmo; none if it is installed next to torch.
+    """Return the variable by which the child finds this pgmo; none if it is next to that torch.
 
-    The folder of an installed pgmo contains another build of torch, so a link to pgmo alone is
-    used.
+    An installed pgmo is next to another build of torch, so the path is a folder with a link to it.
     """
     package = Path(pgmo.__file__).resolve().parent
     root = package.parent
@@ -118,7 +117,7 @@ def of_python(folder: Path, torch: Path, environment: Mapping[str, str]) -> dict
 
 
 def of_way(way: Way, environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the settings of PyTorch's allocator, merged with those of the environment."""
+    """Return the variable that sets up PyTorch's allocator, with the environment's own settings."""
     if way != "expandable":
         return {}
     name = next((one for one in SETTINGS if one in environment), SETTINGS[1])

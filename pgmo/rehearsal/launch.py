@@ -1,4 +1,4 @@
-"""Runs a script on the stub runtime in a separate process, and reads the memory that it took."""
+"""Rehearsals in separate processes on the stub runtime."""
 
 import json
 import os
@@ -9,6 +9,7 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -49,8 +50,8 @@ def rehearse(
 ) -> Rehearsal:
     """Run a script on a simulated card and return the memory that it takes.
 
-    The script runs unchanged on PyTorch's CUDA build with its own allocator. Its kernels compute
-    nothing, so no GPU is needed or used.
+    The script runs unchanged on PyTorch's CUDA build. Kernels compute nothing, so no GPU is needed
+    or used.
 
     Args:
         command: a script and its arguments, or "-m", a module and its arguments.
@@ -61,7 +62,7 @@ def rehearse(
         profile: file for the profile, with its plan beside it; requires the way "pgmo".
         plan: a saved plan to start with, or a directory of plans; requires the way "pgmo".
         iterations: optimizer steps after which the script is stopped; None lets it run to its end.
-        longer: seconds for which the script continues after these steps.
+        longer: seconds for which the script continues after `iterations`.
         timeout: seconds for each rank; None for no limit.
         environment: variables to add to those of this process.
         ranks: ranks to rehearse, one after the other.
@@ -120,7 +121,7 @@ def rehearse(
                 **of_compilers(folder, stub),
             }
             variables |= of_python(folder, torch.folder, variables) | of_way(way, variables)
-            variables.pop("CUDA_VISIBLE_DEVICES", None)  # device numbers are the stub's
+            variables.pop("CUDA_VISIBLE_DEVICES", None)  # it numbers real devices
             answer = _run(torch, spec, variables, timeout, quiet=quiet)
             answers.append(_moved(answer, profile) if profile else answer)
     return of_ranks(tuple(answers))
@@ -134,7 +135,7 @@ def _run(
     *,
     quiet: bool,
 ) -> Rehearsal:
-    """Run one rank."""
+    """Rehearse one rank."""
     result = Path(spec["result"])
     where = result.with_suffix(".spec")
     where.write_text(json.dumps(spec))
@@ -168,7 +169,7 @@ def _run(
         raise RehearsalError(found["refused"])
     ending = found.get("exit_code", 0) if code >= 0 else 128 - code
     silent = not any(found.get(one) for one in ("error", "reason", "out_of_memory"))
-    if ending and silent and last:  # such as an error of argparse
+    if ending and silent and last:  # such as a usage error of argparse
         found["reason"] = f"last line of output: {last[-1].strip()}"
     return read_answer(found, exit_code=ending, seconds=seconds)
 
@@ -182,8 +183,6 @@ def _end(process: "subprocess.Popen[bytes]") -> None:
 
 def _moved(answer: Rehearsal, profile: Path) -> Rehearsal:
     """Move profile and plan to the requested path, and return the result with these paths."""
-    from dataclasses import replace
-
     profile.parent.mkdir(parents=True, exist_ok=True)
     plan = profile.with_suffix(".pgmoplan")
     for source, target in ((answer.profile, profile), (answer.plan, plan)):

@@ -54,7 +54,7 @@ def find_torch_build(python: str | None = None) -> TorchBuild:
         )
         platform, found = json.loads(asked.stdout)
     except (OSError, subprocess.SubprocessError, ValueError) as error:
-        raise RehearsalError(f"{python} is no Python that runs here: {error}") from error
+        raise RehearsalError(f"{python} does not run here as Python: {error}") from error
     if platform != "linux":
         raise RehearsalError(
             f"a rehearsal runs on Linux, and this is {platform}: use a Linux machine, WSL or a "
@@ -74,7 +74,7 @@ def find_torch_build(python: str | None = None) -> TorchBuild:
 
 @contextmanager
 def stub_library(torch: TorchBuild) -> Iterator[Path]:
-    """Yield the path of the stub library for a build of torch. Preload it inside the block."""
+    """Yield the path of the stub library for a build of torch; it is valid inside the block."""
     what = f"the stub CUDA runtime for torch {torch.version}"
     compiler = find_compiler(what)
 
@@ -92,7 +92,7 @@ def stub_library(torch: TorchBuild) -> Iterator[Path]:
 
 
 def _fingerprint(torch: TorchBuild, compiler: list[str]) -> str:
-    """Return a digest of all inputs of the library."""
+    """Return a digest of everything that the library is built from."""
     digest = hashlib.sha256()
     for path in (*build.SOURCES, *build.HEADERS, Path(build.__file__)):
         digest.update(path.read_bytes())

@@ -1,13 +1,9 @@
 """One-line reason why a script ended: the error and its first cause.
 
-    ValueError: the file ends early
-    The above exception was the direct cause of the following exception:
-    DataError: loading failed: the file ends early         ->  DataError: loading failed: the file
-    It was asked for at:                                       ends early (from ValueError: the
-      File "train.py", line 3                                  file ends early)
+    DataError: loading failed: the file ends early (from ValueError: the file ends early)
 
-The last line of Python's traceback is not used, because the text of an error may end with anything.
-For example, torch's CUDA initialization error ends with the lines that first requested CUDA.
+The last line of Python's traceback is not used, because it may belong to the text of the error:
+torch's error of CUDA initialization ends with the lines that first requested CUDA.
 """
 
 _LONGEST = 300

@@ -209,10 +209,7 @@ class Law:
         return _on_line(points, value)
 
     def later_at(self, value: int | None) -> int:
-        """Return the peak of the live bytes after the history, without growth.
-
-        It exceeds the history's peak if an evaluation ran later, for example.
-        """
+        """Return the peak of live bytes after the history, as in evaluations, without growth."""
         points = [(one.value or 0, _later_peak(one)) for one in self.evidence]
         return _on_line(points, value)
 

@@ -1,11 +1,6 @@
 """Peak of the card by batch and length, for scripts without optimizer steps, such as inference.
 
-peak
- ^         line through the two largest batches that were rehearsed at this length
- |      x
- |   x
- +---+--+------+--> batch
-     16 64     the largest that fits
+At each length, the largest batch that fits is on the line through two batches.
 """
 
 from collections.abc import Mapping

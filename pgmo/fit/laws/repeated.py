@@ -18,15 +18,10 @@ from pgmo.profiler.profile import NEVER, Profile
 def repeated(
     profile: Profile, begins: tuple[int, int], times: int
 ) -> tuple[Profile, NDArray[np.intp]]:
-    """Repeat the third step of a history, if it makes the same requests as the second.
+    """Return a history with more copies of its third step, and each row's original, shape (n,).
 
-    Args:
-        profile: three consecutive steps.
-        begins: ticks at which the second and the third step begin.
-        times: number of further copies of the third step.
-
-    Returns:
-        The longer profile, and for each of its rows the original row, shape (n,).
+    The history has three steps; `begins` has the ticks at which the second and the third begin. If
+    these two make different requests, it is returned unchanged.
     """
     second, third = begins
     ticks = profile.ticks

@@ -1,9 +1,4 @@
-"""Live memory and parameters after each step of an optimizer.
-
-step            1    2    3    4    5
-live MiB      300  310  320  330  340        grows from step to step
-parameters   1000 1000 1000 1200 1200        the script added some in step 4
-"""
+"""Live memory and parameters after each step of an optimizer."""
 
 import weakref
 from typing import Any

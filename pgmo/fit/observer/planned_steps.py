@@ -34,7 +34,7 @@ _COMPREHENSIONS = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 def planned_steps(
     frame: FrameType | None, own: Callable[[str], str], done: int
 ) -> tuple[int, bool] | None:
-    """Return the number of optimizer steps that a script will make, and whether that is exact.
+    """Return the optimizer steps that a script will make, and if that is exact; None if unknown.
 
     Loops give an upper limit: they may end early, and with gradient accumulation an iteration may
     make no step.
@@ -43,9 +43,6 @@ def planned_steps(
         frame: frame of the current step.
         own: returns the real path of a file of the script; "" for other files.
         done: steps that the script has made.
-
-    Returns:
-        The number and whether it is exact; None if it is unknown.
     """
     most = 1.0
     found_loop = False

@@ -12,10 +12,8 @@ from pgmo.runner.program import Program
 def main(spec_path: str, command: list[str]) -> None:
     """Run a command under observation and end as it does.
 
-    Args:
-        spec_path: path of a JSON file with `call`, whether the command is MODULE:FUNCTION and a
-            batch, to be called repeatedly; and the fields of `spec` of `Watch`.
-        command: a script and its arguments, or "-m", a module and its arguments.
+    The file at `spec_path` has the fields of `Watch` as JSON, and `call`: whether the command is
+    MODULE:FUNCTION and a batch, instead of a script or "-m" and a module.
     """
     spec = json.loads(Path(spec_path).read_text())
     watch = Watch(spec, None if spec.get("call") else _file_of(command))

@@ -1,4 +1,4 @@
-"""Handles `torch.compile` and Triton. Code is compiled as for the card; kernels do nothing."""
+"""Setup for `torch.compile` and Triton. Code is compiled for the card; kernels do nothing."""
 
 import os
 from functools import wraps
@@ -18,26 +18,26 @@ _TIMED = (
 
 
 class Compilers:
-    """Setup and notes for code that the script compiles."""
+    """Setup for code that the script compiles, and notes on it."""
 
     def __init__(self) -> None:
-        self._there = find_spec("triton") is not None
+        self._has_triton = find_spec("triton") is not None
         self._used = False
         self._timed = False
 
     def install(self) -> None:
-        """Disable Dynamo without Triton, and watch `torch.compile`. Call before torch loads."""
-        if not self._there:
+        """Disable Dynamo without Triton, and watch `torch.compile`. Call it before torch loads."""
+        if not self._has_triton:
             os.environ["TORCHDYNAMO_DISABLE"] = "1"
-        after_import("torch", self._see)
+        after_import("torch", self._watch_compile)
 
     def notes(self) -> list[str]:
         """Return the uncertainties of the result."""
-        if self._used and not self._there:
+        if self._used and not self._has_triton:
             return [_LEFT_OUT]
         return [_TIMED] if self._timed else []
 
-    def _see(self) -> None:
+    def _watch_compile(self) -> None:
         import torch
 
         original = torch.compile

@@ -1,9 +1,4 @@
-"""Counts the iterations of a script and stops it after a limit.
-
-iterations 1 ... most        longer: the script goes on for some seconds
-|------------------|-------------------------------|
-                                                   Stopped, also within an evaluation
-"""
+"""Counter of a script's iterations, which stops it after a limit."""
 
 import ctypes
 import threading
@@ -12,18 +7,18 @@ import time
 from pgmo.runner.supervision import Supervision
 
 _MOST_LONGER = 2000
-"""Maximum number of iterations after the required ones. Growth shows in far fewer."""
+"""Maximum number of iterations after the required ones; growth shows in far fewer."""
 
 _PATIENCE = 2.0
-"""Multiple of `longer` after which an iteration that does not end is interrupted."""
+"""Multiple of `longer` after which the script is interrupted, even within an iteration."""
 
 
 class Stopped(BaseException):
-    """Ends a script after enough iterations. `except Exception` does not catch it."""
+    """Exception that ends a script after enough iterations, past every `except Exception`."""
 
 
 class IterationCounter:
-    """Listener of a watcher that counts iterations and forwards all calls.
+    """Listener of a `Watcher` that counts iterations and forwards all calls.
 
     Args:
         supervision: receives the forwarded calls; None for no receiver.
@@ -83,7 +78,7 @@ class IterationCounter:
 
 
 class _Interruption:
-    """Raises `Stopped` in the thread that made it, after some seconds."""
+    """Timer that raises `Stopped` in the thread that made it."""
 
     def __init__(self, seconds: float) -> None:
         self._thread = ctypes.c_ulong(threading.get_ident())

@@ -1,4 +1,4 @@
-"""Memory that the script took of the cards, and the line at which memory ran out."""
+"""Memory that the script has taken, and the line at which memory ran out."""
 
 import os
 import sys
@@ -36,7 +36,7 @@ def count_out_of_memory() -> int:
 def requesting_line(error: BaseException) -> str:
     """Return the line that ran out of memory, as "train.py:12: loss.backward()"; "" if unknown.
 
-    It is the innermost frame outside installed packages.
+    It is the innermost frame outside of installed packages, the standard library and pgmo.
     """
     frames = traceback.extract_tb(error.__traceback__)
     own = [one for one in frames if not _installed(one.filename)]

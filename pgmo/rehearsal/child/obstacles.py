@@ -43,11 +43,11 @@ _ADVICE: Sequence[tuple[str, str]] = (
         "on a card with pgmo run --profile-only",
     ),
 )
-"""Patterns in an error's last line, each with advice."""
+"""Patterns in the last line of an error, each with advice."""
 
 
 def advice(error: str) -> str | None:
-    """Return one sentence of advice on an error that the stub runtime causes; None for others."""
+    """Return advice on an error that the stub runtime causes; None for other errors."""
     last = error.strip().splitlines()[-1] if error.strip() else ""
     return next((text for pattern, text in _ADVICE if re.search(pattern, last)), None)
 
@@ -58,7 +58,7 @@ def packages_with_kernels() -> list[str]:
 
 
 def _libraries() -> Iterator[Path]:
-    """Yield the loaded libraries of installed packages and of extension build folders."""
+    """Yield loaded libraries of installed packages and extensions, except those of `_OWN`."""
     try:
         lines = Path("/proc/self/maps").read_text().splitlines()
     except OSError:

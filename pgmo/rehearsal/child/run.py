@@ -1,4 +1,4 @@
-"""Runs the script and writes the result file."""
+"""Run of the script, which writes the result file."""
 
 import atexit
 import json
@@ -28,7 +28,7 @@ _FILES = {".pgmoprof": "profile", ".pgmoplan": "plan"}
 
 
 def main(spec_path: str) -> int:
-    """Rehearse the script of a specification; return the script's exit code."""
+    """Rehearse the script that a file specifies, and return its exit code."""
     run = ScriptRun(json.loads(Path(spec_path).read_text()))
     run.prepare()
     done = run.program.run(None)
@@ -60,7 +60,7 @@ class ScriptRun:
         self._ended = False
 
     def prepare(self) -> None:
-        """Install the watcher, and handlers for every kind of exit."""
+        """Adjust the process, and install the watcher and handlers for every kind of exit."""
         self._setup.install()
         if self._supervision is not None:
             serve_from_the_start(self._supervision.notes.append)
@@ -82,7 +82,7 @@ class ScriptRun:
         self._ended = True
         counted = self._counter
         counted.close()
-        notes = [*counted.notes, *self._setup.notes(), *self._of_others()]
+        notes = [*counted.notes, *self._setup.notes(), *self._kernel_notes()]
         if isinstance(error, Stopped):
             notes.append(f"stopped after {counted.ended} iterations: later ones were not run")
             code, error = 0, None
@@ -118,7 +118,7 @@ class ScriptRun:
             RunOptions(self.program.name, plan=spec["plan"], save=spec["save"], start=start)
         )
 
-    def _of_others(self) -> list[str]:
+    def _kernel_notes(self) -> list[str]:
         names = packages_with_kernels()
         if not names:
             return []

@@ -1,4 +1,4 @@
-"""Adjustment of the script's environment to the simulated card, and notes on the differences."""
+"""Adjustment of the script's process to the stub runtime, and notes on the differences."""
 
 import sys
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ _NAMED = 3
 
 
 class ScriptSetup:
-    """Setup before the script's first line. Imports no module that the script does not import."""
+    """Setup before the script's first line, which imports no module for the script."""
 
     def __init__(self, spec: Mapping[str, Any]) -> None:
         self._spec = spec
@@ -26,21 +26,21 @@ class ScriptSetup:
         self._world = FakeWorld(spec["rank"], spec["world"])
 
     def install(self) -> None:
-        """Adjust the environment. Torch is adjusted when the script imports it."""
+        """Adjust the process, and torch as soon as the script imports it."""
         self._compilers.install()
-        after_import("torch", self._torch)
+        after_import("torch", self._adjust_torch)
         self._world.install()
 
     def notes(self) -> list[str]:
-        """Return the uncertainties of the result that the differences cause."""
+        """Return the uncertainties that the differences cause, one sentence each."""
         found = self._compilers.notes()
         found += dict.fromkeys(self._world.notes)
         if self._values is not None:
-            found += _of_values(self._values)
-            found += _of_convolutions()
+            found += _value_notes(self._values)
+            found += _convolution_notes()
         return found
 
-    def _torch(self) -> None:
+    def _adjust_torch(self) -> None:
         import torch
 
         from pgmo.rehearsal.values.mode import Values
@@ -51,7 +51,7 @@ class ScriptSetup:
         self._values.begin()
 
 
-def _of_values(values: "Values") -> list[str]:
+def _value_notes(values: "Values") -> list[str]:
     """Return notes about made-up values that the script has read."""
     sizes, read = values.made_up.sizes, values.made_up.read
     found = []
@@ -77,7 +77,7 @@ def _of_values(values: "Values") -> list[str]:
     return found
 
 
-def _of_convolutions() -> list[str]:
+def _convolution_notes() -> list[str]:
     """Return notes about the workspaces of cuDNN."""
     from pgmo.rehearsal import control
 

@@ -1,7 +1,7 @@
-"""One rank of a job without its other ranks, which a fake process group replaces.
+"""Rehearsal of one rank: a fake process group replaces the other ranks.
 
-If a script starts its ranks itself, by `torch.multiprocessing.spawn` or by variables that it sets,
-one of these ranks runs in this process.
+If a script starts its ranks itself, by `torch.multiprocessing.spawn` or with variables that it
+sets, one of them runs in this process.
 
 Source: `torch.testing._internal.distributed.fake_pg`, whose collectives do nothing.
 """
@@ -20,9 +20,9 @@ from pgmo.imports import after_import
 
 @dataclass
 class FakeWorld:
-    """Replacement of every process group backend by the fake one; its notes are for the result.
+    """Replacement of every backend of process groups by the fake one; `notes` are for the result.
 
-    A size of 1 stands for as many ranks as the script makes itself.
+    With a `size` of 1, rank and size are those that the script gives.
     """
 
     rank: int
@@ -30,12 +30,12 @@ class FakeWorld:
     notes: list[str] = field(default_factory=list)
 
     def install(self) -> None:
-        """Install the replacements once their torch modules are imported."""
-        after_import("torch", self._processes)
-        after_import("torch.distributed.distributed_c10d", self._groups)
-        after_import("torch.nn.parallel.distributed", self._data_parallel)
+        """Install each replacement as soon as its torch module is imported."""
+        after_import("torch", self._replace_spawn)
+        after_import("torch.distributed.distributed_c10d", self._replace_groups)
+        after_import("torch.nn.parallel.distributed", self._replace_hook)
 
-    def _processes(self) -> None:
+    def _replace_spawn(self) -> None:
         import torch.multiprocessing
 
         modules: list[Any] = [torch.multiprocessing, sys.modules["torch.multiprocessing.spawn"]]
@@ -71,7 +71,7 @@ class FakeWorld:
             )
         return rank, size
 
-    def _groups(self) -> None:
+    def _replace_groups(self) -> None:
         import torch.distributed.distributed_c10d as c10d
 
         module: Any = c10d
@@ -98,7 +98,7 @@ class FakeWorld:
         module.gather_object = _gather_object
         module.scatter_object_list = _scatter_object_list
 
-    def _data_parallel(self) -> None:
+    def _replace_hook(self) -> None:
         """Replace DDP's hook, which cannot handle the empty results of fake collectives."""
         import torch
         from torch.nn.parallel import distributed
@@ -111,7 +111,7 @@ class FakeWorld:
             future.set_result(bucket.buffer())
             return future
 
-        unreduced.__annotations__.clear()  # torch checks the annotations
+        unreduced.__annotations__.clear()  # torch checks them, and would refuse these
 
         def make(module: Any, *args: Any, **kwargs: Any) -> None:
             original(module, *args, **kwargs)

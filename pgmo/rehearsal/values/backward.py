@@ -1,8 +1,8 @@
-"""Backward passes without the dispatch mode, because it would change their requests.
+"""Backward passes without the dispatch mode, which would change their requests.
 
 Under a mode, PyTorch treats every tensor as a subclass, and allocates gradient sums instead of
 adding in place. So the mode is disabled while autograd's engine runs. It is enabled again for
-Python code that the engine calls and that may read values: the script's own functions, and
+Python code that the engine calls and that may read values: functions of the script, and
 recomputation.
 
 Source: `can_accumulate_inplace` in torch/csrc/autograd/input_buffer.cpp.
@@ -21,11 +21,15 @@ from pgmo.imports import after_import
 Block = Callable[[], AbstractContextManager[None]]
 
 
-def keep_backward_plain(aside: Block, back: Block, repeated: Callable[[], Block]) -> None:
+def keep_backward_plain(
+    without_mode: Block, with_mode: Block, repeated: Callable[[], Block]
+) -> None:
     """Disable the mode in backward passes, and enable it in the Python code that they call.
 
-    `aside` and `back` make contexts without and with the mode. `repeated` makes contexts in which
-    the same values are made up each time.
+    Args:
+        without_mode: returns a context without the mode.
+        with_mode: returns a context with the mode.
+        repeated: returns a function whose contexts make up the same values each time.
     """
     graph: Any = torch.autograd.graph
     run_engine = graph._engine_run_backward
@@ -33,18 +37,18 @@ def keep_backward_plain(aside: Block, back: Block, repeated: Callable[[], Block]
     @clears_frames
     @wraps(run_engine)
     def run_plain(*args: Any, **kwargs: Any) -> Any:
-        with aside():
+        with without_mode():
             return run_engine(*args, **kwargs)
 
     modules: tuple[Any, ...] = (graph, torch.autograd)
     for module in modules:
         module._engine_run_backward = run_plain
     function: Any = torch.autograd.function.BackwardCFunction
-    function.apply = _within(back, function.apply)
-    after_import("torch.utils.checkpoint", lambda: _see_recomputation(back, repeated))
+    function.apply = _within(with_mode, function.apply)
+    after_import("torch.utils.checkpoint", lambda: _hook_recomputation(with_mode, repeated))
 
 
-def _see_recomputation(back: Block, repeated: Callable[[], Block]) -> None:
+def _hook_recomputation(with_mode: Block, repeated: Callable[[], Block]) -> None:
     from torch.utils import checkpoint
 
     hook: Any = checkpoint._recomputation_hook
@@ -52,15 +56,15 @@ def _see_recomputation(back: Block, repeated: Callable[[], Block]) -> None:
 
     # This context is entered around the recomputed function, on the engine's thread.
     def entered(self: Any) -> Any:
-        self._pgmo_seen = back()
-        self._pgmo_seen.__enter__()
+        self._pgmo_context = with_mode()
+        self._pgmo_context.__enter__()
         return enter(self)
 
     def left(self: Any, *args: Any) -> Any:
         try:
             return leave(self, *args)
         finally:
-            self._pgmo_seen.__exit__(None, None, None)
+            self._pgmo_context.__exit__(None, None, None)
 
     hook.__enter__, hook.__exit__ = entered, left
     original: Any = checkpoint.checkpoint

@@ -3,8 +3,8 @@
 torch.linalg.qr(x) ─▶ linalg_qr on CUDA ─▶ results of the right shapes, after a workspace
                                         └─▶ values on the host, if those of x are known
 
-PyTorch's CUDA kernels are replaced, because backward passes in C++ call them without any dispatch
-mode. The size of the workspace is a guess: as many bytes as the operands.
+PyTorch's CUDA kernels are replaced, because backward passes call them without a dispatch mode. The
+size of the workspace is a guess: as many bytes as the operands.
 """
 
 from collections import Counter
@@ -52,7 +52,7 @@ class HostLibraries:
     """Replacement of the kernels that call cuSOLVER and cuFFT.
 
     Attributes:
-        rules: function with which a dispatch mode runs each of these operators.
+        rules: function that runs each of these operators in the dispatch mode.
         called: number of calls of each operator.
     """
 
@@ -94,7 +94,7 @@ class HostLibraries:
         return made
 
     def _shapes(self, func: Any, name: str, args: Any, kwargs: Any) -> Any:
-        """Return tensors like the results: on meta, or on the host without a meta kernel."""
+        """Return tensors with the shapes of the results, on the meta device or the host."""
         if name == "linalg_lstsq":
             # CUDA supports this driver only. The CPU's default driver also returns a rank.
             return func(*tree_map(_on_host_at_random, args), **{**kwargs, "driver": "gels"})
@@ -107,13 +107,13 @@ class HostLibraries:
             ) from error
 
     def _with_codes(self, func: Any, *args: Any, **kwargs: Any) -> Any:
-        """Run an operator, and report success if its results are unknown."""
+        """Run an operator in the dispatch mode; if its results are unknown, report success."""
         out = self._run(func, args, kwargs)
         self._set_codes(func, out)
         return out
 
     def _set_codes(self, func: Any, out: Any) -> None:
-        """Write plausible integers to unknown results, such as error codes (0) and pivots."""
+        """Write the identity to unknown pivots, and 0 to other unknown integers: error codes."""
         results = out if isinstance(out, (list, tuple)) else (out,)
         for one, result in zip(func._schema.returns, results, strict=True):
             for code in on_card(result):

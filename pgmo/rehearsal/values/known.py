@@ -1,4 +1,4 @@
-"""Tracks which card memory has computed or copied values, and gives the host a view of it."""
+"""Record of storages on the card with known values, and host tensors in their memory."""
 
 import torch
 from torch import Tensor
@@ -8,7 +8,7 @@ _HOST = torch.device("cpu")
 
 
 class KnownStorages:
-    """Addresses of live storages with known values.
+    """Addresses of live storages with known values, which were computed or copied.
 
     Memory that is freed and allocated again is unknown.
     """
@@ -40,14 +40,14 @@ class KnownStorages:
 
 
 def address_of(tensor: Tensor) -> int:
-    """Return the address of the storage; 0 if there is none."""
+    """Return the address of the tensor's storage; 0 if its layout has none."""
     if tensor.layout is not torch.strided:
         return 0
     return tensor.untyped_storage().data_ptr()
 
 
 def readable(tensor: Tensor) -> bool:
-    """Return whether `on_host` can show the tensor's values."""
+    """Return whether `on_host` supports the tensor."""
     return (
         tensor.layout is torch.strided
         and not tensor.is_quantized
@@ -63,19 +63,19 @@ def covers(tensor: Tensor) -> bool:
 
 def on_host(tensor: Tensor) -> Tensor:
     """Return a host tensor in the memory of a stub card's tensor, which must outlive the result."""
-    storage = tensor.untyped_storage()
-    memory = torch._C._construct_storage_from_data_pointer(
-        storage.data_ptr(), _HOST, storage.nbytes()
-    )
     made = torch.empty(0, dtype=tensor.dtype, device=_HOST)
-    return made.set_(memory, tensor.storage_offset(), tensor.size(), tensor.stride())
+    return made.set_(_memory(tensor), tensor.storage_offset(), tensor.size(), tensor.stride())
 
 
 def whole(tensor: Tensor) -> Tensor:
     """Return the tensor's whole storage as a host tensor of one dimension and the same type."""
+    count = tensor.untyped_storage().nbytes() // tensor.element_size()
+    return torch.empty(0, dtype=tensor.dtype, device=_HOST).set_(_memory(tensor), 0, (count,), (1,))
+
+
+def _memory(tensor: Tensor) -> torch.UntypedStorage:
+    """Return a host storage in the memory of a tensor's storage."""
     storage = tensor.untyped_storage()
-    memory = torch._C._construct_storage_from_data_pointer(
+    return torch._C._construct_storage_from_data_pointer(
         storage.data_ptr(), _HOST, storage.nbytes()
     )
-    count = storage.nbytes() // tensor.element_size()
-    return torch.empty(0, dtype=tensor.dtype, device=_HOST).set_(memory, 0, (count,), (1,))

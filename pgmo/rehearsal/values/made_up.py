@@ -1,7 +1,7 @@
 """Made-up values for memory that a script reads but no kernel has written.
 
-The values should not make a script behave unusually: they are finite, positive, and between 0.5 and
-1.5 times their mean. A value that is read repeatedly decreases, like a loss.
+Scripts should behave as usual with them. Floats are finite, positive, and between 0.5 and 1.5 times
+their mean, which decreases with each reading, like a loss. Other types are 0.
 """
 
 import sys
@@ -15,7 +15,7 @@ from torch import Tensor
 from pgmo.rehearsal.values.known import KnownStorages, on_host, whole
 
 MOST = 1 << 21
-"""Maximum number of elements to make up or compute. Larger tensors are left as they are."""
+"""Maximum number of elements to make up or compute. Larger tensors stay unwritten."""
 
 _SEED = 20180713
 
@@ -27,7 +27,7 @@ _SHARE = 2
 
 
 class MadeUp:
-    """Source of made-up values, which counts their use.
+    """Source of made-up values, which counts their reads.
 
     Attributes:
         read: number of reads of made-up values, by reader.
@@ -61,7 +61,7 @@ class MadeUp:
 
     @contextmanager
     def drawing(self) -> Iterator[None]:
-        """Give torch's random generator another state in a block, then restore the script's."""
+        """Run a block with another state of torch's random generator, then restore the script's."""
         before = torch.get_rng_state()
         torch.set_rng_state(self._state)
         try:
@@ -89,7 +89,7 @@ class MadeUp:
         elif host.numel() > _EVEN:
             host.uniform_(0.5, 1.5, generator=self._generator)
         else:
-            # Spread values evenly, so that the mean falls with each reading.
+            # Evenly spread, so that the mean is exact and falls with each reading.
             self._readings += 1
             level = 1 + 1 / (1 + 0.01 * self._readings)
             count = host.numel()
@@ -106,7 +106,7 @@ class Repeated:
 
     @contextmanager
     def __call__(self) -> Iterator[None]:
-        """Enter the context with the state of its first entry, and restore the state at its end."""
+        """Start with the state of the first entry, and restore the present state at the end."""
         if self._first is None:
             self._first = self._made_up.state()
             yield
@@ -120,7 +120,7 @@ class Repeated:
 
 
 def share_of(count: int) -> int:
-    """Return how many elements of an unknown mask count as true."""
+    """Return the number of elements of an unknown mask that count as true."""
     return max(1, count // _SHARE) if count else 0
 
 

@@ -1,4 +1,4 @@
-"""Dispatch mode below all modes of the script. It provides values after each operator."""
+"""Dispatch mode below all modes of the script, which provides values after each operator."""
 
 import os
 from collections.abc import Iterator
@@ -22,14 +22,14 @@ from pgmo.rehearsal.values.replay import Replay
 from pgmo.rehearsal.values.sized import Sized
 
 _COPIED = int(os.environ.get("FAKECUDA_COPY_LIMIT", 1 << 62))
-"""Longest copy, in bytes, that the stub executes."""
+"""Maximum bytes of a copy that the stub executes."""
 
 _ZEROED = 256 << 20
-"""Largest host copy of unknown values, in bytes, that is zeroed. Larger ones stay as they are."""
+"""Maximum bytes of a host copy of unknown values that is zeroed. Larger ones stay unwritten."""
 
 
 class Values:
-    """Provider of values on the thread of `begin`, and in Python code of backward passes."""
+    """Provider of values on the thread that calls `begin`, and in Python code of backward."""
 
     def __init__(self) -> None:
         self.known = KnownStorages()
@@ -52,17 +52,17 @@ class Values:
         }
 
     def begin(self) -> None:
-        """Start to observe operators of this thread, except in backward passes."""
+        """Enable the mode on this thread, except in backward passes."""
         self._mode = self._made_mode()
         self._sized.begin()
         self.libraries.begin()
         operator_mode._put_in(self._mode)
         print_from_host(self._filled)
-        keep_backward_plain(self.aside, self.back, self.made_up.repeated)
+        keep_backward_plain(self.without_mode, self.with_mode, self.made_up.repeated)
 
     @contextmanager
-    def aside(self) -> Iterator[None]:
-        """Hide operators of this thread inside the block."""
+    def without_mode(self) -> Iterator[None]:
+        """Disable the mode on this thread inside the block."""
         there = operator_mode._take_out(self._mode)
         try:
             yield
@@ -71,8 +71,8 @@ class Values:
                 operator_mode._put_in(self._mode)
 
     @contextmanager
-    def back(self) -> Iterator[None]:
-        """Observe operators of this thread again inside the block."""
+    def with_mode(self) -> Iterator[None]:
+        """Enable the mode on this thread inside the block."""
         if self._mode in operator_mode._stack():
             yield
             return
@@ -103,8 +103,8 @@ class Values:
                 return NotImplemented  # the tensor subclass unwraps and calls again
             return values.around(func, args, kwargs or {})
 
-        # Assigned outside of the class, as in `operator_mode`: torch would import TorchDynamo
-        # otherwise.
+        # Assigned outside of the class, as in `operator_mode`, because torch would otherwise import
+        # TorchDynamo.
         ValueDispatchMode.__torch_dispatch__ = clears_frames(dispatch)  # type: ignore[method-assign, arg-type]
         after_import("torch._dynamo.eval_frame", lambda: _hide_from_dynamo(ValueDispatchMode))
         return ValueDispatchMode()  # type: ignore[no-untyped-call]
@@ -185,7 +185,7 @@ class Values:
 
 
 def _hide_from_dynamo(mode: Any) -> None:
-    """Disable Dynamo inside the mode. Otherwise it would evaluate the mode in compiled code."""
+    """Disable Dynamo inside the mode, which it would otherwise trace in compiled code."""
     from torch._C._dynamo.eval_frame import set_eval_frame
 
     dispatch = mode.__torch_dispatch__
@@ -206,7 +206,7 @@ def _hide_from_dynamo(mode: Any) -> None:
 
 
 def _whole_copy(source: Tensor, target: Tensor) -> bool:
-    """Return whether the stub itself has executed the whole copy."""
+    """Return whether the stub has executed a copy of the target's whole storage."""
     return (
         source.dtype == target.dtype
         and target.nbytes <= _COPIED

@@ -20,8 +20,8 @@ _CREATES = {
 }
 """Operators that create tensors without values."""
 
-_LEAVES = {"resize_", "resize_as_", "set_", "record_stream"}
-"""Operators that keep a tensor's values, or make it refer to unknown ones."""
+_KEEPS = {"resize_", "resize_as_", "set_", "record_stream"}
+"""Operators that write no values, although their schemas say that they write to a tensor."""
 
 _OVERWRITES = {
     "copy_",
@@ -38,7 +38,7 @@ _OVERWRITES = {
 """Operators that write to a tensor without reading it."""
 
 _CHOOSES = {"topk", "sort", "max", "min", "kthvalue", "median", "nanmedian", "mode", "cummax"}
-"""Operators that return indices of chosen floats."""
+"""Operators that return indices of floats that they choose."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Operator:
         writes: positions and names of the arguments that it writes to.
         random: whether it draws random numbers.
         creates: whether it creates tensors without values.
-        leaves_unwritten: whether its results have no values yet.
+        keeps: whether it writes no values, so that those of all storages remain as they are.
         chooses: whether its results depend on a choice among floats.
         overwrites: whether it writes to a tensor without reading it.
         collective: whether other ranks take part.
@@ -62,7 +62,7 @@ class Operator:
     writes: tuple[tuple[int, str], ...]
     random: bool
     creates: bool
-    leaves_unwritten: bool
+    keeps: bool
     chooses: bool
     overwrites: bool
     collective: bool
@@ -94,7 +94,7 @@ def operator(func: Any) -> Operator:
         writes=writes,
         random=torch.Tag.nondeterministic_seeded in func.tags,
         creates=name in _CREATES,
-        leaves_unwritten=name in _CREATES | _LEAVES,
+        keeps=name in _KEEPS,
         chooses=name in _CHOOSES,
         overwrites=name in _OVERWRITES or all(one == "out" for _, one in writes),
         collective=name.startswith("c10d::"),

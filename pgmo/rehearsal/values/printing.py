@@ -1,4 +1,4 @@
-"""Printing of tensors. PyTorch disables all modes for this, and would run kernels on the stub."""
+"""Printing of tensors on a card, for which PyTorch would run kernels without the dispatch mode."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -13,7 +13,7 @@ _INDENT = len("tensor(")
 
 
 def print_from_host(filled: Callable[[Tensor], object]) -> None:
-    """Print tensors of the cards from the host memory in which they lie."""
+    """Make PyTorch print tensors on a card from host memory. `filled` makes up missing values."""
     from torch import _tensor_str
 
     module: Any = _tensor_str

@@ -1,4 +1,4 @@
-"""Computes operators on the host, in the memory that they have allocated on the card."""
+"""Computation of operators on the host, in the memory that they have allocated on the card."""
 
 from collections.abc import Iterable
 from contextlib import nullcontext
@@ -12,13 +12,13 @@ from pgmo.rehearsal.values.made_up import MOST, MadeUp
 from pgmo.rehearsal.values.operators import Operator, on_card
 
 MOST_FLOATS = 1 << 16
-"""Maximum number of float elements to compute if no choice depends on them."""
+"""Maximum number of elements of float results to compute, if no choice depends on them."""
 
 _HOST = torch.device("cpu")
 
 
 class Replay:
-    """Selects the operators to compute, and computes them."""
+    """Selection of the operators to compute, and their computation."""
 
     def __init__(self, known: KnownStorages, made_up: MadeUp) -> None:
         self._known = known
@@ -27,9 +27,9 @@ class Replay:
     def after(self, func: Any, op: Operator, args: Any, kwargs: Any, out: Any) -> None:
         """Compute the results of an operator that ran on the stub, or mark them as unknown."""
         written = op.written(args, kwargs, out)
-        if not written:
+        if not written or op.keeps:
             return
-        if op.leaves_unwritten or not all(map(readable, written)):
+        if op.creates or not all(map(readable, written)):
             self._forget(written)
             if op.creates:
                 self._clear(written)
@@ -58,7 +58,7 @@ class Replay:
             self._forget(written)
 
     def _pass_on(self, written: list[Tensor], read: list[Tensor]) -> None:
-        """Mark the results of a fake collective as known if its inputs are. It copies bytes."""
+        """Mark the results of a fake collective, which copies bytes, as known if its inputs are."""
         targets = {address_of(one) for one in written}
         sources = [one for one in read if address_of(one) not in targets]
         for one in written if sources else ():
@@ -96,7 +96,7 @@ class Replay:
         return True
 
     def _guess(self, op: Operator, written: list[Tensor], read: list[Tensor]) -> None:
-        """Guess results of too many values: `all` is true, and half of a mask's elements are."""
+        """Guess results of large inputs: `all` is true, a sum half of the elements, others 0."""
         for one in written:
             if one.numel() > MOST_FLOATS:
                 continue
@@ -112,7 +112,7 @@ class Replay:
             self._known.add(one)
 
     def _clear(self, made: list[Tensor]) -> None:
-        """Set new integer tensors to zero: parts of them may be written and read one by one."""
+        """Set new integer tensors to zero: a script may write and read them element by element."""
         for one in made:
             if not one.is_floating_point() and 0 < one.numel() <= MOST_FLOATS and covers(one):
                 on_host(one).zero_()

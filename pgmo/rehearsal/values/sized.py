@@ -1,7 +1,7 @@
 """Operators whose result sizes depend on values: `nonzero`, masks, `unique` and similar.
 
 On the stub, their kernels would read unwritten memory. Here the size comes from known or made-up
-values. Memory is allocated like in the kernels, except for scratch memory of sorts and scans.
+values. Memory is allocated as in the kernels, except for scratch memory of sorts and scans.
 """
 
 from collections.abc import Callable
@@ -20,10 +20,7 @@ Run = Callable[..., Any]
 
 
 class Sized:
-    """Implementation of operators whose result sizes depend on values.
-
-    `run` runs any operator and provides the values that it writes.
-    """
+    """Implementation of the operators; `run` runs others and provides the values they write."""
 
     def __init__(self, known: KnownStorages, made_up: MadeUp, run: Run) -> None:
         self._known = known

@@ -13,6 +13,7 @@ def values(tmp_path_factory):
     scripts = {
         "looked_for": LOOKED_FOR,
         "computed": COMPUTED,
+        "kept": KEPT,
         "drawn": DRAWN,
         "masked": MASKED,
         "routed": ROUTED,
@@ -58,6 +59,19 @@ def test_small_whole_numbers_are_computed(values):
     assert repeated == [0, 0, 1, 1, 1]
     assert counts == [3, 0, 0, 0, 0, 1, 1, 1, 1, 1]
     assert rest == [True, True, 3, [0, 1, 0, 1, 2], [5, 6, 7, 8, 9], [1.0, 1.5]]
+
+
+KEPT = """
+import json, torch
+labels = torch.tensor([5, 6, 7], device="cuda")
+labels.record_stream(torch.cuda.current_stream())
+shared = torch.empty(0, dtype=torch.int64, device="cuda").set_(labels)
+tell.write(json.dumps([labels.tolist(), shared.resize_(2).tolist()]))
+"""
+
+
+def test_operators_that_write_no_values_keep_them(values):
+    assert json.loads(values["kept"]) == [[5, 6, 7], [5, 6]]
 
 
 DRAWN = """

@@ -45,7 +45,7 @@ def test_a_torch_without_cuda_is_said(tmp_path):
     python.write_text("#!/bin/sh\necho '[\"darwin\", null]'\n")
     with pytest.raises(RehearsalError, match="runs on Linux, and this is darwin"):
         find_torch_build(str(python))
-    with pytest.raises(RehearsalError, match="is no Python that runs here"):
+    with pytest.raises(RehearsalError, match="does not run here as Python"):
         find_torch_build(str(tmp_path / "none"))
 
 
