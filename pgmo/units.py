@@ -17,7 +17,7 @@ _SIZE = re.compile(r"\s*(\d{1,30}(?:\.\d{0,30})?|\.\d{1,30})\s*([a-zA-Z]*)\s*", 
 
 
 def format_bytes(count: int | float) -> str:
-    """Format a number of bytes with three significant digits or more.
+    """Format a number of bytes in binary units with three or four digits; below 1 KiB in bytes.
 
     Example:
         >>> format_bytes(1536), format_bytes(40), format_bytes(24 * 2**30)

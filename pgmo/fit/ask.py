@@ -50,7 +50,7 @@ class Question:
         measured: a timed step at `value`.
         prove: whether to rehearse the largest values on the card.
         most: maximum number of rehearsals of a search; changes are not counted.
-        ways: allocators whose largest value is searched; the first one is proved first.
+        ways: allocators whose largest value is searched; the first one is rehearsed first.
         limit: largest value that a search considers.
     """
 

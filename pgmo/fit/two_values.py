@@ -198,7 +198,7 @@ class _InferenceTable:
         return self._law.largest(length, self._card.usable)
 
     def proved(self, row: BatchOfLength) -> BatchOfLength:
-        """Rehearse a row on the card, and other batches, until no batch in between is left."""
+        """Rehearse up to `_TRIALS` batches on the card, to find the largest that fits."""
         low, high, batch = 0, LIMIT, row.batch
         for _ in range(_TRIALS):
             one = self._run(batch, row.length, self._card)

@@ -15,8 +15,8 @@ Way = Literal["default", "expandable", "pgmo"]
 WAYS: tuple[Way, ...] = ("default", "expandable", "pgmo")
 
 COPIED = 4 << 20
-"""Maximum bytes of a copy or memset that the stub executes. Without larger ones, the host's pages
-for large tensors are never touched, and so take no memory."""
+"""Maximum bytes of a copy or memset that the stub executes. It skips larger ones, so that large
+tensors never touch their pages of host memory, which then take none."""
 
 PACKAGES = ("site-packages", "dist-packages")
 """Names of the folders of installed packages."""

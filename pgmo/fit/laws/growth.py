@@ -61,7 +61,7 @@ class StepGrowth:
 
     @property
     def total(self) -> int:
-        """The growth until the last planned step, or the last rehearsed one if that is unknown."""
+        """Bytes of growth until the last planned step, or if that is unknown, the last rehearsed."""
         return self.until(self.rehearsed if self.planned is None else self.planned)
 
     def last_step(self, spare: int) -> int:

@@ -29,7 +29,8 @@ _PAGE_EXCESS = 16 << 20
 They were 7 MiB in a rehearsal of GPT-2 medium on 16 GiB."""
 
 _MAX_ERROR = 0.001
-"""Maximum error, as a share of the peak, of laws without pgmo at the rehearsals with pgmo."""
+"""Maximum relative error of laws from rehearsals without pgmo, at the peaks of those with it. Above
+it, the laws are fitted to all rehearsals."""
 
 _REPEATS = 7
 """Repetitions of a history's last step, after which PyTorch's allocator counts as settled. At the
@@ -179,7 +180,7 @@ class Law:
 
         Raises:
             OptionError: if nothing varies and the value is not the rehearsed one.
-            ProfileError: if the laws do not cover the value.
+            ProfileError: if the predicted sizes are larger than a profile can have.
         """
         if value not in self._known:
             exact = next((one for one in self.evidence if one.value == value), None)
@@ -312,7 +313,7 @@ def _predicts(fitted: ScaledProfile, of: Evidence, other: Evidence) -> bool:
 
 
 def _on_line(points: Sequence[tuple[int, int]], value: int | None) -> int:
-    """Return the bytes at a value: of its point, or on the rising line through the last two."""
+    """Return the bytes at a value: of its point, or on the line through the last two, if it rises."""
     at, last = points[-1]
     exact = dict(points).get(value or 0)
     if exact is not None or len(points) < 2 or value is None:

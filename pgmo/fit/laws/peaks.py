@@ -1,6 +1,6 @@
 """Peak of the card by batch and length, for scripts without optimizer steps, such as inference.
 
-At each length, the largest batch that fits is on the line through two batches.
+At each length, a line through the peaks of two batches gives the largest batch that fits.
 """
 
 from collections.abc import Mapping

@@ -174,7 +174,7 @@ def _pairs(
     bases: Sequence[tuple[str, int, Curves, str]],
     computed: Sequence[Computed],
 ) -> list[Alternative]:
-    """Return the lowest pair of a rehearsed and a computed change that fits; [] if none does."""
+    """Return the nearest fitting pair of a rehearsed and a computed change; [] if there is none."""
     rows = []
     for (name, rank, curves, how), change in product(bases, computed):
         rows.append(
