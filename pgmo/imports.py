@@ -58,7 +58,7 @@ class _Finder(MetaPathFinder):
     ) -> ModuleSpec | None:
         """Return the spec that later finders return.
 
-        This finder stays installed, because libraries may search for the module without importing it.
+        This finder stays installed, because libraries may search for a module without importing it.
         """
         for finder in sys.meta_path[sys.meta_path.index(self) + 1 :]:
             find = getattr(finder, "find_spec", None)

@@ -61,7 +61,7 @@ class StepGrowth:
 
     @property
     def total(self) -> int:
-        """Bytes of growth until the last planned step, or if that is unknown, the last rehearsed."""
+        """Bytes of growth until the last planned step; if unknown, until the last rehearsed one."""
         return self.until(self.rehearsed if self.planned is None else self.planned)
 
     def last_step(self, spare: int) -> int:

@@ -313,7 +313,7 @@ def _predicts(fitted: ScaledProfile, of: Evidence, other: Evidence) -> bool:
 
 
 def _on_line(points: Sequence[tuple[int, int]], value: int | None) -> int:
-    """Return the bytes at a value: of its point, or on the line through the last two, if it rises."""
+    """Return the bytes at a value: measured, or on the line through the last two if that rises."""
     at, last = points[-1]
     exact = dict(points).get(value or 0)
     if exact is not None or len(points) < 2 or value is None:
