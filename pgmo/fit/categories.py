@@ -89,8 +89,8 @@ def _mark_workspaces(found: NDArray[np.int8], blocks: Blocks, trace: Trace) -> N
     found[freed & (life == 0)] = _WORKSPACE  # freed before the next request
     first = np.flatnonzero(trace.kind == Event.MARK)
     if len(first):
-        # Libraries allocate these in the first iteration and never free them. So do the model and
-        # its optimizer, whose blocks get their categories later.
+        # Libraries allocate workspaces in the first iteration and never free them. Such blocks of
+        # the model and its optimizer get other categories afterwards.
         small = trace.size[blocks.row] <= _LIBRARY
         found[~freed & small & (blocks.row < first[0])] = _WORKSPACE
 

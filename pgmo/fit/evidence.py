@@ -180,8 +180,8 @@ def collect(
         work: whether to count the arithmetic of one iteration, which takes more memory if gradients
             accumulate.
         longer: seconds for which the script continues after `STEPS` iterations.
-        trains: whether a script without optimizer steps is an error. It runs to its end, and only
-            the card's peak is known.
+        trains: whether a script without optimizer steps is an error. Such a script runs to its end,
+            and only the card's peak is known.
 
     Raises:
         RehearsalError: if the script cannot be rehearsed, ends with an error that is not about

@@ -97,7 +97,7 @@ def batch_table(
             must end by itself.
         vary: the options, such as "--batch-size {b} --length {l}".
         card: the card.
-        batches: two values of the first option to rehearse; not used for inference.
+        batches: two values of the first option to rehearse, if the script trains.
         lengths: values of the second option to rehearse, at least two.
         notify: called with status messages.
 

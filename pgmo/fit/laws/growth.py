@@ -56,7 +56,7 @@ class StepGrowth:
         return self.elements[1] > self.elements[0]
 
     def until(self, step: int) -> int:
-        """Return the bytes by which live memory at a step exceeds that at the history's end."""
+        """Return the bytes by which live memory has grown at a step since the history's end."""
         return max(0, round(self.rate * (step - SKIPPED - 1)))
 
     @property
@@ -65,7 +65,7 @@ class StepGrowth:
         return self.until(self.rehearsed if self.planned is None else self.planned)
 
     def last_step(self, spare: int) -> int:
-        """Return the last step that fits, given the free bytes at the history's end."""
+        """Return the last step that fits, if `spare` bytes are left after the history."""
         return SKIPPED + 1 + int(max(0, spare) / self.rate)
 
 
@@ -134,7 +134,7 @@ class GrowingJob:
 
 
 def matters(growth: StepGrowth, spare: int) -> bool:
-    """Return whether an answer has to include growth, given the free bytes at the history's end.
+    """Return whether growth matters on a card with `spare` bytes left after the history.
 
     Small growth is left out, such as 512 bytes per step of a list of scalar losses.
     """

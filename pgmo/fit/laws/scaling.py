@@ -27,8 +27,8 @@ Kind = Literal["constant", "linear", "quadratic", "estimated"]
 _KINDS: tuple[Kind, ...] = ("constant", "linear", "quadratic", "estimated")
 
 _MOST_UNPAIRED, _MOST_UNPAIRED_BYTES = 0.1, 0.3
-"""Maximum shares without a counterpart: of the requests of both, and of the larger one's bytes.
-On CUDA, workspaces that depend on the batch are 3 % of a very small GPT's requests and 21 % of its
+"""Maximum share of both profiles' requests, and of the larger one's bytes, that remain unpaired. On
+CUDA, workspaces that depend on the batch are 3 % of a very small GPT's requests and 21 % of its
 bytes. Between different networks a third of both differs."""
 
 _MARGIN = Fraction(257, 256)

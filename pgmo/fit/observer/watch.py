@@ -52,7 +52,7 @@ class Watch:
         self._steps = 0
         self._calls = 0  # steps of all optimizers; each has a mark in the history
         self._marked: list[dict[str, Any]] = []
-        self._ended: list[int] = []  # numbers of the marks at the ends of steps
+        self._ended: list[int] = []  # for each counted step, the number of its mark
         self._known: dict[str, Any] = {}
         self._counts_work = bool(spec["work"])
         self._work: Any = None

@@ -84,7 +84,7 @@ def alternatives(
             continue
         made.append(evidence)
         changed = Law([evidence]).at(value)
-        how = _what_changed(one, evidence, plain, changed)
+        how = _what_changed(one, plain, changed)
         time = _time(law.last, evidence, card)
         rows.append(
             _row(one.name, law, card, changed.peak, "rehearsed", how, time=time, rank=one.rank)
@@ -152,7 +152,7 @@ def _try(job: Job, card: Card, value: int | None, one: Rehearsed) -> tuple[Evide
     return evidence, ""
 
 
-def _what_changed(one: Rehearsed, evidence: Evidence, plain: Load, changed: Load) -> str:
+def _what_changed(one: Rehearsed, plain: Load, changed: Load) -> str:
     """Return how a change was made; add if the peak stayed the same."""
     if changed.peak == plain.peak:
         return f"{one.how}; nothing changed: the script may do it already"

@@ -5,6 +5,8 @@ import sys
 import traceback
 from typing import Any
 
+from pgmo.rehearsal.environment import PACKAGES
+
 
 def counted() -> dict[str, Any]:
     """Return peaks of the fullest card and of pinned memory, in bytes."""
@@ -47,5 +49,5 @@ def requesting_line(error: BaseException) -> str:
 
 def _installed(path: str) -> bool:
     package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-    folders = ("site-packages", "dist-packages", os.path.dirname(os.__file__), package, "<frozen")
+    folders = (*PACKAGES, os.path.dirname(os.__file__), package, "<frozen")
     return any(one in path for one in folders)

@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from pgmo.rehearsal.environment import PACKAGES
+
 _LAUNCHES = b"cudaLaunchKernel"
 _OWN = ("/torch/", "/nvidia/", "/triton/", "/pgmo/", "/torchvision", "/torchaudio")
 _MOST = 1 << 29
@@ -66,8 +68,7 @@ def _libraries() -> Iterator[Path]:
     known = {os.path.realpath(os.environ.get("PGMO_FAKECUDA", ""))}
     for path in sorted({line.partition("/")[2] for line in lines if ".so" in line}):
         found = Path("/" + path)
-        places = ("site-packages", "dist-packages", "torch_extensions")
-        if not any(one in found.parts for one in places) and "/torch_extensions/" not in path:
+        if not any(one in found.parts for one in (*PACKAGES, "torch_extensions")):
             continue
         if any(one in f"/{path}" for one in _OWN) or os.path.realpath(found) in known:
             continue
@@ -85,6 +86,6 @@ def _launches(path: Path) -> bool:
 def _package(path: Path) -> str:
     """Return the top-level folder of an installed package, or the extension's name."""
     for at, part in enumerate(path.parts):
-        if part in ("site-packages", "dist-packages"):
+        if part in PACKAGES:
             return path.parts[at + 1].partition(".")[0]
     return path.name.partition(".")[0]

@@ -45,7 +45,7 @@ class Replay:
         discrete = discrete or op.chooses
         limit = MOST if discrete else MOST_FLOATS
         if any(one.numel() > limit for one in written) or not self._ready(
-            op, read, written, limit, discrete=discrete
+            op, read, limit, discrete=discrete
         ):
             self._forget(written)
             if discrete and not op.writes:
@@ -67,9 +67,7 @@ class Replay:
             else:
                 self._known.forget(one)
 
-    def _ready(
-        self, op: Operator, read: list[Tensor], written: list[Tensor], limit: int, *, discrete: bool
-    ) -> bool:
+    def _ready(self, op: Operator, read: list[Tensor], limit: int, *, discrete: bool) -> bool:
         """Return whether all inputs have values, made up if a choice depends on them."""
         for one in read:
             if one.numel() > limit or not readable(one):

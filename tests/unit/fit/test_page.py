@@ -1,11 +1,13 @@
 """The page is whole, loads nothing, runs nothing, and says what the answer says."""
 
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
 
 from pgmo.fit.page.page import page
+from pgmo.rehearsal.environment import WAYS
 from tests.unit.fit.answers import answer
 
 VOID = {"meta", "line", "circle", "polyline", "br"}
@@ -66,3 +68,9 @@ def test_a_plain_answer_leaves_out_what_was_not_asked(monkeypatch: pytest.Monkey
     assert "What else would help" not in text
     assert "The peak by" not in text
     assert "What is alive at the peak" in text
+
+
+def test_a_job_may_take_less_without_pgmo(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = answer(monkeypatch, value=4)
+    need = replace(found.need, reserved=dict.fromkeys(WAYS, 3 << 20) | {"default": 1 << 20})
+    assert "2.00 MiB less" in page(replace(found, need=need))
