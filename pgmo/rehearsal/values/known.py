@@ -1,5 +1,7 @@
 """Record of storages on the card with known values, and host tensors in their memory."""
 
+from typing import Any
+
 import torch
 from torch import Tensor
 from torch.multiprocessing.reductions import StorageWeakRef
@@ -73,7 +75,7 @@ def whole(tensor: Tensor) -> Tensor:
     return torch.empty(0, dtype=tensor.dtype, device=_HOST).set_(_memory(tensor), 0, (count,), (1,))
 
 
-def _memory(tensor: Tensor) -> torch.UntypedStorage:
+def _memory(tensor: Tensor) -> Any:
     """Return a host storage in the memory of a tensor's storage."""
     storage = tensor.untyped_storage()
     return torch._C._construct_storage_from_data_pointer(

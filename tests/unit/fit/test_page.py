@@ -7,7 +7,6 @@ from html.parser import HTMLParser
 import pytest
 
 from pgmo.fit.page.page import page
-from pgmo.rehearsal.environment import WAYS
 from tests.unit.fit.answers import answer
 
 VOID = {"meta", "line", "circle", "polyline", "br"}
@@ -72,5 +71,6 @@ def test_a_plain_answer_leaves_out_what_was_not_asked(monkeypatch: pytest.Monkey
 
 def test_a_job_may_take_less_without_pgmo(monkeypatch: pytest.MonkeyPatch) -> None:
     found = answer(monkeypatch, value=4)
-    need = replace(found.need, reserved=dict.fromkeys(WAYS, 3 << 20) | {"default": 1 << 20})
+    reserved: dict[str, int] = {"default": 1 << 20, "expandable": 3 << 20, "pgmo": 3 << 20}
+    need = replace(found.need, reserved=reserved)
     assert "2.00 MiB less" in page(replace(found, need=need))
