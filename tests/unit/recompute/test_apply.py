@@ -67,7 +67,7 @@ def test_an_impossible_budget_names_the_least_peak():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"costs": "measured"}, "no option 'costs'; it was removed: times are always those of"),
+        ({"costs": "measured"}, "no option 'costs'; it was removed: leave it out"),
         ({"counts": "all"}, "no option 'counts'; it was removed: subtract plan.resident"),
         ({"planner": "oracle"}, "planner is 'oracle'; give a function"),
         ({"budget": "much"}, "cannot read 'much'"),
