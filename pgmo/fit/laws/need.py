@@ -93,7 +93,15 @@ class Need:
         return self.reserved[way] + self.context
 
     def fits(self, usable: int, way: Way = "pgmo") -> bool:
-        """Return whether `total(way)` is at most `usable` bytes; uncertainty is not added."""
+        """Return whether `total(way)` is at most `usable`; uncertainty is not added.
+
+        Args:
+            usable: bytes of the card that a job may take.
+            way: the allocator, a key of `reserved`.
+
+        Raises:
+            OptionError: if `reserved` lacks the allocator.
+        """
         return self.total(way) <= usable
 
     def as_json(self) -> dict[str, Any]:
