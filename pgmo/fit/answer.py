@@ -119,7 +119,7 @@ class Answer:
 
     @property
     def sentence(self) -> str:
-        """The answer in a sentence, and more on growth, code that did not run and host memory."""
+        """The answer, followed by sentences on growth, code that did not run, and host memory."""
         return f"{self._first_sentence()}{self._growth()}{self._not_run()}{self._host()}"
 
     def _first_sentence(self) -> str:

@@ -54,7 +54,7 @@ class Job:
         python: interpreter with the CUDA build of torch; None for the default of rehearsals.
         timeout: seconds for each rehearsal.
         steps: optimizer steps of the whole job; None to read them from the script, if possible.
-        samples: samples of the whole job. At a batch, they give the steps and replace `steps`.
+        samples: samples of the whole job. Where a batch is known, it makes `samples / batch` steps.
     """
 
     command: tuple[str, ...]
@@ -113,7 +113,7 @@ class Evidence:
         change: change that was made in the script, or None.
         profile: all requests of the first steps; None if the history is missing or empty.
         category: index into `categories.NAMES` for each block of the profile, shape (n,).
-        known: JSON record of the observer, such as that of `pgmo.fit.observer.census`.
+        known: record of the observer as plain values; see `pgmo.fit.observer.watch`.
         steady: profile of one iteration, with the call stack of each block; only with pgmo.
         convolution: for each block, the convolution that can run without it, or -1, shape (n,);
             empty without a profile. See `categories.dispensable`.

@@ -194,7 +194,7 @@ class Watch:
             self._known["planned"] = planned_steps(frame, self._sites.own_path, self._steps)
 
     def _is_due(self) -> bool:
-        """Return whether to write the evidence: at first always, later at intervals or for news."""
+        """Return whether to write: always at first, later at intervals or when new code has run."""
         written, ran = self._written
         new = self._sites is not None and self._sites.ran != ran
         return self._steps <= PROFILED + 2 or new or time.monotonic() - written > _WRITES

@@ -20,9 +20,9 @@ from pgmo.imports import after_import
 
 @dataclass
 class FakeWorld:
-    """Replacement of every backend of process groups by the fake one; `notes` are for the result.
+    """Replacement of every backend of process groups by the fake one.
 
-    With a `size` of 1, rank and size are those that the script gives.
+    With a `size` of 1, the script's own rank and size are used. `notes` has the uncertainties.
     """
 
     rank: int
