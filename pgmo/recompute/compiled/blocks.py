@@ -35,16 +35,16 @@ class Segment:
     Args:
         path: path of the submodule.
         nodes: its nodes, in order.
-        given: outside nodes that they read, by first use.
+        inputs: outside nodes that they read, by first use.
         results: indices of the nodes that outside nodes read.
-        form: key that segments share if they compute the same function.
+        key: key that segments share if they compute the same function.
     """
 
     path: str
     nodes: list[fx.Node]
-    given: list[fx.Node]
+    inputs: list[fx.Node]
     results: list[int]
-    form: object
+    key: object
 
 
 @dataclass(eq=False)
@@ -100,7 +100,7 @@ class RepeatedSegments:
         for node in module.graph.nodes:
             if node in first:
                 number, place, segment = first[node]
-                given = [copies[one] for one in segment.given]
+                given = [copies[one] for one in segment.inputs]
                 call = graph.call_function(self._call, (number, place, *given))
                 call.meta = {"nn_module_stack": segment.nodes[0].meta["nn_module_stack"]}
                 for item, result in enumerate(segment.results):
@@ -167,7 +167,7 @@ def _groups(nodes: list[fx.Node]) -> Iterator[list[Segment]]:
         alike: dict[object, list[tuple[str, Segment | None]]] = {}
         for key, own in children.items():
             segment = _segment(own, level)
-            form = (kinds[key], key if segment is None else segment.form)
+            form = (kinds[key], key if segment is None else segment.key)
             alike.setdefault(form, []).append((key, segment))
         for group in alike.values():
             found = [segment for _, segment in group if segment is not None]
@@ -225,7 +225,7 @@ def _metadata(node: fx.Node) -> object:
 def _function(module: fx.GraphModule, segment: Segment) -> fx.GraphModule:
     graph = fx.Graph()
     copies = {
-        node: graph.placeholder(f"given_{number}") for number, node in enumerate(segment.given)
+        node: graph.placeholder(f"given_{number}") for number, node in enumerate(segment.inputs)
     }
     for node in segment.nodes:
         copies[node] = graph.node_copy(node, copies.__getitem__)

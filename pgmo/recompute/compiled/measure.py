@@ -44,7 +44,9 @@ class StepMeasure:
         self._device = device
         self._forward: Section | None = None
         self._meter: Meter | None = None
-        self._given = -1  # Bytes of the gradients of the model's results; -1 before they exist.
+        self._root_bytes = (
+            -1
+        )  # Bytes of the gradients of the model's results; -1 before they exist.
         self._number = 0  # Number of the last forward pass.
         self._mixed = False  # Whether the backward pass includes an earlier forward pass.
         self._leaves: frozenset[int] = frozenset()
@@ -98,14 +100,14 @@ class StepMeasure:
         inputs = more[3] if len(more) > 3 else ()
         if inputs or not self._leaves.issuperset(found):
             return run()  # It computes only some gradients, or those of other leaves, too.
-        self._given, self._mixed = -1, False
+        self._root_bytes, self._mixed = -1, False
         with _metered(self._device) as self._meter:
             measuring = self._meter
             try:
                 result = run()
             finally:
                 self._meter = None
-        if measuring is not None and self._given >= 0 and not self._mixed:
+        if measuring is not None and self._root_bytes >= 0 and not self._mixed:
             self._close(measuring)
         return result
 
@@ -115,9 +117,9 @@ class StepMeasure:
             return
         if number != self._number:
             self._mixed = True
-        elif self._given < 0:
+        elif self._root_bytes < 0:
             came = {storage_key(one): one for one in gradients if one is not None}
-            self._given = sum(one.untyped_storage().nbytes() for one in came.values())
+            self._root_bytes = sum(one.untyped_storage().nbytes() for one in came.values())
             with self._meter.section(_BEGINS):
                 pass
 
@@ -132,7 +134,7 @@ class StepMeasure:
                 level += change
                 highest = max(highest, level)
         if begun:
-            self.peak = max(self._forward.peak, self._forward.net + self._given + highest)
+            self.peak = max(self._forward.peak, self._forward.net + self._root_bytes + highest)
             self.tries = 0
 
 

@@ -47,9 +47,9 @@ class CompiledStep:
         self, module: nn.Module, settings: Settings, pending: PendingCalls, found: Discovery
     ) -> None:
         self._module, self._settings, self._pending = module, settings, pending
-        self._came: set[int] = set()  # Indices of results that got gradients.
-        self._followed: frozenset[int] = frozenset()  # `_came` when `is_stale` last checked it.
-        self._is_compared = self._is_repeated = self._is_left = False
+        self._differentiated: set[int] = set()  # Indices of results that got gradients.
+        self._checked: frozenset[int] = frozenset()  # `_differentiated` when `is_stale` last ran.
+        self._is_compared = self._is_repeated = self._ran_other_graphs = False
         self.captures = 0
         self._plans = 0
         self._numbers: dict[CallKey, int] = {}
@@ -84,22 +84,22 @@ class CompiledStep:
     @property
     def wanted(self) -> frozenset[int] | None:
         """Indices of the results that get gradients; None before the first backward pass."""
-        return frozenset(self._came) or None
+        return frozenset(self._differentiated) or None
 
     def is_stale(self) -> bool:
         """Return whether steps differ from the plan in their graphs or differentiated results."""
-        is_first, came = not self._followed, frozenset(self._came)
+        is_first, came = not self._checked, frozenset(self._differentiated)
         differs_from_prediction = False
-        if came != self._followed:
-            self._followed = came
+        if came != self._checked:
+            self._checked = came
             expected = self._found.differentiated
             differs_from_prediction = came != expected if is_first else not came <= expected
-        return differs_from_prediction or (self._is_left and self._plans < PLANS)
+        return differs_from_prediction or (self._ran_other_graphs and self._plans < PLANS)
 
     def plan_again(self, discovered: Callable[[], Discovery]) -> None:
         """Plan again after a dry run, or keep the plan if none fits the budget."""
         self._plans += 1
-        self._is_left = False
+        self._ran_other_graphs = False
         try:
             self._plan(discovered(), replace(self._settings, anew=True))
         except BudgetError as error:
@@ -107,14 +107,14 @@ class CompiledStep:
             warn_user(f"the first plan stays: {error}")
 
     def run(self, forward: Callable[[Choose], Any], given: Iterable[Tensor]) -> Any:
-        """Run a forward pass on the tensors `given`, and measure the step if none is measured."""
+        """Run a forward pass with the input tensors `given`; measure one of the first steps."""
         self._compare()
         self._pending.warn()
         way: list[CallKey] = []
         result = self._measured(partial(forward, self._chooser(way)), given, way)
         results = results_of(result)
         self._pending.add(nodes_of(results))
-        note_gradients(results, self._came)
+        note_gradients(results, self._differentiated)
         return result
 
     def _measured(
@@ -147,7 +147,7 @@ class CompiledStep:
             way.append(place)
             number = self._numbers.get(place)
             if number is None:
-                self._is_left = True
+                self._ran_other_graphs = True
                 return None if self._found.plain else graph.unplanned
             return number
 

@@ -44,7 +44,7 @@ class Sequence:
     peak: int
 
     def dropped(self, *, last: bool = True) -> frozenset[int]:
-        """Return the operations not cached; without those of the last block if not `last`."""
+        """Return the operations that are not cached, with the last block only if `last`."""
         blocks = self.blocks if last else self.blocks[:-1]
         return frozenset(one for block in blocks for one in block) - self.cached
 

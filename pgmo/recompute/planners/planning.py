@@ -22,10 +22,9 @@ from pgmo.units import format_bytes
 EVALUATIONS = 200_000
 """Default number of choices that a search tries: one or two seconds for a thousand operations."""
 
-_LARGE = 4000
-"""Operations from which a search tries fewer choices, in inverse proportion, but `_LEAST`."""
-
-_LEAST = 20_000
+_LARGE, _LEAST = 4000, 20_000
+"""Number of operations above which a search tries fewer choices, in inverse proportion, and the
+minimum number of choices."""
 
 _SMALL, _MORE = 1000, 4
 """Operations below which a search tries more choices, by this factor: each takes less time."""

@@ -59,13 +59,13 @@ class _Original:
             raise NotAlikeError(f"{self.path} is not differentiated")
         self.forward, self.backward = nodes(template.forward), nodes(template.backward)
         try:
-            self.given = [names[name] for name in template.given]
+            self.inputs = [names[name] for name in template.inputs]
             self.results = [names[name] for name in template.results]
-            self.came = [None if name is None else names[name] for name in template.came]
-            self.made = [None if one is None else names[one[0]] for one in template.made]
+            self.tangents = [None if name is None else names[name] for name in template.tangents]
+            self.gradients = [None if one is None else names[one[0]] for one in template.gradients]
         except KeyError as error:
             raise NotAlikeError(f"{self.path}: {error} is not in the graph") from None
-        known = {*self.given, *(one for one in self.came if one is not None)}
+        known = {*self.inputs, *(one for one in self.tangents if one is not None)}
         for node in (*self.forward, *self.backward):
             if node.op != "call_function" or not known.issuperset(node.all_input_nodes):
                 raise NotAlikeError(f"{self.path}: {node.name} reads an outside value")
@@ -73,15 +73,15 @@ class _Original:
                 raise NotAlikeError(f"{self.path}: {node.name} belongs to a custom function")
             known.add(node)
         self._refuse_leaks()
-        _refuse_others(self.path, self.given, self.made, {*self.forward})
-        _refuse_shared(self.path, self.given, self.results, self.forward)
-        made = [one for one in self.made if one is not None]
-        given = [*self.given, *(one for one in self.came if one is not None), *self.results]
+        _refuse_others(self.path, self.inputs, self.gradients, {*self.forward})
+        _refuse_shared(self.path, self.inputs, self.results, self.forward)
+        made = [one for one in self.gradients if one is not None]
+        given = [*self.inputs, *(one for one in self.tangents if one is not None), *self.results]
         _refuse_shared(self.path, given, made, self.backward)
 
     def _refuse_leaks(self) -> None:
         """Raise NotAlikeError if outside nodes read inner values of the block."""
-        results, made = {*self.results}, {*self.made}
+        results, made = {*self.results}, {*self.gradients}
         inside = {*self.forward, *self.backward}
         for node in inside:
             if node not in results and node not in made and not inside.issuperset(node.users):
@@ -132,12 +132,12 @@ class _Copy:
     def write(self, forward: fx.Node, backward: fx.Node) -> None:
         original = self._original
         given = list(_nodes(forward.args[0]))
-        self._map(original.given, given)
-        _refuse_others(self._one.path, given, original.made, {forward})
+        self._map(original.inputs, given)
+        _refuse_others(self._one.path, given, original.gradients, {forward})
         self._write(forward, original.forward, original.results)
-        came = [one for one in original.came if one is not None]
+        came = [one for one in original.tangents if one is not None]
         self._map(came, list(_nodes(backward.args[0])))
-        made = [one for one in original.made if one is not None]
+        made = [one for one in original.gradients if one is not None]
         self._write(backward, original.backward, made)
 
     def _map(self, ours: list[fx.Node], theirs: list[fx.Node]) -> None:

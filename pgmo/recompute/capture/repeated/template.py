@@ -56,39 +56,39 @@ class Template:
 
     Attributes:
         path: path of its module.
-        given: its inputs, with parameters.
+        inputs: its inputs, with parameters.
         results: its results.
         forward: nodes of the forward pass, in order.
         backward: nodes of the backward pass, in order.
-        came: gradient of each result, or None.
-        made: gradient of each input, with metadata, or None.
+        tangents: gradient of each result, or None.
+        gradients: gradient of each input, with metadata, or None.
     """
 
     path: str = ""
-    given: list[str] = field(default_factory=list)
+    inputs: list[str] = field(default_factory=list)
     results: list[str] = field(default_factory=list)
     forward: list[str] = field(default_factory=list)
     backward: list[str] = field(default_factory=list)
-    came: list[str | None] = field(default_factory=list)
-    made: list[tuple[str, TensorMetadata] | None] = field(default_factory=list)
+    tangents: list[str | None] = field(default_factory=list)
+    gradients: list[tuple[str, TensorMetadata] | None] = field(default_factory=list)
     _begin: int = -1
 
     def trace(self, path: str, given: list[Tensor], run: Callable[[], Sequence[Tensor]]) -> None:
         """Run the block and record its nodes; raise NotAlikeError if it writes into its inputs."""
-        self.path, self.given = path, [_name(one) for one in given]
+        self.path, self.inputs = path, [_name(one) for one in given]
         before = _count()
         results = run()
         self.forward = _names_since(before)
         self.results = [_name(one) for one in results]
-        if self.given != [_name(one) for one in given]:
+        if self.inputs != [_name(one) for one in given]:
             raise NotAlikeError(f"{path} writes into its inputs")
-        self.came, self.made = [None] * len(results), [None] * len(given)
+        self.tangents, self.gradients = [None] * len(results), [None] * len(given)
         for place, one in enumerate(results):
             if one.requires_grad:
-                one.register_hook(self._noting_came(place))  # type: ignore[no-untyped-call]
+                one.register_hook(self._noting_tangent(place))  # type: ignore[no-untyped-call]
         for place, one in enumerate(given):
             if one.requires_grad:
-                one.register_hook(self._noting_made(place))  # type: ignore[no-untyped-call]
+                one.register_hook(self._noting_gradient(place))  # type: ignore[no-untyped-call]
 
     def gradients_of(self, came: Sequence[Tensor | None]) -> list[TensorMetadata | None]:
         """Return the metadata of another block's gradients, given those of its results.
@@ -96,21 +96,23 @@ class Template:
         Raises:
             NotAlikeError: if the traced block has no backward pass yet with the same gradients.
         """
-        if not self.backward or [one is None for one in came] != [one is None for one in self.came]:
+        if not self.backward or [one is None for one in came] != [
+            one is None for one in self.tangents
+        ]:
             raise NotAlikeError(f"{self.path} is differentiated in another way")
-        return [None if one is None else one[1] for one in self.made]
+        return [None if one is None else one[1] for one in self.gradients]
 
-    def _noting_came(self, place: int) -> Callable[[Tensor], None]:
+    def _noting_tangent(self, place: int) -> Callable[[Tensor], None]:
         def note(gradient: Tensor) -> None:
             if self._begin < 0:
                 self._begin = _count()
-            self.came[place] = _name(gradient)
+            self.tangents[place] = _name(gradient)
 
         return note
 
-    def _noting_made(self, place: int) -> Callable[[Tensor], None]:
+    def _noting_gradient(self, place: int) -> Callable[[Tensor], None]:
         def note(gradient: Tensor) -> None:
-            self.made[place] = (_name(gradient), TensorMetadata.of(gradient))
+            self.gradients[place] = (_name(gradient), TensorMetadata.of(gradient))
             self.backward = _names_since(self._begin)
 
         return note

@@ -142,7 +142,7 @@ def _differentiate(found: Discovery, returned: object, wanted: frozenset[int] | 
         raise NothingToPlanError(NOTHING)
     roots = [results[place] for place in chosen]
     note_gradients(results, found.differentiated)
-    found.given = sum(512 + one.nbytes for one in roots)
+    found.root_bytes = sum(512 + one.nbytes for one in roots)
     found.check_sum_order(roots)
     found.turn()
     torch.autograd.backward(roots, [torch.zeros_like(one) for one in roots])

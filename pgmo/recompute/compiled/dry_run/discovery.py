@@ -31,21 +31,21 @@ class GraphCall:
     Args:
         graph: the graph that was called.
         ordinal: number of its earlier calls in the step.
-        given: life of each input; None for storages from before the step.
-        made: life of each output; None for storages from before the step, and for non-tensors.
+        inputs: life of each input; None for storages from before the step.
+        outputs: life of each output; None for storages from before the step, and for non-tensors.
         owners: id of each input that is a parameter; None for others.
         leaves: whether each input is a leaf of autograd's graph, or no tensor.
-        came: life of each tangent that autograd also holds; None for others.
+        tangents: life of each tangent that autograd also holds; None for others.
         region: number of the region that follows its backward pass.
     """
 
     graph: CompiledGraph
     ordinal: int
-    given: list[StorageLife | None]
-    made: list[StorageLife | None]
+    inputs: list[StorageLife | None]
+    outputs: list[StorageLife | None]
     owners: list[int | None]
     leaves: list[bool]
-    came: list[StorageLife | None] = field(default_factory=list)
+    tangents: list[StorageLife | None] = field(default_factory=list)
     region: int = -1
 
 
@@ -64,7 +64,7 @@ class Discovery:
         regions: code between graphs: one more than calls, and one more than backward passes.
         known: keys of storages from before the step.
         differentiated: indices of the step's results that got a gradient.
-        given: bytes of the gradients with which the backward pass begins.
+        root_bytes: bytes of the gradients with which the backward pass begins.
         objections: reasons for which calls must run unplanned; empty for calls without a backward
             pass.
     """
@@ -76,7 +76,7 @@ class Discovery:
     regions: list[Region] = field(default_factory=list)
     known: set[int] = field(default_factory=set)
     differentiated: set[int] = field(default_factory=set)
-    given: int = 0
+    root_bytes: int = 0
     objections: dict[CallKey, str] = field(default_factory=dict)
     _ordinals: Counter[CompiledGraph] = field(default_factory=Counter)
     _nodes: list[Any] = field(default_factory=list)  # Autograd node of each call.
@@ -89,7 +89,7 @@ class Discovery:
     def is_single(self) -> bool:
         """Return whether the step is one graph, and other code takes only the first gradients."""
         return len(self.calls) == len(self.backward_calls) == 1 and all(
-            one.peak - one.entry <= self.given for one in self.regions
+            one.peak - one.entry <= self.root_bytes for one in self.regions
         )
 
     def choose(self, graph: CompiledGraph) -> int | None:
@@ -109,7 +109,7 @@ class Discovery:
         context.register_prehook(came)
 
     def check_sum_order(self, roots: list[Tensor]) -> None:
-        """Object to graphs that would add up gradients in another order than the plain model."""
+        """Record an objection to each graph that would add up gradients in another order."""
         counts = edges(roots)
         for call, node in zip(self.calls, self._nodes, strict=True):
             found = [counts[edge] for edge in _followers(node)]
@@ -136,7 +136,7 @@ class Discovery:
         del tensors
         self.calls.append(call)
         results = graph.bare(arguments)
-        call.made = [self._life(one) if isinstance(one, Tensor) else None for one in results]
+        call.outputs = [self._life(one) if isinstance(one, Tensor) else None for one in results]
         self._mark("region")
         return [*results, marker(number, is_observed=True)]
 
@@ -163,7 +163,7 @@ class Discovery:
         lives = [self._life(one) for one in arguments if one is not None]
         arguments.clear()
         held = {id(life) for life, reference in self._lives.values() if not _is_gone(reference)}
-        call.came = [life if id(life) in held else None for life in lives]
+        call.tangents = [life if id(life) in held else None for life in lives]
         call.region = self._region
         made = [
             None
@@ -182,9 +182,9 @@ class Discovery:
         came = {number for number, _ in self.backward_calls}
         for number, call in enumerate(self.calls):
             if not boxes_gradients():  # Autograd holds all tangents until the pass returns.
-                call.came = [
+                call.tangents = [
                     None if life is None or life.death == call.region else life
-                    for life in call.came
+                    for life in call.tangents
                 ]
             if number not in came:
                 self.objections[call.graph, call.ordinal] = ""

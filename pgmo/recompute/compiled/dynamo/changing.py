@@ -59,10 +59,7 @@ def changing_numbers_break_graphs() -> Iterator[None]:
 
 
 def _break_at_draw(_translator: object, draw: Any, *_arguments: object) -> None:
-    """Break the graph where Python draws a random number.
-
-    Dynamo would pass the number as a float64 tensor, and draw none when the graph runs again.
-    """
+    """Break the graph where Python draws a random number, which Dynamo would draw only once."""
     _break(getattr(draw, "__name__", "random"))
 
 

@@ -98,7 +98,7 @@ class _SharedChange:
 
 
 def _patch_tracing(stack: ExitStack) -> None:
-    """Change how Dynamo traces, on threads within `as_plain_model`."""
+    """Patch Dynamo; compilation checks change only on threads within `as_plain_model`."""
     constants = functions.tracing_state_functions
     checks = dict.fromkeys(_existing_checks(), False)
 
@@ -125,7 +125,7 @@ def _patch_tracing(stack: ExitStack) -> None:
 
 @functools.cache
 def _uncaptured_layers() -> tuple[tuple[type[nn.Module], Callable[..., Any]], ...]:
-    """Return recurrent layers with forward methods that run between graphs.
+    """Return recurrent layers, each with a forward method that runs between graphs.
 
     A capture would decompose them, and their dropout would draw other numbers.
     """
@@ -136,10 +136,10 @@ def _uncaptured_layers() -> tuple[tuple[type[nn.Module], Callable[..., Any]], ..
 
 @functools.cache
 def _capturable_containers() -> tuple[tuple[type[nn.Module], Callable[..., Any]], ...]:
-    """Return containers of PyTorch with forward methods that Dynamo captures on their own.
+    """Return PyTorch's containers, each with a forward method in which a graph can begin.
 
-    Dynamo begins no graph in PyTorch's files. So it would not capture a container if it cannot
-    capture the container's caller, such as a loop with a graph break.
+    Dynamo begins no graph in PyTorch's files. So it would skip a container whose caller it cannot
+    capture, such as a loop with a graph break.
     """
     kinds = (
         *(nn.Sequential, nn.MultiheadAttention, nn.Transformer),

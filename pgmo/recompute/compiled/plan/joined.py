@@ -98,20 +98,20 @@ class _Placed:
         first = captured.nodes[graph.forward : graph.forward + 1] == ((),)
         self.tangents = graph.operations[graph.forward].writes if first else ()
         self._tangents = [node for node in nodes if is_tangent(node)]
-        self.came: dict[int, StorageLife] = {}  # From tangents to storages held by autograd.
+        self.held_tangents: dict[int, StorageLife] = {}  # From tangents to storages.
         self.owners: dict[fx.Node, object] = {}  # From inputs to ids of parameters.
 
     def inputs(self, call: GraphCall) -> None:
         """Set the storages of the call's inputs, outputs and tangents, and `owners`."""
-        for node, life in zip(self._given, call.given, strict=True):
+        for node, life in zip(self._given, call.inputs, strict=True):
             self._note(node, life)
-        for result, life in zip(self._results, call.made, strict=True):
+        for result, life in zip(self._results, call.outputs, strict=True):
             self._note(result, life)
-        if len(call.came) == len(self._tangents):
-            for node, life in zip(self._tangents, call.came, strict=True):
+        if len(call.tangents) == len(self._tangents):
+            for node, life in zip(self._tangents, call.tangents, strict=True):
                 value = self._value(node)
                 if value is not None and life is not None and self._sizes_agree(value, life):
-                    self.came[value] = life
+                    self.held_tangents[value] = life
         self.owners = {
             node: owner
             for node, owner in zip(self._given, call.owners, strict=True)
@@ -124,7 +124,10 @@ class _Placed:
             self.lives[value] = life
 
     def _sizes_agree(self, value: int, life: StorageLife) -> bool:
-        """Return whether the sizes agree, up to rounding; the value may be the tensor's base."""
+        """Return whether a value has the size of a storage, up to rounding.
+
+        It may be larger if the tensor is a view of it.
+        """
         return 0 <= self.graph.values[value].size - life.size < 512
 
     def _value(self, node: object) -> int | None:
@@ -160,7 +163,7 @@ class _JoinedGraphBuilder:
         coming = 0
         if following is not None:
             for own in following.tangents:
-                life, size = following.came.get(own), following.graph.values[own].size
+                life, size = following.held_tangents.get(own), following.graph.values[own].size
                 if life is not None and life in self._lives:
                     following.numbers[own] = self._lives[life]
                     continue

@@ -16,7 +16,7 @@ from pgmo.recompute.planners.shapes import Shapes
 from pgmo.recompute.runtime.decide import PlannedStep, Settings, choose
 
 Numbers = dict[CallKey, int]
-"""Number of the plan that each call of a graph runs."""
+"""Number of a graph's plan, for each call of the graph in a step."""
 
 
 def plan(found: Discovery, settings: Settings) -> tuple[PlannedStep, Numbers]:
