@@ -39,6 +39,19 @@ class Choice:
     offloaded: frozenset[int] = frozenset()
     transfers: Transfers | None = None
 
+    @classmethod
+    def of(cls, schedule: Schedule, planner: str) -> "Choice":
+        """Return the choice of a schedule's reruns."""
+        return cls(
+            schedule.recomputed,
+            schedule.peak,
+            schedule.overhead,
+            planner,
+            schedule.reruns,
+            schedule.offloaded,
+            schedule.transfers,
+        )
+
     def on(self, graph: Graph) -> Schedule:
         """Return the schedule of this choice on its graph."""
         return simulate(graph, self.recomputed, self.reruns, self.offloaded, self.transfers)

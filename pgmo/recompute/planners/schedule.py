@@ -232,6 +232,16 @@ def simulate(
     )
 
 
+def refit(
+    graph: Graph, reruns: Reruns, offloaded: frozenset[int], transfers: Transfers | None
+) -> Schedule:
+    """Return the schedule of reruns and transfers of another graph, as far as transfers fit."""
+    if transfers is not None:
+        transfers = Transfers.of(graph, transfers.rate)
+        offloaded, reruns = transfers.fitting(offloaded, reruns)
+    return simulate(graph, (), reruns, offloaded, transfers)
+
+
 def is_dropped(graph: Graph, choice: Collection[int], value: int) -> bool:
     """Return whether a value is dropped with the operations of `choice`."""
     return graph.values[value].producer in choice and is_made_again(graph, value)

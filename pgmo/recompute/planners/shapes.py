@@ -14,8 +14,7 @@ from typing import Literal
 from pgmo.recompute.planners.budget import Budget, Share
 from pgmo.recompute.planners.evaluator import Choice, Evaluator
 from pgmo.recompute.planners.graph import Graph
-from pgmo.recompute.planners.offload.transfers import Transfers
-from pgmo.recompute.planners.schedule import Reruns, is_at_home, simulate
+from pgmo.recompute.planners.schedule import Reruns, is_at_home, refit
 
 _MOST = 16  # Maximum number of choices that are stored for one kind of graph.
 
@@ -97,14 +96,8 @@ def _moved(graph: Graph, choice: Choice, reruns: Reruns) -> Choice:
         for moment, index in reruns
         if moment < last and is_at_home(graph, moment, index)
     )
-    transfers, offloaded = choice.transfers, choice.offloaded
-    if transfers is not None:
-        transfers = Transfers.of(graph, transfers.rate)
-        offloaded, fitting = transfers.fitting(offloaded, fitting)
-    schedule = simulate(graph, (), fitting, offloaded, transfers)
-    peak, overhead = schedule.peak, schedule.overhead
-    again = schedule.recomputed
-    return Choice(again, peak, overhead, "another shape", fitting, offloaded, transfers)
+    schedule = refit(graph, fitting, choice.offloaded, choice.transfers)
+    return Choice.of(schedule, "another shape")
 
 
 def _identity(graph: Graph) -> object:

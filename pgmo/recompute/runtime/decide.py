@@ -19,9 +19,8 @@ from pgmo.recompute.capture.plain_step import checkpointed, plain_step
 from pgmo.recompute.planners.budget import Budget
 from pgmo.recompute.planners.evaluator import Choice
 from pgmo.recompute.planners.graph import Graph
-from pgmo.recompute.planners.offload.transfers import Transfers
 from pgmo.recompute.planners.planning import UnreachableBudgetError, plan_choice
-from pgmo.recompute.planners.schedule import Schedule, simulate
+from pgmo.recompute.planners.schedule import Schedule, refit, simulate
 from pgmo.recompute.planners.shapes import Shapes
 from pgmo.recompute.runtime.stages import stage
 
@@ -149,12 +148,8 @@ def choice_on(choice: Choice | Schedule, captured: Captured, other: Captured) ->
         if captured.nodes[index][0].name in at
     }
     fitting = tuple(sorted((moment, index) for moment, index in moved if index < moment))
-    transfers, away = choice.transfers, frozenset[int]()
-    if transfers is not None:
-        transfers = Transfers.of(other.graph, transfers.rate)
-        away = other.numbers(captured.names(choice.offloaded))
-        away, fitting = transfers.fitting(away, fitting)
-    return simulate(other.graph, (), fitting, away, transfers)
+    away = other.numbers(captured.names(choice.offloaded))
+    return refit(other.graph, fitting, away, choice.transfers)
 
 
 def _is_simple(choice: Choice | Schedule, graph: Graph) -> bool:

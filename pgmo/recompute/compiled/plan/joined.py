@@ -17,8 +17,7 @@ from pgmo.recompute.compiled.dry_run.discovery import Discovery, GraphCall
 from pgmo.recompute.compiled.dry_run.regions import Region, StorageLife
 from pgmo.recompute.planners.evaluator import Choice, Evaluator
 from pgmo.recompute.planners.graph import NOT_CAPTURED, Graph, Operation, Value
-from pgmo.recompute.planners.offload.transfers import Transfers
-from pgmo.recompute.planners.schedule import simulate
+from pgmo.recompute.planners.schedule import refit
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,14 +38,8 @@ class JoinedGraph:
         if choice.reruns is None:
             return Evaluator(graph).candidate(recomputed, "together")
         reruns = tuple((own[moment], own[one]) for moment, one in choice.reruns if one in own)
-        transfers, away = choice.transfers, frozenset[int]()
-        if transfers is not None:
-            transfers = Transfers.of(graph, transfers.rate)
-            away = frozenset(own[one] for one in choice.offloaded if one in own)
-            away, reruns = transfers.fitting(away, reruns)
-        made = simulate(graph, (), reruns, away, transfers)
-        again, peak, overhead = made.recomputed, made.peak, made.overhead
-        return Choice(again, peak, overhead, "together", reruns, away, transfers)
+        away = frozenset(own[one] for one in choice.offloaded if one in own)
+        return Choice.of(refit(graph, reruns, away, choice.transfers), "together")
 
 
 def join_graphs(
