@@ -150,7 +150,7 @@ def _run(module: fx.GraphModule, given: Sequence[Tensor]) -> tuple[Tensor, ...]:
 
 
 def _groups(nodes: list[fx.Node]) -> Iterator[list[Segment]]:
-    """Yield groups of equal segments, the outermost ones that are repeated."""
+    """Yield groups of equal segments. A segment within a yielded one is not yielded."""
     stack = [nodes]
     depth = {id(nodes): 0}
     while stack:

@@ -74,7 +74,7 @@ class Evaluator:
         return peak, cost / self._whole
 
     def candidate(self, choice: Collection[int], planner: str) -> Choice:
-        """Evaluate the candidates among some operations as a choice."""
+        """Return the choice that drops those of some operations that are candidates."""
         within = self._allowed.intersection(choice)
         return Choice(within, *self.evaluate(within), planner)
 

@@ -21,7 +21,7 @@ class Dag:
 
     Args:
         reads: for each node, the nodes whose values it reads, ascending.
-        size: bytes of each node's values without results, which are never freed, shape (n,).
+        size: bytes of each node's values, shape (n,). Results do not count: they are never freed.
         cost: cost of each node, shape (n,).
     """
 

@@ -35,9 +35,9 @@ class Shapes:
     def limit(self, graph: Graph, budget: Budget, peak: int) -> int | Literal["min"] | None:
         """Return the budget of a graph in bytes, "min", or None.
 
-        A share refers to the largest peak of any graph so far, so that a smaller step, for example
-        with frozen parameters, is not refused. "min" is the largest peak of its plans for this kind
-        of graph so far, unless this graph is larger than all before.
+        A share refers to the largest peak of any graph so far. So a smaller step, for example with
+        frozen parameters, is not refused. "min" becomes the largest peak that it has led to for
+        this kind of graph. It stays "min" for the first graph, and for one with a new largest peak.
 
         Args:
             graph: the step.

@@ -174,7 +174,7 @@ class _JoinedGraphBuilder:
         return sum(one.size for one in lives)
 
     def _set_base(self, target: int, producer: int, reader: int) -> None:
-        """Change the bytes that regions hold to `target`, allocated or freed by operations."""
+        """Set the bytes that regions hold: `producer` allocates more, or `reader` frees some."""
         level = sum(self._values[one].size for one in self._base)
         if target > level:
             self._base.append(self._write(Value(target - level, producer, pinned=True)))
@@ -207,7 +207,7 @@ class _JoinedGraphBuilder:
         return self._lives[life]
 
     def _shrink(self, size: int) -> None:
-        """Subtract a tensor's bytes from those of the region before, which allocated it."""
+        """Subtract a tensor's bytes from those that the last region holds: it allocated them."""
         last = len(self.operations) - 1
         level = sum(self._values[one].size for one in self._base)
         self._set_base(max(0, level - size), last, last - 1)

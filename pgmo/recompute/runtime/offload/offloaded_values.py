@@ -26,7 +26,7 @@ class OffloadedValues:
     Attributes:
         values: offloaded values, by operation.
         arena: the newest node that returns the arena.
-        flying: nodes that fetch values, by value, before its first read.
+        flying: for each fetched value that was not read yet, the node that fetches it.
     """
 
     def __init__(
