@@ -5,7 +5,7 @@
 //                                                     └─────────▶ upstream: everything else
 //
 // Compiled on the user's machine against the installed torch (pgmo/allocator/build/compile.py);
-// needs the c10 headers and the C table in pgmo_engine.h, and links with c10 only.
+// needs the headers of c10 and ATen and the C table in pgmo_engine.h, and links with torch_cpu.
 //
 // A storage keeps a pointer to its allocator, and a deleter that points into this library. So
 // adapters are never destroyed, and the library is never unloaded.
@@ -23,6 +23,7 @@
 #include <utility>
 
 #include "adapters/torch_common.hpp"
+#include "adapters/torch_operators.hpp"
 #include "engine/pgmo_engine.h"
 
 namespace {

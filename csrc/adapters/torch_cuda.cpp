@@ -9,9 +9,10 @@
 //                        else                          ───────▶ upstream, reported to the engine
 //
 // Compiled on the user's machine against the installed torch (pgmo/allocator/build/compile.py).
-// Needs the c10/cuda and CUDA headers and the C table in pgmo_engine.h, and links with c10 and
-// c10_cuda. Methods that only forward differ between versions of torch, so they are generated from
-// its headers: torch_cuda_forwarders.inc, see pgmo/allocator/build/forwarders.py.
+// Needs the headers of ATen, c10/cuda and CUDA and the C table in pgmo_engine.h, and links with
+// torch_cpu, c10 and c10_cuda. Methods that only forward differ between versions of torch, so they
+// are generated from its headers: torch_cuda_forwarders.inc, see
+// pgmo/allocator/build/forwarders.py.
 //
 // A storage keeps a pointer to its allocator, and a deleter that points into this library. So
 // adapters are never destroyed, and the library is never unloaded.
@@ -25,6 +26,7 @@
 #include "adapters/cuda/forks.hpp"
 #include "adapters/cuda/history/trace.hpp"
 #include "adapters/cuda/managed.hpp"
+#include "adapters/torch_operators.hpp"
 
 namespace adapter = c10::cuda::CUDACachingAllocator::pgmo;
 

@@ -3,22 +3,11 @@
 #include <algorithm>
 #include <mutex>
 #include <new>
-#include <utility>
 
 namespace pgmo::baseline {
 
-namespace {
-
-thread_local bool gradient_sum_expected = false;
-
-}  // namespace
-
-void expect_gradient_sum(bool expected) noexcept {
-  gradient_sum_expected = expected;
-}
-
 template <typename Change>
-void Baseline::guarded_free(Change&& change) noexcept {
+void Baseline::guarded(Change&& change) noexcept {
   const std::lock_guard guard(lock_);
   if (counted_.broken) [[unlikely]]
     return;
@@ -29,87 +18,30 @@ void Baseline::guarded_free(Change&& change) noexcept {
   }
 }
 
-template <typename Change>
-void Baseline::guarded(Change&& change) noexcept {
-  guarded_free([&] {
-    if (sum_) [[unlikely]]
-      complete_sum();
-    change();
-  });
-}
-
 void Baseline::set_fraction(double fraction) noexcept {
   guarded([&] { model_.set_fraction(fraction); });
 }
 
 void Baseline::allocated(std::uintptr_t address, Bytes size, std::uint64_t stream,
                          std::uint64_t user_pool, bool beneath) noexcept {
-  guarded([&] { allocate(address, size, stream, user_pool, beneath); });
-}
-
-void Baseline::allocate(std::uintptr_t address, Bytes size, std::uint64_t stream,
-                        std::uint64_t user_pool, bool beneath) {
-  // The free of a block that was alive when the model began may have been missed.
-  if (Entry before; take_out(address, true, before) && before.block != nullptr) {
-    model_.free(before.block);
-  }
-  Block* block = nullptr;
-  if (gradient_sum_expected) [[unlikely]] {
-    sum_.emplace(GradientSum{address, size, stream, user_pool, 0, {}});
-  } else {
-    block = model_.allocate(size, stream, user_pool);
+  guarded([&] {
+    // The free of a block that was alive when the model began may have been missed.
+    if (Entry before; take_out(address, true, before) && before.block != nullptr) {
+      model_.free(before.block);
+    }
+    Block* const block = model_.allocate(size, stream, user_pool);
     if (block == nullptr) ++counted_.failures;
+    living_.insert(address, {block, static_cast<std::uint64_t>(size), beneath ? 1u : 0u});
     ++counted_.requests;
     add_live(size);
-  }
-  living_.insert(address, {block, static_cast<std::uint64_t>(size), beneath ? 1u : 0u});
-}
-
-void Baseline::freed(std::uintptr_t address, bool beneath) noexcept {
-  guarded_free([&] {
-    Entry entry;
-    if (take_out(address, beneath, entry)) free_entry(address, entry);
   });
 }
 
-void Baseline::free_entry(std::uintptr_t address, const Entry& entry) {
-  if (!sum_) [[likely]] {
-    if (entry.block != nullptr) model_.free(entry.block);
-    return;
-  }
-  if (address == sum_->address) {  // The sum was freed: it lay in a summand's block.
-    counted_.live += sum_->size;   // `take_out` has subtracted it, but it was not counted.
-    for (const Entry& summand : sum_->summands) {
-      if (summand.block != nullptr) model_.free(summand.block);
-    }
-    sum_.reset();
-    return;
-  }
-  sum_->summands.push_back(entry);
-  sum_->freed += static_cast<Bytes>(entry.requested);
-}
-
-void Baseline::complete_sum() {
-  const GradientSum sum = *std::exchange(sum_, std::nullopt);
-  const auto size = static_cast<std::uint64_t>(sum.size);
-  const auto accumulator =
-      std::find_if(sum.summands.begin(), sum.summands.end(),
-                   [&](const Entry& one) { return one.block != nullptr && one.requested == size; });
-  Entry& total = *living_.find(sum.address);
-  if (accumulator != sum.summands.end()) {
-    total.block = accumulator->block;
-    add_live(sum.size);
-  } else {  // No summand of its size: the sum was allocated before the frees.
-    counted_.live += sum.freed;
-    add_live(sum.size);
-    counted_.live -= sum.freed;
-    total.block = model_.allocate(sum.size, sum.stream, sum.user_pool);
-    if (total.block == nullptr) ++counted_.failures;
-    ++counted_.requests;
-  }
-  for (auto one = sum.summands.begin(); one != sum.summands.end(); ++one) {
-    if (one != accumulator && one->block != nullptr) model_.free(one->block);
-  }
+void Baseline::freed(std::uintptr_t address, bool beneath) noexcept {
+  guarded([&] {
+    Entry entry;
+    if (take_out(address, beneath, entry) && entry.block != nullptr) model_.free(entry.block);
+  });
 }
 
 std::uint64_t Baseline::postponed(std::uintptr_t address) noexcept {
@@ -183,7 +115,6 @@ void Baseline::add_segment(std::uint64_t stream, bool small, bool expandable,
 }
 
 Figures Baseline::figures() noexcept {
-  guarded([] {});  // completes a gradient sum, if there is one
   const std::lock_guard guard(lock_);
   Figures now = counted_;
   now.reserved = model_.reserved();

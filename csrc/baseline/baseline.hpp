@@ -11,7 +11,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <optional>
 #include <vector>
 
 #include "baseline/allocator.hpp"
@@ -33,12 +32,6 @@ struct Figures {
   std::int64_t failures = 0;  // requests that were served, but not in the model: it had no room
   bool broken = false;        // the model has stopped, as the host ran out of memory
 };
-
-// Set whether the calling thread's next requests are sums of gradients. Autograd adds gradients in
-// place, unless a dispatch mode is active: then it allocates the sum. pgmo's own mode is active in
-// a tagged iteration. So the model undoes the difference: the sum reuses the block of the first
-// summand of its size that is freed.
-void expect_gradient_sum(bool expected) noexcept;
 
 class Baseline {
  public:
@@ -102,39 +95,20 @@ class Baseline {
 
  private:
   struct Entry {
-    Block* block = nullptr;  // nullptr: no room in the model, or a gradient sum in progress
+    Block* block = nullptr;  // nullptr: there was no room in the model
     std::uint64_t requested : 63 = 0;
     std::uint64_t beneath : 1 = 0;
   };
 
-  // A sum of gradients that was requested. It is completed at the next call other than a free.
-  struct GradientSum {
-    std::uintptr_t address = 0;
-    Bytes size = 0;
-    std::uint64_t stream = 0;
-    std::uint64_t user_pool = 0;
-    Bytes freed = 0;              // requested bytes of the blocks freed since
-    std::vector<Entry> summands;  // these blocks, in the order of their frees
-  };
-
-  // Complete a gradient sum, and run `change` under the lock. If host memory runs out, the model
-  // stops (`broken`).
+  // Run `change` under the lock. If host memory runs out, the model stops (`broken`).
   template <typename Change>
   void guarded(Change&& change) noexcept;
-  // As `guarded`, but keep the sum open.
-  template <typename Change>
-  void guarded_free(Change&& change) noexcept;
-  void allocate(std::uintptr_t address, Bytes size, std::uint64_t stream, std::uint64_t user_pool,
-                bool beneath);
-  void free_entry(std::uintptr_t address, const Entry& entry);
-  void complete_sum();
   void add_live(Bytes requested) noexcept;  // adds live bytes
   bool take_out(std::uintptr_t address, bool beneath, Entry& out) noexcept;
 
   Spinlock lock_;
   CachingAllocator model_;
   AddressMap<Entry> living_;
-  std::optional<GradientSum> sum_;
   Figures counted_;
   Bytes private_ = 0;
   std::atomic<Bytes> taken_{0};

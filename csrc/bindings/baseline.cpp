@@ -86,9 +86,6 @@ void bind_baseline(py::module_& module) {
   module.def(
       "baseline_api", [] { return reinterpret_cast<std::uintptr_t>(baseline::baseline_api()); },
       "Address of the table of functions in pgmo_baseline.h, for adapters.");
-  module.def("expect_gradient_sum", &baseline::expect_gradient_sum, py::arg("expected"),
-             "Marks the calling thread's requests from now on as sums of gradients, which plain\n"
-             "PyTorch adds in place; False ends that.");
 
   using Model = ModelledAllocator;
   py::class_<Model>(module, "ModelledAllocator",

@@ -153,6 +153,9 @@ void bind_engine(py::module_& module) {
       "set_tag", &set_thread_tag, py::arg("tag"), py::arg("generation"),
       "Sets the tag of blocks that this thread requests from now on; -1: none.\nOnly engines "
       "that expect this generation of tags record it.");
+  module.def(
+      "tag_end", [] { return reinterpret_cast<std::uintptr_t>(&end_thread_tag); },
+      "Address of a C function without arguments that sets the calling thread's tag to none.");
   module.def("next_tag_generation", &next_tag_generation,
              "Returns a new generation number, for the tags of one tagger.");
   module.def(

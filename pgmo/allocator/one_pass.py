@@ -80,7 +80,7 @@ def record_once(device: object = None, *, name: str = "") -> Iterator[OnePass]:
                 )
             opened = open_sessions.find_open(adapter)
             assert opened is not None
-            profile = opened.lifecycle.recording(sums=False)
+            profile = opened.lifecycle.recording()
             if profile is not None:
                 notes = {"found": "one pass, from its beginning to its end"}
                 profile = replace(profile, meta=replace(profile.meta, notes=notes))

@@ -10,8 +10,6 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 from pgmo.error_frames import clear_backward_frames, clear_frames, clears_frames, held  # noqa: E402
-from pgmo.profiler.tagging.operator_mode import OperatorMode  # noqa: E402
-from pgmo.profiler.tagging.tags import Tagger  # noqa: E402
 from pgmo.runner.step_on import StepOn  # noqa: E402
 from pgmo.serving import interception  # noqa: E402
 from tests.held_frames import (  # noqa: E402
@@ -20,55 +18,9 @@ from tests.held_frames import (  # noqa: E402
     alive_with_error,
     failing,
     fails,
-    too_large,
     without_collector,
 )
-
-
-def modes():
-    yield "operator mode", lambda: OperatorMode(lambda _operator, _arguments, run: run())
-    yield "one that is left", left_mode
-    yield "tagger", lambda: Tagger(lambda _: None)
-
-
-def left_mode():
-    """It passes operators on from where it still lies."""
-    mode = OperatorMode(lambda _operator, _arguments, run: run())
-    enter = mode.__enter__
-
-    def entered():
-        enter()
-        mode._mode.around = None
-
-    mode.__enter__ = entered
-    return mode
-
-
-@pytest.fixture(params=[make for _, make in modes()], ids=[name for name, _ in modes()])
-def mode(request):
-    return request.param
-
-
-def test_a_forward_pass_under_a_mode(mode):
-    def run(noted):
-        with mode(), failing():
-            fails(noted("input", torch.ones(8)) * 2)
-
-    assert alive_with_error(run) == []
-    assert alive_after_error(run) == []
-
-
-def test_a_backward_pass_under_a_mode(mode):
-    """Where a card has it, autograd's thread still holds the error when the program goes on."""
-    net = nn.Linear(4, 4)
-
-    def run(noted):
-        with mode():
-            hidden = noted("hidden", net(noted("input", torch.ones(2, 4))))
-            too_large(hidden).square().sum().backward()
-
-    assert alive_with_error(run) == []
-    assert alive_after_error(run) == []
+from tests.unit.profiler.networks import tagger_with  # noqa: E402
 
 
 def test_with_names_that_calls_has_asked_frames_for():
@@ -82,7 +34,7 @@ def test_with_names_that_calls_has_asked_frames_for():
     model = interception.intercept_calls(Model(), ["__call__"], lambda method, *args: method(*args))
 
     def run(noted):
-        with Tagger(lambda _: None):
+        with tagger_with(lambda _: None):
             model(noted("input", torch.ones(8)))
 
     assert alive_with_error(run) == []
@@ -186,7 +138,7 @@ def test_a_generator_that_goes_on_is_not_closed():
 
 def test_causes_are_cleared_too():
     def run(noted):
-        with OperatorMode(lambda _operator, _arguments, run: run()), failing():
+        with failing():
             clears_frames(explain)(noted)
 
     def explain(noted):

@@ -32,6 +32,10 @@ void set_thread_tag(std::int32_t tag, TagGeneration generation) noexcept {
   current_tag = {tag, generation};
 }
 
+void end_thread_tag() noexcept {
+  current_tag = {};
+}
+
 void Recorder::start() noexcept {
   clear();
   active_ = true;

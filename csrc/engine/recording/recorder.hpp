@@ -49,11 +49,15 @@ using TagGeneration = std::uint64_t;
 // Return a generation that was not used before.
 TagGeneration next_tag_generation() noexcept;
 
-// Set the tag of the calling thread's next requests; -1: unknown. Python calls this around each
+// Set the tag of the calling thread's next requests; -1: unknown. Python calls this before each
 // operator, so that a tag names the origin of a block. An operator may outlast its tagger if
 // another thread ends the iteration, so a recorder ignores tags of other generations than it
 // expects.
 void set_thread_tag(std::int32_t tag, TagGeneration generation) noexcept;
+
+// Set the tag to unknown. The adapter calls this after each operator, even while a Python error is
+// pending.
+void end_thread_tag() noexcept;
 
 class Recorder {
  public:

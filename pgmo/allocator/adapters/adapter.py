@@ -7,6 +7,7 @@ from pgmo import _core
 from pgmo.allocator.adapters.baseline import Baseline
 from pgmo.errors import AdapterError
 from pgmo.packing.plan import Plan
+from pgmo.profiler.tagging.operators import Operators
 
 
 class Memory(ctypes.Structure):
@@ -43,6 +44,8 @@ class Adapter(ABC):
     device: str
     alignment: int
     engine: _core.Engine
+    operators: Operators
+    """The framework's operators, for tags. Adapters of CuPy have none."""
     session_index: int = 0
     """Number of the session among those that share the device's pages; 0 without others."""
     pages: bool = False

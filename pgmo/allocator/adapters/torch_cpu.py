@@ -7,6 +7,7 @@ from functools import cache
 
 from pgmo import _core
 from pgmo.allocator.adapters.adapter import Adapter, Memory, new_engine
+from pgmo.allocator.adapters.operator_calls import OperatorCalls
 from pgmo.allocator.adapters.torch_source import cpu_source
 from pgmo.allocator.build.library import load_adapter
 from pgmo.errors import AdapterError
@@ -32,6 +33,7 @@ class TorchCpu(Adapter):
         source = cpu_source()
         self.version = source.version
         self._library = load_adapter(source)
+        self.operators = OperatorCalls(self._library)
         self.engine = new_engine()
         self.engine.lend_idle(True)
 

@@ -15,6 +15,7 @@ from pgmo.allocator.adapters.hooks.graph_replays import report_graphs
 from pgmo.allocator.adapters.hooks.optimizer_state import on_optimizer_state
 from pgmo.allocator.adapters.hooks.pool_registration import report_registrations
 from pgmo.allocator.adapters.managed_hints import Hints
+from pgmo.allocator.adapters.operator_calls import OperatorCalls
 from pgmo.allocator.adapters.torch_source import (
     cuda_source,
     split_blocks,
@@ -50,6 +51,7 @@ class TorchCuda(Adapter):
         self.device = f"cuda:{index}"
         self.version = str(torch.__version__)
         self.library = adapter_library()
+        self.operators = OperatorCalls(self.library)
         self.pages = False
         self._limit = 0
         self._displaced_before = 0

@@ -20,7 +20,7 @@ def cpu_source() -> AdapterSource:
         name="torch_cpu",
         what=f"PyTorch {torch.__version__} (CPU)",
         version=str(torch.__version__),
-        flags=(macro, "-isystem", str(include), f"-L{root / 'lib'}", "-lc10"),
+        flags=(macro, "-isystem", str(include), f"-L{root / 'lib'}", "-lc10", "-ltorch_cpu"),
         headers=include,
         abi=(macro,),
     )

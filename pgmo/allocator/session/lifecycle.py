@@ -134,10 +134,10 @@ class Lifecycle:
             why = "the session was opened with record_only"
         return replace(summary, verdict=judge(summary, self._adapter.baseline(), why))
 
-    def recording(self, *, sums: bool = True) -> Profile | None:
+    def recording(self) -> Profile | None:
         """Return the current recording as one linear profile; None if there is none."""
         meta = self.state.meta({"found": "all requests up to the query"})
-        return linear_profile(self._engine.events(), self._recorder.tags, meta, sums=sums)
+        return linear_profile(self._engine.events(), self._recorder.tags, meta)
 
     # --- the end of an iteration ----------------------------------------------------------------
 

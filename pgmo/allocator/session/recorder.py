@@ -18,9 +18,7 @@ _MOST_TAGGED = 3
 a later one is tagged again. The limit is for programs that compile in every iteration."""
 
 _tagging_threads: list[int] = []
-"""Id of the thread whose operators are tagged; at most one at a time. torch fails if two threads
-simultaneously pass the same operator to Python for the first time (c10,
-`PyHandleCache::ptr_or`)."""
+"""Id of the thread whose operators are tagged; at most one at a time."""
 
 
 class Recorder:
@@ -84,8 +82,8 @@ class Recorder:
 
     @property
     def is_complete(self) -> bool:
-        """Return whether the recording has its full length, without tagged iterations."""
-        return self.iterations - min(self._tagged, self.iterations) >= self._length
+        """Return whether the recording has its full length."""
+        return self.iterations >= self._length
 
     @property
     def is_lengthened(self) -> bool:
@@ -140,11 +138,9 @@ class Recorder:
     def _start_tags(self) -> None:
         """Tag the next iteration if one is due.
 
-        Tagging takes the CPU time of three to six iterations and adds requests, so a session tags
-        only if it saves its profile or was asked to, and the tagged iteration is not planned.
-        Usually the first iteration is tagged. If the first one is saved, the third is tagged,
-        because the second shows which blocks the first leaves alive. No iteration is tagged while
-        plans serve. If another thread is tagging, a later iteration is tagged.
+        A tagged iteration takes about three times the CPU time, so a session tags only if it saves
+        its profile or was asked to. It tags the first iteration, or a later one if another thread
+        is tagging, and none while plans serve.
         """
         recording = self._state.phase is Phase.RECORD and self._may_tag
         # Only modules and operators of torch can be tagged.
@@ -153,7 +149,6 @@ class Recorder:
         # An iteration in which code is compiled differs from later ones, and its tags end early.
         again = self._tagger is not None and self._tagger.compiled
         due = self._tagged < _MOST_TAGGED if again else not self._tagged
-        due = due and self.iterations >= 2 * self._state.options.needs_first
         me = threading.get_ident()
         if wanted and due and all(thread == me for thread in _tagging_threads):
             _tagging_threads.append(me)
@@ -163,6 +158,6 @@ class Recorder:
             # makes the engine ignore its tag.
             generation = _core.next_tag_generation()
             set_tag = partial(_core.set_tag, generation=generation)
-            tagger = Tagger(set_tag, self.tags, _core.expect_gradient_sum)
+            tagger = Tagger(set_tag, self._state.adapter.operators, self.tags)
             self._tagger = self._tagging.enter_context(tagger)
             self._engine.expect_tags(generation)

@@ -33,12 +33,9 @@ class Steady:
         kind: "exact", "fit", or "none" when made by `best_effort`.
         reference: index of the iteration whose requests the profile lists.
         rows: by iteration index: for each request, the paired request of the reference, or -1.
-            Tagged iterations are omitted, because the tagger's dispatch mode adds requests and
-            lengthens lifetimes.
         varying: whether members differ in the size, shape (requests of the reference,).
-        followers: number of iterations recorded after the reference; `find_all` counts only those
-            without tags. With two, all frees of blocks that outlive an iteration have been
-            recorded. With none, these blocks look persistent.
+        followers: number of iterations recorded after the reference. With two, all frees of blocks
+            that outlive an iteration have been recorded. With none, these blocks look persistent.
         explanation: reason why these iterations belong together, or why none do.
     """
 
@@ -221,8 +218,7 @@ def _is_alike(reference: Iteration, other: Iteration, rows: NDArray[np.int64]) -
 def fill_tags(tag: NDArray[np.int32]) -> NDArray[np.int32]:
     """Give each untagged request the tag of the next tagged one, or of the last one.
 
-    Untagged requests are scalars that an operator wraps into tensors before it allocates its
-    result; under a dispatch mode they are wrapped elsewhere.
+    Untagged requests are made between two operators, for example by code in C++ that calls none.
     """
     known = np.flatnonzero(tag >= 0)
     if not known.size:

@@ -19,8 +19,6 @@ import numpy as np
 from pgmo.profiler.iterations.lifetimes import (
     Steady,
     build_profile,
-    fill_tags,
-    tags_of,
 )
 from pgmo.profiler.iterations.request_pairs import UNPAIRED, align
 from pgmo.profiler.profile import Profile, ProfileMeta
@@ -41,16 +39,15 @@ def build_opening(
 
     The following members of `steady` show the lifetimes of its blocks. A block that is never freed
     is persistent, such as optimizer state. A block that is freed after more than two periods ends
-    after two, the longest lifetime in a profile. Tags come from a later iteration, because tagging
-    adds requests.
+    after two, the longest lifetime in a profile.
 
     Returns:
-        The profile. None if the first iteration has no requests, was tagged, or is a member of
-        `steady`, whose plan serves it; or if fewer than two members follow it.
+        The profile. None if the first iteration has no requests or is a member of `steady`, whose
+        plan serves it; or if fewer than two members follow it.
     """
     followers = sorted(index for index in steady.rows if index > 0)
     first = iterations[0]
-    if not len(first) or np.any(first.tag >= 0) or 0 in steady.rows or len(followers) < _FOLLOWERS:
+    if not len(first) or 0 in steady.rows or len(followers) < _FOLLOWERS:
         return None
     place = align(first, iterations[steady.reference])
     rows = {0: np.arange(len(first))}
@@ -68,7 +65,4 @@ def build_opening(
     profile = build_profile(iterations, opening, tags, meta, alone=True)
     late = profile.persistent & (first.gone != ALIVE)
     end = np.where(late, profile.start + 2 * profile.ticks, profile.end)
-    # The steady reference resembles the tagged iteration more than the first iteration does.
-    tag, paired = np.full(len(first), -1, np.int32), place != UNPAIRED
-    tag[place[paired]] = tags_of(iterations, steady, profile.end)[paired]
-    return replace(profile, end=end, tag=fill_tags(tag))
+    return replace(profile, end=end)

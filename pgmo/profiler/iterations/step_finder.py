@@ -1,8 +1,6 @@
 """Search for the steady state: iterations that issue the same requests.
 
-`steady.explanation` says which iterations agree, or, for `best_effort`, what differs. A tagged
-iteration has extra requests, so two other iterations must agree. If the first iteration is tagged,
-the fourth completes the steady state.
+`steady.explanation` says which iterations agree, or, for `best_effort`, what differs.
 """
 
 import numpy as np
@@ -23,7 +21,7 @@ def find_steady(iterations: list[Iteration]) -> Steady | None:
 
 def find_all(iterations: list[Iteration]) -> list[Steady]:
     """Find every structure that at least two recorded iterations share, the newest first."""
-    plain = recorded = _without_tags(iterations)
+    plain = recorded = _with_requests(iterations)
     found = []
     # Exact repetitions are certain, so they come first; iterations at other sizes then join them.
     for seek in (_exact_reference, _fit_reference):
@@ -39,7 +37,7 @@ def find_repeated(iterations: list[Iteration]) -> list[Steady]:
 
     This takes a fraction of the time of `find_all`, which aligns every pair of iterations.
     """
-    plain = _without_tags(iterations)
+    plain = _with_requests(iterations)
     same = [iteration for iteration in plain if iteration.same_requests(plain[-1])]
     if len(same) < 2 or same != plain[-len(same) :]:
         return []
@@ -51,7 +49,7 @@ def best_effort(iterations: list[Iteration]) -> Steady | None:
 
     Its profile is marked as not steady. None without any requests.
     """
-    full = _without_tags(iterations)
+    full = _with_requests(iterations)
     if not full:
         return None
     base = full[-2] if len(full) > 1 else full[-1]
@@ -66,10 +64,8 @@ def best_effort(iterations: list[Iteration]) -> Steady | None:
     return Steady("none", base.index, rows, varying, followers, explanation)
 
 
-def _without_tags(iterations: list[Iteration]) -> list[Iteration]:
-    """Return the untagged iterations with requests, or all with requests if all are tagged."""
-    full = [iteration for iteration in iterations if len(iteration)]
-    return [iteration for iteration in full if not np.any(iteration.tag >= 0)] or full
+def _with_requests(iterations: list[Iteration]) -> list[Iteration]:
+    return [iteration for iteration in iterations if len(iteration)]
 
 
 def _exact_reference(iterations: list[Iteration]) -> Iteration | None:

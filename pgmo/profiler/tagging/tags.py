@@ -18,15 +18,15 @@ of inductor, marks in the generated code name the kernel instead (see `inductor`
 import threading
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, ExitStack
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pgmo.locks import new_lock
 from pgmo.profiler.tag import Tag
 from pgmo.profiler.tagging import dynamo, origin
 from pgmo.profiler.tagging.calls import Calls
-from pgmo.profiler.tagging.captures import suspend_during_captures
 from pgmo.profiler.tagging.module_paths import ModulePaths
-from pgmo.profiler.tagging.operator_mode import OperatorMode
+from pgmo.profiler.tagging.operators import OperatorAnswer, Operators, report_name
 
 if TYPE_CHECKING:
     from pgmo.profiler.tagging.inductor import KernelOrigin
@@ -34,13 +34,13 @@ if TYPE_CHECKING:
 FORWARD, BACKWARD, OPTIMIZER, OTHER = "forward", "backward", "optimizer", "other"
 RECOMPUTE = "recompute"
 COMPILED = "torch.compile"
-ADD, ADD_IN_PLACE = "aten.add", "aten.add_"
-"""Operators that add two gradients: the second one in place, the first under a dispatch mode."""
 
 
 class _Thread(threading.local):
     def __init__(self) -> None:
         self.sequence: int | None = None  # Number of graph nodes made so far on this thread.
+        self.place: tuple[str, str] | None = None  # Module and line of the latest operator.
+        self.number = -1  # Tag number of the latest operator if its phase is unknown; -1 if known.
         # Module, phase and line of calls of generated code.
         self.running: list[tuple[str, str, str]] = []
 
@@ -56,18 +56,17 @@ class _CompiledCall(threading.local):
 
 
 class Tagger(AbstractContextManager["Tagger"]):
-    """Context that tags every block requested in it, without changing results.
+    """Context that tags every block requested in it, without changing results or requests.
 
     It slows each operator down by a few microseconds, so it is meant for one recorded iteration.
-    The program may enter and leave its own dispatch modes inside, and another thread may close the
-    tagger. A closed tagger keeps the tags, but no reference to a module. Tagging stops at the first
-    compilation, because an iteration with a compilation differs from all later ones.
+    Another thread may close it. A closed tagger keeps the tags, but no reference to a module.
+    Tagging stops at the first compilation, because an iteration with a compilation differs from all
+    later ones. A process has at most one open tagger.
 
     Args:
         set_tag: called on the requesting thread with an index into `tags`, or -1 for none.
+        operators: operators that torch runs.
         tags: tags of an earlier tagger whose numbers are still in use.
-        expect_sum: called on the requesting thread with True before a sum of two gradients is
-            requested that untagged programs compute in place, and with False afterwards.
 
     Attributes:
         compiled: whether code was compiled inside the context.
@@ -76,14 +75,16 @@ class Tagger(AbstractContextManager["Tagger"]):
     def __init__(
         self,
         set_tag: Callable[[int], None],
+        operators: Operators,
         tags: Iterable[Tag] = (),
-        expect_sum: Callable[[bool], None] = lambda expected: None,
     ) -> None:
         self.compiled = False
         self._set_tag = set_tag
-        self._expect_sum = expect_sum
-        self._index: dict[Tag, int] = {tag: number for number, tag in enumerate(tags)}
-        self._operators: dict[object, str] = {}
+        self._operators = operators
+        self._tags = list(tags)
+        self._index: dict[Tag, int] = {tag: number for number, tag in enumerate(self._tags)}
+        # Names for reports, keyed by names of operators and overloads.
+        self._names: dict[tuple[str, str], str] = {}
         self._paths = ModulePaths()
         # Maps a graph node's sequence number to the module and the line that made it.
         self._of_node: dict[int, tuple[str, str]] = {}
@@ -96,7 +97,7 @@ class Tagger(AbstractContextManager["Tagger"]):
     @property
     def tags(self) -> tuple[Tag, ...]:
         """All tags so far, by index."""
-        return tuple(self._index)
+        return tuple(self._tags)
 
     def __enter__(self) -> "Tagger":
         self._private = _Private()
@@ -105,14 +106,13 @@ class Tagger(AbstractContextManager["Tagger"]):
         self._thread.sequence = self._private.sequence()
         with ExitStack() as undo:
             undo.enter_context(origin.listen())
-            self._mode = undo.enter_context(OperatorMode(self._around))
+            self._operators.observe(self._begin)
+            undo.callback(self._operators.ignore)
             undo.callback(dynamo.register(self))
-            undo.callback(suspend_during_captures(self._mode))
             if dynamo.has_compiled():
                 from pgmo.profiler.tagging import inductor  # Also loads a Python parser.
 
                 undo.callback(inductor.listen(self))
-            dynamo.skip(OperatorMode.__exit__)
             if dynamo.inside():
                 self.suspend()
             self._active = undo.pop_all()
@@ -127,8 +127,10 @@ class Tagger(AbstractContextManager["Tagger"]):
 
     def suspend(self) -> None:
         """Stop observing the thread while it runs compiled code; see `dynamo.Observer`."""
-        if not self._mode.suspend():
+        if threading.get_ident() != self._owner and not self._private.in_backward():
             return  # This thread is not observed.
+        self._operators.suspend(True)
+        self._note_nodes(self._thread.place)
         module, phase, line = self._where()
         self._compiled_call.number = self._number(
             Tag(module, COMPILED, _compiled_phase(phase), line)
@@ -143,19 +145,20 @@ class Tagger(AbstractContextManager["Tagger"]):
         if place is None:
             return
         self._set_tag(-1)
-        if self._mode.restore():
-            # Nodes made by the compiled code belong to its module, not to the next one.
-            self._note_nodes(place)
+        self._operators.suspend(False)
+        # Nodes made by the compiled code belong to its module, not to the next one.
+        self._note_nodes(place)
 
     def compiling(self) -> None:
         """Stop tagging for good; see `dynamo.Observer`."""
         self.compiled = True
-        self._mode.__exit__(None, None, None)
+        self._operators.ignore()
 
     # --- kernels of inductor --------------------------------------------------------------------
 
     def kernels_begin(self) -> None:
         """Note the module and phase of the kernels; see `inductor.KernelListener`."""
+        self._note_nodes(self._thread.place)
         module, phase, line = self._where()
         self._thread.running.append((module, _compiled_phase(phase), line))
 
@@ -174,41 +177,42 @@ class Tagger(AbstractContextManager["Tagger"]):
 
     def _forget(self) -> None:
         # Keep only the tags, so that a reader of tags does not keep the program's modules alive.
-        self._operators = {}
+        self._names = {}
         self._paths = ModulePaths()
         self._of_node = {}
         self._thread = _Thread()
 
     # --- operators ------------------------------------------------------------------------------
 
-    def _around(self, operator: Any, arguments: tuple[Any, ...], run: Callable[[], Any]) -> Any:
+    def _begin(self, name: str, overload: str, nodes: int) -> OperatorAnswer:
+        """Tag the requests of an operator, which is about to run on this thread."""
         if self._thread.running:
-            return run()  # A kernel in a backward pass already has its tag.
-        name = self._operators.get(operator)
-        if name is None:
-            name = self._operators.setdefault(operator, _name_of(operator))
-        if not name:
-            return (
-                run()
-            )  # In-place operators request no memory; they are half of an optimizer's step.
+            return OperatorAnswer.HIDDEN  # A kernel in a backward pass already has its tag.
+        reported = self._names.get((name, overload))
+        if reported is None:
+            reported = self._names[name, overload] = report_name(name, overload)
+        if not reported:
+            return OperatorAnswer.NEVER
+        thread = self._thread
+        if self._note_nodes(thread.place, nodes) and thread.number >= 0:
+            # A loss without a module belongs to the forward pass.
+            self._tags[thread.number] = replace(self._tags[thread.number], phase=FORWARD)
         module, phase, line = self._where()
-        in_place = name == ADD and phase is BACKWARD and _has_storage_alone(arguments[0])
-        if in_place:
-            name = ADD_IN_PLACE
-            self._expect_sum(True)
-        self._set_tag(self._number(Tag(module, name, phase, line)))
-        try:
-            return run()
-        finally:
-            self._set_tag(-1)
-            if in_place:
-                self._expect_sum(False)
+        thread.place = module, line
+        if self._note_nodes(thread.place) and phase is OTHER:
+            phase = FORWARD  # It is part of a custom autograd function, which has a node already.
+        number = self._number(Tag(module, reported, phase, line))
+        thread.number = number if phase is OTHER else -1
+        self._set_tag(number)
+        return OperatorAnswer.REPORTED
 
     def _number(self, tag: Tag) -> int:
         number = self._index.get(tag)
         if number is None:
             with self._lock:  # The backward pass of each device has its own thread.
-                number = self._index.setdefault(tag, len(self._index))
+                number = self._index.setdefault(tag, len(self._tags))
+                if number == len(self._tags):
+                    self._tags.append(tag)
         return number
 
     def _where(self) -> tuple[str, str, str]:
@@ -223,25 +227,28 @@ class Tagger(AbstractContextManager["Tagger"]):
             (module, line), phase = self._of_running_node(), BACKWARD
         else:
             module, phase = optimizer, OPTIMIZER if optimizer else OTHER
-        made = self._note_nodes((module, line))
-        if made and phase is OTHER:
-            phase = FORWARD  # A loss without a module belongs to the forward pass.
         declared = origin.declared()
         if declared is not None:  # A captured step enters no modules, so it declares them.
             module, phase = ".".join(filter(None, (module, declared[0]))), declared[1]
         return module, phase, line
 
-    def _note_nodes(self, place: tuple[str, str]) -> int:
-        """Attribute the graph nodes made on this thread since the last call, and count them."""
-        count = self._private.sequence()
-        if count is None:
+    def _note_nodes(self, place: tuple[str, str] | None, until: int | None = None) -> int:
+        """Attribute graph nodes made on this thread since the last call.
+
+        Args:
+            place: module and line that made them; None if unknown.
+            until: number of the first later node, -1 for none; None for all nodes made so far.
+
+        Returns:
+            The number of nodes.
+        """
+        thread, count = self._thread, self._private.sequence() if until is None else until
+        before = thread.sequence
+        if count is None or count <= (-1 if before is None else before):
             return 0
-        before = self._thread.sequence
-        self._thread.sequence = count
-        if before is None:
-            return (
-                0  # The origin of the first nodes is unknown, because the thread was not observed.
-            )
+        thread.sequence = count
+        if before is None or place is None:
+            return 0
         for number in range(before, count):
             if threading.get_ident() == self._owner:
                 self._of_node[number] = place
@@ -261,30 +268,9 @@ class Tagger(AbstractContextManager["Tagger"]):
         return self._of_node.get(sequence(), ("", "")) if callable(sequence) else ("", "")
 
 
-def _name_of(operator: Any) -> str:
-    """Return an operator's name for reports, or "" for in-place pointwise operators.
-
-    These request no memory. In-place sums keep their name, because the profile needs it.
-    """
-    import torch
-
-    name = str(getattr(operator, "overloadpacket", operator))
-    in_place = name.endswith("_") and torch.Tag.pointwise in getattr(operator, "tags", ())
-    return "" if in_place and name != ADD_IN_PLACE else name
-
-
 def _compiled_phase(phase: str) -> str:
     """Return the phase of compiled code. An unknown phase counts as the forward pass."""
     return FORWARD if phase is OTHER else phase
-
-
-def _has_storage_alone(tensor: Any) -> bool:
-    """Return whether a tensor fills its storage, which autograd requires for adding in place."""
-    import torch
-
-    if not isinstance(tensor, torch.Tensor) or tensor.layout is not torch.strided:
-        return False
-    return tensor.untyped_storage().nbytes() == tensor.numel() * tensor.element_size()
 
 
 class _Private:

@@ -6,8 +6,8 @@ from typing import Any
 from torch import Tensor
 
 from pgmo.error_frames import clear_backward_frames
-from pgmo.profiler.tagging import backward_errors
 from pgmo.recompute.capture.compat import autograd_nodes
+from pgmo.recompute.runtime import backward_errors
 
 
 def compiled_context(results: Sequence[Tensor]) -> Any:

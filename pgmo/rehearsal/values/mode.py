@@ -11,7 +11,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from pgmo.error_frames import clear_frames, clears_frames
 from pgmo.imports import after_import
-from pgmo.profiler.tagging import dynamo, operator_mode
+from pgmo.profiler.tagging import dynamo
+from pgmo.rehearsal.values import mode_stack
 from pgmo.rehearsal.values.backward import keep_backward_plain
 from pgmo.rehearsal.values.host_libraries import HostLibraries
 from pgmo.rehearsal.values.known import KnownStorages, covers, on_host, readable
@@ -56,31 +57,31 @@ class Values:
         self._mode = self._made_mode()
         self._sized.begin()
         self.libraries.begin()
-        operator_mode._put_in(self._mode)
+        mode_stack.insert(self._mode)
         print_from_host(self._filled)
         keep_backward_plain(self.without_mode, self.with_mode, self.made_up.repeated)
 
     @contextmanager
     def without_mode(self) -> Iterator[None]:
         """Disable the mode on this thread inside the block."""
-        there = operator_mode._take_out(self._mode)
+        there = mode_stack.remove(self._mode)
         try:
             yield
         finally:
             if there:
-                operator_mode._put_in(self._mode)
+                mode_stack.insert(self._mode)
 
     @contextmanager
     def with_mode(self) -> Iterator[None]:
         """Enable the mode on this thread inside the block."""
-        if self._mode in operator_mode._stack():
+        if self._mode in mode_stack.stack():
             yield
             return
-        operator_mode._put_in(self._mode)
+        mode_stack.insert(self._mode)
         try:
             yield
         finally:
-            operator_mode._take_out(self._mode)
+            mode_stack.remove(self._mode)
 
     def _made_mode(self) -> Any:
         from torch._subclasses.fake_tensor import FakeTensor
@@ -103,8 +104,8 @@ class Values:
                 return NotImplemented  # the tensor subclass unwraps and calls again
             return values.around(func, args, kwargs or {})
 
-        # Assigned outside of the class, as in `operator_mode`, because torch would otherwise import
-        # TorchDynamo.
+        # Set the method outside of the class body. Inside it, torch would wrap the method in a call
+        # that imports TorchDynamo, which costs seconds and 60 MiB in programs that compile nothing.
         ValueDispatchMode.__torch_dispatch__ = clears_frames(dispatch)  # type: ignore[method-assign, arg-type]
         after_import("torch._dynamo.eval_frame", lambda: _hide_from_dynamo(ValueDispatchMode))
         return ValueDispatchMode()  # type: ignore[no-untyped-call]

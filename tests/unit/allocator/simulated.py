@@ -14,6 +14,7 @@ from pgmo.allocator.adapters.adapter import Adapter, Memory
 from pgmo.allocator.session.options import Options
 from pgmo.allocator.session.session import Session
 from pgmo.errors import AdapterError
+from pgmo.profiler.tagging.operators import OperatorAnswer
 
 LAYERS = [4096, 1 << 16, 1 << 14, 1 << 18, 512, 1 << 16]
 """Sizes of the activations of the usual `Loop`."""
@@ -44,6 +45,19 @@ class Oracle:
         return len(self._starts)
 
 
+class NoOperators:
+    """Operators of a framework that runs none."""
+
+    def observe(self, begin: Callable[[str, str, int], OperatorAnswer]) -> None:
+        pass
+
+    def ignore(self) -> None:
+        pass
+
+    def suspend(self, suspended: bool) -> None:
+        pass
+
+
 class SimulatedAdapter(Adapter):
     """Stands where an adapter does.
 
@@ -59,6 +73,7 @@ class SimulatedAdapter(Adapter):
 
     def __init__(self) -> None:
         self.engine = _core.Engine()
+        self.operators = NoOperators()
         self.oracle = Oracle()
         self.installed = False
         self.arenas: dict[int, list[tuple[int, int]]] = defaultdict(list)

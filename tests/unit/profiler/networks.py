@@ -10,6 +10,9 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 from torch.utils.checkpoint import checkpoint  # noqa: E402
 
+from pgmo.allocator.adapters.torch_cpu import torch_cpu  # noqa: E402
+from pgmo.profiler.tagging.tags import Tagger  # noqa: E402
+
 
 class Log:
     """Stands in for the engine: keeps the tags in order, and the number in force on each thread."""
@@ -28,6 +31,11 @@ class Log:
 
     def without_lines(self, tagger):
         return [replace(tag, file="") for tag in self.tags(tagger)]
+
+
+def tagger_with(set_tag, tags=()):
+    """Return a tagger for the operators of this process."""
+    return Tagger(set_tag, torch_cpu().operators, tags)
 
 
 class Block(nn.Module):

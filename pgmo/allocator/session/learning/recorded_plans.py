@@ -20,8 +20,7 @@ from pgmo.profiler.recording import Iteration
 def all_repeat(iterations: Sequence[Iteration], newest: Steady) -> bool:
     """Return whether all iterations of the newest structure, and all since, are equal."""
     return newest.kind == "exact" and all(
-        index in newest.rows or _has_tags(iterations[index])
-        for index in range(newest.reference, len(iterations))
+        index in newest.rows for index in range(newest.reference, len(iterations))
     )
 
 
@@ -31,16 +30,9 @@ def all_found(
     """Return whether each iteration since the first found structure belongs to one or a plan."""
     first = min(steady.reference for steady in found)
     return all(
-        any(index in steady.rows for steady in found)
-        or is_planned(known, iterations[index])
-        or _has_tags(iterations[index])
+        any(index in steady.rows for steady in found) or is_planned(known, iterations[index])
         for index in range(first, len(iterations))
     )
-
-
-def _has_tags(iteration: Iteration) -> bool:
-    """Return whether an iteration was tagged and thus belongs to no structure."""
-    return bool(np.any(iteration.tag >= 0))
 
 
 def plan_all(

@@ -14,7 +14,7 @@ from torch import nn  # noqa: E402
 
 from pgmo.profiler.profile import Tag  # noqa: E402
 from pgmo.profiler.tagging.tags import Tagger  # noqa: E402
-from tests.unit.profiler.networks import NETWORKS, Log, Net  # noqa: E402
+from tests.unit.profiler.networks import NETWORKS, Log, Net, tagger_with  # noqa: E402
 
 ROOT = Path(__file__).parents[4]
 
@@ -37,7 +37,7 @@ def _train(name, steps, tagged):
             losses.append(loss.detach())
 
         if tagged and step != 1:
-            with Tagger(log) as tagger:
+            with tagger_with(log) as tagger:
                 one()
             logs.append(log.tags(tagger))
         else:
@@ -128,7 +128,7 @@ def test_shared_modules_have_the_name_below_their_caller():
             return self.left(x) + self.right(x)
 
     log = Log()
-    with Tagger(log) as tagger:
+    with tagger_with(log) as tagger:
         Whole()(torch.zeros(2, 8)).sum().backward()
     modules = {tag.module for tag in log.tags(tagger) if tag.op == "aten.addmm"}
     assert modules == {"Whole.left.inner", "Whole.right.inner"}
@@ -139,7 +139,7 @@ def test_shared_modules_have_the_name_below_their_caller():
 def test_two_models_of_one_class_are_distinguished():
     log = Log()
     one, two = nn.Linear(2, 2), nn.Linear(2, 2)
-    with Tagger(log) as tagger, torch.no_grad():
+    with tagger_with(log) as tagger, torch.no_grad():
         for model in (one, two, one):
             model(torch.zeros(1, 2))
     names = [tag.module for tag in log.tags(tagger) if tag.op == "aten.addmm"]
@@ -149,7 +149,7 @@ def test_two_models_of_one_class_are_distinguished():
 def test_a_model_that_the_program_drops_dies_meanwhile():
     """A part that lives on keeps its name; ids that come again name nothing of the dead."""
     log = Log()
-    with Tagger(log) as tagger:
+    with tagger_with(log) as tagger:
         model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))
         model(torch.ones(1, 4)).sum().backward()
         part = model[1]
@@ -167,7 +167,7 @@ def test_blocks_have_the_line_of_the_users_own_code():
             return x.pow(2)
 
     log = Log()
-    with Tagger(log) as tagger:
+    with tagger_with(log) as tagger:
         x = torch.ones(3, requires_grad=True)
         Squares()(x).sum().backward()
     first = Squares.forward.__code__.co_firstlineno + 1
@@ -189,7 +189,7 @@ def test_an_exception_leaves_a_clean_stack():
             return self.linear(x).view(3, 1000)
 
     log = Log()
-    with Tagger(log) as tagger:
+    with tagger_with(log) as tagger:
         for _ in range(2):
             with pytest.raises(RuntimeError):
                 Fails()(torch.zeros(2, 8))
@@ -206,7 +206,7 @@ def test_an_optimizer_that_fails_does_not_stay():
         raise RuntimeError("closure")
 
     log = Log()
-    with Tagger(log) as tagger:
+    with tagger_with(log) as tagger:
         with pytest.raises(RuntimeError, match="closure"):
             optimizer.step(fail)
         optimizer.step()
@@ -220,7 +220,7 @@ def test_nothing_stays_registered():
     hooks = (module._global_forward_pre_hooks, module._global_forward_hooks)
     before = [len(registered) for registered in hooks]
     log = Log()
-    with pytest.raises(KeyError), Tagger(log):
+    with pytest.raises(KeyError), tagger_with(log):
         raise KeyError
     assert [len(registered) for registered in hooks] == before
     Net()(torch.zeros(1, 8))
@@ -239,7 +239,7 @@ def test_without_a_private_function_it_says_less(monkeypatch, missing):
 
     core = torch._C
     log = Log()
-    tagger = Tagger(log)
+    tagger = tagger_with(log)
     original = Tagger.__enter__
 
     def enter(self):
@@ -267,8 +267,8 @@ def test_blocks_have_the_users_line_if_the_package_is_found_through_a_relative_p
 import sys
 sys.path.insert(0, {os.path.relpath(ROOT, tmp_path)!r})
 import torch
-from pgmo.profiler.tagging.tags import Tagger
-with Tagger(lambda number: None) as tagger:
+from tests.unit.profiler.networks import tagger_with
+with tagger_with(lambda number: None) as tagger:
     torch.ones(2) + 1
 print(tagger.tags[0].file)
 """

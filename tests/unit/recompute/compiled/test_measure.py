@@ -11,10 +11,10 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 import pgmo  # noqa: E402
-from pgmo.profiler.tagging import backward_errors  # noqa: E402
 from pgmo.recompute.capture.memory_use.meter import meter  # noqa: E402
 from pgmo.recompute.capture.quiet import CAPTURING  # noqa: E402
 from pgmo.recompute.compiled import measure  # noqa: E402
+from pgmo.recompute.runtime import backward_errors  # noqa: E402
 from tests.unit.recompute.compiled import models  # noqa: E402
 from tests.unit.recompute.compiled.models import batch, step  # noqa: E402
 from tests.unit.recompute.compiled.test_several_graphs import made  # noqa: E402

@@ -7,9 +7,8 @@ from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
 import pgmo  # noqa: E402
 from pgmo.profiler.tagging import origin  # noqa: E402
-from pgmo.profiler.tagging.tags import Tagger  # noqa: E402
 from pgmo.recompute.planners.evaluator import Choice  # noqa: E402
-from tests.unit.profiler.networks import Log  # noqa: E402
+from tests.unit.profiler.networks import Log, tagger_with  # noqa: E402
 
 X = torch.linspace(-1, 1, 64 * 8).reshape(64, 8)
 
@@ -26,7 +25,7 @@ def drop_all(graph, _budget):
 
 def tags_of_a_step(model):
     log = Log()
-    with Tagger(log) as tagger:
+    with tagger_with(log) as tagger:
         model(X).sum().backward()
     return [tag for tag in log.tags(tagger) if tag is not None]
 
@@ -85,7 +84,7 @@ class NoSigmoid(TorchDispatchMode):
 def test_an_error_in_a_recorded_step_is_the_same_error():
     made, _ = pgmo.recompute(network(), X, planner=drop_all, measure=False)
     made(X).sum().backward()
-    with pytest.raises(KeyError) as raised, Tagger(Log()), NoSigmoid():
+    with pytest.raises(KeyError) as raised, tagger_with(Log()), NoSigmoid():
         made(X)
     assert raised.value.args == ("no sigmoid",)
     assert origin.declared() is None

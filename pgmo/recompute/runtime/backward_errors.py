@@ -5,8 +5,8 @@
 
 A device thread drops the error before it drops the failed node. If the error has passed through
 Python, dropping it needs the GIL. So the graph of the failed step lives until the main thread
-releases the GIL, perhaps after it has requested memory again. Under a dispatch mode, every error
-passes through Python. Without one, C++ drops the error without the GIL.
+releases the GIL, perhaps after it has requested memory again. An error of a compiled backward pass
+has passed through Python, because its node runs Python code. C++ drops others without the GIL.
 """
 
 import functools

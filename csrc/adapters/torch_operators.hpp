@@ -1,0 +1,129 @@
+// Reports the operators that an observed thread runs, without changing how they run.
+//
+//     aten::linear            composite: not reported, because it only calls others
+//       aten::addmm           begin("aten::addmm") ... end()
+//         aten::empty         inside of a reported operator: not reported
+//
+// A dispatch mode in Python would see the same operators. But torch treats every tensor as a
+// subclass while a mode exists, and then many operators allocate where they otherwise write in
+// place. Callbacks of `at::RecordFunction`, on which torch's profiler is built, change nothing.
+//
+// They belong to a thread. Autograd installs them on its own threads, too, during a backward pass
+// that an observed thread has begun.
+//
+// One file of each adapter includes this, because it defines functions of the adapter's C
+// interface.
+
+#pragma once
+
+#include <ATen/SequenceNumber.h>
+#include <ATen/record_function.h>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <unordered_set>
+
+namespace pgmo::operators {
+
+// What `begin` returns.
+enum Answer : int {
+  kNever = 0,   // this operator is never reported, so do not ask again
+  kHidden = 1,  // this call is not reported
+  kReported = 2,
+};
+
+// Both run on the thread of the operator, outside of all locks of the allocator, and must not
+// throw. `Begin` may call Python. `End` must not, because a Python error may be pending when an
+// operator has failed. `nodes`: number of autograd's nodes that this thread had made when its
+// latest reported operator ended; -1 if none has ended.
+using Begin = int (*)(const char* name, const char* overload, std::int64_t nodes);
+using End = void (*)();
+
+// Null while no thread is observed. The functions themselves are never destroyed.
+inline std::atomic<Begin> begin_operator{nullptr};
+inline std::atomic<End> end_operator{nullptr};
+
+// Number of the observation that is running. Threads of an earlier one are ignored.
+inline std::atomic<int> observation{0};
+
+// Marks an operator that was reported, so that its end is reported, too.
+struct ReportedOperator final : at::ObserverContext {};
+
+struct ObservedThread {
+  at::CallbackHandle handle = 0;  // 0: this thread did not begin an observation
+  int observation = 0;            // the one that it began
+  bool is_inside = false;         // in a reported operator, or in `begin`
+  bool is_suspended = false;
+  std::int64_t nodes = -1;                // see `Begin`
+  std::unordered_set<const char*> never;  // names, in their schemas, that are never reported
+};
+
+inline ObservedThread& this_thread() {
+  thread_local ObservedThread thread;
+  return thread;
+}
+
+inline std::unique_ptr<at::ObserverContext> on_begin(const at::RecordFunction& call) {
+  const Begin begin = begin_operator.load(std::memory_order_acquire);
+  if (begin == nullptr) return nullptr;
+  ObservedThread& thread = this_thread();
+  const bool is_stale = thread.handle != 0 && thread.observation != observation.load();
+  if (thread.is_inside || thread.is_suspended || is_stale) return nullptr;
+  if (thread.never.count(call.name()) != 0) return nullptr;
+  const auto name = call.operator_name();
+  if (!name.has_value()) return nullptr;  // not an operator, but a node of autograd
+  thread.is_inside = true;
+  const int answer = begin(name->name.c_str(), name->overload_name.c_str(), thread.nodes);
+  thread.is_inside = answer == kReported;
+  if (answer == kNever) thread.never.insert(call.name());
+  return answer == kReported ? std::make_unique<ReportedOperator>() : nullptr;
+}
+
+inline void on_end(const at::RecordFunction&, at::ObserverContext* context) {
+  if (context == nullptr) return;
+  ObservedThread& thread = this_thread();
+  thread.is_inside = false;
+  thread.nodes = static_cast<std::int64_t>(at::sequence_number::peek());
+  end_operator.load(std::memory_order_acquire)();
+}
+
+// Take the calling thread's callback away, if it has one.
+inline void forget_thread() {
+  ObservedThread& thread = this_thread();
+  if (thread.handle != 0) at::removeCallback(thread.handle);
+  thread.handle = 0;
+}
+
+}  // namespace pgmo::operators
+
+extern "C" {
+
+// Report the operators of the calling thread from now on, instead of those of another thread.
+void pgmo_observe_operators(pgmo::operators::Begin begin, pgmo::operators::End end) {
+  namespace operators = pgmo::operators;
+  operators::forget_thread();
+  operators::ObservedThread& thread = operators::this_thread();
+  thread.never.clear();
+  thread.is_suspended = false;
+  thread.nodes = -1;
+  thread.observation = operators::observation.fetch_add(1) + 1;
+  thread.handle =
+      at::addThreadLocalCallback(at::RecordFunctionCallback(operators::on_begin, operators::on_end)
+                                     .scopes({at::RecordScope::FUNCTION}));
+  operators::end_operator.store(end, std::memory_order_release);
+  operators::begin_operator.store(begin, std::memory_order_release);
+}
+
+// Report nothing more, from whichever thread. The callback of another thread stays without effect.
+void pgmo_ignore_operators() {
+  pgmo::operators::begin_operator.store(nullptr, std::memory_order_release);
+  pgmo::operators::forget_thread();
+}
+
+// Report no operators of the calling thread until it is called with 0.
+void pgmo_suspend_operators(int suspended) {
+  pgmo::operators::this_thread().is_suspended = suspended != 0;
+}
+
+}  // extern "C"

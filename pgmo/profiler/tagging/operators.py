@@ -1,0 +1,64 @@
+"""Interface to the operators that torch runs, and their names in reports."""
+
+from collections.abc import Callable
+from enum import IntEnum
+from typing import Any, Protocol
+
+
+class OperatorAnswer(IntEnum):
+    """OperatorAnswer of `begin`; csrc/adapters/torch_operators.hpp has the same values."""
+
+    NEVER = 0
+    """This operator is never reported."""
+    HIDDEN = 1
+    """This call is not reported."""
+    REPORTED = 2
+    """The tag that `begin` has set ends with the operator."""
+
+
+class Operators(Protocol):
+    """Callbacks around each operator of a thread, without any effect on its results or requests.
+
+    Operators inside of a reported one are not reported.
+    """
+
+    def observe(self, begin: Callable[[str, str, int], OperatorAnswer]) -> None:
+        """Report the calling thread's operators, and those of its backward passes, from now on.
+
+        When an operator has returned or failed, the native tag of its thread is reset.
+
+        Args:
+            begin: called before an operator with its name, like "aten::addmm"; the name of its
+                overload, which may be ""; and the number of graph nodes that the thread had made
+                when its latest reported operator ended, or -1.
+        """
+
+    def ignore(self) -> None:
+        """Report nothing more. Any thread may call this."""
+
+    def suspend(self, suspended: bool) -> None:
+        """Report no operators of the calling thread until this is called with False."""
+
+
+def report_name(name: str, overload: str) -> str:
+    """Return an operator's name for reports, or "" for operators that are never reported.
+
+    These are composite operators, which only call others, and pointwise operators that write in
+    place, which request no memory and are half of an optimizer's step.
+
+    Args:
+        name: name of the operator, like "aten::addmm".
+        overload: name of its overload, or "".
+    """
+    import torch
+
+    core: Any = torch._C
+    full = f"{name}.{overload}" if overload else name
+    if core._dispatch_has_kernel_for_dispatch_key(full, "CompositeImplicitAutograd"):
+        return ""
+    namespace, _, base = name.partition("::")
+    if base.endswith("_"):
+        packet = getattr(getattr(torch.ops, namespace), base)
+        if torch.Tag.pointwise in getattr(packet, overload or "default").tags:
+            return ""
+    return f"{namespace}.{base}"

@@ -1,0 +1,228 @@
+"""Operators that a tagger sees, beside the program's own dispatch modes, threads and compiler."""
+
+import gc
+import signal
+import subprocess
+import sys
+import threading
+import time
+import weakref
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch import nn  # noqa: E402
+from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
+
+from pgmo.allocator.adapters.torch_cpu import torch_cpu  # noqa: E402
+from pgmo.profiler.profile import Tag  # noqa: E402
+from pgmo.profiler.tagging.operators import OperatorAnswer, report_name  # noqa: E402
+from tests.unit.profiler.networks import Log, Net, tagger_with  # noqa: E402
+
+
+class Seen(TorchDispatchMode):
+    """A mode of the program: the operators that passed it."""
+
+    def __init__(self):
+        super().__init__()
+        self.operators = []
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        self.operators.append(str(func))
+        return func(*args, **(kwargs or {}))
+
+
+def _requests(run):
+    """Return the sizes of the blocks that `run` requests, as torch's profiler counts them."""
+    with torch.profiler.profile(profile_memory=True, activities=[_CPU]) as profiler:
+        run()
+    sizes = [
+        event.nbytes()
+        for event in profiler.profiler.kineto_results.events()
+        if event.name() == "[memory]"
+    ]
+    return [size for size in sizes if size > 0]
+
+
+_CPU = torch.profiler.ProfilerActivity.CPU
+
+
+def attention():
+    """A layer that adds a bias to a matrix product in place, if no dispatch mode exists."""
+    layer = nn.TransformerEncoderLayer(8, 2, batch_first=True)
+    return lambda: layer(torch.ones(2, 3, 8)).sum().backward()
+
+
+def sums_of_gradients():
+    """Three gradients of one tensor, which autograd adds in place, if no dispatch mode exists."""
+    x = torch.ones(4096, requires_grad=True)
+    return lambda: (x.sin() + x.cos() + x.exp()).sum().backward()
+
+
+@pytest.mark.parametrize("program", [attention, sums_of_gradients])
+def test_a_tagged_program_makes_the_same_requests(program):
+    run = program()
+    run()
+
+    def tagged():
+        with tagger_with(Log()):
+            run()
+
+    plain = _requests(run)
+    assert plain
+    assert _requests(tagged) == plain
+
+
+def test_composite_operators_are_not_reported_but_those_that_they_call():
+    assert report_name("aten::linear", "") == ""
+    assert report_name("aten::where", "ScalarSelf") == ""
+    assert report_name("aten::where", "self") == "aten.where"
+    assert report_name("aten::add_", "Tensor") == ""
+    assert report_name("aten::addmm", "") == "aten.addmm"
+    assert report_name("aten::copy_", "") == "aten.copy_"
+
+
+def test_operators_that_take_functions_run_as_they_do_without():
+    def either(x):
+        return torch.cond(x.sum() > 0, lambda x: x + 1, lambda x: x - 1, (x,))
+
+    log = Log()
+    with tagger_with(log) as tagger:
+        result = either(torch.ones(3))
+    assert torch.equal(result, torch.full((3,), 2.0))
+    assert log.tags(tagger)
+
+
+def test_a_program_is_compiled_as_it_is_without():
+    graphs = []
+
+    def backend(graph, _inputs):
+        graphs.append(graph)
+        return graph.forward
+
+    compiled = torch.compile(lambda x: x * 2 + 1, backend=backend, fullgraph=True)
+    with tagger_with(Log()):
+        assert torch.equal(compiled(torch.ones(3)), torch.full((3,), 3.0))
+    compiled(torch.ones(3))
+    assert len(graphs) == 1  # and what was compiled then is used afterwards
+
+
+def test_modes_of_the_program_see_its_operators_only():
+    log, seen = Log(), Seen()
+    with seen:
+        tagger = tagger_with(log).__enter__()
+        torch.ones(1)
+    torch.zeros(1)
+    tagger.__exit__(None, None, None)
+    torch.empty(1)
+    ops = [tag.op for tag in log.tags(tagger)]
+    assert ops[0] == "aten.ones"
+    assert ops[-1] == "aten.zeros"
+    assert seen.operators == ["aten.ones.default"]
+
+
+def test_operators_of_a_backward_pass_on_another_thread_are_seen():
+    log = Log()
+    with tagger_with(log) as tagger:
+        loss = Net()(torch.ones(1, 8)).sum()
+        worker = threading.Thread(target=torch.full, args=((3,), 1.0))
+        worker.start()
+        worker.join()
+        loss.backward()
+    assert "aten.gelu_backward" in {tag.op for tag in log.tags(tagger)}
+    assert "aten.full" not in {tag.op for tag in log.tags(tagger)}
+
+
+def test_closed_on_another_thread_it_has_no_effect():
+    log, failures = Log(), []
+    tagger = tagger_with(log).__enter__()
+
+    def close():
+        try:
+            tagger.__exit__(None, None, None)
+        except BaseException as failure:
+            failures.append(failure)
+
+    worker = threading.Thread(target=close)
+    worker.start()
+    worker.join()
+    assert failures == []
+    Net()(torch.ones(1, 8))
+    assert log.numbers == []
+
+
+def test_a_thread_that_another_thread_stopped_observing_is_not_observed_with_the_next():
+    first = tagger_with(Log()).__enter__()
+    log, taggers = Log(), []
+
+    def observe():
+        first.__exit__(None, None, None)
+        taggers.append(tagger_with(log).__enter__())
+        torch.zeros(1)
+
+    worker = threading.Thread(target=observe)
+    worker.start()
+    worker.join()
+    torch.ones(1)
+    taggers[0].__exit__(None, None, None)
+    assert {tag.op for tag in log.tags(taggers[0])} == {"aten.zeros"}
+    with tagger_with(log) as last:
+        torch.full((2,), 1.0)
+    assert "aten.full" in {tag.op for tag in last.tags}
+
+
+def test_once_closed_it_keeps_no_module_alive():
+    log, model = Log(), Net()
+    with tagger_with(log) as tagger:
+        model(torch.zeros(2, 8)).sum().backward()
+    model_gone = weakref.ref(model)
+    del model
+    gc.collect()
+    assert model_gone() is None
+    assert Tag("Net.head", "aten.addmm", "forward") in log.without_lines(tagger)
+
+
+def test_closed_within_a_module_it_does_not_keep_that_one_either():
+    class Closes(nn.Module):
+        def forward(self, x):
+            tagger.__exit__(None, None, None)
+            return x + 1
+
+    model = Closes()
+    tagger = tagger_with(Log()).__enter__()
+    model(torch.zeros(1))
+    gone = weakref.ref(model)
+    del model
+    gc.collect()
+    assert gone() is None
+
+
+def test_ctrl_c_while_an_operator_is_reported_reaches_the_program():
+    operators, seen = torch_cpu().operators, []
+
+    def begin(name, overload, nodes):
+        seen.append(name)
+        operators.ignore()
+        signal.raise_signal(signal.SIGINT)
+        return OperatorAnswer.REPORTED
+
+    operators.observe(begin)
+    with pytest.raises(KeyboardInterrupt):
+        torch.ones(3)
+        time.sleep(60)
+    assert seen
+
+
+def test_dynamo_is_not_imported_for_it(tmp_path):
+    """In a program that compiles nothing: it takes seconds and 60 MiB."""
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import sys, torch\n"
+        "from tests.unit.profiler.networks import tagger_with\n"
+        "with tagger_with(lambda number: None) as tagger:\n"
+        "    torch.ones(3).add(1)\n"
+        "assert 'aten.add' in {tag.op for tag in tagger.tags}\n"
+        "assert 'torch._dynamo' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, script], check=True)
