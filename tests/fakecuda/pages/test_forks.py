@@ -9,7 +9,10 @@ import pytest
 from tests.fakecuda.programs import run_program
 
 PROGRAM = """
-import json, os, signal, threading, warnings
+import json, os, signal, subprocess, sys, threading, warnings
+# Compiles the adapter of the CPU, which takes a child longer than its alarm on a busy machine.
+compile = "from pgmo.allocator.adapters.torch_cpu import torch_cpu; torch_cpu()"
+subprocess.run([sys.executable, "-c", compile], check=True, stdout=sys.stderr)
 import torch, pgmo
 
 warnings.simplefilter("ignore")
