@@ -48,6 +48,7 @@ PROGRAMS = {
         "segmentation_models, U-Net on ResNet-34", ("segmentation_models_pytorch", "torchvision")
     ),
     "monai_unet": Program("MONAI, 3D U-Net", ("monai",)),
+    "clip": Program("open_clip, ViT, checkpointing, float16", ("open_clip", "torchvision")),
     "diffusers_unet": Program("diffusers, train_unconditional", ("diffusers", "accelerate")),
     "generate": Program(
         "transformers, generate()",
