@@ -16,6 +16,7 @@ __all__: list[str] = [
     "Step",
     "UNCUTTABLE",
     "baseline_api",
+    "call_before_operators",
     "count_shared_pages",
     "end_blocks",
     "engine_api",
@@ -27,6 +28,7 @@ __all__: list[str] = [
     "max_load",
     "min_cut",
     "next_tag_generation",
+    "operator_begin",
     "pack",
     "packers",
     "pages_api",
@@ -270,6 +272,7 @@ class Replay:
     ) -> None: ...
 
 def baseline_api() -> int: ...
+def call_before_operators(begin: typing.Any, main_thread: int) -> None: ...
 def count_shared_pages(
     arena: numpy.typing.NDArray[numpy.int64],
     first: numpy.typing.NDArray[numpy.int64],
@@ -308,6 +311,7 @@ def min_cut(
     sink: int,
 ) -> tuple[int, numpy.typing.NDArray[numpy.uint8]]: ...
 def next_tag_generation() -> int: ...
+def operator_begin() -> int: ...
 def pack(
     packer: str,
     size: numpy.typing.NDArray[numpy.int64],

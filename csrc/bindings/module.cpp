@@ -12,6 +12,7 @@ PYBIND11_MODULE(_core, module) {
   pgmo::bind_engine(module);
   pgmo::bind_heuristics(module);
   pgmo::bind_cupy_allocator(module);
+  pgmo::bind_operator_begin(module);
   pgmo::bind_pages(module);
   pgmo::bind_recompute(module);
   pgmo::bind_sharing(module);

@@ -13,6 +13,7 @@ void bind_block(pybind11::module_& module);
 void bind_cupy_allocator(pybind11::module_& module);
 void bind_engine(pybind11::module_& module);
 void bind_heuristics(pybind11::module_& module);
+void bind_operator_begin(pybind11::module_& module);
 void bind_pages(pybind11::module_& module);
 void bind_recompute(pybind11::module_& module);
 void bind_sharing(pybind11::module_& module);

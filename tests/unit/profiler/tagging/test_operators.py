@@ -1,6 +1,7 @@
 """Operators that a tagger sees, beside the program's own dispatch modes, threads and compiler."""
 
 import gc
+import os
 import signal
 import subprocess
 import sys
@@ -212,6 +213,54 @@ def test_ctrl_c_while_an_operator_is_reported_reaches_the_program():
         torch.ones(3)
         time.sleep(60)
     assert seen
+
+
+class AlarmError(Exception):
+    pass
+
+
+@pytest.fixture
+def alarm_soon():
+    """A function that has a signal handler raise `AlarmError` while the next operators run."""
+
+    def ring(_number, _frame):
+        raise AlarmError
+
+    before = signal.signal(signal.SIGALRM, ring)
+    yield lambda: signal.setitimer(signal.ITIMER_REAL, 0.01)
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    signal.signal(signal.SIGALRM, before)
+
+
+def test_an_error_of_a_signal_handler_ends_a_backward_pass(alarm_soon):
+    """All Python code that the main thread runs then is called by operators."""
+    x = torch.ones(1000, 1000, requires_grad=True)
+    log = Log()
+    with tagger_with(log):
+        y = x
+        for _ in range(20):
+            y = y @ x
+        with pytest.raises(AlarmError):
+            alarm_soon()
+            y.sum().backward()
+            time.sleep(60)
+        log.numbers.clear()
+        torch.ones(1)
+    assert log.numbers
+
+
+def test_a_forked_child_is_not_observed():
+    """A worker of a data loader would be slow for its whole life."""
+    log = Log()
+    with tagger_with(log):
+        child = os.fork()
+        if child == 0:
+            torch.ones(1)
+            os._exit(len(log.numbers))
+        _, status = os.waitpid(child, 0)
+        torch.ones(1)
+    assert os.waitstatus_to_exitcode(status) == 0
+    assert len(log.numbers) == 1
 
 
 def test_dynamo_is_not_imported_for_it(tmp_path):
