@@ -18,6 +18,7 @@
 
 #include <ATen/SequenceNumber.h>
 #include <ATen/record_function.h>
+#include <c10/core/GradMode.h>
 
 #include <atomic>
 #include <cstdint>
@@ -31,6 +32,7 @@ enum Answer : int {
   kNever = 0,   // this operator is never reported, so do not ask again
   kHidden = 1,  // this call is not reported
   kReported = 2,
+  kWithGrad = 3,  // like kNever, unless autograd records the operator
 };
 
 // Both run on the thread of the operator, outside of all locks of the allocator, and must not
@@ -55,8 +57,10 @@ struct ObservedThread {
   int observation = 0;            // the one that it began
   bool is_inside = false;         // in a reported operator, or in `begin`
   bool is_suspended = false;
-  std::int64_t nodes = -1;                // see `Begin`
-  std::unordered_set<const char*> never;  // names, in their schemas, that are never reported
+  std::int64_t nodes = -1;  // see `Begin`
+  // Names, in their schemas, of operators with the answers kNever and kWithGrad.
+  std::unordered_set<const char*> never;
+  std::unordered_set<const char*> with_grad;
 };
 
 inline ObservedThread& this_thread() {
@@ -71,12 +75,14 @@ inline std::unique_ptr<at::ObserverContext> on_begin(const at::RecordFunction& c
   const bool is_stale = thread.handle != 0 && thread.observation != observation.load();
   if (thread.is_inside || thread.is_suspended || is_stale) return nullptr;
   if (thread.never.count(call.name()) != 0) return nullptr;
+  if (!c10::GradMode::is_enabled() && thread.with_grad.count(call.name()) != 0) return nullptr;
   const auto name = call.operator_name();
   if (!name.has_value()) return nullptr;  // not an operator, but a node of autograd
   thread.is_inside = true;
   const int answer = begin(name->name.c_str(), name->overload_name.c_str(), thread.nodes);
   thread.is_inside = answer == kReported;
   if (answer == kNever) thread.never.insert(call.name());
+  if (answer == kWithGrad) thread.with_grad.insert(call.name());
   return answer == kReported ? std::make_unique<ReportedOperator>() : nullptr;
 }
 
@@ -105,6 +111,7 @@ void pgmo_observe_operators(pgmo::operators::Begin begin, pgmo::operators::End e
   operators::forget_thread();
   operators::ObservedThread& thread = operators::this_thread();
   thread.never.clear();
+  thread.with_grad.clear();
   thread.is_suspended = false;
   thread.nodes = -1;
   thread.observation = operators::observation.fetch_add(1) + 1;

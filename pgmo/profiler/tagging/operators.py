@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 
 class OperatorAnswer(IntEnum):
-    """OperatorAnswer of `begin`; csrc/adapters/torch_operators.hpp has the same values."""
+    """Answer of `begin`; csrc/adapters/torch_operators.hpp has the same values."""
 
     NEVER = 0
     """This operator is never reported."""
@@ -14,6 +14,8 @@ class OperatorAnswer(IntEnum):
     """This call is not reported."""
     REPORTED = 2
     """The tag that `begin` has set ends with the operator."""
+    WITH_GRAD = 3
+    """This operator is reported only while autograd records operators."""
 
 
 class Operators(Protocol):
@@ -41,10 +43,7 @@ class Operators(Protocol):
 
 
 def report_name(name: str, overload: str) -> str:
-    """Return an operator's name for reports, or "" for operators that are never reported.
-
-    These are composite operators, which only call others, and pointwise operators that write in
-    place, which request no memory and are half of an optimizer's step.
+    """Return an operator's name for reports, or "" for composite operators, which only call others.
 
     Args:
         name: name of the operator, like "aten::addmm".
@@ -57,8 +56,18 @@ def report_name(name: str, overload: str) -> str:
     if core._dispatch_has_kernel_for_dispatch_key(full, "CompositeImplicitAutograd"):
         return ""
     namespace, _, base = name.partition("::")
-    if base.endswith("_"):
-        packet = getattr(getattr(torch.ops, namespace), base)
-        if torch.Tag.pointwise in getattr(packet, overload or "default").tags:
-            return ""
     return f"{namespace}.{base}"
+
+
+def requests_nothing(name: str, overload: str) -> bool:
+    """Return whether an operator is pointwise and writes in place.
+
+    Such operators are half of an optimizer's step. Others, like a ReLU in place, have graph nodes.
+    """
+    import torch
+
+    namespace, _, base = name.partition("::")
+    if not base.endswith("_"):
+        return False
+    packet = getattr(getattr(torch.ops, namespace), base)
+    return torch.Tag.pointwise in getattr(packet, overload or "default").tags

@@ -26,7 +26,12 @@ from pgmo.profiler.tag import Tag
 from pgmo.profiler.tagging import dynamo, origin
 from pgmo.profiler.tagging.calls import Calls
 from pgmo.profiler.tagging.module_paths import ModulePaths
-from pgmo.profiler.tagging.operators import OperatorAnswer, Operators, report_name
+from pgmo.profiler.tagging.operators import (
+    OperatorAnswer,
+    Operators,
+    report_name,
+    requests_nothing,
+)
 
 if TYPE_CHECKING:
     from pgmo.profiler.tagging.inductor import KernelOrigin
@@ -83,8 +88,8 @@ class Tagger(AbstractContextManager["Tagger"]):
         self._operators = operators
         self._tags = list(tags)
         self._index: dict[Tag, int] = {tag: number for number, tag in enumerate(self._tags)}
-        # Names for reports, keyed by names of operators and overloads.
-        self._names: dict[tuple[str, str], str] = {}
+        # Results of `report_name` and `requests_nothing`, by names of operators and overloads.
+        self._names: dict[tuple[str, str], tuple[str, bool]] = {}
         self._paths = ModulePaths()
         # Maps a graph node's sequence number to the module and the line that made it.
         self._of_node: dict[int, tuple[str, str]] = {}
@@ -106,8 +111,8 @@ class Tagger(AbstractContextManager["Tagger"]):
         self._thread.sequence = self._private.sequence()
         with ExitStack() as undo:
             undo.enter_context(origin.listen())
-            self._operators.observe(self._begin)
             undo.callback(self._operators.ignore)
+            self._operators.observe(self._begin)
             undo.callback(dynamo.register(self))
             if dynamo.has_compiled():
                 from pgmo.profiler.tagging import inductor  # Also loads a Python parser.
@@ -188,11 +193,15 @@ class Tagger(AbstractContextManager["Tagger"]):
         """Tag the requests of an operator, which is about to run on this thread."""
         if self._thread.running:
             return OperatorAnswer.HIDDEN  # A kernel in a backward pass already has its tag.
-        reported = self._names.get((name, overload))
-        if reported is None:
-            reported = self._names[name, overload] = report_name(name, overload)
+        known = self._names.get((name, overload))
+        if known is None:
+            known = report_name(name, overload), requests_nothing(name, overload)
+            self._names[name, overload] = known
+        reported, requests_none = known
         if not reported:
             return OperatorAnswer.NEVER
+        if requests_none and not self._private.records():
+            return OperatorAnswer.WITH_GRAD
         thread = self._thread
         if self._note_nodes(thread.place, nodes) and thread.number >= 0:
             # A loss without a module belongs to the forward pass.
@@ -281,6 +290,7 @@ class _Private:
 
         core: Any = torch._C
         autograd = getattr(core, "_autograd", None)
+        self.records: Callable[[], bool] = torch.is_grad_enabled
         self._task = getattr(core, "_current_graph_task_id", None)
         self._node = getattr(core, "_current_autograd_node", None)
         self._sequence = getattr(autograd, "_get_sequence_nr", None)

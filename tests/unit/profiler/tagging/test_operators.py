@@ -18,7 +18,11 @@ from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
 from pgmo.allocator.adapters.torch_cpu import torch_cpu  # noqa: E402
 from pgmo.profiler.profile import Tag  # noqa: E402
-from pgmo.profiler.tagging.operators import OperatorAnswer, report_name  # noqa: E402
+from pgmo.profiler.tagging.operators import (  # noqa: E402
+    OperatorAnswer,
+    report_name,
+    requests_nothing,
+)
 from tests.unit.profiler.networks import Log, Net, tagger_with  # noqa: E402
 
 
@@ -79,9 +83,22 @@ def test_composite_operators_are_not_reported_but_those_that_they_call():
     assert report_name("aten::linear", "") == ""
     assert report_name("aten::where", "ScalarSelf") == ""
     assert report_name("aten::where", "self") == "aten.where"
-    assert report_name("aten::add_", "Tensor") == ""
+    assert report_name("aten::add_", "Tensor") == "aten.add_"
     assert report_name("aten::addmm", "") == "aten.addmm"
     assert report_name("aten::copy_", "") == "aten.copy_"
+
+
+def test_pointwise_operators_in_place_are_reported_only_if_they_have_graph_nodes():
+    assert requests_nothing("aten::add_", "Tensor")
+    assert not requests_nothing("aten::add", "Tensor")
+    assert not requests_nothing("aten::copy_", "")
+    log = Log()
+    with tagger_with(log) as tagger:
+        one = torch.ones(3, requires_grad=True).sin()
+        with torch.no_grad():
+            one.neg_()
+        one.exp_()
+    assert [tag.op for tag in log.tags(tagger)] == ["aten.ones", "aten.sin", "aten.exp_"]
 
 
 def test_operators_that_take_functions_run_as_they_do_without():

@@ -108,6 +108,15 @@ def test_a_checkpoint_computes_again_under_its_full_name():
         assert (f"Net.blocks.{block}.mlp.1", "aten.gelu_backward") in backward
 
 
+def test_the_backward_pass_of_an_activation_in_place_is_its_own():
+    log = Log()
+    net = nn.Sequential(nn.Linear(8, 8), nn.ReLU(inplace=True), nn.Linear(8, 8))
+    with tagger_with(log) as tagger:
+        net(torch.ones(2, 8)).sum().backward()
+    modules = {tag.module for tag in log.tags(tagger) if tag.op == "aten.threshold_backward"}
+    assert modules == {"Sequential.1"}
+
+
 def test_shared_modules_have_the_name_below_their_caller():
     shared = nn.Linear(8, 8)
 
