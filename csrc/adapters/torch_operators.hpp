@@ -94,10 +94,11 @@ inline void on_end(const at::RecordFunction&, at::ObserverContext* context) {
   end_operator.load(std::memory_order_acquire)();
 }
 
-// Take the calling thread's callback away, if it has one.
+// Take the calling thread's callback away, if it has one. Autograd has done so if the observation
+// began in a hook, and then torch would print a warning.
 inline void forget_thread() {
   ObservedThread& thread = this_thread();
-  if (thread.handle != 0) at::removeCallback(thread.handle);
+  if (thread.handle != 0 && at::hasThreadLocalCallbacks()) at::removeCallback(thread.handle);
   thread.handle = 0;
 }
 

@@ -190,6 +190,29 @@ def test_a_thread_that_another_thread_stopped_observing_is_not_observed_with_the
     assert "aten.full" in {tag.op for tag in last.tags}
 
 
+def test_opened_or_closed_in_a_hook_of_the_backward_pass_it_ends_silently(capfd):
+    """Autograd restores the state of its thread after each graph node."""
+    x, log = torch.ones(1, requires_grad=True), Log()
+
+    def backward_with(hook):
+        y = x * 2
+        y.register_hook(hook)
+        (y * 3).sum().backward()
+
+    tagger = tagger_with(log)
+    backward_with(lambda _: tagger.__enter__() and None)
+    tagger.__exit__(None, None, None)
+    tagger.__enter__()
+    backward_with(lambda _: tagger.__exit__(None, None, None))
+    log.numbers.clear()
+    torch.ones(1)
+    assert log.numbers == []
+    with tagger:
+        torch.ones(1)
+    assert len(log.numbers) == 1
+    assert "Requested callback is not found" not in capfd.readouterr().err
+
+
 def test_once_closed_it_keeps_no_module_alive():
     log, model = Log(), Net()
     with tagger_with(log) as tagger:
