@@ -89,7 +89,7 @@ def optimize(
             devices may be open at the same time.
         model_name: name of the model in file names and reports.
         tags: record which module, operator and phase requested each block, for reports and
-            out-of-memory errors. One iteration then takes about three times its CPU time. By
+            out-of-memory errors. One iteration then takes three to four times its CPU time. By
             default only with `save` or `record_only`.
         record_only: record a profile, but plan and serve nothing (default: False).
         budget: device memory for the requests of an iteration, such as "12 GiB". If they need more,

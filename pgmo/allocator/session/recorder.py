@@ -138,9 +138,9 @@ class Recorder:
     def _start_tags(self) -> None:
         """Tag the next iteration if one is due.
 
-        A tagged iteration takes about three times the CPU time, so a session tags only if it saves
-        its profile or was asked to. It tags the first iteration, or a later one if another thread
-        is tagging, and none while plans serve.
+        A tagged iteration takes three to four times the CPU time, so a session tags only if it
+        saves its profile or was asked to. It tags the first iteration, or a later one if another
+        thread is tagging, and none while plans serve.
         """
         recording = self._state.phase is Phase.RECORD and self._may_tag
         # Only modules and operators of torch can be tagged.
