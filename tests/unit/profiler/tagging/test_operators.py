@@ -308,8 +308,9 @@ def test_dynamo_is_not_imported_for_it(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(
         "import sys, torch\n"
-        "from tests.unit.profiler.networks import tagger_with\n"
-        "with tagger_with(lambda number: None) as tagger:\n"
+        "from pgmo.allocator.adapters.torch_cpu import torch_cpu\n"
+        "from pgmo.profiler.tagging.tags import Tagger\n"
+        "with Tagger(lambda number: None, torch_cpu().operators) as tagger:\n"
         "    torch.ones(3).add(1)\n"
         "assert 'aten.add' in {tag.op for tag in tagger.tags}\n"
         "assert 'torch._dynamo' not in sys.modules\n"
