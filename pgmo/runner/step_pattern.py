@@ -4,7 +4,7 @@
     a GAN                    D G | D G |
     a critic of five steps   D D D D D G | D D D D D G |
 
-An iteration repeats, so any of its steps can be its end, as long as it is always the same one.
+Any step of the pattern can end the iteration, as long as the same step ends each iteration.
 Gradient accumulation needs no special case, because micro-batches have no step.
 """
 
@@ -15,7 +15,7 @@ _LONGEST = 32
 """Longest detected pattern, in steps. In longer ones, an iteration ends when all have stepped."""
 
 _PATIENCE = 8
-"""Number of successive steps of the same optimizers after which the others are ignored."""
+"""Number of successive steps of one optimizer after which the others are ignored."""
 
 
 class StepPattern:
@@ -33,7 +33,7 @@ class StepPattern:
     def __init__(self) -> None:
         self._history: deque[object] = deque(maxlen=2 * _LONGEST)
         self._since: set[object] = set()  # optimizers that have stepped in this iteration
-        self._idle: set[object] = set()
+        self._idle: set[object] = set()  # ignored until their next step
         self._period = 0
         self._position = 0  # number of steps in the current period
 

@@ -10,7 +10,7 @@ from collections import deque
 from dataclasses import dataclass, field
 
 _REMEMBERED = 8
-"""Number of recent turns whose needs are kept. Sequence lengths vary, so older ones are dropped."""
+"""Number of recent turns whose needs are kept. Old needs no longer predict: lengths vary."""
 
 _SHORT = 0.25
 """Longest pause between turns for which others wait, as a share of the member's mean turn."""
@@ -25,7 +25,7 @@ class Member:
 
     Args:
         number: number of its first connection, which is never reused.
-        pid: process number.
+        pid: process ID.
         name: display name of the program.
         priority: each step doubles the process's share of the card.
         held: bytes of the card that it has, as last reported.
@@ -33,17 +33,20 @@ class Member:
         joined: time at which it connected.
 
     Attributes:
-        debt: used time divided by its weight. The waiting member with the least debt is next.
+        debt: `used` divided by the weight. The waiting member with the least debt is next.
+        used: total time of its turns.
+        turns: number of its turns.
         asked: time since which it waits for a turn; None if it does not wait.
         began: time since which it has a turn; None if it has none.
         gave: time at which its last turn ended; None before the first.
         gap: recent mean of the seconds from the end of a turn to its next request.
-        recalled: time since which the broker waits for it to give back idle bytes, or for its lost
-            process to end; None if the broker does not wait.
+        recalled: time since which the broker waits for its idle bytes, or for the end of a lost
+            process; None if the broker does not wait.
+        crowded: whether the last message to it reported a crowded card.
         overdue: whether its turn exceeds the deadline; others no longer wait for it.
-        late: whether `recalled` exceeds the deadline; others no longer wait for it.
-        squeezed: whether another member was overdue, late or lost during this turn, so that its
-            need is unknown.
+        late: whether the wait since `recalled` exceeds the deadline; others no longer wait for it.
+        squeezed: whether another member was overdue, late or lost during this turn. Such a turn may
+            have lacked memory, so it shows no smaller need.
         lost: whether the connection is gone while the process lives and keeps its memory.
     """
 
@@ -118,7 +121,7 @@ class Member:
             self._needs.append(need)
 
     def returns(self, fresh: "Member") -> None:
-        """Restart the member on another connection. Its debt and the needs of its turns stay."""
+        """Restart the member on a new connection. Its debt and the needs of its turns stay."""
         self.name, self.priority = fresh.name, fresh.priority
         self.asked = self.began = self.gave = self.recalled = None
         self.crowded = self.overdue = self.late = self.lost = False

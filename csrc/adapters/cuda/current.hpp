@@ -16,10 +16,10 @@ namespace c10::cuda::CUDACachingAllocator::pgmo {
 namespace {
 
 std::array<TorchCudaAdapter*, kMostUpstreams> adapters{};  // never destroyed
-bool stored = false;        // an adapter is installed, by pgmo_install and not by a call of torch
+bool stored = false;        // pgmo_install has installed an adapter, rather than torch
 bool left_beneath = false;  // an adapter could not be uninstalled: another allocator wrapped it
 
-// Return the allocator as an adapter; nullptr if it is none.
+// Return the allocator if it is one of our adapters, else nullptr.
 TorchCudaAdapter* as_ours(CUDAAllocator* allocator_now) {
   for (TorchCudaAdapter* adapter : adapters) {
     if (adapter != nullptr && adapter == allocator_now) return adapter;
@@ -68,7 +68,7 @@ bool is_known(int device) {
 }
 
 Device& device_at(int index) {
-  TORCH_CHECK(is_known(index), "pgmo knows the CUDA devices 0 to ", kMostDevices - 1, ", not ",
+  TORCH_CHECK(is_known(index), "pgmo supports the CUDA devices 0 to ", kMostDevices - 1, ", not ",
               index);
   return devices()[index];
 }

@@ -56,7 +56,7 @@ def refuse_to_overwrite(paths: Iterable[str | Path], *, force: bool) -> None:
     if existing:
         more = f" (and {len(existing) - 1} more)" if len(existing) > 1 else ""
         raise FileError(
-            f"{existing[0]} exists already{more}; pass --force to overwrite, or name another place"
+            f"{existing[0]} exists already{more}; pass --force to overwrite, or name another file"
         )
 
 

@@ -25,7 +25,13 @@ _OPTIMIZER = "Optimizer.step#"
 
 @dataclass(frozen=True)
 class Marks:
-    """Beginnings of iterations: the events before which they lie, ascending, and their source."""
+    """Beginnings of iterations.
+
+    Args:
+        rows: index of the first event of each iteration, ascending.
+        explanation: what the snapshot marks the beginnings with, for messages.
+        by: kind of the marks.
+    """
 
     rows: tuple[int, ...] = ()
     explanation: str = ""
@@ -81,15 +87,15 @@ def _annotated(
         counts = Counter(name for name, _ in named)
         name = min(counts, key=lambda name: counts[name])
         what, times = f"the end of {name}", [at for own_name, at in named if own_name == name]
-    # Times are whole microseconds. If an event has the same time, an end comes after it and a start
-    # before it.
+    # Times are whole microseconds. An event at the time of an annotation counts as before an END
+    # and after a START.
     later = np.array(sorted(times), np.int64) + (stage == "END")
     rows = np.unique(np.searchsorted(time, later))
     return Marks(tuple(rows.tolist()), what)
 
 
 def _begun(own: Sequence[Mapping[str, Any]]) -> bool:
-    """Return whether an optimizer has begun a step, which does not end if memory runs out."""
+    """Return whether any optimizer step begins. A step that runs out of memory has no end."""
     return any(
         text(item.get("name", ""), "a name").startswith(_OPTIMIZER) and item.get("stage") == "START"
         for item in own
@@ -97,7 +103,7 @@ def _begun(own: Sequence[Mapping[str, Any]]) -> bool:
 
 
 def _from_metadata(note: NDArray[np.int32], notes: Sequence[str]) -> Marks:
-    """Return the rows where the only changing number in the metadata goes up by one."""
+    """Return the rows where the numbers in the metadata change, if they count iterations."""
     changes = np.flatnonzero(note[1:] != note[:-1]) + 1
     # A text without numbers, such as one for an evaluation, belongs to the preceding iteration.
     last: list[int] | None = None
@@ -114,7 +120,7 @@ def _from_metadata(note: NDArray[np.int32], notes: Sequence[str]) -> Marks:
 
 
 def _follows(last: list[int], numbers: list[int]) -> bool:
-    """Return whether the first changed number went up by one. Later numbers may restart at 0."""
+    """Return whether the first number that changed went up by one. Later ones may restart."""
     if len(last) != len(numbers):
         return False
     at = next(i for i in range(len(last)) if last[i] != numbers[i])

@@ -1,4 +1,4 @@
-"""Run of the script, which writes the result file."""
+"""Runs the script, then writes the result file."""
 
 import atexit
 import json
@@ -76,7 +76,7 @@ class ScriptRun:
         os._exit = end_first  # type: ignore[assignment]
 
     def end(self, code: int, error: BaseException | None) -> None:
-        """Write the result, at the first of several exits."""
+        """Write the result. Only the first call writes, because several exit handlers call this."""
         if os.getpid() != self._process or self._ended:
             return
         self._ended = True

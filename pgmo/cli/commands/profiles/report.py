@@ -1,4 +1,4 @@
-"""Write a report of a profile: one HTML page that shows every block at its place.
+"""Write a report of a profile: one HTML page that shows the lifetime and offset of every block.
 
 The page needs no network and no server: open it in any browser, or send it to someone. Without
 --plan it shows the .pgmoplan next to the profile. If there is none, it shows a quick plan.
@@ -21,7 +21,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `pgmo report`."""
     parser.add_argument("profile", metavar="PROFILE", help="a profile, snapshot, log or table")
     parser.add_argument(
-        "--plan", metavar="PLAN", help="its .pgmoplan file (default: the one next to it)"
+        "--plan",
+        metavar="PLAN",
+        help="plan of the profile (default: the .pgmoplan file next to it)",
     )
     parser.add_argument(
         "-o",
@@ -50,7 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
     if not to_stdout:
         check_targets([target], force=arguments.force, sources=sources)
     text, fields = _page(arguments, profile)
-    page = text.encode(errors="replace")  # a file name may not be UTF-8
+    page = text.encode(errors="replace")  # file names need not be UTF-8
     if to_stdout:
         sys.stdout.write(page.decode())
         return 0
@@ -86,7 +88,7 @@ def _page(arguments: argparse.Namespace, profile: "Profile") -> tuple[str, dict[
 
 
 def _plan_beside(source: Path, profile: "Profile") -> "Plan | None":
-    """Return the plan next to a profile, if it was made from it. Otherwise print a note."""
+    """Return the plan next to a profile. Print a note if there is none for this profile."""
     from pgmo.cli.terminal.output import as_command
     from pgmo.packing.plan import Plan
     from pgmo.report.page.html import plan_of

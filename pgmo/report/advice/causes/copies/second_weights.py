@@ -61,7 +61,7 @@ def model_without_gradients(facts: Facts) -> Hint | None:
         return None
     gradients = _gradients(blocks) & np.isin(blocks.size, sizes)
     if not gradients.any() or not _is_contained(blocks.size[gradients], sizes):
-        return None  # Both models get gradients.
+        return None  # Neither model gets gradients, or both do.
     without = np.zeros(len(blocks.size), np.bool_)
     without[second] = True
     return cause(
@@ -77,7 +77,8 @@ def model_without_gradients(facts: Facts) -> Hint | None:
 def _sequence_twice(sizes: NDArray[np.int64]) -> tuple[int, int] | None:
     """Return where the longest repeated sequence of sizes begins, and where it is repeated.
 
-    The repetition follows directly, and both together have almost all bytes. None: there is none.
+    The repetition follows directly, and both together have almost all bytes. Return None if no
+    sequence is repeated.
     """
     bytes_before = np.append(0, np.cumsum(sizes))
     enough = _COVERED * bytes_before[-1]
