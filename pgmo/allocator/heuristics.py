@@ -30,9 +30,9 @@ class Heuristics:
 
     shortest_wait: int = 4
     """Length of the first pause between two recordings of a program that does not repeat; each
-    further pause is twice as long. A session also follows another thread after this many of its
-    iterations in a row. Unit: iterations. Reason: a program may only be warming up, and a thread
-    may end only a few iterations."""
+    further pause is twice as long. A session also switches to another thread after this many
+    consecutive iterations of that thread. Unit: iterations. Reason: a program may only be warming
+    up, and a thread may end only a few iterations."""
 
     longest_backoff: int = 256
     """Maximum pause between two recordings of a program that does not repeat, or between two plans

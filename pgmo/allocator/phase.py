@@ -89,8 +89,8 @@ NOT_SERVED = (
 )
 
 _LARGE = 64 << 20
-"""Bytes of listed objects that stay on the card, above which the user is warned if they are also
-more than the phase freed. Fewer bytes may just lie in pages that other live blocks share."""
+"""The user is warned if more bytes of listed objects than this stay on the card, and more than the
+phase freed. Fewer bytes may just lie in pages that other live blocks share."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -143,7 +143,7 @@ def _load(path: Path) -> bytes:
         reason = getattr(error, "strerror", None) or error
         raise FileError(f"{path}: cannot be read ({reason}); check the path") from error
     except MemoryError as error:
-        raise FileError(f"{path}: {size} bytes do not fit in memory; close something") from error
+        raise FileError(f"{path}: {size} bytes do not fit in memory; end other programs") from error
 
 
 def _check_ends(path: Path, begin: bytes, tail: bytes, size: int) -> None:

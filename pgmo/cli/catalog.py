@@ -50,7 +50,7 @@ COMMANDS = {
     ),
     "report": Command(
         "profiles",
-        "Write a report of a profile: one HTML page that shows every block at its place",
+        "Write a report of a profile: one HTML page with every block's lifetime and offset",
     ),
     "export": Command("profiles", "Write the blocks of a profile or a plan for other tools"),
     "check": Command(

@@ -67,7 +67,7 @@ def measure_context(torch: Any, index: int) -> int | None:
 
 
 def keep_context(name: str, size: int) -> None:
-    """Save a size for rehearsals on this machine, by the card's own and its catalogue name."""
+    """Save the size of a card's context for rehearsals, under both names of the card."""
     names = {name}
     with suppress(OptionError):
         names.add(find(name).name)

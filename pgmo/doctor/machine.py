@@ -9,7 +9,8 @@ from pgmo.rehearsal.environment import SETTINGS
 from pgmo.units import format_bytes
 
 _COMPILING = 512 << 20
-"""With less free memory, in bytes, compiling may fail. The CPU's adapter took 229 MiB."""
+"""Minimum free bytes to compile an adapter; with less, compiling may fail. The CPU's adapter took
+229 MiB."""
 
 _CGROUP = Path("/sys/fs/cgroup/memory.max")
 _MEMINFO = Path("/proc/meminfo")

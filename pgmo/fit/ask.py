@@ -113,7 +113,7 @@ def _answer_one_value(
     evidence = [collect(job, card, value=question.value, way="pgmo")]
     if not evidence[0].rehearsal.fits and evidence[0].whole and not evidence[0].is_past_work:
         # The iteration that counts arithmetic can take more memory than the others.
-        notify("memory ran out in a late iteration; rehearsing again without counting arithmetic")
+        notify("memory ran out in a late iteration; rehearsing again without counting flops")
         evidence.append(collect(job, card, value=question.value, way="pgmo", work=False))
     ran = evidence[-1].rehearsal.fits
     if not evidence[0].whole or not (ran or evidence[-1].growth):

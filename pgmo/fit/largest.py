@@ -30,7 +30,7 @@ LIMIT = 1 << 22
 """Largest value that a search considers by default."""
 
 _EXACT = 0.001
-"""Maximum share of bytes without a law, up to which the laws count as exact."""
+"""Maximum share of bytes without a law at which the laws count as exact."""
 
 _MIN_GROWTH = 0.8
 """Minimum ratio of the peak to its prediction. Below it, the script lacks samples for the batch."""

@@ -39,7 +39,7 @@ _PLACE = re.compile(r"\{\w+\}")
 
 @dataclass(frozen=True)
 class BatchOfLength:
-    """Row of a table: a length, the largest batch that fits or 0, and if a rehearsal showed it."""
+    """Row of a table: a length, the largest batch that fits or 0, and whether it was rehearsed."""
 
     length: int
     batch: int

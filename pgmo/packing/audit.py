@@ -100,7 +100,7 @@ def _bound(plan: Plan) -> str:
     claimed = plan.bound
     if not plan.max_load <= claimed <= plan.arena:
         raise PlanError(
-            f"no plan shall be below {_exact_bytes(claimed)}, which is not between the max load of "
+            f"the bound is {_exact_bytes(claimed)}, which is not between the max load of "
             f"{_exact_bytes(plan.max_load)} and the arena of {_exact_bytes(plan.arena)}; {_AGAIN}"
         )
     if plan.optimal != (claimed == plan.arena):

@@ -15,8 +15,8 @@ Way = Literal["default", "expandable", "pgmo"]
 WAYS: tuple[Way, ...] = ("default", "expandable", "pgmo")
 
 COPIED = 4 << 20
-"""Maximum bytes of a copy or memset that the stub executes. It skips larger ones, so that large
-tensors never touch their pages of host memory, which then take none."""
+"""Maximum bytes of a copy or memset that the stub executes. It skips larger ones, so that the host
+pages of large tensors stay untouched and take no memory."""
 
 PACKAGES = ("site-packages", "dist-packages")
 """Names of the folders of installed packages."""

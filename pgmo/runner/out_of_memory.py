@@ -4,7 +4,7 @@
     pgmo-oom-RANK.pgmoprof    the blocks that pgmo has recorded
     pgmo-oom-RANK.txt         the error, and the holders of the memory
 
-RANK is the rank in a distributed program, else the process number.
+RANK is the rank in a distributed program, else the process ID.
 """
 
 import os

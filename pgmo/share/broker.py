@@ -299,7 +299,7 @@ class Broker:
         if number is None:
             return None
         if self._processes.has_ended(number):
-            self._ended(number)  # a new process has the same process number
+            self._ended(number)  # a new process has the same ID
             return None
         return number
 

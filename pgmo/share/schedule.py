@@ -84,9 +84,9 @@ class TurnSchedule:
         return [record, *self._decide(fresh.joined)]
 
     def number_of(self, pid: int) -> int | None:
-        """Return a process's member; None if it has none, or the system hides its process number.
+        """Return a process's member; None if it has none, or the system hides the process ID.
 
-        A process in another PID namespace has the number 0: each of its connections is a member.
+        A process in another PID namespace has the ID 0: each of its connections is a member.
         """
         found = (one.number for one in self.members.values() if one.pid == pid)
         return next(found, None) if pid > 0 else None

@@ -114,7 +114,7 @@ class Adapter(ABC):
         """Set the text to append to out-of-memory errors, if the framework supports it."""
 
     def baseline(self) -> Baseline | None:
-        """Return the memory that a model of plain PyTorch needs; None without a model."""
+        """Return the modelled memory of plain PyTorch; None if there is no model."""
         return None
 
 

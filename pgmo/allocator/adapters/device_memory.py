@@ -40,6 +40,6 @@ class DeviceMemory:
             return
         raise AdapterError(
             f"{self.device} cannot use unified memory beyond its {format_bytes(self.total)}: its "
-            "attribute concurrentManagedAccess is 0 (so it is under Windows and WSL, and on cards "
-            "before Pascal). What works there: recomputation, or gradient accumulation"
+            "attribute concurrentManagedAccess is 0 (as under Windows and WSL, and on cards "
+            "before Pascal). Use recomputation or gradient accumulation instead"
         )

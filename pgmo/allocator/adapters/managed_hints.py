@@ -53,7 +53,7 @@ class Hints:
             return
         result = driver()[function](ctypes.c_uint64(address), ctypes.c_size_t(size), *rest)
         if result:
-            self.note = f"unified memory is not advised any more: {function} failed with {result}"
+            self.note = f"hints about unified memory have stopped: {function} failed with {result}"
 
 
 @cache

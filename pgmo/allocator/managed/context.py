@@ -42,7 +42,7 @@ class Managed:
             raise AdapterError(
                 "unified memory needs PyTorch's own caching allocator, whose pools can have it, "
                 f"but the current one is {backend!r}; unset PYTORCH_CUDA_ALLOC_CONF, or do not "
-                "exchange the allocator"
+                "replace the allocator"
             )
         torch.cuda.init()  # type: ignore[no-untyped-call]
         self.index = adapter.index
@@ -109,7 +109,7 @@ class Managed:
     def __str__(self) -> str:
         return (
             f"pgmo: {format_bytes(self.peak)} of unified memory on {self.card.device}, "
-            f"{self.oversubscription:.2f} times the room of {format_bytes(self.card.free)}"
+            f"{self.oversubscription:.2f} times the free {format_bytes(self.card.free)}"
         )
 
 

@@ -212,7 +212,7 @@ class PlanSet:
 
 
 def _ticks_after_use(plan: Plan, streams: NDArray[np.uint64]) -> NDArray[np.int64] | None:
-    """Return, for each block and stream, the tick from which the stream runs after its use."""
+    """Return when each stream is ordered after the use of each block, in ticks."""
     if plan.order is None or len(streams) < 2:
         return None
     return behind(

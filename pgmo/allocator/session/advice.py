@@ -10,8 +10,8 @@ from pgmo.units import format_bytes
 _MOST_BLOCKS = 10
 
 GOOD_SHARE = 0.999
-"""If slots serve a smaller share of an iteration's planned bytes, out-of-memory errors list the
-reasons for misses."""
+"""If slots serve a smaller share than this of an iteration's planned bytes, out-of-memory errors
+list the reasons for misses."""
 
 HOW_TO_NAME = "To see which modules and operators hold memory: `pgmo run`, or tags=True."
 

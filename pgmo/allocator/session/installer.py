@@ -87,7 +87,7 @@ class Installer:
     ) -> tuple[list[PlannedProfile], int]:
         """Drop the least recently followed plans above `MOST_PLANS`, except plan `number`.
 
-        Returns the other plans, and the new number of that one.
+        Return the kept plans, and the new number of plan `number`.
         """
         by_use = sorted(range(len(plans)), key=lambda at: (at != number, -plans[at].followed))
         keep = sorted(by_use[:MOST_PLANS])

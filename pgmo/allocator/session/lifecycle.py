@@ -368,5 +368,5 @@ class Lifecycle:
         self._engine.let_pass(_NO_LIMIT, again=followed and not needed_calls, anything=False)
 
     def _is_in(self, phase: Phase) -> bool:
-        """Return whether the session is in this phase now, which any call may change."""
+        """Return whether the session is in this phase now. Any call may change the phase."""
         return self.state.phase is phase

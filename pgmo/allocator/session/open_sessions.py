@@ -42,8 +42,8 @@ class OpenSession:
         device_turn: turns on the device; None if the session cannot share the device.
         process_turns: turns between processes on the card; None if it is not shared.
         process: id of the process that opened it.
-        pass_step: function that ends an iteration if it needs no examination, and returns whether
-            it did.
+        pass_step: function that ends an iteration that needs no examination; returns whether it has
+            ended one.
     """
 
     lifecycle: Lifecycle

@@ -37,8 +37,8 @@ class SessionReport:
         """Return the session's totals so far, with a verdict. `print` shows them as a table.
 
         The verdict compares the device memory that the process took with the memory that plain
-        PyTorch would have reserved for the same requests. A model computes the latter. `counted()`
-        omits the verdict.
+        PyTorch would have reserved for the same requests. A model of PyTorch's allocator computes
+        the latter. `counted()` omits the verdict.
         """
         with exclusive():  # a boundary must not change the plans meanwhile
             return self._last or self._summary(with_verdict=True)

@@ -95,7 +95,7 @@ class StatisticsCollector:
             return passed, moved, followed
 
     def leave_out_driver_calls(self) -> None:
-        """Ignore driver calls since the last iteration, which belong to another session's turn."""
+        """Ignore driver calls since the last iteration: they belong to another session's turn."""
         with self._lock:
             now = self._engine.statistics()
             calls = {f"page_{call}": now[f"page_{call}"] for call in DRIVER_CALLS}

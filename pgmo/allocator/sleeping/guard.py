@@ -5,7 +5,7 @@ them.
 
 Without the guard, a kernel that reads an address without pages fails later on the device, without
 naming the tensor. The process can then no longer use that device. The guard uses PyTorch's hooks to
-raise an error before.
+raise an error earlier.
 """
 
 from typing import Any

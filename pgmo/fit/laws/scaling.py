@@ -148,7 +148,7 @@ class _SizeLaw:
 
 
 def _line(known: Sequence[tuple[int, int]]) -> tuple[Fraction, ...] | None:
-    """Return the factors of the line through all points that does not fall; None if none does."""
+    """Return the coefficients of a rising or level line through all points, or None."""
     if len(known) < 2:
         return None
     (first, size), (last, largest) = known[0], known[-1]
@@ -159,7 +159,7 @@ def _line(known: Sequence[tuple[int, int]]) -> tuple[Fraction, ...] | None:
 
 
 def _parabola(known: Sequence[tuple[int, int]]) -> tuple[Fraction, ...] | None:
-    """Return the factors of the parabola through all points, if a tensor could have these sizes."""
+    """Return the coefficients of a parabola through all points, or None if no tensor has it."""
     if len(known) < 3:
         return None
     (a, first), (b, second), (c, third) = known[-3:]

@@ -103,12 +103,12 @@ def with_optimizer(
 
 
 def adam_bytes(shape: list[int]) -> int:
-    """Return the bytes of Adam's two averages in float32."""
+    """Return the bytes of Adam's two moments in float32."""
     return 8 * math.prod(shape)
 
 
 def adafactor_bytes(shape: list[int]) -> int:
-    """Return the bytes of a matrix's row and column sums, or of one average for other shapes.
+    """Return the bytes of a matrix's row and column sums, or of the second moment for other shapes.
 
     Source: Shazeer and Stern, 2018.
     """
@@ -118,7 +118,7 @@ def adafactor_bytes(shape: list[int]) -> int:
 
 
 def adam_8bit_bytes(shape: list[int]) -> int:
-    """Return the bytes of two averages in 8 bits, with scales (Dettmers and others, 2022)."""
+    """Return the bytes of two moments in 8 bits, with scales (Dettmers and others, 2022)."""
     count = math.prod(shape)
     if count < _LEAST_QUANTISED:
         return adam_bytes(shape)
@@ -126,7 +126,7 @@ def adam_8bit_bytes(shape: list[int]) -> int:
 
 
 def adam_temporary_bytes(model: Model) -> int:
-    """Return the bytes of the roots of all second averages, which PyTorch computes together."""
+    """Return the bytes of the roots of all second moments, which PyTorch computes together."""
     return 4 * sum(math.prod(shape) for shape, _ in model.trained)
 
 

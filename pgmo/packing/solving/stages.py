@@ -3,9 +3,9 @@
 Measured on two cores, 3 to 5 seconds, medians over 5 to 7 problems of each size (`bench/packing.py`
 and similar problems):
 
-- If a packing reaches the lower bound, branch and bound finds it first. Most cut-up arenas of up
-  to 300 blocks and MiniMalloc's benchmarks take milliseconds to seconds. CP-SAT takes ten times as
-  long, or fails from 60 blocks on.
+- If a packing reaches the lower bound, branch and bound finds it first. Arenas that were cut into
+  up to 300 blocks, and MiniMalloc's benchmarks, mostly take milliseconds to seconds. CP-SAT takes
+  ten times as long, or fails from 60 blocks on.
 - If no packing reaches it, as on circles with few, long lifetimes, branch and bound proves little
   from 20 blocks on. CP-SAT solved 6 of 7 problems of 20 blocks and 4 of 7 of 40, most of them in
   0.02 s. At 80 blocks its bounds were still better; at 160 neither bounds nor arenas were.

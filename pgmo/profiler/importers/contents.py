@@ -31,7 +31,7 @@ def contents(path: Path, most: int | None = None) -> bytes:
         reason = getattr(error, "strerror", None) or error
         raise FileError(f"{path}: cannot be read ({reason}); check the path") from error
     except MemoryError as error:
-        raise FileError(f"{path}: does not fit in memory; close something") from error
+        raise FileError(f"{path}: does not fit in memory; end other programs") from error
     return _unpacked(path, data, most) if data.startswith(_GZIP) else data
 
 

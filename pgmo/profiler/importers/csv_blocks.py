@@ -148,12 +148,12 @@ def _table(
             alignment = math.lcm(alignment, own)
             if alignment > 2**40:
                 problem = (
-                    f"alignment is {own}, which makes {alignment} bytes of all of them together"
+                    f"alignment is {own}: the least common multiple of all is {alignment} bytes"
                 )
                 _refuse(path, line, f"{problem}, must be up to 2**40")
         total += size
         if total > MOST:
-            _refuse(path, line, f"size is {size}, with which all add up to {total}, beyond 2**62")
+            _refuse(path, line, f"size is {size}: the sizes add up to {total}, beyond 2**62")
         rows.append(row)
         numbers += (size, lower, upper)
     columns = np.array(numbers, np.int64).reshape(-1, 3).T

@@ -30,8 +30,8 @@ NEVER = np.iinfo(np.int64).max
 """Tick that means never. It is greater than the tick of any request."""
 
 _TURNS = 6
-"""Number of processed iterations. A block may live for two, and the wait for its use may come
-later."""
+"""Number of processed iterations. A block may live for two iterations, and a wait for its use may
+come even later."""
 
 
 @dataclass(frozen=True)
@@ -186,9 +186,10 @@ def used_until(
 def _steps(
     order: Order, streams: NDArray[np.uint64], ticks: int
 ) -> dict[tuple[int, int], tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """Return for each pair of streams when the first comes after work of the second.
+    """Return, for each pair of streams, after which rows of the second the first one runs.
 
-    The first array holds the ticks at which this changes, the second the last row that is done.
+    The first array holds the ticks at which this changes. The second array holds the
+    last row of the second stream that is done from that tick on.
     """
     number = {one: at for at, one in enumerate(_all_streams(order, streams))}
     # For each pair, the last row of the second stream that is done before the first one's work.

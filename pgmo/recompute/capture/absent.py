@@ -154,7 +154,7 @@ class _Narrowing:
         self.made = graph_module(module, self._graph)
 
     def _is_sum_of_one(self, node: fx.Node) -> bool:
-        """Replace a sum by its only present summand if possible; return whether it was."""
+        """Replace a sum by its only present summand, and return True, if that is possible."""
         if node.target not in (ADD, ADD_IN_PLACE) or node.kwargs or len(node.all_input_nodes) != 2:
             return False
         there = [one for one in node.all_input_nodes if self._copies[one] is not None]
@@ -205,7 +205,7 @@ class _Narrowing:
         self._laid_out.add(node)
 
     def _is_borrowed(self, node: object) -> bool:
-        """Return whether a node's storage is a replacing summand's, which others may read."""
+        """Return whether a node's storage belongs to a summand that has replaced a sum."""
         assert isinstance(node, fx.Node)
         return storage_key(node.meta["val"]) in self._borrowed
 

@@ -167,7 +167,7 @@ def is_watched() -> bool:
 
 
 def storage_key(tensor: Tensor) -> int:
-    """Return a key that tensors have in common if they share a storage, while it exists."""
+    """Return the key of a tensor's storage, unique while the storage exists."""
     return id(tensor.untyped_storage())  # The object lives as long as the memory.
 
 
@@ -182,7 +182,7 @@ def without_tracing() -> AbstractContextManager[Any]:
 
 
 def autograd_nodes(roots: Iterable[Any]) -> Iterator[Any]:
-    """Yield once each autograd node that a backward pass from `roots`, nodes or None, may run."""
+    """Yield the autograd nodes that a backward pass from `roots` may run. Roots may be None."""
     stack = list({one: None for one in roots if one is not None})
     seen = set(stack)
     while stack:

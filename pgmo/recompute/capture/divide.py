@@ -35,8 +35,8 @@ _COPYING = {"cpu"}  # Devices whose kernels copy the input even if they do not r
 def dividable(captured: Captured) -> frozenset[str]:
     """Return the names of the backward nodes that compute both gradients.
 
-    Nodes in a forward pass, which may differentiate, too, are excluded: choices refer to forward
-    operations by number.
+    Nodes of the forward pass are excluded, even if it computes derivatives: choices refer to
+    forward operations by number.
     """
     nodes = captured.joint.graph.find_nodes(op="call_function", target=CONVOLUTION_BACKWARD)
     return frozenset(

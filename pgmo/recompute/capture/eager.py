@@ -37,7 +37,8 @@ _DECOMPOSED = (
 _KEYS = (DispatchKey.Autograd, DispatchKey.CompositeImplicitAutograd)
 
 _Replacement = tuple[tuple[str, ...], tuple[DispatchKey, ...], Callable[[Any], Any]]
-"""Operators of `aten`, their keys, and a function from a kernel to its replacement or None."""
+"""Operators of `aten`, their dispatch keys, and a function that replaces a kernel or returns
+None."""
 
 
 @contextmanager

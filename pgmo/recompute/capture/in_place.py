@@ -119,7 +119,7 @@ def _may_overwrite(
 
 
 def _is_view(one: fx.Node, node: fx.Node, place: dict[fx.Node, int]) -> bool:
-    """Return whether a node in the sum's storage is one tensor, made after the sum."""
+    """Return whether a node in the storage of a sum is a single tensor that follows the sum."""
     return place[one] > place[node] and isinstance(one.meta.get("val"), Tensor)
 
 

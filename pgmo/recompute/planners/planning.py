@@ -249,7 +249,7 @@ def _evaluated_again(one: Choice, evaluator: Evaluator, wider: RerunSearch) -> C
 
 
 def _without_unneeded(graph: Graph, choice: Choice) -> Choice:
-    """Return a choice without dropped operations that never run again."""
+    """Return a choice that drops only the operations that its schedule runs again."""
     if choice.reruns is not None:
         return choice
     return replace(choice, recomputed=simulate(graph, choice.recomputed).recomputed)

@@ -97,7 +97,7 @@ class StepCompiler:
         remove_kept(self._narrow)
         of_whole = choice_on(schedule, captured, whole)
         if captured.names(schedule.offloaded) != whole.names(of_whole.offloaded):
-            self._narrow = None  # Values that it fetches would never be sent.
+            self._narrow = None  # It would fetch values that are never sent.
         return split(whole, of_whole, self.host)
 
     def _expected(self, joint: fx.GraphModule, given: Sequence[str]) -> Names:

@@ -14,7 +14,7 @@ _PATIENCE = 2.0
 
 
 class Stopped(BaseException):
-    """Exception that ends a script after enough iterations, past every `except Exception`."""
+    """Exception that ends a script after enough iterations; no `except Exception` catches it."""
 
 
 class IterationCounter:

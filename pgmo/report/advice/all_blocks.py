@@ -99,7 +99,7 @@ class AllBlocks:
         return self.without("backward") & self.by_phase("forward")
 
     def saving(self, blocks: Mask, left: float | NDArray[np.float64] = 0.0) -> int:
-        """Return how many bytes the peak falls if these blocks shrink or vanish.
+        """Return by how many bytes the peak falls if these blocks shrink or vanish.
 
         Args:
             blocks: mask of the blocks, shape (n,).
@@ -109,7 +109,7 @@ class AllBlocks:
         return self.peak - int(self._live(size).max(initial=0))
 
     def saving_until(self, end: NDArray[np.int64]) -> int:
-        """Return how many bytes the peak falls if blocks are freed at other times.
+        """Return by how many bytes the peak falls if blocks are freed at other times.
 
         Args:
             end: number of requests made before each block is freed, shape (n,).
@@ -119,7 +119,7 @@ class AllBlocks:
     def saving_within(
         self, size: NDArray[np.int64], start: NDArray[np.int64], end: NDArray[np.int64]
     ) -> int:
-        """Return how many bytes the peak falls if some bytes are missing for some time.
+        """Return by how many bytes the peak falls if some bytes are missing for some time.
 
         Args:
             size: missing bytes, shape (k,).

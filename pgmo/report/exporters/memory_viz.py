@@ -21,7 +21,7 @@ from pgmo.profiler.profile import CUDA_ALIGNMENT, NEVER, Profile
 from pgmo.report.exporters.lanes import in_one_turn, slots_in_one_turn
 
 _BASE = 1 << 40
-"""Address of the first segment. The others are at multiples of it."""
+"""Address of the first segment. The other segments are at multiples of it."""
 
 _PAGE = 2**21
 
@@ -31,7 +31,7 @@ PlacedBlock = tuple[int, int, int, int]
 
 
 def memory_viz(source: Profile | Plan) -> bytes:
-    """Return the pickle of a snapshot. Blocks of a profile get the places of a quick plan."""
+    """Return the pickle of a snapshot. Blocks of a profile get the offsets of a quick plan."""
     return pickle.dumps(snapshot_of(source), protocol=4)
 
 

@@ -75,7 +75,7 @@ def find_growth(
 ) -> Growth:
     """Compare two states of a program, each a profile or a plan.
 
-    A profile's arena is the one of a quick plan. It is made now for both states, so that a changed
+    A profile's arena is that of a quick plan. Both states are planned now, so that a changed
     planner makes no difference. Plans contain no origins.
     """
     sides = _figures_of(before), _figures_of(after)

@@ -22,7 +22,7 @@ _ROW = 20
 """Height of a bar, in pixels."""
 
 _NARROWEST = 0.002
-"""Minimum share of the peak of a bar. Smaller ones are not drawn."""
+"""Minimum share of the peak that gets a bar. Smaller ones are not drawn."""
 
 _COLOURS = 8
 """Number of colours in the style sheet."""

@@ -32,7 +32,7 @@ _FACTOR = 1.5
 _EXPLAINS = 0.5
 """Minimum share of the expected growth that a census must explain, or another one is used.
 
-Also the minimum share of the largest census's bytes that the last one must have to be reported.
+Also the minimum bytes of the last census to be reported, as a share of the largest one's.
 """
 
 _LEAST, _MOST = 0.1, 1.5
@@ -40,8 +40,8 @@ _LEAST, _MOST = 0.1, 1.5
 range has another cause, such as a forward pass that an error has interrupted."""
 
 _ALONE = 0.2
-"""Maximum distance of a place's growth from the expected growth, as a share of it, at which this
-place alone is reported. Others that seem to grow were only found elsewhere before."""
+"""Maximum relative error at which the growth of one place explains the expected growth. Then only
+this place is reported: others seem to grow because they were found elsewhere before."""
 
 _LARGEST = 5
 """Maximum number of places that are named for live blocks."""

@@ -1,1 +1,1 @@
-"""Hooks on PyTorch that report events to the CUDA adapter that allocations do not show."""
+"""Hooks on PyTorch that report what the CUDA adapter cannot derive from allocations."""

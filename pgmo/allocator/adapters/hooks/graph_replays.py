@@ -5,9 +5,9 @@ launch. So this module wraps the methods of `torch._C._CUDAGraph` by which a Pyt
 and launches graphs. A graph that a program captures by other means is not announced, and shares
 nothing.
 
-A pool whose graphs share nothing gets expandable segments, unless the program has several
-processes: these may pass a graph's memory to each other by `cudaIpcGetMemHandle`, which refuses
-such segments. So captures are announced even if no graphs share pages.
+A pool whose graphs share nothing gets expandable segments if the program has one process. Several
+processes may exchange a graph's memory by `cudaIpcGetMemHandle`, which refuses such segments. So
+captures are announced even if no graphs share pages.
 
     capture_begin ──▶ announce ──▶ torch ──▶ beginAllocateToPool
     replay        ──▶ before_replay ──▶ the launch ──▶ after_replay

@@ -59,7 +59,7 @@ class Turns:
         me = self._caller("begin")
         if me in self._inside:
             raise SessionError(
-                "session.iteration() was entered inside another iteration; end the first one before"
+                "session.iteration() was entered inside another iteration; end the outer one first"
             )
         self._calls[me] += 1
         owner_is_inside = self._owner in self._inside
@@ -189,7 +189,7 @@ class Turns:
         me = threading.current_thread()
         if self._pauses and me in self._pauses.values():
             raise SessionError(
-                f"an iteration cannot {what} inside session.pause(); leave the pause before"
+                f"an iteration cannot {what} inside session.pause(); leave the pause first"
             )
         return me
 

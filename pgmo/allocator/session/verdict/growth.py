@@ -19,7 +19,7 @@ FEWEST_SPANS = 8
 """
 
 MANY_RISES = 11
-"""Minimum number of steps between spans for which a quarter may be falls. Python's garbage
+"""Minimum number of steps from span to span of which a quarter may be falls. Python's garbage
 collector frees some cycles now and then."""
 
 SKIPPED = 2
@@ -30,7 +30,7 @@ LEAST_GROWTH = 8 << 20
 """Minimum total growth that is reported, in bytes."""
 
 STEADY = 0.5
-"""Minimum ratio of growth in the half of the spans that grows more slowly to that in the other."""
+"""Minimum ratio of the slower to the faster rate of growth of both halves of the spans."""
 
 SHAPES = 1.5
 """Maximum ratio of the growth of the peak to the growth of the least live bytes. Batches that get

@@ -117,7 +117,7 @@ class Summary:
 
     @property
     def gap(self) -> float:
-        """Relative excess of the arena over the max load, below which no plan can be."""
+        """Relative excess of the arena over the max load, a lower bound on every plan."""
         return self.arena / self.max_load - 1 if self.max_load else 0.0
 
     @property
@@ -162,7 +162,7 @@ class Summary:
         if self.ordered_load:
             lines.append(
                 f"  streams    {self.ordered_gap:.2%} above {format_bytes(self.ordered_load)}, the "
-                "least as the program orders them; in one of the last iterations "
+                "minimum in the program's own order; in one of the last iterations "
                 f"{self.hand_overs:g} pages handed over, {self.waits_added:g} waits added"
             )
         if self.requests:

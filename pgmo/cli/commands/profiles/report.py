@@ -1,4 +1,4 @@
-"""Write a report of a profile: one HTML page that shows the lifetime and offset of every block.
+"""Write a report of a profile: one HTML page with every block's lifetime and offset.
 
 The page needs no network and no server: open it in any browser, or send it to someone. Without
 --plan it shows the .pgmoplan next to the profile. If there is none, it shows a quick plan.

@@ -8,7 +8,7 @@ stream or size class. --at-peak keeps only blocks that are alive at the peak; th
 the max load.
 
 --leaks lists blocks that accumulate, and their origins. It works best on a recording of several
-iterations; of one steady iteration it lists the blocks that are never freed. If iterations are not
+iterations; for one steady iteration it lists the blocks that are never freed. If iterations are not
 recognised, --every N says how long they are: N optimizer steps if the recording has those, else N
 requests. With --check, the exit code is 3 if there are leaks.
 

@@ -32,7 +32,7 @@ LEAST_SHARE = 0.8
 """Minimum share of all requests that the iterations must cover."""
 
 _MOST_LEFT = 4
-"""An iteration may add or free at most 1/4 of its load in total. In a steady state it is little."""
+"""An iteration may add or free at most 1/4 of its load in total. A steady state changes little."""
 
 _LONGEST = 3
 """Maximum length of the first and last piece, in iterations. A longer piece is not compared,

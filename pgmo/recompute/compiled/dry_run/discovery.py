@@ -87,7 +87,7 @@ class Discovery:
 
     @property
     def is_single(self) -> bool:
-        """Return whether the step is one graph, and other code takes only the first gradients."""
+        """Return whether the step is one graph, and other code only makes the first gradients."""
         return len(self.calls) == len(self.backward_calls) == 1 and all(
             one.peak - one.entry <= self.root_bytes for one in self.regions
         )

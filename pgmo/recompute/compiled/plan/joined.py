@@ -129,7 +129,8 @@ class _Placed:
 
 class _JoinedGraphBuilder:
     def __init__(self, holds_tangents: bool) -> None:
-        self._holds_tangents = holds_tangents  # Whether autograd does until a pass returns.
+        # Whether autograd holds the tangents until a backward pass returns.
+        self._holds_tangents = holds_tangents
         self.operations: list[Operation] = []
         self._reads: list[set[int]] = []
         self._values: list[Value] = []

@@ -17,13 +17,13 @@ _ONE_ORIGIN = 0.8
 
 _PASSES_OF_TRAINED = 1.5
 _PASSES_OF_OTHERS = 0.5
-"""Minimum ratio of the blocks of these lines that were freed without a backward pass to the live
-ones: if most of the lines were trained, and if not. A training step may be skipped, and a recording
-may end in a forward pass because memory ran out."""
+"""Minimum ratio of freed blocks to live blocks of the same lines. Freed blocks count if no backward
+pass used them. The first value is for lines that were mostly trained, the second for others. A
+training step may be skipped, and a recording may end in a forward pass because memory ran out."""
 
 
 def evaluation_with_gradients(facts: Facts) -> Hint | None:
-    """Return a hint if a forward pass whose blocks no backward pass uses makes the peak."""
+    """Return a hint if the peak consists of forward blocks that no backward pass uses."""
     blocks = facts.blocks
     graph = blocks.unused_by_backward
     held = graph & blocks.at_peak & (blocks.tag >= 0)

@@ -30,7 +30,7 @@ def test_the_first_refusal_ends_all_advice(driver):
     hints = Hints(0)
     driver.result = 1
     hints.prefetch(4096, 512, to_device=True)
-    assert hints.note == "unified memory is not advised any more: cuMemPrefetchAsync failed with 1"
+    assert hints.note == "hints about unified memory have stopped: cuMemPrefetchAsync failed with 1"
     hints.keep_on_device(4096, 512)
     assert len(driver.told) == 1
 

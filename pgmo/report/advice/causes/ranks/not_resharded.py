@@ -15,9 +15,8 @@ _FEWEST = 4
 def not_resharded(facts: Facts) -> Hint | None:
     """Return a hint if FSDP keeps the parameters of its units after their forward pass.
 
-    With the fix, FSDP frees a unit's parameters when it gathers the next unit. The backward pass
-    gathers them again while it runs the unit after it. At that time, it frees the second unit after
-    it.
+    With the fix, FSDP frees a unit's parameters when it gathers the next unit. While the backward
+    pass runs unit i + 1, it gathers unit i again, and frees unit i + 2.
     """
     blocks = facts.blocks
     kept = blocks.by_line(PARAMETERS) & blocks.by_phase("forward") & ~blocks.stays
