@@ -210,8 +210,8 @@ int pgmo_install(char* message, size_t capacity) {
 
 // Uninstall the adapter: torch calls the allocator beneath directly again. If another allocator
 // wraps the adapter, change nothing and return 1. In three cases the adapter stays installed, and
-// only forwards. Torch's own call (change_current_allocator) has installed it. Blocks live that
-// have no deleter of pgmo. Torch's statistics must keep counting pages and failures.
+// only forwards: torch's own call (change_current_allocator) has installed it; blocks without a
+// deleter of pgmo are live; or torch's statistics must keep counting pages and failures.
 int pgmo_uninstall(char* message, size_t capacity) {
   return guarded(message, capacity, [&] {
     for (adapter::Device& device : adapter::devices()) adapter::leave(device);
@@ -235,7 +235,7 @@ int pgmo_uninstall(char* message, size_t capacity) {
 }
 
 // Set whether a session is open on the device. Sessions poll delayed frees (deferred.hpp). Without
-// a session no thread does, so wait for the pending ones now, and for later ones at once.
+// a session no thread polls them, so wait for the pending frees now, and for later ones at once.
 int pgmo_attend(int device, int on, char* message, size_t capacity) {
   return guarded(message, capacity, [&] {
     adapter::Device& one = adapter::device_at(device);

@@ -32,8 +32,8 @@ Block* CachingAllocator::grow(BlockPool& pool, Bytes size) {
   return block;
 }
 
-// Return the first block, free or unmapped, from which on adjacent blocks that are not in use have
-// room for a request. If there is none, reserve addresses.
+// Return the first of adjacent free or unmapped blocks that together have room for a request. If
+// there are none, reserve addresses.
 Block* CachingAllocator::room_in(BlockPool& pool, Bytes size) {
   for (Block* block : pool.unmapped) {
     Block* const before = block->preceding;

@@ -69,14 +69,14 @@ class FreeBlocks {
     if (roots_[bin] == nullptr) filled_[bin / kWord] &= ~(std::uint64_t{1} << (bin % kWord));
   }
 
-  // Return the smallest block of at least this size, of several that at the lowest address; nullptr
-  // if there is none.
+  // Return the smallest block of at least this size, or nullptr. Of equal ones, return the one at
+  // the lowest address.
   Block* at_least(Bytes size) const noexcept { return from(size, 0); }
 
   // Return the next block in this order, or nullptr.
   Block* after(const Block& block) const noexcept { return from(block.size, block.address + 1); }
 
-  // Return the largest block, of several that at the highest address; nullptr if there is none.
+  // Return the largest block, or nullptr. Of equal ones, return the one at the highest address.
   Block* largest() const noexcept {
     for (std::size_t word = filled_.size(); word-- > 0;) {
       if (filled_[word] == 0) continue;

@@ -246,7 +246,7 @@ void bind_recompute(py::module_& module) {
           py::arg("evaluations"), py::arg("time_limit"), py::arg("seed"), py::arg("period"),
           "Improves the choice `start` (forward,): cheapest with a peak within `budget` bytes,\n"
           "or the least peak for a budget of -1. `period` is the number of candidates after which\n"
-          "they come again; 0 where they do not.\n\n"
+          "equal ones recur; 0 if they do not.\n\n"
           "Returns choice, peak, cost, evaluations, and (evaluations, peak, cost) for each\n"
           "improvement. The same for the same seed unless `time_limit` seconds pass. Releases the\n"
           "GIL; not to be called from two threads on one object.");
@@ -263,13 +263,14 @@ void bind_recompute(py::module_& module) {
             replay.set_transfers({copy(seconds), copy(until)});
           },
           py::arg("seconds"), py::arg("until"),
-          "Lets operations be offloaded: of each of the forward pass the seconds of a transfer,\n"
-          "below 0 if it never is, and the operation before which its value has been sent.")
+          "Sets the transfers of each forward operation: the seconds of one transfer, negative if\n"
+          "the operation cannot be offloaded; and the operation before which its value is sent.")
       .def(
           "set_homes",
           [](recompute::Replay& replay, const Indices& homes) { replay.set_homes(copy(homes)); },
           py::arg("homes"),
-          "Has operations run again only before those of the same number, of (operations,).")
+          "Assigns operations to parts (operations,): reruns only precede operations of their "
+          "part.")
       .def("evaluate", &evaluate_reruns, py::arg("reruns"), py::arg("offloaded"),
            "Peak in bytes and cost of what runs again, for (moment, operation) pairs: the\n"
            "operation runs again right before operation `moment`, or is fetched if it is among\n"

@@ -16,7 +16,7 @@ void* pointer(CUdeviceptr address) {
   return reinterpret_cast<void*>(address);
 }
 
-// Errors that both driver and runtime have, have the same number in both.
+// Driver and runtime number their common errors equally.
 CUresult as_driver(cudaError_t error) {
   return static_cast<CUresult>(error);
 }

@@ -28,7 +28,7 @@ Handle next_handle() {
 
 using namespace fakecuda;
 
-// To load a module creates the device's context, which uses memory.
+// Loading a module creates the device's context, which uses memory.
 CUresult cuModuleLoadData(CUmodule* module, const void*) {
   use_context(current_device());
   *module = next_handle<CUmodule>();

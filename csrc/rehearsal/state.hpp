@@ -221,14 +221,14 @@ void finish_device(int device);
 // The first two are certain. The third may be a false alarm, because which memory a kernel accesses
 // is unknown, so it is counted separately. Consider an allocator that records an event on each
 // stream that used a page, and unmaps the page after cudaEventQuery has returned cudaSuccess for
-// all. It never violates 1 and 2, nor 3 if no other stream of the device is held. To map a handle
+// all. It never violates 1 and 2, nor 3 if no other stream of the device is held. Mapping a handle
 // at a second address is always allowed; rule 2 checks its use. Products of cuBLAS, and copies and
 // sets without a stream, are not checked.
 
 // Return whether the stream has no pending work. If so, clear its clock.
 bool idle(Stream& stream);
 
-// Merge another clock into a clock: its owner then also comes after all that the other comes after.
+// Merge `other` into a clock: the clock's owner then also comes after all work in `other`.
 void come_after(Clock& clock, const Clock& other);
 
 // Check work that is submitted to the stream, and remember it while it is pending.

@@ -131,7 +131,7 @@ cudaError_t cudaStreamQuery(cudaStream_t handle) {
   return finished(stream.waits) ? cudaSuccess : fail(cudaErrorNotReady);
 }
 
-// To wait for held work would take forever, so waiting releases the hold.
+// Waiting for held work would take forever, so a wait releases the hold.
 cudaError_t cudaStreamSynchronize(cudaStream_t handle) {
   const Guard guard(state_mutex());
   Stream& stream = find_stream(handle);

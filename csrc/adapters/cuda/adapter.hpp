@@ -351,8 +351,8 @@ class TorchCudaAdapter : public CUDAAllocator {
   // caller releases.
   bool begin_graph(c10::DeviceIndex index, c10::cuda::MempoolId_t pool);
 
-  // Return a slot or a block of a window; nullptr: the allocator beneath must serve the request. It
-  // is then expected to serve it at `gap`, if that is set (pages/splits.hpp).
+  // Return a slot or a block of a window; nullptr: the allocator beneath must serve the request. If
+  // `gap` is set then, that allocator is expected to place the block there (pages/splits.hpp).
   void* own_block(Device& device, size_t bytes, uint32_t stream, const void*& gap) const {
     void* block = find_own_block(device, bytes, stream, gap);
     if (device.peak_unconfirmed()) [[unlikely]]

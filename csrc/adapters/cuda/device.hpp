@@ -168,7 +168,7 @@ BaselineFeed* feed_of(int device) {
 // streams, unseen.
 std::atomic<uint64_t> absences{0};
 
-// Wait for all work of the device, unless a capture may be in progress, which that would break.
+// Wait for all work of the device, unless a capture may be in progress: waiting would break it.
 void synchronize(const Device& device) {
   if (device.pools.any() || forked.load()) return;
   try {

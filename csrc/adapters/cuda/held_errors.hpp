@@ -3,7 +3,8 @@
 //
 // A typical case: a request fails in a backward pass, and the program catches the error and tries a
 // smaller batch. Autograd's device thread has a reference to the error, too, and needs the GIL to
-// drop it. So a request that fails while such an error exists waits for that, and is then retried.
+// drop it. So a request that fails while such an error exists waits until it is dropped, and is
+// then retried.
 //
 // Only out_of_memory.hpp includes this file.
 

@@ -86,8 +86,8 @@ void count_pages_in(std::string& text, const Device& device, const pgmo_pages_st
   }
 }
 
-// Throw torch's error, extended by figures and advice of pgmo. The text begins with torch's own,
-// which programs match that search for the largest batch size.
+// Throw torch's error, extended by figures and advice of pgmo. The text begins with torch's own:
+// programs that search for the largest batch size match it.
 [[noreturn]] void throw_out_of_memory(Device& device, const c10::OutOfMemoryError& error) {
   std::string text = error.what_without_backtrace();
   const auto size = [](uint64_t bytes) { return binary_units(static_cast<double>(bytes)); };
@@ -115,8 +115,8 @@ void count_pages_in(std::string& text, const Device& device, const pgmo_pages_st
   TORCH_CHECK_WITH(OutOfMemoryError, false, text);
 }
 
-// Throw torch's error, in its own words, because the session's limit on pages is reached. The
-// allocator beneath cannot raise it, as it does not count pages.
+// Throw an out-of-memory error in torch's words, because the session's limit on pages is reached.
+// The allocator beneath cannot raise it, as it does not count pages.
 [[noreturn]] void throw_beyond_limit(Device& device, size_t bytes) {
   size_t available = 0, total = 0;
   const OnDevice on(device.index);

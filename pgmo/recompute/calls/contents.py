@@ -22,7 +22,7 @@ from pgmo.recompute.calls.signature import methods
 
 MOST = 4096
 """Maximum entries of a container that is restored. Larger ones, such as a data set, keep their
-changes: to copy them would take too long."""
+changes: copying them would take too long."""
 
 _MISSING = object()
 
