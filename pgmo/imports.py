@@ -36,7 +36,7 @@ def rewrite_import(
 
 
 class _Finder(MetaPathFinder):
-    """Finder of one module through the other finders, which removes itself when the module runs."""
+    """Finder of one module through the other finders; it removes itself when the module runs."""
 
     def __init__(self, name: str, call: Callable[[], object], compile_source: Any = None) -> None:
         self._name = name

@@ -199,8 +199,8 @@ class CupyAllocator {
     return route.number(handle);
   }
 
-  // Return whether the stream is in capture. Only if the driver does not clearly deny it, ask CuPy,
-  // which raises the errors.
+  // Return whether the stream is in capture. Ask CuPy only if the driver does not clearly deny it:
+  // CuPy raises the errors.
   bool is_capturing(const py::object& ptr, std::intptr_t handle) {
     int status = 0;
     const bool is_plain_no = query_capture_ != nullptr &&

@@ -53,7 +53,7 @@ void keep_error() noexcept {
     kept = error;
     Py_XDECREF(type);
     Py_XDECREF(traceback);
-  } else {  // No signal raises there, so it is a fault of pgmo, which does not fail the program.
+  } else {  // No signal raises there: the error is a fault of pgmo, and must not fail the program.
     PyErr_Restore(type, error, traceback);
     PyErr_WriteUnraisable(function);
   }

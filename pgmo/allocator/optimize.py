@@ -98,7 +98,7 @@ def optimize(
             count.
         pages: map pages of the device to addresses as needed, so that idle pages can serve other
             addresses (default: if the device has virtual memory). With False, the arena is one
-            block of the framework, which suits programs that repeat exactly. If PyTorch uses the
+            block of the framework; this suits programs that repeat exactly. If PyTorch uses the
             driver's pool (`backend:cudaMallocAsync`), nothing is served unless this is False.
         limit: maximum memory that pages may take on the card, such as "12 GiB". Out-of-memory
             errors name this limit.

@@ -196,7 +196,8 @@ def collect(
             "change": change,
             "call": job.call,
             "work": work,
-            # The observer saves it: a session that saves its plans would take less memory.
+            # The observer saves this profile: a session that saved its plans would take less
+            # memory.
             "steady": str(saved),
         }
         (place / "spec.json").write_text(json.dumps(spec))

@@ -69,7 +69,7 @@ def plan(
         time_limit: seconds since the call. If no packer finishes in time, the remaining blocks are
             stacked above the others, which wastes memory but is valid.
         effort: share of the time limit that "auto" uses. "fast": only packers run. "balanced": a
-            search runs, too, which is short if little can be gained. "best": the whole time, unless
+            search runs, too; it is short if little can be gained. "best": the whole time, unless
             optimality is proved earlier.
         threads: number of threads for solvers; by default one for each core of this process.
         seed: seed of random choices. The same seed and number of threads give the same offsets,
@@ -210,7 +210,7 @@ def _plan_profile(
     spilled: NDArray[np.bool_] | None = None,
     large: int = 0,
 ) -> Plan:
-    """Pack each stream separately. Pack its spilled entries separately from its others.
+    """Pack each stream separately, and its spilled entries separately from its other entries.
 
     Blocks of at least `large` bytes are packed above the others of their stream; 0 disables this.
     """

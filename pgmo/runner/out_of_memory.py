@@ -166,7 +166,7 @@ def _known(session: "Session") -> "Profile | None":
 
 
 def _save_history(path: Path) -> list[Path]:
-    """Save PyTorch's snapshot if its history was recorded, because without it, it shows little."""
+    """Save PyTorch's snapshot if a history was recorded; without one, a snapshot shows little."""
     torch: Any = sys.modules.get("torch")
     if torch is None or not torch.cuda.is_initialized():
         return []

@@ -1,4 +1,4 @@
-"""Devices whose memory a call uses, which are those of the called object's parameters."""
+"""Devices whose memory a call uses: those of the called object's parameters."""
 
 import sys
 from collections.abc import Iterator

@@ -41,7 +41,7 @@ class TurnAnswer(Enum):
 
 @dataclass(frozen=True)
 class Sizes:
-    """Bytes of a card: held by a process, idle ones among them between its turns, and free."""
+    """Bytes of a card: held by a process, the part of them that is idle between turns, and free."""
 
     held: int
     idle: int
@@ -180,7 +180,7 @@ class Client:
                 self._give_back_between_turns()
 
     def close(self) -> None:
-        """Leave the broker and release idle memory, which the broker can no longer request."""
+        """Leave the broker and release idle memory: the broker can no longer request it."""
         with self._changed:
             if self._socket is not None and os.getpid() == self._process:
                 with contextlib.suppress(Exception):  # the card may be broken

@@ -1,4 +1,4 @@
-"""Adapter for CuPy, which installs the engine over CuPy's current allocator.
+"""Adapter for CuPy: installs the engine over CuPy's current allocator.
 
     with pgmo.optimize(framework="cupy") as session:       installs it, and uninstalls it at the end
     cupy.cuda.set_allocator(pgmo.cupy_allocator())         installs it permanently
@@ -116,7 +116,7 @@ class Cupy(Adapter):
             return self._take(size)
 
     def take_spill(self, size: int) -> Memory:
-        """Allocate a block of unified memory, which stays on the host."""
+        """Allocate a block of unified memory that stays on the host."""
         device = self._cuda.Device(self.index)
         with device:
             self._card().require_managed()
@@ -163,7 +163,7 @@ class Cupy(Adapter):
                 free()
 
     def _card(self) -> DeviceMemory:
-        """Return the memory of the device, which is current."""
+        """Return the memory of the device. It must be CUDA's current device."""
         runtime = self._cuda.runtime
         free, total = runtime.memGetInfo()
         concurrent = runtime.deviceGetAttribute(CONCURRENT_MANAGED_ACCESS, self.index)

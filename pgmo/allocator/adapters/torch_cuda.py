@@ -169,7 +169,7 @@ class TorchCuda(Adapter):
         return memory
 
     def take_spill(self, size: int) -> Memory:
-        """Allocate a block of unified memory, which stays on the host."""
+        """Allocate a block of unified memory that stays on the host."""
         self.card().require_managed()
         memory = Memory()
         self.library.call(

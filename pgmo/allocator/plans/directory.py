@@ -117,7 +117,7 @@ class PlanDirectory:
 
 
 def digest(plans: Sequence[Plan], opening: Plan | None) -> str:
-    """Return a short digest of plans, which does not depend on who made them and when."""
+    """Return a short digest of plans; it does not depend on who made them, and when."""
     made = hashlib.sha256(str(len(plans)).encode())
     for one in (*plans, *(() if opening is None else (opening,))):
         made.update(f" {len(one)} {one.ticks} {one.alignment} ".encode())

@@ -1,4 +1,4 @@
-"""Advice for out-of-memory errors, which is written whenever the plan changes."""
+"""Advice in out-of-memory errors; it is written whenever the plan changes."""
 
 import numpy as np
 

@@ -44,6 +44,9 @@ class OpenSession:
         process: id of the process that opened it.
         pass_step: function that ends an iteration that needs no examination; returns whether it has
             ended one.
+
+    Attributes:
+        sleeping: released memory of the session.
     """
 
     lifecycle: Lifecycle

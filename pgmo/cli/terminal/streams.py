@@ -85,7 +85,7 @@ class _Checked:
 
 
 class _Closed:
-    """Stand-in for a closed stdout, which fails on the first write."""
+    """Stand-in for a closed stdout that fails on the first write."""
 
     encoding = "utf-8"
 

@@ -47,7 +47,7 @@ class StepGrowth:
 
     @property
     def is_bounded(self) -> bool:
-        """Return whether the number of steps is known, which bounds the growth."""
+        """Return whether the number of steps is known. Then growth is bounded."""
         return self.planned is not None
 
     @property

@@ -37,7 +37,7 @@ def possible_attempts(
         command: the script and its arguments.
         vary: option of its batch, such as "--batch-size {}"; the command must give it.
         accumulate: option of its accumulation steps, such as "--accumulate {}"; 1 if the command
-            does not give it. Without this option there are no smaller micro-batches, which would
+            does not give it. Without this option there are no smaller micro-batches: they would
             change the samples per step.
 
     Raises:

@@ -222,7 +222,7 @@ def _set_in(loop: Loop) -> set[str]:
 
 
 def _set_at_calls(frame: FrameType) -> set[str]:
-    """Return the local variables of a frame and their lengths, which each call resets."""
+    """Return the local variables of a frame and their lengths. Each call resets them."""
     code = frame.f_code
     if not code.co_flags & inspect.CO_OPTIMIZED:
         return set()

@@ -61,7 +61,7 @@ class Work(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 def _flops(formula: Any, func: Any, args: Any, kwargs: Any, out: Any) -> float:
-    """Return torch's flop count; 0 if its formula fails, which must not end the script."""
+    """Return torch's flop count; 0 if its formula fails: that must not end the script."""
     named = zip(func._schema.arguments, args, strict=False)
     # The formulas do not know `out_dtype`, a newer argument, and would misread it.
     given = [value for argument, value in named if argument.name != "out_dtype"]

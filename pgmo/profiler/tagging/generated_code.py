@@ -31,7 +31,7 @@ class GeneratedKernel(NamedTuple):
 
 @dataclass(frozen=True)
 class MarkedCode:
-    """Generated code with a mark before each request, whose argument is an index into `kernels`.
+    """Generated code with a mark before each request; a mark's argument is an index into `kernels`.
 
     `plain` and `marked` are the functions' code without and with marks, by qualified name.
     """

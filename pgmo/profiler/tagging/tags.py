@@ -1,7 +1,7 @@
 """Tagging of blocks with module, operator, phase and line, through a thread-local number.
 
-Blocks are requested deep inside operators, where no Python code may run. So a thread-local number
-is set around each operator, which the allocator reads. This module maps the numbers to tags:
+Blocks are requested deep inside operators, where no Python code may run. So a thread-local number,
+which the allocator reads, is set around each operator. This module maps the numbers to tags:
 
     model(x) -> GPT.forward -> GPT.mlp.forward -> aten.addmm: set_tag(17) [requests ...] set_tag(-1)
                        17 = Tag("GPT.mlp", "aten.addmm", "forward", "model.py:54 in forward")

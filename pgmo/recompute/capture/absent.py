@@ -73,7 +73,7 @@ def narrowed(
 def keep_alive(narrow: fx.GraphModule, nodes: Iterable[fx.Node]) -> fx.GraphModule:
     """Add reads of `nodes` where the backward pass of a narrowed joint graph begins.
 
-    The forward pass saves them for the absent gradients, so they live until then.
+    The forward pass saves these nodes for the absent gradients, so they live until then.
     """
     graph = narrow.graph
     copies = {node.name: node for node in graph.nodes}

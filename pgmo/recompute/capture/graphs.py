@@ -59,7 +59,7 @@ def quick_copies() -> Iterator[None]:
 
 
 def graph_module(root: nn.Module, graph: fx.Graph) -> fx.GraphModule:
-    """Return a module that runs a graph, whose attributes are those of `root`."""
+    """Return a module that runs a graph, and has the attributes of `root`."""
     with _use_lazy_graph_module(True):
         made: fx.GraphModule = _make_graph_module(root, graph)
         return made

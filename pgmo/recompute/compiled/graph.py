@@ -257,7 +257,7 @@ def _backward_interface(joint: fx.GraphModule, outputs: int) -> fx.GraphModule:
 
 
 def _forward_alone(joint: fx.GraphModule, outputs: int) -> fx.GraphModule:
-    """Return the forward pass of a joint graph, which returns only the outputs."""
+    """Return the forward pass of a joint graph, without results other than the outputs."""
     graph = fx.Graph()
     copies: dict[fx.Node, fx.Node] = {}
     for node in joint.graph.nodes:

@@ -142,8 +142,8 @@ class StepMeasure:
 def _metered(device: torch.device) -> Iterator[Meter | None]:
     """Measure memory in a block; yield None if that is impossible now.
 
-    This never waits for another measurement: a measured program may capture, which measures, too,
-    so two threads could deadlock.
+    This never waits for another measurement, because two threads could deadlock: a measured program
+    may capture, and a capture measures.
     """
     with ExitStack() as stack:
         measuring = None

@@ -25,8 +25,8 @@ class Choice:
         planner: name of its planner: `default` (nothing is dropped), `min-cut`, `chen`,
             `kusumoto-time`, `kusumoto-memory`, `beam`, `offload`; `search` or `reruns` if they
             improved the choice of another one; `another shape` if reused.
-        reruns: which operations run again, and where. If None, those of `recomputed` run again
-            once, right before the backward pass needs them.
+        reruns: which operations run again, and where. If None, each operation of `recomputed` runs
+            again once, right before the backward pass needs its values.
         offloaded: operations whose reruns fetch the value from the host.
         transfers: transfers of the graph; None if nothing may be offloaded.
     """

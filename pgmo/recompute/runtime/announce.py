@@ -13,7 +13,7 @@ ORIGIN = "pgmo_origin"
 
 
 def announced(module: fx.GraphModule) -> Runner:
-    """Return a runner of a graph, which declares operators while a recorder listens."""
+    """Return a runner of a graph that declares operators while a recorder listens."""
     run = boxed(module)
 
     def announced_run(arguments: list[Any]) -> Any:

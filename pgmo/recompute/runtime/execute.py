@@ -111,7 +111,7 @@ class StepCompiler:
         return mark_boxed(self.host.guarded(announced(module)))
 
     def compile_backward(self, module: fx.GraphModule, _inputs: Sequence[Any]) -> Runner:
-        """Return a runner of the backward graph, which skips operators of absent tangents."""
+        """Return a runner of the backward graph that skips operators of absent tangents."""
         places = [node.name for node in module.graph.find_nodes(op="placeholder")]
         wanted = [node.name for node in tangents(module)]
         halves: dict[Names, Runner] = {frozenset(wanted): announced(module)}

@@ -27,7 +27,7 @@ _SHARE = 2
 
 
 class MadeUp:
-    """Source of made-up values, which counts their reads.
+    """Source of made-up values; it counts their reads.
 
     Attributes:
         read: number of reads of made-up values, by reader.

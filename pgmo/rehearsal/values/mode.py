@@ -1,4 +1,4 @@
-"""Dispatch mode below all modes of the script, which provides values after each operator."""
+"""Dispatch mode that provides values after each operator, below all modes of the script."""
 
 import os
 from collections.abc import Iterator
@@ -186,7 +186,7 @@ class Values:
 
 
 def _hide_from_dynamo(mode: Any) -> None:
-    """Disable Dynamo inside the mode, which it would otherwise trace in compiled code."""
+    """Disable Dynamo inside the mode; otherwise it would trace the mode in compiled code."""
     from torch._C._dynamo.eval_frame import set_eval_frame
 
     dispatch = mode.__torch_dispatch__

@@ -1,4 +1,4 @@
-"""Findings about a file without a history, which has blocks and segments at one moment."""
+"""Findings about a file without a history: blocks and segments at one moment."""
 
 from dataclasses import dataclass
 

@@ -40,6 +40,8 @@ class Figure:
     Args:
         name: "max load", "arena", "persistent" or "blocks".
         unit: "bytes" or "blocks".
+        before: figure of the earlier state.
+        after: figure of the new state.
         limit: largest allowed value of `after`.
         grown: origins in two profiles that hold more than before, largest growth first.
     """

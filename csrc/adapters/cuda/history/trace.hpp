@@ -3,12 +3,12 @@
 //     torch ──event recorded, waited for, stream synchronized──▶ GPUTrace ──▶ Trace ──▶ engine
 //                                                                               └──▶ Python's trace
 //
-// PyTorch reports events to one receiver, `GPUTrace`: Python's interpreter, if a program has
-// requested it, which takes the GIL for each event. This class replaces that receiver, needs no
-// GIL, and forwards events to it. If Python's trace is activated later, PyTorch replaces this class
-// in turn. The next request notices that, and this class installs itself again. The order of events
-// in between is unknown, so the engine forgets earlier events. Events of direct CUDA calls are not
-// seen. So less order may be known than exists, but never more.
+// PyTorch reports events to one receiver, `GPUTrace`. If a program has requested it, that is
+// Python's interpreter, which takes the GIL for each event. This class replaces that receiver,
+// needs no GIL, and forwards events to it. If Python's trace is activated later, PyTorch replaces
+// this class in turn. The next request notices that, and this class installs itself again. The
+// order of events in between is unknown, so the engine forgets earlier events. Events of direct
+// CUDA calls are not seen. So less order may be known than exists, but never more.
 //
 // The base class has dozens of methods that no trace calls. Their set differs between versions of
 // torch, so they are generated: torch_trace_methods.inc, see pgmo/allocator/build/forwarders.py.

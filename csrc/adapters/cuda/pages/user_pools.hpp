@@ -9,7 +9,7 @@
 //     the last user   ──▶ releasePool           its idle pages go back to the card
 //
 // Idle pages of a pool may serve other windows, and a pool may use pages that are idle elsewhere.
-// The allocator beneath has a pool of the same id, which counts the users.
+// The allocator beneath has a pool of the same id, and counts its users.
 //
 // The allocator beneath serves pools with `no_split` and pools that are registered with NCCL,
 // because both need whole segments of the driver.

@@ -63,7 +63,7 @@ class GivenPlans:
         return None if opening is None else PlannedProfile(opening, None)
 
     def fit(self, latest: Iteration) -> bool:
-        """Return whether the latest iteration follows one of the plans, which then serve."""
+        """Return whether the latest iteration follows one of the plans. If so, the plans serve."""
         plan = self._state.plan
         if plan is not None:
             self.pending = compare(requests_of(plan), latest).kind == "none"
@@ -105,7 +105,7 @@ class GivenPlans:
         self._folder = folder
         self._candidates = list(directory.all(self._alignment))
         if not self._candidates:
-            self._state.notes.append(f"{folder} has no plan for this yet")
+            self._state.notes.append(f"{folder} has no plan for this model yet")
         return bool(self._candidates)
 
     def _best(self, latest: Iteration) -> tuple[Path, Plan, float]:

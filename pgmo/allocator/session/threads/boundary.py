@@ -32,7 +32,7 @@ class _Gate:
             self.depth = before
 
     def take_up(self) -> None:
-        """Run waiting callbacks, unless a thread holds the lock: it runs them when it leaves."""
+        """Run waiting callbacks, unless a thread holds the lock: that thread runs them later."""
         while self.waiting and self.lock.acquire(blocking=False):
             try:
                 if self.depth:
@@ -101,7 +101,7 @@ def _alone() -> Generator[None, None, None]:
 
 
 def when_free(work: Callable[[], object]) -> None:
-    """Run a callback under the lock without waiting. If another thread holds it, that thread does.
+    """Run a callback under the lock without waiting. A thread that holds the lock runs it later.
 
     Finalizers need this: they run on any thread at any point, so waiting for a lock could deadlock.
     Exceptions of the callback are printed.

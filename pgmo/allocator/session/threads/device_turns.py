@@ -46,8 +46,10 @@ class TurnQueue:
 
     Args:
         deadline: maximum wait in seconds.
+        members: turns of the sessions on the device.
         waiting: tickets of waiting threads, in order of arrival.
-        holder: turn that is held now, or None; `thread` is the thread of its iteration.
+        holder: turn that is held now, or None.
+        thread: thread of the holder's iteration, or None.
         last: turn that was held last.
     """
 

@@ -6,8 +6,8 @@
 Iterations repeat only if each is the work of one thread, so the session follows one thread, the
 *owner*. A second thread that ends an iteration becomes the owner if all its requests came after
 those of the owner. If they overlap, the second thread bypasses the session: its iterations are not
-counted, and the framework serves its requests. It becomes the owner when the owner has exited, or
-when it has ended several iterations and the owner none.
+counted, and the framework serves its requests. The second thread becomes the owner when the owner
+has exited, or has ended no iteration while the second thread ended several.
 
 Threads of backward passes request memory, too, but end no iterations.
 """

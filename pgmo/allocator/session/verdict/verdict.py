@@ -16,7 +16,7 @@ class Verdict:
         sentence: the sentence, without "pgmo:" and without a full stop.
         basis: which figures were counted, and which were modelled.
         reason: reason why no slot has served; "" if one has.
-        wrong: violated invariants of the figures, which are bugs in pgmo.
+        wrong: invariants that the figures violate; each violation is a bug in pgmo.
         taken: peak of the bytes taken from the device; 0 if unknown.
         plain: `reserved_bytes.all.peak` that plain PyTorch would have; 0 if unknown.
         live: peak of live bytes; 0 if unknown.

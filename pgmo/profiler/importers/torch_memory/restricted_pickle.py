@@ -1,4 +1,4 @@
-"""Reader for pickles of plain data, which never looks up or calls a name from the file.
+"""Reader for pickles of plain data; it never looks up or calls a name from the file.
 
 A pickle is a program for a small stack machine. This machine lacks the instructions that import,
 call or build objects. The other instructions make numbers, text, lists, tuples and dictionaries.

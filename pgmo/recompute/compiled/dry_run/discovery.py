@@ -1,4 +1,4 @@
-"""Observer of a dry run, which runs the graphs and records the memory of other code.
+"""Observer of a dry run: runs the graphs, and records the memory of other code.
 
 forward     a graph computes its outputs and saves nothing
 backward    it returns zeros in the shapes of its inputs' gradients

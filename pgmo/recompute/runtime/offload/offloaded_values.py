@@ -64,7 +64,7 @@ class OffloadedValues:
             yield self._passed(self._host.sent, one, first)
 
     def continue_in(self, graph: fx.Graph, arena: fx.Node) -> None:
-        """Write further nodes into the backward graph, whose input `arena` is."""
+        """Write further nodes into the backward graph, which has the input `arena`."""
         self._graph, self.arena = graph, arena
 
     def fetch(self, index: int) -> fx.Node:

@@ -80,7 +80,7 @@ def test_the_directory_of_plans_may_be_named_before_it_is_there(tmp_path, rank):
     folder = tmp_path / "plans"
     rank(1, 2)
     summary = train(plan=folder, save=folder).summary()
-    assert summary.notes == (f"{folder} has no plan for this yet",)
+    assert summary.notes == (f"{folder} has no plan for this model yet",)
     assert train(plan=folder, save=folder).summary().recorded == 0
 
 

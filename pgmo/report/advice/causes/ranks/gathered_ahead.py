@@ -10,8 +10,8 @@ _GATHERED = r"_fsdp_collectives\.py:\d+ in foreach_all_gather$"
 
 _FORWARD, _BACKWARD = 2, 1
 """Number of buffers that are alive at once by default. In the forward pass, the next unit's buffer
-is filled while that of the running unit is copied. In the backward pass, it is filled after
-that."""
+is filled while that of the running unit is copied. In the backward pass, it is filled after the
+copy."""
 
 
 def gathered_ahead(facts: Facts) -> Hint | None:
