@@ -245,8 +245,8 @@ void bind_recompute(py::module_& module) {
           "search", &search, py::arg("candidates"), py::arg("start"), py::arg("budget"),
           py::arg("evaluations"), py::arg("time_limit"), py::arg("seed"), py::arg("period"),
           "Improves the choice `start` (forward,): cheapest with a peak within `budget` bytes,\n"
-          "or the least peak for a budget of -1. `period` is the number of candidates after which\n"
-          "equal ones recur; 0 if they do not.\n\n"
+          "or the lowest peak for a budget of -1. `period` is the number of candidates after\n"
+          "which equal ones recur; 0 if they do not.\n\n"
           "Returns choice, peak, cost, evaluations, and (evaluations, peak, cost) for each\n"
           "improvement. The same for the same seed unless `time_limit` seconds pass. Releases the\n"
           "GIL; not to be called from two threads on one object.");
@@ -279,7 +279,7 @@ void bind_recompute(py::module_& module) {
            py::arg("budget"), py::arg("enough"), py::arg("most"), py::arg("evaluations"),
            py::arg("time_limit"), py::arg("seed"),
            "Improves the reruns `start`: cheapest with a peak within `budget` bytes, or the\n"
-           "least peak for a budget of -1 or one of `enough`, at a cost of `most` in either case. "
+           "lowest peak for a budget of -1 or one of `enough`, at a cost of `most` in either case. "
            "`movable` (forward,) has\n"
            "1 for what may run again.\n\n"
            "Returns reruns, what is offloaded, peak, cost, evaluations, and (evaluations, peak,\n"

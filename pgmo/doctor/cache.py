@@ -19,7 +19,7 @@ class Cache:
     """State of the cache folder: whether pgmo can write to it and load from it.
 
     Args:
-        folder: path, which may not exist yet.
+        folder: path; the folder need not exist yet.
         error: reason why writing fails; "" if it works.
         free: free bytes on its disk; -1 if unknown.
         distrust: reason why no files are loaded from it; "" if files are loaded, or it does not

@@ -23,7 +23,7 @@ _AGAIN = "make the plan again from its profile"
 
 @dataclass(frozen=True)
 class Check:
-    """Result of one check; `detail` has the figures, or the fault and its place.
+    """Result of one check; `detail` has the figures, or the fault and its row.
 
     `plan` is "" for the main plan of a file, else "opening" or, for example, "other 1".
     """

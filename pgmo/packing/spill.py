@@ -55,7 +55,7 @@ def room_for_slots(profile: "Profile", budget: int, alignment: int) -> int:
         raise BudgetError(
             f"the budget of {format_bytes(budget)} cannot be met: blocks that are never freed, or "
             f"that several streams share, have no slot and need {format_bytes(least)} by "
-            f"themselves; the least budget is {least} bytes"
+            f"themselves; the smallest budget is {least} bytes"
         )
     return budget - least
 

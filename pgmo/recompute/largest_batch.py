@@ -125,7 +125,7 @@ class _Search:
     def _fits(self, batch: int) -> bool:
         try:
             self._found[batch] = self._plan(batch, self.options)
-        except (BudgetError, torch.OutOfMemoryError):  # The inputs alone may not fit.
+        except (BudgetError, torch.OutOfMemoryError):  # The inputs alone can be too large.
             return False
         return True
 

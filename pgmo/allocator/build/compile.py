@@ -120,7 +120,7 @@ def kept_adapter(source: AdapterSource) -> Iterator[Path]:
 
 
 def adapter_path(source: AdapterSource) -> Path:
-    """Return the path of an adapter in the cache. The file may not exist yet."""
+    """Return the path of an adapter in the cache. The file need not exist yet."""
     fingerprint = _fingerprint(source, native_sources(), find_compiler(source.what))
     return cache_directory() / ADAPTERS / f"{source.name}-{source.version}-{fingerprint}.so"
 

@@ -192,7 +192,7 @@ class _Run:
                             report(seconds, arena, bound * self._unit)
                     if not running:
                         break
-                    if interrupted:  # Repeat the call, because the search may not have begun yet.
+                    if interrupted:  # Repeat the call, in case the search has not begun yet.
                         solver.stop_search()
                     done.wait(_POLL)
                 except KeyboardInterrupt:

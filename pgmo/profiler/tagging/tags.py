@@ -155,7 +155,7 @@ class Tagger(AbstractContextManager["Tagger"]):
         self._note_nodes(place)
 
     def compiling(self) -> None:
-        """Stop tagging for good; see `dynamo.Observer`."""
+        """Stop tagging permanently; see `dynamo.Observer`."""
         self.compiled = True
         self._operators.ignore()
 

@@ -114,7 +114,7 @@ class DynamicProgram:
         if not len(reached):
             least = self.least_budget()
             raise BudgetError(
-                f"no sequence of lower sets is within {format_bytes(budget)}: the least peak by "
+                f"no sequence of lower sets is within {format_bytes(budget)}: the smallest peak by "
                 f"the formula is {format_bytes(least)}. Give a budget of {least} bytes or more"
             )
         first, last = int(reached[0]), int(reached[-1])

@@ -278,7 +278,7 @@ class UnreachableBudgetError(BudgetError):
         self._given = graph, budget, least
         super().__init__(
             f"no recomputation was found that keeps the step within {format_bytes(budget)}: the "
-            f"least peak found is {format_bytes(least.peak)}, for {least.overhead:.0%} of the "
+            f"smallest peak found is {format_bytes(least.peak)}, for {least.overhead:.0%} of the "
             f"forward pass run again; without recomputation it is {format_bytes(default)}. Give a "
             f"budget of {least.peak} bytes or more, or a smaller batch. {floor(least.on(graph))}"
         )

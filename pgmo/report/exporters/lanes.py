@@ -24,9 +24,9 @@ class Lanes:
 
 
 def in_lanes(begin: _Column, end: _Column, place: _Column) -> Lanes:
-    """Assign bars `[begin, end)` to the fewest lanes without overlap, separately for each place.
+    """Assign bars `[begin, end)` to the fewest lanes without overlap, separately for each address.
 
-    Above `MOST_LANES` distinct places, they share lanes.
+    Above `MOST_LANES` distinct addresses, they share lanes.
     """
     apart = len(np.unique(place)) <= MOST_LANES
     key = place if apart else np.zeros_like(place)

@@ -2,7 +2,7 @@
 
     process   "stream 7"                    one per stream; one for blocks without a slot
       counter "live bytes"                  ph C, at every tick at which it changes
-      thread  "+1.50 MiB"                   one lane per address: bars of a thread may not overlap
+      thread  "+1.50 MiB"                   one lane per address: bars of a thread must not overlap
         slice "aten.mm"                     ph X: a block, its origin in `args`
 
 One tick is one microsecond. The timeline shows one period of the steady state. A block that lives
@@ -95,7 +95,7 @@ def _process(
 
 
 def _bars(source: Profile | Plan, rows: _Column) -> tuple[_Column, _Column, _Column, _Column]:
-    """Return begin, end, row and place of everything to draw, each of shape (p,)."""
+    """Return begin, end, row and address of everything to draw, each of shape (p,)."""
     if isinstance(source, Plan):
         return slots_in_one_turn(source, rows)
     end = np.where(source.end[rows] == NEVER, source.ticks, source.end[rows])

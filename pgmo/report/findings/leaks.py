@@ -34,7 +34,7 @@ class Leak:
     """Origin whose blocks accumulate.
 
     Args:
-        origin: place of the requests, in one line.
+        origin: line of code, module, operator and phase of the requests, in one line.
         tag: the origin's tag; None if unknown.
         blocks: number of blocks that were never freed; per iteration if only one iteration is
             known.

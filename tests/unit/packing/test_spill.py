@@ -93,7 +93,7 @@ def test_blocks_without_a_slot_count():
         plan(profile, alignment=1, budget=599)
     assert str(caught.value) == (
         "the budget of 599 B cannot be met: blocks that are never freed, or that several streams "
-        "share, have no slot and need 600 B by themselves; the least budget is 600 bytes"
+        "share, have no slot and need 600 B by themselves; the smallest budget is 600 bytes"
     )
     assert plan(profile, alignment=1, budget=600).resident == 0
     assert plan(profile, alignment=1, budget="1000 B").spilled == 0

@@ -55,7 +55,7 @@ _gate = _Gate()
 
 
 def _renew() -> None:
-    """Replace the lock in a forked child, where the thread that held it may not exist."""
+    """Replace the lock in a forked child: the thread that held the lock might not exist there."""
     global _gate
     _gate = _Gate()
 

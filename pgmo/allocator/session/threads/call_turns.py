@@ -58,7 +58,7 @@ class CallTurns(Turns):
         forked child, or after the session was closed.
         """
         if os.getpid() != self._process:
-            return None  # the lock's owner may not exist in the child
+            return None  # the thread that holds the lock does not exist in the child
         me = threading.get_ident()
         with self._lock:
             if self._closed or self._counted_thread == me or me in self._bypassing_natives:

@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SIZE",
         default="min",
         help="bytes, such as 8GiB; a share of the peak without recomputation, such as 0.5 or 50%%; "
-        "or min (default), the least peak that is found",
+        "or min (default), the smallest peak that is found",
     )
     parser.add_argument(
         "--offload",

@@ -131,9 +131,9 @@ def test_choices_for_several_budgets() -> None:
     assert least.peak == plan_choice(graph, "min", evaluations=3000).peak
     assert least.peak < half.peak <= 200
     assert (most.peak, most.overhead) == (410, 0)
-    with pytest.raises(pgmo.BudgetError, match="the least peak found is"):
+    with pytest.raises(pgmo.BudgetError, match="the smallest peak found is"):
         plan_choices(graph, [400, 10], evaluations=100)
-    with pytest.raises(pgmo.BudgetError, match="the least peak found is"):
+    with pytest.raises(pgmo.BudgetError, match="the smallest peak found is"):
         plan_choices(graph, ["min", 10], evaluations=100)
     assert plan_choices(graph, []) == ()
 
