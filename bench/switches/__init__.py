@@ -39,6 +39,9 @@ RULES = {
         "recording", "two more iterations confirm what one shows", {"confirmations": 0}
     ),
     "backoff": Rule("recording", "ever more rarely where nothing repeats", {"longest_backoff": 4}),
+    "period": Rule(
+        "recording", "steps that repeat only together are one iteration", {"longest_period": 1}
+    ),
     "price": Rule("plans", "plans for varying lengths wait until they pay", {"price": 0}),
     "worthwhile": Rule("plans", "plans that serve too little go", {"worthwhile_share": 0}),
 }

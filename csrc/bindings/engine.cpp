@@ -321,8 +321,11 @@ void bind_engine(py::module_& module) {
           "follow\nthe plan, that repeat the one before (`again`), or all (`anything`).")
       .def("let_steps_pass", &Engine::let_steps_pass, py::arg("thread"),
            "Sets the thread that ends all iterations with `pass_step`, by its native id; 0: none.")
+      .def("set_steps", &Engine::set_steps, py::arg("steps"),
+           "Sets the number of calls of `pass_iteration` that make one iteration; usually 1.")
       .def("pass_iteration", &Engine::pass_iteration,
-           "Ends the iteration if it needs no examination. Otherwise does nothing.")
+           "Returns True if only a step has ended, or an iteration that needs no examination. "
+           "Otherwise\ndoes nothing.")
       .def("pass_step", &Engine::pass_step,
            "Does the same as `pass_iteration`, in the thread that `let_steps_pass` has set.")
       .def("take_passed", &take_passed,

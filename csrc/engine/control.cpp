@@ -222,6 +222,7 @@ void Engine::close_iteration() {
   threads_.end_iteration();
   lending_.end_iteration();
   requests_so_far_ = 0;
+  steps_done_ = 0;
   if (replayer_ == nullptr) return;
   replayer_->end_iteration();
   ++shared_.counters.iterations;
@@ -264,6 +265,12 @@ void Engine::let_steps_pass(ThreadId thread) noexcept {
   passing_thread_ = thread;
 }
 
+void Engine::set_steps(std::uint32_t steps) noexcept {
+  const Guard guard(lock_);
+  steps_ = steps;
+  steps_done_ = 0;
+}
+
 bool Engine::pass_step() {
   const ThreadId thread = Threads::own();
   {
@@ -276,6 +283,10 @@ bool Engine::pass_step() {
 bool Engine::pass_iteration() {
   {
     const Guard guard(lock_);
+    if (steps_done_ + 1 < steps_) {
+      ++steps_done_;
+      return true;
+    }
     if (!passing_.any()) return false;
   }
   if (pages::Space* const space = space_.load(); space != nullptr && space->has_to_give_back()) {

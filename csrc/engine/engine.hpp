@@ -202,9 +202,14 @@ class Engine final : private pages::RangeOwner {
   // that ends iterations.
   void let_steps_pass(ThreadId thread) noexcept;
 
-  // End the iteration and return true if the terms allow it. Otherwise change nothing and return
-  // false: the session must call `end_iteration`. `pass_step` does the same on the thread of
-  // `let_steps_pass`; on any other, it returns false.
+  // Count an iteration only after this many steps. A step is one call of `pass_iteration` that the
+  // session would otherwise follow with `end_iteration`, which always ends the iteration.
+  void set_steps(std::uint32_t steps) noexcept;
+
+  // End the step and return true if it is not the last of its iteration, or if the terms allow the
+  // iteration to end. Otherwise change nothing and return false: the session must call
+  // `end_iteration`. `pass_step` does the same on the thread of `let_steps_pass`; on any other, it
+  // returns false.
   bool pass_iteration();
   bool pass_step();
 
@@ -342,6 +347,8 @@ class Engine final : private pages::RangeOwner {
   SharedReplayState shared_{heuristics_};
   Passing passing_;
   ThreadId passing_thread_ = 0;
+  std::uint32_t steps_ = 1;       // steps per iteration
+  std::uint32_t steps_done_ = 0;  // steps of the current iteration that have ended
   LiveLevels levels_;
 
   Level slots_;                         // live slots, late ones included

@@ -28,6 +28,12 @@ class Heuristics:
     alternate, and after rare divergences. Unit: iterations. Reason: comparing longer ones takes
     too much time."""
 
+    longest_period: int = 24
+    """Maximum number of steps that are treated as one iteration because the requests repeat only
+    after them; 1 for none. Unit: steps. Reason: if two models train in turn, gradients of one live
+    through the step of the other, so plans of single steps make 96 driver calls per step, and a
+    plan of two steps makes none."""
+
     shortest_wait: int = 4
     """Length of the first pause between two recordings of a program that does not repeat; each
     further pause is twice as long. A session also switches to another thread after this many

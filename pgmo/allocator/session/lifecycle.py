@@ -17,6 +17,7 @@ take no notable time.
     state       shared state of the parts       plan_finder    makes plans from a recording
     recorder    recording, tags                 installation   decides whether plans pay
     installer   gives plans to the engine       given_plans    saved plans
+                                                joined_steps   steps per iteration
 """
 
 from dataclasses import replace
@@ -30,6 +31,7 @@ from pgmo.allocator.session.installer import Installer
 from pgmo.allocator.session.learning.backoff import Backoff, DivergenceCounter
 from pgmo.allocator.session.learning.given_plans import GivenPlans
 from pgmo.allocator.session.learning.installation import InstallationRule
+from pgmo.allocator.session.learning.joined_steps import JoinedSteps
 from pgmo.allocator.session.learning.plan_finder import PlanDecision, PlanFinder
 from pgmo.allocator.session.options import Options
 from pgmo.allocator.session.recorder import Recorder
@@ -63,6 +65,7 @@ class Lifecycle:
         self._rule = InstallationRule(self.state)
         self._finder = PlanFinder(self.state, self._recorder, self._installer, self._rule)
         self._serves_first = False  # whether a saved plan serves the first iteration now
+        self._joined = JoinedSteps(adapter.engine, options)
         limits = heuristics.current
         self._backoff = Backoff(limits.shortest_wait, limits.longest_backoff)
         self._growth = Backoff(1, limits.longest_backoff)
@@ -123,6 +126,7 @@ class Lifecycle:
             replans=state.replans,
             notes=tuple(note for note in (*state.notes, self._adapter.note) if note),
             waits=state.waits,
+            steps=self._joined.steps,
             managed=managed,
             card_room=card_room,
             growth=None if growth is None else replace(growth, origin=state.persistent_origin),
@@ -203,6 +207,13 @@ class Lifecycle:
             self._plans.clear()  # `_rule` must not count this removal
             self._record()
 
+    def count_each_step(self) -> None:
+        """Make each step an iteration from now on, because sessions take turns between steps."""
+        self._joined.allowed = False
+        if self._joined.steps > 1:
+            self._joined.separate()
+            self.record_anew()
+
     def _record(self, length: int = 0) -> None:
         """Record at most `length` iterations (0: the usual number); existing plans still serve."""
         self.state.phase = Phase.RECORD
@@ -218,6 +229,12 @@ class Lifecycle:
             self._installer.give_up("an iteration has more requests than can be recorded")
             return
         self._recorder.next(statistics)
+        if self._joined.allowed and not len(self._plans) and not self._given.pending:
+            if self._joined.join(self._recorder.period):
+                self._recorder.forget_tags()
+                self._record()
+                return
+            self._recorder.extend_for_period()
         last = self._recorder.is_complete
         if self._given.pending and not self._try_given(last):
             return
@@ -266,6 +283,7 @@ class Lifecycle:
     def _back_off(self, reason: str) -> None:
         """Stop recording for a while, longer each time."""
         self._recorder.stop()
+        self._joined.separate()
         if len(self._plans):
             self._rule.remove()
             self._plans.clear()

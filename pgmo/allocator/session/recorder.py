@@ -3,6 +3,7 @@
 import threading
 from contextlib import ExitStack
 from functools import partial
+from itertools import takewhile
 
 from pgmo import _core
 from pgmo.allocator import heuristics
@@ -16,6 +17,10 @@ from pgmo.profiler.tagging.tags import Tagger
 _MOST_TAGGED = 3
 """Maximum number of tagged iterations in one recording. If code is compiled in a tagged iteration,
 a later one is tagged again. The limit is for programs that compile in every iteration."""
+
+_ALTERNATION = 2
+"""Period in iterations that a recording of the usual length can only suggest. It is too short to
+confirm it, because the first iteration of each of two structures differs from later ones."""
 
 _tagging_threads: list[int] = []
 """Id of the thread whose operators are tagged; at most one at a time."""
@@ -31,6 +36,7 @@ class Recorder:
         self._tagger: Tagger | None = None
         self._tagged = 0  # iterations
         self._began = self._tags_from = 0  # numbers of iterations in the session
+        self._is_extended = False
         self._sparing = False
         self._may_tag = False
         self._usual_length = self._length = heuristics.current.usual_recording
@@ -47,6 +53,7 @@ class Recorder:
         """
         self._end_tags()
         self._length = length or self._usual_length
+        self._is_extended = False
         self._recorded.clear()
         self._began = iteration
         self._may_tag = tags and not has_plans and iteration >= self._tags_from
@@ -102,6 +109,34 @@ class Recorder:
         return len(set(self._totals)) < len(self._totals)
 
     @property
+    def period(self) -> int:
+        """Number of iterations after which the latest ones repeat; 0 if they do not.
+
+        Like `is_steady`, it requires equal numbers of requests and of bytes, in each iteration of
+        the latest periods.
+        """
+        most = self.iterations // (heuristics.current.confirmations + 1)
+        periods = range(1, most + 1)
+        return next((one for one in periods if self._equal_at(one) >= self._required(one)), 0)
+
+    def _equal_at(self, distance: int) -> int:
+        """Return how many of the latest iterations equal those at a distance before them."""
+        totals = self._totals
+        pairs = zip(reversed(totals), reversed(totals[:-distance]), strict=False)
+        return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+
+    @staticmethod
+    def _required(period: int) -> int:
+        return heuristics.current.confirmations * period
+
+    def extend_for_period(self) -> None:
+        """Extend a complete recording whose latest iterations alternate, to confirm a period."""
+        alternates = not self._equal_at(1) and self._equal_at(_ALTERNATION)
+        if self.is_complete and alternates and not self._is_extended:
+            self._is_extended = True
+            self._length += self._required(_ALTERNATION) - self._equal_at(_ALTERNATION)
+
+    @property
     def is_served(self) -> bool:
         """Return whether plans have served enough of the recorded bytes to be kept."""
         served = sum(one.bytes_hit for one in self._recorded)
@@ -115,6 +150,10 @@ class Recorder:
     def forget_length(self) -> None:
         """Reset the length of the next recordings to the usual one."""
         self._usual_length = heuristics.current.usual_recording
+
+    def forget_tags(self) -> None:
+        """Tag the next recording again, because its iterations differ from those so far."""
+        self._tags_from = 0
 
     def stop(self) -> None:
         """Stop recording and drop the recorded events."""

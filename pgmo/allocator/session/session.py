@@ -338,6 +338,9 @@ class Session(SessionReport):
             return  # called by a signal handler or finalizer during the end of an iteration
         try:
             self._busy = True
+            turn = self._known.device_turn
+            if self._known.process_turns is not None or (turn is not None and turn.shared):
+                self._known.lifecycle.count_each_step()
             self._known.lifecycle.end_iteration(self._known.turns.whole() and complete)
         finally:
             self._busy = False

@@ -53,6 +53,7 @@ class Summary:
         growth: growth of live memory from iteration to iteration; None if it does not grow.
         kept: references that keep the largest live blocks, one line each; empty if unknown.
         verdict: comparison with plain PyTorch; None if it was not requested.
+        steps: number of steps that each of the latest iterations consists of.
 
     Example:
         >>> print(Summary(iterations=0, recorded=0, replayed=0))
@@ -94,6 +95,7 @@ class Summary:
     growth: LiveGrowth | None = None
     kept: tuple[str, ...] = ()
     verdict: Verdict | None = None
+    steps: int = 1
 
     @property
     def run_share(self) -> float:
@@ -209,7 +211,10 @@ class Summary:
                 else (f"slots served {served} of them")
             )
             recorded += f" ({of_them})"
-        parts = [f"{self.iterations} iterations", recorded, f"{self.replayed} replayed"]
+        iterations = f"{self.iterations} iterations"
+        if self.steps > 1:
+            iterations += f" (now of {self.steps} steps each, which repeat only together)"
+        parts = [iterations, recorded, f"{self.replayed} replayed"]
         if self.waited:
             parts.append(f"{self.waited} without a plan or a recording")
         if self.uncounted:

@@ -1,0 +1,46 @@
+"""Steps that are joined into one iteration, because the requests repeat only after several of them.
+
+    steps of two models      A     B     A     B
+    gradients of A           [=====|=====)[=====|=====)
+    iterations               [ A     B   |  A     B   )
+
+Gradients of one model live through the step of the other. A plan of a single step has no slots for
+them, so they would occupy slots of the other model's plan.
+"""
+
+from pgmo import _core
+from pgmo.allocator import heuristics
+from pgmo.allocator.session.options import Options
+
+
+class JoinedSteps:
+    """Number of steps per iteration, which the engine counts.
+
+    Saved profiles and plans consist of single steps, so sessions that need them join none.
+
+    Attributes:
+        steps: number of steps per iteration.
+        allowed: whether steps may be joined.
+    """
+
+    def __init__(self, engine: _core.Engine, options: Options) -> None:
+        self._engine = engine
+        self.allowed = not options.needs_found_plans and not options.record_only
+        self.steps = 1
+        self.separate()
+
+    def join(self, period: int) -> bool:
+        """Join as many iterations as a period has; return whether that changes anything."""
+        steps = self.steps * period
+        if period <= 1 or steps > heuristics.current.longest_period:
+            return False
+        self._set(steps)
+        return True
+
+    def separate(self) -> None:
+        """Make each step an iteration again."""
+        self._set(1)
+
+    def _set(self, steps: int) -> None:
+        self.steps = steps
+        self._engine.set_steps(steps)
