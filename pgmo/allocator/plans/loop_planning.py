@@ -47,7 +47,7 @@ def make_plan(profile: Profile, options: PlanningOptions) -> Plan:
 
 
 def _is_worth_a_search(made: Plan, options: PlanningOptions) -> bool:
-    """Return whether a plan with several streams wastes more than `spare_share` of its arena."""
+    """Return whether a plan of several streams exceeds its load by more than `spare_share`."""
     if not np.any(made.stream != made.stream[:1]):
         return False
     arenas = sum(high - low for low, high in extents(made).values())

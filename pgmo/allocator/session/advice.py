@@ -16,8 +16,8 @@ list the reasons for misses."""
 HOW_TO_NAME = "To see which modules and operators hold memory: `pgmo run`, or tags=True."
 
 _GO_FURTHER = (
-    "To go further: a smaller batch, or pgmo.recompute. `pgmo fit --what-if` says by how much each "
-    "way helps."
+    "To reduce memory further: a smaller batch, or pgmo.recompute. `pgmo fit --what-if` says by "
+    "how much each way helps."
 )
 
 
@@ -25,13 +25,13 @@ def while_recording(*, pages: bool) -> str:
     """Return the advice of a session that has no plan yet."""
     if pages:
         return (
-            "pgmo is still recording, and pages serve the program meanwhile, so a plan would need "
-            f"hardly less memory.\n{_GO_FURTHER}"
+            "pgmo is still recording. Pages serve the program meanwhile, so a plan would save "
+            f"little memory.\n{_GO_FURTHER}"
         )
     return (
-        "pgmo is still recording: until it has a plan, memory is as fragmented as without it.\n"
-        "To go further: record this batch where it fits (on a larger card), with save=, and start "
-        "here with plan=: then the first iteration already runs from the arena."
+        "pgmo is still recording: without a plan, memory is as fragmented as without pgmo.\n"
+        "To train this batch here: record it on a larger card with save=, and start here with "
+        "plan=. Then the first iteration already runs from the arena."
     )
 
 

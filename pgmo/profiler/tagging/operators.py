@@ -62,7 +62,8 @@ def report_name(name: str, overload: str) -> str:
 def requests_nothing(name: str, overload: str) -> bool:
     """Return whether an operator is pointwise and writes in place.
 
-    Such operators are half of an optimizer's step. Others, like a ReLU in place, have graph nodes.
+    Such operators allocate nothing, and half of an optimizer's step consists of them. They matter
+    only while autograd records: a ReLU in place, for example, makes a graph node then.
     """
     import torch
 

@@ -115,7 +115,7 @@ def split_unused(
 def unused_in_trace(trace: Trace, history: History, row: int) -> UnusedMemory:
     """Return the unused reserved bytes after a row of a trace, by reason.
 
-    Free memory counts for the stream of the last request.
+    Free memory is classified for requests on the stream of the last request.
     """
     taken = (history.born <= row) & ((history.released == ALIVE) | (history.released > row))
     is_freed = (history.gone != ALIVE) & (history.gone <= row)
@@ -136,7 +136,7 @@ def unused_in_trace(trace: Trace, history: History, row: int) -> UnusedMemory:
 def unused_in_snapshot(segments: Iterable[Mapping[str, Any]], device: int) -> UnusedMemory:
     """Return the unused reserved bytes of a device in `torch.cuda.memory_snapshot()`, by reason.
 
-    Free memory counts for the stream with the most live bytes.
+    Free memory is classified for requests on the stream with the most live bytes.
     """
     reserved, taken = [], []
     live: dict[int, int] = {}

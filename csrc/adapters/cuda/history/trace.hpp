@@ -1,10 +1,10 @@
-// Observer of CUDA events: which the program records and waits for. They order its streams.
+// Observes which CUDA events the program records and waits for: these events order its streams.
 //
 //     torch ──event recorded, waited for, stream synchronized──▶ GPUTrace ──▶ Trace ──▶ engine
 //                                                                               └──▶ Python's trace
 //
-// PyTorch reports events to one receiver, `GPUTrace`. If a program has requested it, that is
-// Python's interpreter, which takes the GIL for each event. This class replaces that receiver,
+// PyTorch reports events to one receiver, `GPUTrace`. In programs that trace events in Python, that
+// is Python's interpreter, which takes the GIL for each event. This class replaces the receiver,
 // needs no GIL, and forwards events to it. If Python's trace is activated later, PyTorch replaces
 // this class in turn. The next request notices that, and this class installs itself again. The
 // order of events in between is unknown, so the engine forgets earlier events. Events of direct
@@ -103,12 +103,13 @@ class Trace final : public c10::impl::PyInterpreterVTable {
   std::mutex& mutex() { return resuming_; }  // for forks
   uint64_t displacements() const { return displacements_.load(); }
 
-  // Install this trace, or remove it and restore Python's.
+  // Install this trace.
   void listen() {
     if (displaced()) return resume();  // another session listens already
     take_place();
   }
 
+  // Remove this trace, and restore Python's.
   void stop() {
     listening_.store(nullptr);
     const c10::impl::PyInterpreter* now = &self_;

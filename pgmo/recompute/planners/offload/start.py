@@ -41,7 +41,8 @@ def starts(
 def _first_readers(graph: Graph, transfers: Transfers, schedule: Schedule) -> dict[int, int]:
     """Return the first backward reader of each kept operation that may be offloaded."""
     found: dict[int, int] = {}
-    waiting: set[int] = set()  # Producers read by the reruns before the next operation.
+    # Producers of the values that the reruns before the next operation read.
+    waiting: set[int] = set()
     rerun = {one for _, one in schedule.reruns}
     for index, again in zip(schedule.operations.tolist(), schedule.again.tolist(), strict=True):
         if not (again and index in schedule.offloaded):
