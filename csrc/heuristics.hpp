@@ -32,8 +32,8 @@ struct Heuristics {
 
   // Maximum ratio of two sequence lengths of one program. While the size of a varying request is
   // unknown, it may be larger than planned by this ratio, and smaller by its square.
-  // Unit: ratio. Reason: a prompt and a single token are different programs. A logged number is
-  // even smaller than the tensors that a plan has in its place.
+  // Unit: ratio. Reason: a prompt and a single token are different programs. Beyond this ratio, a
+  // request is another one, such as a logged number.
   Bytes length_ratio = 16;
 
   // --- pages ---
@@ -68,7 +68,7 @@ struct Heuristics {
 
   // --- arenas of the CPU ---
 
-  // Bytes beyond the program's need over which slots alone may spread. Also the further bytes
+  // Bytes beyond the program's need that slots alone may occupy. Also the bytes of further requests
   // without a slot after which idle pages are returned again in the same iteration.
   // Unit: share of the program's need. Reason: with 1/16, an iteration with thousands of requests
   // uses up its returns before its peak: trl's GRPO took 4 MiB more.

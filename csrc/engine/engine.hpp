@@ -239,8 +239,9 @@ class Engine final : private pages::RangeOwner {
   void close_iteration();
   void note_level() noexcept;
 
-  // What is left to do for a freed slot once the lock is released: report it to its range, and give
-  // back its arena if that has become empty. `generation`: the range's when the slot was freed.
+  // Work for a freed slot that remains once the lock is released: report the slot to its range, and
+  // give back its arena if the arena is empty. `generation`: that of the range when the slot was
+  // freed.
   struct Vacated {
     pages::PlannedRange* range = nullptr;
     std::uint64_t generation = 0;

@@ -5,7 +5,7 @@
 //                            └─ counted here, read later ───────┘
 //
 // An iteration that follows its plan, or repeats the previous one, changes nothing in the session.
-// Nor does any iteration between two recordings. To end an iteration in Python takes as long as
+// Nor does any iteration between two recordings. Ending an iteration in Python takes as long as
 // hundreds of requests. So the session sets how many iterations may pass, and on which terms. It
 // reads their counters when it ends the next iteration itself.
 //

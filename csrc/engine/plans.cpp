@@ -19,8 +19,8 @@ Engine::PlanId Engine::add_plan(std::vector<PlannedRequest> requests,
   if (!behind.empty() && behind.size() != requests.size() * streams.size()) {
     throw std::invalid_argument("an order of another plan");
   }
-  // Only the first and the last step take the lock. To build the replay plan takes long, so it must
-  // not hold the lock.
+  // Only the first and the last step take the lock. Building the replay plan takes long, so the
+  // lock is not held meanwhile.
   const std::vector<std::uint32_t> indices = indices_of(streams);
   for (PlannedRequest& request : requests) {
     if (request.stream_index >= indices.size()) throw std::invalid_argument("unknown stream");

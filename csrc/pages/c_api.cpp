@@ -148,7 +148,7 @@ constexpr pgmo_pages_api kApi = {
         },
     .ordered =
         [](pgmo_space* space, int what, std::uint32_t stream, std::uint64_t event) {
-          constexpr int kFirst = 4;  // the first value in pgmo_engine.h
+          constexpr int kFirst = 4;  // PGMO_RECORDED in pgmo_engine.h
           constexpr int kLast = kFirst + static_cast<int>(Clocks::Ordered::kLost);
           if (what < kFirst || what > kLast) return;
           space_of(space)->ordered(static_cast<Clocks::Ordered>(what - kFirst), stream, event);

@@ -10,7 +10,7 @@ namespace {
 
 using Word = std::uint64_t;
 
-// Weights of bytes, as a share of the budget, relative to cost, as a share of the forward pass.
+// Weights of bytes (as a share of the budget) relative to cost (as a share of the forward pass).
 // Each selects a third of the beam.
 constexpr double kWeights[] = {0.3, 1, 3};
 

@@ -112,9 +112,9 @@ class Arenas {
   bool has_room(std::uint32_t stream_index, Offset offset, Bytes bytes,
                 Bytes alignment) const noexcept;
 
-  // Add an arena. Throws std::invalid_argument, and changes nothing, in these cases: it is no
-  // memory range, its stream has an arena already, another arena has some of its offsets, the spill
-  // arena would not be the last one, or there are too many streams.
+  // Add an arena. Throws std::invalid_argument, and changes nothing, in these cases: the arena is
+  // no memory range, its stream has an arena already, another arena has some of its offsets, the
+  // spill arena would not be the last one, or there are too many streams.
   void add(const Segment& segment);
 
   // Retire all current arenas. `late` contains all live blocks; each moves to the late set of its

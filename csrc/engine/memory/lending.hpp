@@ -5,7 +5,7 @@
 //                ────────────|────    needed: the most bytes ever alive, slots and others
 //
 // An iteration that diverges from its plan would occupy both. So pages are lent as soon as the sum
-// exceeds the most bytes that the program ever had alive: it would need these without an arena,
+// exceeds the largest live bytes of the program so far: it would need that much without an arena,
 // too. The slots of a plan for several lengths may spread over more than that on their own; then
 // pages are returned several times per iteration. Resident bytes of arenas are not measured. Their
 // upper bound is the smaller of two numbers: the bytes of slots served since pages were last
@@ -84,7 +84,7 @@ class Lending {
   // Return whether pages went back in this iteration.
   bool has_returned() const noexcept { return returns_ > 0; }
 
-  // Wait with the next return until framework blocks have grown from `foreign` by `spare()`.
+  // Delay the next return until framework blocks have grown from `foreign` by `spare()`.
   void delay_next_return(Bytes foreign) noexcept { return_again_at_ = foreign + spare(); }
 
   void end_iteration() noexcept {

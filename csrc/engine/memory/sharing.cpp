@@ -14,7 +14,7 @@ namespace {
 struct Pair {
   std::size_t run;
   std::size_t other;
-  std::size_t partners;  // number of pages with which those of `run` could be shared
+  std::size_t partners;  // number of pages that could be shared with those of `run`
   double changes;        // added hand-overs per iteration and saved page
   std::size_t pages;     // number of pages to share
 };
@@ -86,8 +86,8 @@ std::vector<Pair> pairs_of(const std::vector<PageRun>& runs, const std::vector<P
 }
 
 // Decide how many pages of each pair are shared, `wanted` at most in total: greedily in the order
-// of the pairs, then by augmenting paths. Along a path, a run gives a partner's pages up to another
-// run and takes those of a third.
+// of the pairs, then by augmenting paths. Along a path, a run yields pages of a partner to another
+// run, and takes pages of another partner.
 std::vector<Pair> matched(const std::vector<PageRun>& runs, const std::vector<PageRun>& found,
                           std::span<const PlanTicks> plans, std::size_t wanted, Order order) {
   if (wanted == 0) return {};

@@ -97,7 +97,7 @@ class Recorder {
   // Record that another stream uses the block, too.
   void shared(std::uint32_t block) noexcept;
 
-  // Record what orders streams: a kind from kRecord on, and the number of the CUDA event.
+  // Record a call that orders streams: its kind, from kRecord on, and the number of its CUDA event.
   void ordered(Event::Kind kind, std::uint64_t stream, std::uint64_t event) noexcept;
 
  private:

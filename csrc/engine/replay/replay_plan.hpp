@@ -150,7 +150,7 @@ class ReplayPlan {
   SlotIndex next_as_large(SlotIndex request) const noexcept { return as_large_[request]; }
 
   // Return the only request with this key that follows one with key `previous`, both of fixed size.
-  // kNoSlot: there is none, or there are several.
+  // Return kNoSlot if there is none, or if there are several.
   SlotIndex anchor(RequestKey previous, RequestKey key) const noexcept;
 
  private:

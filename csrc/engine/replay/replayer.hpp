@@ -105,7 +105,7 @@ class Replayer {
   // Check all planned ends that are left, count skipped requests, and return to the first request.
   void end_iteration();
 
-  // What `end_iteration` would add to the counters now.
+  // The counts that `end_iteration` would add to the counters now.
   struct Ending {
     std::uint64_t skipped = 0;
     std::uint64_t late = 0;

@@ -160,7 +160,8 @@ bool ExactSearch::earlier(const Open& a, const Open& b) {
   return a.low != b.low ? a.low < b.low : a.turn < b.turn;
 }
 
-// Sort open blocks by rising `low`, then by turn. Insertion sort first, as they are nearly sorted.
+// Sort open blocks by rising `low`, then by turn. They are nearly sorted, so try insertion
+// sort first.
 void ExactSearch::sort(Level& level) {
   std::vector<Open>& open = level.open;
   std::size_t moves = 0;
@@ -202,7 +203,7 @@ bool ExactSearch::settle(Level& level) {
       if (rest > block.low) raised_.push_back({i, rest});
     }
     if (raised_.empty()) return true;
-    // Delayed, because the loop above relies on the sorting.
+    // Raised only now, because the loop above relies on the sorting.
     for (const auto& [i, low] : raised_) level.open[i].low = low;
   }
   sort(level);
@@ -252,8 +253,8 @@ bool ExactSearch::split(Level& level) {
       if (begin > sections) return false;
     }
   }
-  // After the sum, crossing_[s] is the number of blocks that cross from s - 1 to s. The part is the
-  // number of cuts up to s.
+  // After the sum, crossing_[s] is the number of blocks that cross from s - 1 to s. The number
+  // of a part is the number of cuts up to s.
   Rank crossing = wrapping;
   Rank parts = 0;
   for (Rank s = 0; s < sections; ++s) {

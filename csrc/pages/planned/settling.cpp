@@ -1,7 +1,7 @@
 // Settled ranges: their slots are not counted, because all of their pages are mapped.
 //
 //     covered     [  mapped    ][ missing ][   mapped  ]     extents of the slots of all plans
-//                        held as a whole, if no page is missing, or so few that they are created
+//                        held as a whole, if at most a few pages are missing: these are created
 
 #include <algorithm>
 #include <new>
@@ -16,9 +16,8 @@ bool Space::settle(PlannedRange& range, std::vector<Extent> covered) noexcept {
   const std::lock_guard working(pool_.work());
   if (range.fully_mapped()) return true;
   if (device_.capturing()) return false;
-  // The range was surrendered soon after each of the last times it was settled. While slots are
-  // counted, other requests find idle pages without a device call. A settled range would have to be
-  // surrendered for them again.
+  // The range was surrendered soon after it was settled, more than once, so its slots stay counted
+  // for some iterations. Meanwhile, other requests find its idle pages without a surrender.
   if (range.iterations_to_count_ > 0) {
     --range.iterations_to_count_;
     return false;

@@ -177,7 +177,7 @@ void Pool::nothing_missed() noexcept {
     const std::size_t most = std::exchange(lately_, occupied_);
     beyond_ = 0;
     if (held_before_ == 0) return;
-    // While slots were refused, the occupancy was not the one of a plan that is followed.
+    // While slots were refused, the plan was not followed, so the occupancy was not the plan's.
     if (exact_) highest_ = most;
     if (tries_ > 0) --tries_;
   }

@@ -93,7 +93,6 @@ class Pool {
   // Prepare a place for sleep if only these blocks live there; `fall_asleep` then releases its
   // page. Return false if others live there too, or another process has the page. Throws
   // std::bad_alloc.
-  //
   bool lie_down(PagePlace& place, std::uint32_t blocks, Sleep sleep);
 
   // Return whether a block got another page than the planned one since the last call. For example,

@@ -1,6 +1,9 @@
-// Finds pages for a request, in this order: pages that the plan shares with these places; free
-// pages; idle pages, as far as new ones would exceed the pool's target; new pages; if none can be
-// created, any idle pages. Also returns pages to the device.
+// Finds pages for a request, and returns pages to the device. A request gets, in this order:
+// 1. pages that the plan shares between its places and others;
+// 2. free pages;
+// 3. idle pages, as far as new pages would exceed the pool's target;
+// 4. new pages;
+// 5. any idle pages, if no page can be created.
 
 #include <algorithm>
 #include <new>
@@ -22,8 +25,8 @@ std::size_t Pool::target() const noexcept {
   return (exact_ ? std::max(highest_, occupied_) : highest_) + beyond_;
 }
 
-// Return whether `find_pages` would find this many pages without a wait and without a new peak
-// occupancy. Avoiding one wait must not raise the number of pages for good.
+// Return whether `find_pages` would find this many pages without a wait. The pages must not exceed
+// the target or the highest occupancy: avoiding one wait is not worth permanently more pages.
 bool Pool::has_spare_pages(std::size_t count, Stream stream) const noexcept {
   if (exact_ && occupied_ + count > highest_) return false;
   const std::size_t most = std::min({target(), limit_, properties_.most_pages});
@@ -79,8 +82,8 @@ bool Pool::surrender() noexcept {
   return uncounted_ != nullptr && !exact_ && uncounted_->surrender();
 }
 
-// Use pages that the plan shares between these places and others. Once such a page is mapped at all
-// its places, the next place uses it without a device call.
+// Use pages that the plan shares between places of the request and others. Once such a page is
+// mapped at all its places, the next place uses it without a device call.
 void Pool::use_shared_places(Stream stream) noexcept {
   for (std::size_t at = found_; at < needs_.size(); ++at) {
     const PagePlace& place = *needs_[at].place;
@@ -114,8 +117,8 @@ void Pool::use_free(Page& page) noexcept {
   needs_[found_++].page = &page;
 }
 
-// Take the longest idle pages first: their last use is most likely completed, and their own places
-// need them last.
+// Take the pages that are idle longest first: their last use is most likely completed, and their
+// homes will probably need them last.
 void Pool::use_idle(Stream stream, std::size_t most) noexcept {
   for (const bool behind_events : {false, true}) {
     std::size_t looks = 0;

@@ -275,8 +275,8 @@ class Chains {
     return chain.partners;
   }
 
-  // Give survivors on shared pages the unshared pages of temporaries, and these the shared ones, as
-  // long as there are both. Return false if the device could not be waited for or refuses.
+  // Exchange the shared pages of survivors for unshared pages of temporaries, as long as there are
+  // both. Return false if the device could not be waited for or refuses.
   bool exchange(const std::vector<GraphPlace*>& survivors,
                 const std::vector<GraphPlace*>& unshared) {
     auto next = unshared.begin();

@@ -35,7 +35,7 @@ struct GraphPlace {
   bool open = false;       // has contents that a later graph of the chain reads
   bool kept = false;       // was alive or left at the end of any capture
 
-  // Return whether contents are, or may be, read here that the next replay does not write first.
+  // Return whether contents here are, or may be, read before the next replay writes them.
   bool has_contents() const noexcept { return open || undecided; }
 };
 

@@ -35,8 +35,8 @@ namespace graphs = ::pgmo::graphs;
 // are not reported.
 thread_local uint64_t announced_graph = 0;
 
-// Driver functions of one device. Pages come from the driver without the checks of the page space:
-// torch's allocator holds its lock while it requests a segment, so it must not be called.
+// Driver functions of one device. Pages come from the driver without the callbacks of the page
+// space: these may call torch's allocator, which holds its lock while it requests a segment.
 class GraphDevice final : public graphs::Driver {
  public:
   explicit GraphDevice(Device& device) : device_(device), calls_(device.page_device->table()) {}
