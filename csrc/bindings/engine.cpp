@@ -367,7 +367,7 @@ void bind_engine(py::module_& module) {
             return engine.release(reinterpret_cast<void*>(pointer));
           },
           py::arg("pointer"),
-          "Releases a block. Returns False if it is no slot: the framework must free it.");
+          "Releases a block. Returns False if it is not a slot: the framework must free it.");
 }
 
 }  // namespace pgmo

@@ -40,7 +40,7 @@ def read_column(
     """
     where = f"member '{name}.npy'"
     if len(content) < 10 or bytes(content[:8]) != b"\x93NUMPY\x01\x00":
-        refuse(path, f"{where} is no array in numpy's format 1.0")
+        refuse(path, f"{where} is not an array in numpy's format 1.0")
     (length,) = struct.unpack_from("<H", content, 8)
     header = _HEADER.fullmatch(bytes(content[10 : 10 + length]).decode("latin-1"))
     if header is None:

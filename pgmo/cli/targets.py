@@ -23,7 +23,8 @@ def check_targets(
 
     Raises:
         OptionError: if a target is a source or another target, even by another name.
-        FileError: if a target is no regular file, has no folder, or exists and `force` is not set.
+        FileError: if a target is not a regular file or has no folder, or if it exists and `force`
+            is not set.
     """
     sources = list(sources)
     for number, target in enumerate(targets):

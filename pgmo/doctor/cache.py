@@ -27,7 +27,7 @@ class Cache:
         adapters: number of libraries in it, of any version.
         size: bytes of these libraries.
         left: number of files left by killed processes. The next session removes them.
-        misplaced: whether its path is no folder, so that no adapter can be cached.
+        misplaced: whether its path is not a folder, so that no adapter can be cached.
     """
 
     folder: Path
@@ -68,7 +68,7 @@ def examine_cache() -> Cache:
             for name in os.listdir(folder)
             if name.endswith(".so")
         ]
-        # A `.lock` file belongs to a library that is being compiled, so it is no leftover.
+        # A `.lock` file belongs to a library that is being compiled, so it is not a leftover.
         left = sum(not path.name.endswith(".lock") for path in leftovers(reach(folder), LEFT))
         return Cache(root, error, free, adapters=len(sizes), size=sum(sizes), left=left)
     except OSError:

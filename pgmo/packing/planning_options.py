@@ -64,7 +64,7 @@ class PlanningOptions:
             raise OptionError(f"effort={self.effort!r} is not one of {', '.join(EFFORTS)}")
         limit = self.time_limit
         if isinstance(limit, bool) or not isinstance(limit, _NUMBERS):
-            raise OptionError(f"time_limit={limit!r} is no number; give seconds")
+            raise OptionError(f"time_limit={limit!r} is not a number; give seconds")
         if not limit >= 0:  # Also rejects NaN.
             raise OptionError(f"time_limit={limit} is not possible; give 0 seconds or more")
         if self.threads is not None:

@@ -89,7 +89,8 @@ def recompute(
     Raises:
         BudgetError: if no plan fits the budget; the message has the smallest peak found.
         GraphError: if the model cannot be captured, or nothing in it needs gradients.
-        OptionError: if an option is invalid, `model` is no module, or PyTorch is older than 2.11.
+        OptionError: if an option is invalid, `model` is not a module, or PyTorch is older than
+            2.11.
 
     Example:
         >>> model, plan = pgmo.recompute(model, batch, budget="8 GiB")  # doctest: +SKIP

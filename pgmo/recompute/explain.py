@@ -50,8 +50,9 @@ def explain(
 def _graphs(planned: PlannedStep) -> list[str]:
     if not planned.captured.nodes:
         return [
-            f"The forward pass is no single graph: {planned.graphs} graphs share the budget. The "
-            "code between them runs as it is, and was measured in a step whose changes were undone."
+            f"The forward pass is not a single graph: {planned.graphs} graphs share the budget. "
+            "The code between them runs as it is, and was measured in a step whose changes were "
+            "undone."
         ]
     return []
 

@@ -110,7 +110,7 @@ class Parts(nn.Module):
         return x.square().mean()
 
 
-@pytest.mark.filterwarnings("ignore:the forward pass is no single graph")
+@pytest.mark.filterwarnings("ignore:the forward pass is not a single graph")
 @pytest.mark.parametrize("kind", [Parts, lambda: nn.Sequential(*Parts().blocks)])
 def test_the_card_is_taken_as_planned_in_each_step(kind):
     batch = torch.ones(2048, 256, device=DEVICE)

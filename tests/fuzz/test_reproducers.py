@@ -62,7 +62,9 @@ SNAPSHOTS = {
     **{f"a doubling {name}": pickled({**EVENT, name: HUGE}) for name in EVENT if name != "frames"},
     "a device below zero": pickled(segments=segment(device=b"J\xff\xff\xff\xff")),
     "a device that no framework has": pickled(segments=segment(device=b"J\x00\x00\x00\x01")),
-    "a device that is no number": pickled(segments=segment(device=b"G" + struct.pack(">d", 1e999))),
+    "a device that is not a number": pickled(
+        segments=segment(device=b"G" + struct.pack(">d", 1e999))
+    ),
     "an address of 2**63 - 1": pickled({**EVENT, "addr": b"\x8a\x08" + b"\xff" * 7 + b"\x7f"}),
 }
 READ = {
@@ -81,7 +83,7 @@ READ = {
         for name in FRAME
     },
     "annotations that are no dictionaries": pickled(external_annotations=HUGE),
-    "doubling things that are no frames": pickled({**EVENT, "frames": HUGE}),
+    "doubling things that are not frames": pickled({**EVENT, "frames": HUGE}),
     "doubling settings of another type": pickled(allocator_settings=HUGE),
     "doubling settings": pickled(allocator_settings=fields(a=HUGE, b=fields(c=HUGE))),
 }

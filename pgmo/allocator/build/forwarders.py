@@ -157,7 +157,7 @@ def trace_methods(include: Path) -> str:
 def _refused(method: Method) -> str:
     types = ", ".join(each.type for each in method.parameters)
     qualifiers = "".join(f"{each} " for each in method.qualifiers)
-    body = 'TORCH_CHECK(false, "pgmo\'s trace is no interpreter");'
+    body = 'TORCH_CHECK(false, "pgmo\'s trace is not an interpreter");'
     return f"{method.returns} {method.name}({types}) {qualifiers}override {{ {body} }}"
 
 

@@ -27,7 +27,7 @@ _BEFORE_METHOD = re.compile(r"(?: ?\[\[.*?\]\])* ?(?:(?:virtual|inline|constexpr
 _NAME = re.compile(r"[A-Za-z_]\w*\Z")
 _TEMPLATE = re.compile(r"[A-Za-z_]\w* ?\Z")
 _PAIRS = {"(": ")", "[": "]", "{": "}", "<": ">"}
-# Words that are no part of a type's name, and words that are types, never parameter names.
+# Words that are not part of a type's name, and words that are types, never parameter names.
 _QUALIFIERS = frozenset({"const", "volatile", "struct", "class", "enum", "typename"})
 _BUILT_IN = frozenset(
     {"void", "bool", "char", "wchar_t", "char8_t", "char16_t", "char32_t", "short", "int", "long"}

@@ -17,7 +17,7 @@ _INTERVAL = 0.2
 """Seconds between two updates."""
 
 _LOG_FIRST, _LOG_INTERVAL = 5.0, 30.0
-"""Seconds until the first line, and between lines, if stderr is no terminal."""
+"""Seconds until the first line, and between lines, if stderr is not a terminal."""
 
 _ERASE = "\r\x1b[2K"
 _PLAIN_WIDTH = 79

@@ -36,10 +36,10 @@ def integer(value: Any, what: str, low: int = 0, high: int = MOST_NUMBER) -> int
         >>> integer(True, "size")
         Traceback (most recent call last):
         ...
-        ValueError: size is True, which is no whole number
+        ValueError: size is True, which is not a whole number
     """
     if not isinstance(value, int) or isinstance(value, bool):
-        raise ValueError(f"{what} is {shown(value)}, which is no whole number")
+        raise ValueError(f"{what} is {shown(value)}, which is not a whole number")
     if not low <= value <= high:
         most = "2**62" if high == MOST_NUMBER else high
         raise ValueError(f"{what} is {shown(value)}, must be from {low} to {most}")
@@ -58,14 +58,14 @@ def text(value: Any, what: str) -> str:
     nor saved.
 
     Raises:
-        ValueError: when the value is no string.
+        ValueError: when the value is not a string.
 
     Example:
         >>> text("a\ud800b", "the name")
         'a�b'
     """
     if not isinstance(value, str):
-        raise ValueError(f"{what} is {shown(value)}, which is no text")
+        raise ValueError(f"{what} is {shown(value)}, which is not a string")
     return printable(value[:MOST_TEXT])
 
 

@@ -56,7 +56,7 @@ def read_cupy_log(path: Path, device: int | None = None) -> list[Imported]:
                 log.free(address, size)
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise FileError(
-                f"{path}, line {number}: {line[:80]!r} is no complete line of CuPy's "
+                f"{path}, line {number}: {line[:80]!r} is not a complete line of CuPy's "
                 f"DebugPrintHook ({type(error).__name__}: {error}); remove this line"
             ) from error
     notes = {"other lines": f"{others}, passed over"} if others else {}

@@ -53,11 +53,11 @@ def read_trace(path: str | os.PathLike[str], device: int | None = None) -> list[
     """Read the traces in a file, one per device.
 
     Raises:
-        FileError: as `read_file`, and for a table of blocks, which is no trace.
+        FileError: as `read_file`, and for a table of blocks, which is not a trace.
     """
     found = read_file(path, device)
     if any(own.table is not None for own in found):
-        raise FileError(f"{path}: is a table of blocks, which is no trace; use pgmo plan")
+        raise FileError(f"{path}: is a table of blocks, which is not a trace; use pgmo plan")
     return [own.trace for own in found]
 
 

@@ -51,7 +51,7 @@ def read_rmm_log(path: Path, device: int | None = None) -> list[Imported]:
             stream = integer(_number(row.stream), "Stream", 0, 2**64 - 1)
         except ValueError as error:
             raise FileError(
-                f"{path}, line {row.line}: is no complete line of an RMM log ({error}); "
+                f"{path}, line {row.line}: is not a complete line of an RMM log ({error}); "
                 "remove this line"
             ) from error
         if action == "allocate" and size > 0:
@@ -90,7 +90,7 @@ def _rows(path: Path) -> Iterator[_Row]:
                 continue
             if len(row) <= needed:
                 raise FileError(
-                    f"{path}, line {lines.line_num}: is no complete line of an RMM log: it has "
+                    f"{path}, line {lines.line_num}: is not a complete line of an RMM log: it has "
                     f"{len(row)} cells of {len(header)}; remove this line"
                 )
             cells = [row[own] if 0 <= own < len(row) else "" for own in at]
@@ -115,5 +115,5 @@ def _number(text: str) -> int:
     if text in ("", "(nil)", "nullptr"):
         return 0
     if not _INTEGER.fullmatch(text):
-        raise ValueError(f"{text[:40]!r} is no number")
+        raise ValueError(f"{text[:40]!r} is not a number")
     return int(text, 16 if text[:2] in ("0x", "0X") else 10)

@@ -149,7 +149,7 @@ def _by_period(
         against = objection(trace, blocks, requests, period, pieces, steady, profile)
         if not against:
             return profile, ""
-        why = why or f"; {period.times} times {period.length} are no iterations: {against}"
+        why = why or f"; {period.times} times {period.length} are not iterations: {against}"
     return None, why
 
 

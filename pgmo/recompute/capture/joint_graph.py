@@ -43,7 +43,7 @@ class Captured:
         nodes: for each operation, its node and the `getitem` nodes of its result; none for the
             operation that stands for the tangents.
         value_of: the value that each node is, or is a view of.
-        root_of: the first node of each value, which is no view; a placeholder for inputs.
+        root_of: the first node of each value, which is not a view; a placeholder for inputs.
         views: nodes that compute nothing.
         backward: nodes of the backward pass, with tangents.
         checkpoints: for each call of `torch.utils.checkpoint`, the operations that run again.

@@ -170,16 +170,16 @@ class CompiledModel:
         return found
 
     def _note_breaks(self, found: Discovery) -> None:
-        """Warn if the forward pass is no single graph; with `whole`, raise GraphError."""
+        """Warn if the forward pass is not a single graph; with `whole`, raise GraphError."""
         reason, graphs = self._breaks.reason, len(found.calls)
         if reason is None:
             if found.is_single:
                 return
             reason = "Dynamo leaves out operators before or after it"
         if self.settings.whole:
-            raise GraphError(f"the forward pass is no single graph: {reason}")
+            raise GraphError(f"the forward pass is not a single graph: {reason}")
         self._warn(
-            f"the forward pass is no single graph: {reason}. {graphs} "
+            f"the forward pass is not a single graph: {reason}. {graphs} "
             f"{'graphs are' if graphs > 1 else 'graph is'} planned under one budget; the code "
             "between them runs as it is. whole=True makes this an error"
         )

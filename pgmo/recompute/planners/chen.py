@@ -33,7 +33,7 @@ class Segments:
     last: int
 
     def dropped(self, *, last: bool = True) -> frozenset[int]:
-        """Return the operations that are no cuts, with the last segment only if `last`."""
+        """Return the operations that are not cuts, with the last segment only if `last`."""
         end = self.operations if last else self.last
         return frozenset(range(end)) - frozenset(self.cuts)
 

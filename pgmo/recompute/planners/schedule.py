@@ -307,7 +307,7 @@ def _sending(
 
 
 def check_choice(graph: Graph, choice: Collection[int]) -> None:
-    """Raise GraphError if an operation of a choice is no candidate."""
+    """Raise GraphError if an operation of a choice is not a candidate."""
     wrong = sorted(frozenset(choice).difference(graph.candidates()))
     if not wrong:
         return

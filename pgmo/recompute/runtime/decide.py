@@ -31,7 +31,7 @@ def find_planner(planner: Planner | None, rate: float | None = None) -> Planner:
     """Return the given planner, or the search, which may offload at `rate` bytes per second.
 
     Raises:
-        OptionError: if the planner is no function, or both are given.
+        OptionError: if the planner is not a function, or both are given.
     """
     if planner is None:
         return plan_choice if rate is None else functools.partial(plan_choice, rate=rate)

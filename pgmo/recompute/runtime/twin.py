@@ -16,7 +16,7 @@ ORIGIN = "_pgmo_origin"
 
 
 def original(model: M) -> M:
-    """Return the model of a twin, or the given model if it is no twin."""
+    """Return the model of a twin, or the given model if it is not a twin."""
     return cast("M", getattr(type(model), ORIGIN, model))
 
 
@@ -24,7 +24,7 @@ def twin(model: M, forward: Callable[..., Any], again: Callable[[M], M]) -> M:
     """Return a twin of a model.
 
     Args:
-        model: a model that is no twin.
+        model: a model that is not a twin.
         forward: the twin's forward method, called without `self`.
         again: called with a copied or unpickled model; returns its twin. It must be picklable.
     """

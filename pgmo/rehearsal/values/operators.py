@@ -124,5 +124,5 @@ def on_card(value: Any) -> Iterator[Tensor]:
 
 
 def _is_plain(value: Tensor) -> bool:
-    """Return whether a tensor is on a card and is no tensor subclass with its own dispatch."""
+    """Return whether a tensor is on a card and is not a tensor subclass with its own dispatch."""
     return value.is_cuda and type(value).__torch_dispatch__ is Tensor.__torch_dispatch__

@@ -26,7 +26,7 @@ class Placement:
         position: position of each block in bytes, -1 if its address is unknown, shape (n,).
         segments: position, bytes and address of each segment; shape (s, 3).
         resident: position, bytes and tag (of the trace) of each block that exists during the whole
-            trace and is no block of the profile; shape (r, 3).
+            trace and is not a block of the profile; shape (r, 3).
         height: bytes of the whole space.
     """
 

@@ -106,7 +106,7 @@ def _why_not_known(profile: Profile, iterations: int) -> str:
     """Return why leaks are unknown, and what to do about it."""
     found = profile.meta.notes.get("iterations", "")
     _, _, refused = found.rpartition("as they came; ")
-    if " are no iterations: " in refused:
+    if " are not iterations: " in refused:
         return (
             f"no iterations were recognised: {refused}. If they are iterations, pass their "
             "number of requests: `pgmo stats --leaks --every N FILE`"

@@ -77,7 +77,7 @@ with session() as opened:
     read("a pool")
     del pooled
     big = block(130)
-    read("what was freed in a pool is no part of a peak")
+    read("what was freed in a pool is not part of a peak")
     del big
     with torch.cuda.use_mem_pool(pool):
         fail()

@@ -83,7 +83,7 @@ HOSTILE = [
     (_set("size.npy", npy(np.array([1.0, 2.0, 3.0]))), "has type '<f8', must be '<i8'"),
     (_set("size.npy", npy(np.array([[1], [2], [3]]))), "is not a flat array"),
     (_set("size.npy", npy(np.array([1, None, 3], object))), "is not a flat array"),
-    (_set("size.npy", b"cos\nsystem\n(S'true'\ntR."), "is no array in numpy's format"),
+    (_set("size.npy", b"cos\nsystem\n(S'true'\ntR."), "is not an array in numpy's format"),
     (_set("size.npy", npy(COLUMNS["size"])[:-1]), "has 23 bytes for 3 rows of 8"),
     (_set("flag.npy", npy(COLUMNS["flag"])[:-1] + b"\2"), "neither 0 nor 1 in row 2"),
     (_huge_header, "has 99999999999 rows"),

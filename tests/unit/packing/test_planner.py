@@ -183,7 +183,7 @@ def test_bad_alignments_are_refused(alignment):
         ({"effort": "much"}, "effort='much' is not one of fast, balanced, best"),
         ({"time_limit": -1}, "time_limit=-1 is not possible; give 0 seconds or more"),
         ({"time_limit": float("nan")}, "time_limit=nan is not possible"),
-        ({"time_limit": "5"}, "time_limit='5' is no number"),
+        ({"time_limit": "5"}, "time_limit='5' is not a number"),
         ({"threads": 0}, "threads=0 must be a whole number from 1 to 4096"),
         ({"threads": 1.5}, "threads=1.5 must be a whole number"),
         ({"seed": -1}, "seed=-1 must be a whole number from 0"),

@@ -205,13 +205,13 @@ class Remembering(nn.Module):
 def test_an_lstm_inside_of_a_model_keeps_its_kernels_on_a_cpu():
     torch.manual_seed(0)
     plain, batch = Remembering(), torch.randn(32, 8, 16)
-    with pytest.warns(UserWarning, match="the forward pass is no single graph"):
+    with pytest.warns(UserWarning, match="the forward pass is not a single graph"):
         model, plan = pgmo.recompute(copy.deepcopy(plain), (batch,))
     assert plan.graphs == 1
     for seed in range(3):
         assert same(step(model, batch, seed=seed), step(plain, batch, seed=seed))
     assert plan.measured_peak == pytest.approx(plan.peak, rel=0.01)
-    with pytest.raises(pgmo.errors.GraphError, match="the forward pass is no single graph"):
+    with pytest.raises(pgmo.errors.GraphError, match="the forward pass is not a single graph"):
         pgmo.recompute(copy.deepcopy(plain), (batch,), whole=True)
 
 

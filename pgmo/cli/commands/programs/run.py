@@ -101,7 +101,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--live",
         action="store_true",
-        help="print the status line also if stderr is no terminal, every 30 seconds",
+        help="print the status line also if stderr is not a terminal, every 30 seconds",
     )
     parser.add_argument(
         "script", metavar="SCRIPT", help="path of the script, or name of the module after -m"
@@ -186,8 +186,8 @@ def run(arguments: argparse.Namespace) -> int:
         prepare_directory(Path(folder))
         suffixes = (".pgmoprof",) if options.profile_only else (".pgmoprof", ".pgmoplan")
         outputs = [f"{folder}/{options.name}{suffix}" for suffix in suffixes]
-        # The input plan may be saved again with additions, so it is no conflict. Files of several
-        # ranks have names that depend on their contents.
+        # The input plan may be saved again with additions, so it is not a conflict. Files of
+        # several ranks have names that depend on their contents.
         if rank() is None:
             check_targets(outputs, force=arguments.force, sources=script)
     live = arguments.live and (rank() or 0) == 0

@@ -106,9 +106,9 @@ class EventColumns:
     def _append(self, found: dict[str, Any]) -> None:
         action, note, time = found["action"], found.get("user_metadata") or "", found.get("time_us")
         if type(action) is not str:
-            raise ValueError(f"the action is {shown(action)}, which is no text")
+            raise ValueError(f"the action is {shown(action)}, which is not a string")
         if type(note) is not str:
-            self._odd.add("note", f"it is {shown(note)}, which is no text")
+            self._odd.add("note", f"it is {shown(note)}, which is not a string")
             note = ""
         if type(time) is not int or not 0 <= time <= MOST_ADDRESS:
             if time is not None:

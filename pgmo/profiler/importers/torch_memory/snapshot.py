@@ -56,7 +56,7 @@ def read_torch_snapshot(path: Path, device: int | None = None) -> list[Imported]
             devices that have events or segments, or the host if there are none.
 
     Raises:
-        FileError: when the file is damaged, is no snapshot of plain data, is empty, or lacks the
+        FileError: when the file is damaged, is not a snapshot of plain data, is empty, or lacks the
             device.
     """
     reader = _Reader(path)
@@ -165,7 +165,7 @@ class _Reader:
             for number, segment in enumerate(segments):
                 for block in segment.get("blocks", ()):
                     if type(block) is not _Block:
-                        self._wrong(f"{name}[{number}] holds things that are no blocks")
+                        self._wrong(f"{name}[{number}] holds things that are not blocks")
                     seen += 1
                     if seen > len(self.blocks):
                         self._wrong("a block is in several places of the segments")
@@ -185,7 +185,7 @@ class _Reader:
         for number, trace in traces if few else ():
             if not all(event is _SEEN for event in trace):
                 name = "host_traces" if number == HOST else f"device_traces[{number}]"
-                self._wrong(f"{name} holds things that are no events")
+                self._wrong(f"{name} holds things that are not events")
         if edges[-1] != len(self.events):
             self._wrong(
                 f"{len(self.events)} events are in {edges[-1]} places of the traces: one is there "

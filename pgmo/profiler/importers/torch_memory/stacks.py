@@ -57,7 +57,7 @@ class Stacks:
         if known is not None:
             return known[1]
         if type(frames) is not list and type(frames) is not tuple:
-            self._odd.add("stack", f"it is {shown(frames)}, which is no list of frames")
+            self._odd.add("stack", f"it is {shown(frames)}, which is not a list of frames")
             return -1
         some = shortened(frames, _MOST_FRAMES)
         stack = tuple(frame for frame in some if type(frame) is Frame)

@@ -52,7 +52,7 @@ def objection(
     steady: Steady,
     profile: Profile,
 ) -> str:
-    """Return why a period of the requests is no iteration; "" if it may be one."""
+    """Return why a period of the requests is not an iteration; "" if it may be one."""
     is_training = is_training_loop(trace, requests, period)
     covered = _covered(period, pieces, pieces[steady.reference])
     if covered < LEAST_SHARE * len(requests) and not is_training:

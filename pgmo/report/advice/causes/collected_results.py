@@ -45,7 +45,7 @@ def collected_results(facts: Facts) -> Hint | None:
 def _are_of_layers(blocks: AllBlocks, own: Mask) -> bool:
     """Return whether a pass through the model makes several of these blocks, one in each layer.
 
-    Keys and values that a model caches are such blocks. Then parts of the pass that are no layer,
+    Keys and values that a model caches are such blocks. Then parts of the pass that are not layers,
     such as the embedding, run less often than the blocks are requested, or only before them.
     """
     start = np.sort(blocks.start[own])

@@ -59,7 +59,7 @@ def test_memory_that_cupy_gave_back_is_not_counted_twice(written):
 
 
 def test_a_cupy_line_that_is_cut_off_is_named(written):
-    with pytest.raises(FileError, match=r"file, line 5: .* is no complete line of CuPy's"):
+    with pytest.raises(FileError, match=r"file, line 5: .* is not a complete line of CuPy's"):
         read_file(written(CUPY[:-110]))
 
 
@@ -77,7 +77,7 @@ def test_rmm_logs(written, before_microseconds):
 
 @pytest.mark.parametrize("line", ["7,10:00,allocate,0x1,8,0x0", "7,1:2:3:4,allocate", "x"])
 def test_an_rmm_line_that_is_cut_off_is_named(written, line):
-    with pytest.raises(FileError, match="line 6: is no complete line of an RMM log"):
+    with pytest.raises(FileError, match="line 6: is not a complete line of an RMM log"):
         read_file(written(RMM + line))
 
 
@@ -98,7 +98,7 @@ def test_tables_keep_which_blocks_are_alive_together(written):
     assert np.array_equal(
         (table.start[:, None] < table.end) & (table.start < table.end[:, None]), meet
     )
-    with pytest.raises(FileError, match="which is no trace"):
+    with pytest.raises(FileError, match="which is not a trace"):
         read_trace(written(text, "blocks.csv"))
 
 

@@ -1,4 +1,4 @@
-"""Small models whose forward pass is no single graph."""
+"""Small models whose forward pass is not a single graph."""
 
 import random
 

@@ -20,7 +20,7 @@ from tests.unit.recompute.compiled.models import batch, step  # noqa: E402
 from tests.unit.recompute.compiled.test_several_graphs import made  # noqa: E402
 from tests.unit.recompute.steps import proposed, same  # noqa: E402
 
-pytestmark = pytest.mark.filterwarnings("ignore:the forward pass is no single graph")
+pytestmark = pytest.mark.filterwarnings("ignore:the forward pass is not a single graph")
 
 
 @pytest.fixture(autouse=True)

@@ -13,7 +13,7 @@ from tests.unit.recompute.planners.test_offload import read  # noqa: E402
 from tests.unit.recompute.runtime.test_offload import dice  # noqa: E402
 from tests.unit.recompute.steps import same  # noqa: E402
 
-pytestmark = pytest.mark.filterwarnings("ignore:the forward pass is no single graph")
+pytestmark = pytest.mark.filterwarnings("ignore:the forward pass is not a single graph")
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_a_budget_is_met_at_less_time():
     assert peak(model, batch(0)) == pytest.approx(plan.peak, rel=0.01)
     assert plan.peak <= plan.budget
     said = plan.explain()
-    assert "no single graph" in said
+    assert "not a single graph" in said
     assert f"The results of {len(plan.offloaded)} operations wait on the host" in said
     assert plan.curve(points=2, time_limit=0.2).as_rows()[0]["host_bytes"] > 0
 

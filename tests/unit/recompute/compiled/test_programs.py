@@ -172,7 +172,7 @@ class Sequence(nn.Module):
 def test_recurrent_layers_run_as_they_are(kind, rate):
     torch.manual_seed(0)
     plain, x = Sequence(kind, dropout=rate), X.reshape(2, 4, WIDTH)
-    with pytest.warns(UserWarning, match=r"no single graph: .*self\.memory\("):
+    with pytest.warns(UserWarning, match=r"not a single graph: .*self\.memory\("):
         ours, _ = pgmo.recompute(copy.deepcopy(plain), x, measure=False)
     assert same(twice(ours, x), twice(plain, x))
     assert nn.LSTM.forward.__module__ == "torch.nn.modules.rnn"
@@ -195,7 +195,7 @@ class Differentiates(Layer):
 
 
 @pytest.mark.parametrize("of", [None, "weight"])
-@pytest.mark.filterwarnings("ignore:the forward pass is no single graph")
+@pytest.mark.filterwarnings("ignore:the forward pass is not a single graph")
 def test_a_forward_pass_may_differentiate(of):
     torch.manual_seed(0)
     plain = Differentiates(of)
@@ -203,7 +203,7 @@ def test_a_forward_pass_may_differentiate(of):
     assert same(twice(ours, X), twice(plain, X))
 
 
-@pytest.mark.filterwarnings("ignore:the forward pass is no single graph")
+@pytest.mark.filterwarnings("ignore:the forward pass is not a single graph")
 def test_second_derivatives_are_refused():
     model = Differentiates(create_graph=True)
     with pytest.raises((RuntimeError, pgmo.errors.GraphError), match="double backward"):

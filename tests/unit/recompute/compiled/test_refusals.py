@@ -155,7 +155,7 @@ def test_nothing_needs_gradients():
         made(net().requires_grad_(False))
 
 
-@pytest.mark.filterwarnings("ignore:the forward pass is no single graph")
+@pytest.mark.filterwarnings("ignore:the forward pass is not a single graph")
 @pytest.mark.parametrize("fails", ["before", "between"])
 def test_after_an_error_amid_a_step_the_next_ones_are_planned(fails):
     plain = Two()
@@ -235,7 +235,7 @@ def test_values_that_are_others_each_time_are_refused_after_many_captures(monkey
     ],
 )
 def test_graph_breaks_are_named_with_the_line(name, words):
-    message = rf"no single graph: {words}, at .*test_refusals\.py:\d+: .*# {name}"
+    message = rf"not a single graph: {words}, at .*test_refusals\.py:\d+: .*# {name}"
     with pytest.raises(pgmo.errors.GraphError, match=message) as reported:
         pgmo.recompute(GraphBreaks(name), X, whole=True, measure=False)
     assert "\n" not in str(reported.value)

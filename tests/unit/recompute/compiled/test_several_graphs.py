@@ -17,7 +17,7 @@ from tests.unit.recompute.compiled import models  # noqa: E402
 from tests.unit.recompute.compiled.models import batch, step  # noqa: E402
 from tests.unit.recompute.steps import proposed, same  # noqa: E402
 
-pytestmark = pytest.mark.filterwarnings("ignore:the forward pass is no single graph")
+pytestmark = pytest.mark.filterwarnings("ignore:the forward pass is not a single graph")
 
 
 def made(kind, budget="min", **options):
@@ -146,7 +146,7 @@ def test_the_budget_is_one_for_all_graphs():
     assert plan.overhead > 0
     assert plan.peak <= plan.budget == int(0.75 * plan.default_peak)
     assert peak(model, batch(0)) <= plan.budget
-    assert f"no single graph: {plan.graphs} graphs share the budget" in plan.explain()
+    assert f"not a single graph: {plan.graphs} graphs share the budget" in plan.explain()
     least = made(models.Blocks)[2]
     with pytest.raises(pgmo.BudgetError, match=f"Give a budget of {least.peak} bytes"):
         made(models.Blocks, budget=least.peak - 1)

@@ -19,7 +19,7 @@ import pgmo  # noqa: E402
 from tests.unit.recompute.steps import proposed, same, step  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings(
-    "ignore:the forward pass is no single graph", "ignore:Dynamo does not know how to trace"
+    "ignore:the forward pass is not a single graph", "ignore:Dynamo does not know how to trace"
 )
 
 X = torch.linspace(-1, 1, 8 * 16).reshape(8, 16)

@@ -11,7 +11,7 @@ from torch import nn  # noqa: E402
 import pgmo  # noqa: E402
 from tests.unit.recompute.steps import same, step  # noqa: E402
 
-pytestmark = pytest.mark.filterwarnings("ignore:the forward pass is no single graph")
+pytestmark = pytest.mark.filterwarnings("ignore:the forward pass is not a single graph")
 
 X = torch.linspace(-1, 1, 32 * 16).reshape(32, 16)
 

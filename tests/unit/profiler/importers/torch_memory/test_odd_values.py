@@ -74,11 +74,15 @@ def test_a_frame_without_a_line_keeps_its_file_and_function(tmp_path):
         ("size", 2**49, "1 event left out (the size is "),
         ("size", None, "1 event left out ("),
         ("stream", DEEP, "1 event left out ("),
-        ("action", ((1, 2), 3), "1 event left out (the action is ((1, 2), 3), which is no text)"),
+        (
+            "action",
+            ((1, 2), 3),
+            "1 event left out (the action is ((1, 2), 3), which is not a string)",
+        ),
         ("user_metadata", ((), ()), "1 note read without the value (it is ((), ()), which is"),
         ("time_us", "late", "1 time read without the value (it is 'late')"),
         ("time_us", NO_LINE, "1 time read without the value"),
-        ("frames", 7, "1 stack read without the value (it is 7, which is no list of frames)"),
+        ("frames", 7, "1 stack read without the value (it is 7, which is not a list of frames)"),
         ("frames", [5], "1 stack read without the value (one of its frames is none)"),
     ],
 )

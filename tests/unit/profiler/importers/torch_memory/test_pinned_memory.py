@@ -60,8 +60,8 @@ def test_events_of_the_host_in_two_places_are_refused(tmp_path):
     ("change", "message"),
     [
         (lambda s: s.update(host_traces=5), "lacks something or has a value of another kind"),
-        (lambda s: s.update(host_traces="x"), "host_traces holds things that are no events"),
-        (lambda s: s["host_traces"].append(5), "host_traces holds things that are no events"),
+        (lambda s: s.update(host_traces="x"), "host_traces holds things that are not events"),
+        (lambda s: s["host_traces"].append(5), "host_traces holds things that are not events"),
         (lambda s: s.update(host_traces=[*s["host_traces"]] * 300), "one is there twice"),
         (lambda s: s.update(host_segments=5), "lacks something or has a value of another kind"),
         (lambda s: s.update(host_segments=[5]), "lacks something or has a value of another kind"),

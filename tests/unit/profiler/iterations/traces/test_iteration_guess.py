@@ -1,4 +1,4 @@
-"""Repetitions that are no iterations: layers, micro-batches, a backward pass."""
+"""Repetitions that are not iterations: layers, micro-batches, a backward pass."""
 
 import gzip
 import pickle
@@ -54,7 +54,7 @@ def test_layers_of_a_recorded_step_are_no_iterations(tmp_path, annotated):
     profile = profile_of(own.trace)
     assert holds_all(profile, own.trace)
     assert reported(profile).startswith("one is marked" if annotated else "none that repeats")
-    assert ("24 times 29 are no iterations: these are 57%" in reported(profile)) != annotated
+    assert ("24 times 29 are not iterations: these are 57%" in reported(profile)) != annotated
 
 
 def test_recorded_inferences_are_iterations():

@@ -51,7 +51,7 @@ def test_one_pass_through_twelve_layers_is_one_iteration(tmp_path, loop):
     profile = imported(tmp_path, device)
     assert not profile.circular
     assert profile.ticks == 681
-    why = "12 times 56 are no iterations: all of them come from within a single call of a module"
+    why = "12 times 56 are not iterations: all of them come from within a single call of a module"
     assert why in profile.meta.notes["iterations"]
     leaks = find_leaks(profile)
     assert (leaks.found, leaks.judged) == ((), False)
