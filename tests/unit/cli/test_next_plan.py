@@ -52,6 +52,14 @@ def test_what_an_earlier_plan_has_saved_is_not_in_the_way_of_the_next(started):
     assert [line[-4:] for line in lines[1:]] == [["-b", "2", "-a", "2"], ["-b", "1", "-a", "4"]]
 
 
+@pytest.mark.parametrize("further", [[], ["--accumulate", "-a {}"]])
+def test_only_with_accumulate_the_batch_shrinks(further, started, capsys):
+    started[1].append((0, False))
+    assert run_command.run(given("--vary", "-b {}", *further, "train.py", "-b", "4")) == 0
+    said = "without --accumulate the batch stays as it is" in capsys.readouterr().err
+    assert said == (not further)
+
+
 @pytest.mark.parametrize(("returned", "code"), [(0, 0), (5, 5), (-9, 137)])
 def test_the_exit_code_is_that_of_the_last_run(returned, code, started):
     started[1].append((returned, False))

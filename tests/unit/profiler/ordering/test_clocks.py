@@ -6,6 +6,7 @@ import pytest
 from pgmo.profiler.iterations.lifetimes import build_profile
 from pgmo.profiler.iterations.step_finder import find_steady
 from pgmo.profiler.ordering.clocks import NEVER, behind
+from pgmo.profiler.ordering.order import Order
 from pgmo.profiler.recording import split
 from tests.unit.profiler.ordering.programs import Script, at_random, known
 
@@ -105,6 +106,14 @@ def test_what_was_recorded_in_the_iteration_before_is_known():
     assert profile.order.tick[profile.order.kind == 5].tolist() == [2]
     assert table[1, streams.index(7)] == 2  # the next iteration's first request
     assert table[0, streams.index(0)] == NEVER
+
+
+def test_a_wait_within_an_iteration_for_work_of_the_one_before():
+    order = Order(tick=[1, 3], kind=[5, 4], stream=[7, 0], target=[1, -1], back=[1, 0])
+    start, stream = np.arange(3), np.array([7, 7, 0], np.uint64)
+    streams = np.array([0, 7], np.uint64)
+    table = behind(order, start=start, end=start + 1, stream=stream, ticks=3, streams=streams)
+    assert table[2, 1] == 3 + 1  # the next iteration's second request
 
 
 def test_one_stream_has_no_order():

@@ -67,6 +67,14 @@ def test_results_that_pile_up():
     assert collected_results(facts(*[("logits", 50, at, 10) for at in range(10)])) is None
 
 
+def test_blocks_of_several_lines_are_not_results_of_one():
+    rows = []
+    for at in range(0, 80, 4):
+        rows += [(("logits", "scores")[at // 4 % 2], 50, at, 80)]
+        rows += [("layer 1", 1, at + one, at + one + 1) for one in (1, 2, 3)]
+    assert collected_results(facts(*rows)) is None
+
+
 @pytest.mark.parametrize("passes", [1, 2])
 def test_keys_of_each_layer_are_no_results(passes):
     rows = []
