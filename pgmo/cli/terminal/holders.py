@@ -25,8 +25,7 @@ def print_holders(out: "Console", peak: Mapping[str, Any], *, is_moment: bool = 
     if not is_moment:
         out.print(
             f"peak        {peak['blocks']} blocks, {format_bytes(peak['size'])} at tick "
-            f"{peak['tick']}",
-            markup=False,
+            f"{peak['tick']}"
         )
     for heading, kind in _LISTS.items():
         if kind not in ("files", "streams") or len(peak[kind]) > 1:

@@ -31,6 +31,8 @@ def test_a_size_is_a_card_that_has_it_and_nothing_else() -> None:
     assert card.usable == card.memory == 16 << 30
     assert card.anonymous
     assert not find("L4").anonymous
+    known = find("A100-40GB")
+    assert (card.capability, card.multiprocessors) == (known.capability, known.multiprocessors)
 
 
 def test_an_unknown_name_says_which_come_near() -> None:

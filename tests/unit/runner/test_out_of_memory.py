@@ -141,6 +141,20 @@ def test_an_error_in_the_explanation_does_not_hide_that_of_the_program(tmp_path,
     assert list(tmp_path.glob("*.pgmoprof"))
 
 
+def test_the_explanation_does_not_wait_for_a_prediction(tmp_path, monkeypatch):
+    def predict_reserved(_profile):
+        raise AssertionError("this takes longest")
+
+    monkeypatch.setattr("pgmo.report.summary.predict_reserved", predict_reserved)
+    framework = SimulatedAdapter()
+    with pytest.raises(MemoryError, match="no more"), open_session(framework) as session:
+        with keeping(session, folder=tmp_path):
+            run(Loop(framework, LAYERS), session, 2)
+            raise MemoryError("no more")
+    (path,) = tmp_path.glob("*.txt")
+    assert "as recorded:" in path.read_text()
+
+
 def test_a_block_that_fails_for_another_reason_keeps_nothing(tmp_path):
     with pytest.raises(KeyError), keeping(folder=tmp_path):
         raise KeyError("x")

@@ -90,6 +90,8 @@ class Oracle:
         if event == "begin":
             self.summary.brokers += 1
             self._clients, self._last = {}, record["n"]
+            if self._last != 1:
+                self._wrong(record, "a broker's first line has the number 1")
             self._patience = record["patience"]
             return
         if self._last and record["n"] != self._last + 1:

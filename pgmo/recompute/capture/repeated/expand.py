@@ -55,8 +55,6 @@ class _Original:
             return [names[name] for name in of if name in names]  # Unread nodes were removed.
 
         self.path = template.path
-        if not template.backward:
-            raise NotAlikeError(f"{self.path} is not differentiated")
         self.forward, self.backward = nodes(template.forward), nodes(template.backward)
         try:
             self.inputs = [names[name] for name in template.inputs]
