@@ -7,11 +7,12 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from torch import nn  # noqa: E402
+from torch._dispatch.python import enable_python_dispatcher  # noqa: E402
 from torch.fx.experimental import proxy_tensor  # noqa: E402
 from torch.nn import functional  # noqa: E402
 
 import pgmo  # noqa: E402
-from pgmo.recompute.capture.eager import as_in_eager_mode  # noqa: E402
+from pgmo.recompute.capture.eager import as_in_eager_mode, with_grouped_products  # noqa: E402
 from tests.unit.recompute.steps import same, step  # noqa: E402
 
 
@@ -162,3 +163,12 @@ def test_functions_are_noted_again_after_a_capture():
     with as_in_eager_mode():
         pass
     assert proxy_tensor.TorchFunctionMetadataMode is before
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
+def test_grouped_products_have_a_shape_in_all_dtypes(dtype):
+    first = torch.empty(4, 8, 16, dtype=dtype, device="meta")
+    second = torch.empty(4, 16, 24, dtype=dtype, device="meta")
+    with enable_python_dispatcher(), with_grouped_products():
+        made = torch.ops.aten._grouped_mm(first, second)
+    assert (made.shape, made.dtype) == ((4, 8, 24), dtype)
