@@ -202,6 +202,18 @@ class Remembering(nn.Module):
         return self.rest(self.memory(x)[0]).square().mean()
 
 
+def test_an_lstm_of_onednn_in_a_graph_is_refused():
+    class Called(Remembering):
+        def forward(self, x):
+            state = x.new_zeros(1, len(x), 16)
+            weights = self.memory._flat_weights
+            call = ((state, state), weights, True, 1, 0.0, True, False, True)
+            return torch._VF.lstm(x, *call)[0].square().mean()
+
+    with pytest.raises(pgmo.errors.GraphError, match="the LSTM of oneDNN cannot be captured"):
+        pgmo.recompute(Called(), (torch.randn(4, 5, 16),), measure=False)
+
+
 def test_an_lstm_inside_of_a_model_keeps_its_kernels_on_a_cpu():
     torch.manual_seed(0)
     plain, batch = Remembering(), torch.randn(32, 8, 16)

@@ -1,6 +1,7 @@
 import pytest
 import torch
 from torch import nn
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 import pgmo
 from pgmo.cards import Card
@@ -62,6 +63,13 @@ def test_what_takes_more_in_late_steps_is_counts_as_of_one():
     weight = nn.Parameter(torch.zeros(64, 64))
     needs = optimizer_needs(torch.optim.RAdam([weight], foreach=False))
     assert needs.transient_bytes >= 4 * weight.nbytes  # the corrected mean, and three tensors more
+
+
+def test_a_step_on_a_card_takes_all_parameters_at_once():
+    with FakeTensorMode():
+        weights = [nn.Parameter(torch.empty(64, 64, device="cuda")) for _ in range(8)]
+    needs = optimizer_needs(torch.optim.Adam(weights))
+    assert needs.transient_bytes >= 8 * weights[0].nbytes
 
 
 def test_what_is_hooked_onto_steps_does_not_run():
