@@ -75,6 +75,17 @@ def test_training_is_bit_identical_and_served(transformers, tmp_path, accumulate
     assert later_hit_rate(callback.session, last=3) >= 0.99
 
 
+def test_an_evaluation_after_an_epoch_is_in_a_pause(transformers, monkeypatch):
+    from pgmo.integrations.transformers import PgmoTrainerCallback
+
+    paused = []
+    monkeypatch.setattr(TrainingHook, "pause", lambda _hook: paused.append(due))
+    for due in (True, False):
+        control = transformers.TrainerControl(should_evaluate=due)
+        PgmoTrainerCallback().on_epoch_end(None, None, control)
+    assert paused == [True]
+
+
 def test_reporters_get_the_figures_with_the_loss(transformers, tmp_path):
     from pgmo.integrations.transformers import PgmoTrainerCallback
 

@@ -8,6 +8,7 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 import pgmo  # noqa: E402
+from pgmo.recompute.runtime.twin import original  # noqa: E402
 from tests.unit.recompute.steps import same, step  # noqa: E402
 
 
@@ -89,6 +90,13 @@ def test_gradients_need_not_be_enabled_when_it_is_planned():
 def test_only_modules_can_be_given():
     with pytest.raises(pgmo.errors.OptionError, match="model is a function"):
         pgmo.recompute(lambda x: x, X)
+
+
+def test_a_model_that_recomputes_is_planned_anew():
+    plain = network()
+    model, _ = pgmo.recompute(plain, X, measure=False)
+    other, _ = pgmo.recompute(model, X, measure=False)
+    assert original(other) is plain
 
 
 def test_a_model_may_be_trained_beside_its_original():

@@ -40,3 +40,17 @@ def test_a_plan_whose_blocks_overlap_is_refused():
     overlapping = replace(plan(profile), offset=np.zeros(2, np.int64))
     with pytest.raises(PlanError, match=r"block 0.*block 1"):
         check_replayable(overlapping, alignment=64)
+
+
+def test_plans_that_are_set_aside_serve_nothing_while_their_blocks_live():
+    adapter = SimulatedAdapter()
+    adapter.install()
+    plans = PlanSet(adapter)
+    profile = Profile.from_columns(size=[128, 64], start=[0, 1], end=[2, 2], ticks=2)
+    plans.install([PlannedProfile(plan(profile), profile)])
+    first = adapter.request(128)
+    assert adapter.served(first)
+    plans.set_aside()
+    assert adapter.engine.has_arena
+    assert not adapter.served(adapter.request(64))
+    adapter.free(first)
