@@ -16,6 +16,7 @@ from pgmo.rehearsal.values import mode_stack
 from pgmo.rehearsal.values.backward import keep_backward_plain
 from pgmo.rehearsal.values.host_libraries import HostLibraries
 from pgmo.rehearsal.values.known import KnownStorages, covers, on_host, readable
+from pgmo.rehearsal.values.linear import keep_linear_plain
 from pgmo.rehearsal.values.made_up import MadeUp
 from pgmo.rehearsal.values.operators import on_card, operator
 from pgmo.rehearsal.values.printing import print_from_host
@@ -59,6 +60,7 @@ class Values:
         self.libraries.begin()
         mode_stack.insert(self._mode)
         print_from_host(self._filled)
+        keep_linear_plain(self.without_mode)
         keep_backward_plain(self.without_mode, self.with_mode, self.made_up.repeated)
 
     @contextmanager

@@ -67,6 +67,23 @@ def test_a_network_with_scaled_gradients(run, tmp_path):
     assert ways["pgmo"].card_peak <= ways["expandable"].card_peak
 
 
+PROJECTION = """
+import torch
+from torch import nn
+
+layer = nn.Linear(64, 4096).cuda()
+inputs = torch.randn(32, 128, 64, device="cuda").transpose(0, 1)
+for _ in range(2):
+    layer(inputs).mean().backward()
+"""
+
+
+def test_a_linear_layer_whose_input_is_not_contiguous_adds_its_bias_in_place(run, tmp_path):
+    answer = run(PROJECTION)
+    found = [answer.card_peak, answer.reserved_peak, answer.allocated_peak]
+    assert found == plain(tmp_path / "train.py")
+
+
 COMPILED = """
 import sys, torch
 from torch import nn
