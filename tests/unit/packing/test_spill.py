@@ -71,6 +71,12 @@ def test_the_longest_lives_leave_and_only_where_too_much_is_alive():
     assert choose(problem, np.arange(4), room=0).all()
 
 
+def test_two_slots_of_a_block_leave_together_and_once():
+    problem = Problem([4, 4, 4, 4], [0, 0, 0, 0], [4, 4, 3, 2])
+    spilled = choose(problem, np.array([0, 0, 1, 2]), room=4)
+    assert spilled.tolist() == [True, True, True, False]
+
+
 def test_streams_are_spilled_apart():
     rows = {"size": [512] * 4, "start": range(4), "end": [4] * 4, "stream": [0, 1, 0, 1]}
     profile = Profile.from_columns(**rows, ticks=4)
