@@ -26,8 +26,8 @@ struct Heuristics {
   // Number of requests that the search for a request's place in a plan covers. The first ones of an
   // iteration select the plan; an unexpected one is searched this far ahead of and behind the
   // cursor.
-  // Unit: requests, each compared on a miss. Reason: with more, a new block that stays alive more
-  // often gets the slot of another one, and holds it.
+  // Unit: requests, each compared on a miss. Reason: with more, lasting blocks that are not in the
+  // plan get the slots of other requests more often, and hold them.
   std::uint32_t look_ahead = 16;
 
   // Maximum ratio of two sequence lengths of one program. While the size of a varying request is
@@ -61,8 +61,8 @@ struct Heuristics {
   // the free.
   Bytes freed_per_event = Bytes{64} << 20;
 
-  // Maximum number of iterations in which a plan's pages are rearranged or returned, or in which a
-  // range is counted whose pages are needed elsewhere.
+  // Maximum number of iterations in which a plan's pages are rearranged or returned, or in which
+  // the slots of a range are counted because its pages are needed elsewhere.
   // Unit: iterations. Reason: an arrangement that is incomplete by then never completes.
   int most_arrangements = 64;
 

@@ -77,8 +77,8 @@ class Passing {
     return true;
   }
 
-  // Note that the session ends an iteration with these statistics. No further one passes until
-  // `set`.
+  // Record that the session ends an iteration with these statistics. No further one passes
+  // until `set`.
   void ends(const Statistics& now, std::uint32_t plan) noexcept {
     stop();
     const Counted counted = counted_in(now);

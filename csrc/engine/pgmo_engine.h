@@ -50,7 +50,7 @@ enum {
 };
 
 typedef struct pgmo_engine_statistics {
-  uint64_t live_slot_bytes;     /* sizes as requested, as in the next one */
+  uint64_t live_slot_bytes;     /* requested sizes; the same below */
   uint64_t live_fallback_bytes; /* blocks that the framework provided on a miss */
   /* Framework memory in arenas, including those that wait for their last free. Not included:
    * arenas of pages (`reserve_arena` of the engine). */

@@ -84,7 +84,7 @@ class DeviceDriver {
   // false on failure.
   virtual bool wait(Stream stream, Event event) noexcept = 0;
 
-  // Note that this many more bytes of pages (negative: fewer) serve requests. Pages that only a
+  // Count this many more bytes of pages (negative: fewer) that serve requests. Pages that only a
   // failed request created do not count. Called under locks, so it must take none.
   virtual void took(Bytes) noexcept {}
 

@@ -57,9 +57,9 @@ class Meter {
     if (bytes < 0) note(kBytes, now().bytes);
   }
 
-  // Note that the framework's allocator has served a request. If it returns true, call `confirm`
-  // with the allocator's usage. It returns false while pgmo has no pages: the framework's own peak
-  // is then right.
+  // Record that the framework's allocator has served a request. If this returns true, call
+  // `confirm` with the allocator's usage. It returns false while pgmo has no pages: the framework's
+  // own peak is then right.
   bool beneath_grew() noexcept {
     if (pages_.load(std::memory_order_relaxed) != 0) return true;
     for (auto& level : beneath_) level.store(kUnknown, std::memory_order_relaxed);

@@ -91,7 +91,7 @@ typedef struct pgmo_pages_api {
   /* Free a block. Return zero if the block is unknown. */
   int (*deallocate)(pgmo_space*, void* block);
 
-  /* Note that another stream uses a block until it is freed. Return zero if the block is unknown.
+  /* Record that another stream uses a block until its free. Return zero if the block is unknown.
    */
   int (*use_block)(pgmo_space*, void* block, uint32_t stream);
 
@@ -143,7 +143,7 @@ typedef struct pgmo_pages_api {
   /* Limit the bytes of pages, and release idle ones above the limit. */
   void (*limit)(pgmo_space*, uint64_t bytes);
 
-  /* Note that the framework's allocator has served a request. If it returns non-zero, call
+  /* Record that the framework's allocator has served a request. If this returns non-zero, call
    * `set_beneath`. */
   int (*beneath_grew)(pgmo_space*);
 

@@ -58,7 +58,7 @@ class Space final : private Uncounted {
   // Free a block on its own stream.
   bool deallocate(Address address) noexcept;
 
-  // Note that another stream uses a block until it is freed. The next user of its pages waits for
+  // Record that another stream uses a block until its free. The next user of its pages waits for
   // that stream. Return false if the block is unknown.
   bool use_block(Address address, Stream stream) noexcept;
 

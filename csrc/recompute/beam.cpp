@@ -95,7 +95,8 @@ class Beam {
     std::erase_if(states_, [&](const State& one) { return one.living + others > budget_; });
   }
 
-  // Add to each state that needs a value of the operation a state in which it runs again here.
+  // For each state that needs a value of the operation, add one in which the operation runs again
+  // here.
   bool again(Index moment, Index operation) {
     const Lists& writes = replay_.writes_;
     const Bytes others = replay_.written_[at(operation)] + replay_.before_[at(moment)];
@@ -122,7 +123,7 @@ class Beam {
     return states_.size() > before;
   }
 
-  // Keep the cheapest of equal states, and of those at most the width of the beam.
+  // Keep the cheapest of equal states; then keep at most as many states as the beam is wide.
   void choose() {
     std::sort(states_.begin(), states_.end(), [](const State& a, const State& b) {
       if (a.hash != b.hash) return a.hash < b.hash;

@@ -62,8 +62,9 @@ class Replay {
   const Lists& reads() const { return reads_; }
   Index producer(Index value) const { return producer_[static_cast<std::size_t>(value)]; }
 
-  // Return peak, cost and excess above `level`. Appends reruns that are not run to `unread`, if
-  // given. `offloaded` is empty if nothing is. Not thread-safe: it uses scratch members.
+  // Return peak, cost and excess above `level`. Appends to `unread`, if given, the reruns that are
+  // not run. `offloaded` is empty if nothing is offloaded. Not thread-safe: it uses scratch
+  // members.
   Evaluation evaluate(const Reruns& reruns, const Offloaded& offloaded, Bytes level = 0,
                       std::vector<std::pair<Index, Index>>* unread = nullptr);
 

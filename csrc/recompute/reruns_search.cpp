@@ -69,7 +69,7 @@ class RerunAnnealing {
  private:
   bool over() const { return stopped_ || result_.evaluations >= limit_; }
 
-  // Depends on the peak alone, not on `enough_`, so that a search that found a peak finds it again.
+  // Depends on the peak alone, so that a search with another `enough_` makes the same moves.
   Bytes level(Bytes peak) const { return peak - peak / margin_; }
 
   double energy(const Evaluation& outcome) const {

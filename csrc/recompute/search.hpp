@@ -9,7 +9,7 @@
 //
 // If a step repeats every few candidates, like one of twenty layers, there is a fourth move:
 //
-//   comb      . . # . . .   ->   # . # # . .  set the same one of several periods (here of three)
+//   comb      . . # . . .   ->   # . # # . .  set one candidate in several periods (here three)
 //
 // A peak above the budget costs a price. It rises while the search is above the budget and falls
 // while it is below, which keeps the search near the budget, where the best choices are.
@@ -43,9 +43,9 @@ struct SearchResult {
 // lower cost is better, then lower peak; above it, lower peak, then lower cost.
 bool better(const Evaluation& one, const Evaluation& other, Bytes budget);
 
-// Return the best choice found, never worse than `start`, within `evaluations`, or until `stop()`,
-// which is polled every few hundred, returns true. Deterministic for a seed unless stopped.
-// `period` is the number of candidates after which they repeat, 0 if they do not.
+// Return the best choice found, never worse than `start`. Ends after `evaluations`, or when
+// `stop()`, polled every few hundred evaluations, returns true. Deterministic for a seed unless
+// stopped. `period` is the number of candidates after which they repeat, 0 if they do not.
 SearchResult search(Step& step, const std::vector<Index>& candidates, const Choice& start,
                     Bytes budget, std::int64_t evaluations, std::uint64_t seed,
                     const std::function<bool()>& stop, std::uint32_t period = 0);

@@ -1,10 +1,10 @@
 // One step as flat columns, and the evaluation of a choice of dropped operations.
 //
 //   bytes ^          kept values
-//         |      ____/‾‾\__                  The values of the backward pass live the same for
-//         |   __/    |     \__/\_            every choice. So do those of the forward pass up to
-//         |  /       |           \           their last use in it. Both are summed once; an
-//         | /        |            \          evaluation adds the kept and the recomputed values.
+//         |      ____/‾‾\__                  The values of the backward pass have the same
+//         |   __/    |     \__/\_            lifetimes for every choice, and so have those of the
+//         |  /       |           \           forward pass up to their last use in it. Their sums
+//         | /        |            \          are computed once; an evaluation adds other values.
 //         +----------+-----------------> steps
 //            forward     backward
 //

@@ -43,7 +43,7 @@ void Arenas::add(const Segment& segment) {
       segment.begin < 0 || segment.begin > kMostOffsets ||
       arena.bytes > static_cast<std::size_t>(kMostOffsets - segment.begin)) {
     throw std::invalid_argument("an arena of " + std::to_string(arena.bytes) +
-                                " bytes at this address and offset is no valid range of memory");
+                                " bytes at this address and offset is not a valid range of memory");
   }
   if (!segment.spilled() && segment.stream_index >= kMostStreams) {
     throw std::invalid_argument("more than " + std::to_string(kMostStreams) + " streams");

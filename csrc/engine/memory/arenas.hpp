@@ -4,16 +4,17 @@
 //               ├─ stream 0 ─┼─ stream 1 ─┼─ stream 2 ─┤
 //     memory    ▓▓▓▓▓▓░░░░    ▓▓▓░          (no arena yet: its requests go to the framework)
 //
-//     spilled   offsets from d on, behind all others: one arena for slots of every stream that
-//               the session places apart, for example in unified memory
+//     spilled   offsets from d on, behind all others: one arena that the session places
+//               elsewhere, for example in unified memory, for slots of every stream
 //
 //     retired   ░░░▓░░░       contains only late blocks; given back when the last one is freed
 //
 // Blocks of different streams have no common order in time, so they never share an arena.
 //
 // Offsets and sizes are in bytes. A plan's offset minus `begin` of its arena is the distance from
-// the arena's base. The engine's lock guards this class. It owns no memory: who receives an arena
-// from `retire`, `release_retired` or `release_held` calls its `give_back`, without the lock.
+// the arena's base. The engine's lock guards this class. It owns no memory: a caller that receives
+// an arena from `retire`, `release_retired` or `release_held` calls its `give_back`, without the
+// lock.
 
 #pragma once
 

@@ -72,8 +72,8 @@ class Lending {
            std::min(highest_, touched_) > slots + heuristics_.small_block;
   }
 
-  // Note that all idle pages were returned. A return costs system calls, so the next one in this
-  // iteration waits until framework blocks have grown by `spare()`.
+  // Record that all idle pages were returned. A return costs system calls, so the next one in
+  // this iteration waits until framework blocks have grown by `spare()`.
   void returned(Bytes slots, Bytes foreign) noexcept {
     touched_ = slots;
     most_foreign_ = foreign;
@@ -103,7 +103,7 @@ class Lending {
     need_is_known_ = false;
   }
 
-  // Note that the arenas were retired. No page of later ones is resident yet.
+  // Record that the arenas were retired. No page of later ones is resident yet.
   void arenas_retired() noexcept { highest_ = touched_ = 0; }
 
  private:

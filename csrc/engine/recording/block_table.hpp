@@ -61,7 +61,7 @@ class BlockTable {
   void forget_within(std::uintptr_t begin, std::size_t bytes) noexcept;
 
   // Return whether the block belongs to another stream, or is unknown. `ours`: whether the address
-  // is that of a slot. An entry of the other kind there is out of date and counts as unknown.
+  // is that of a slot. An outdated entry of the other kind at the address counts as unknown.
   bool is_of_other_stream(std::uintptr_t address, std::uint64_t stream, bool ours) noexcept;
 
   // Return the bytes of the framework block at the address, or 0.

@@ -44,8 +44,8 @@ SlotIndex Replayer::take_skipped(RequestKey key) noexcept {
   return kNoSlot;
 }
 
-// Return the second request of a pair of which the first matches the missed key and the second this
-// key. A pair may skip larger requests; an anchor may skip any number.
+// Return the second request of a pair: the first matches the missed key, the second matches `key`.
+// A pair may skip larger requests; an anchor may skip any number.
 SlotIndex Replayer::find_pair(RequestKey key) noexcept {
   const SlotIndex until = window_end();
   for (SlotIndex request = cursor_ + 1; request < until; ++request) {
@@ -82,8 +82,8 @@ Replayer::Match Replayer::match_unknown_size(RequestKey key) {
   return match_at(cursor_, key);
 }
 
-// Return the next varying request of unknown size that this key may be. Between the cursor and it
-// may be requests that only some iterations make, such as a logged number.
+// Return the next varying request of unknown size that this key may be. Requests that only some
+// iterations make, such as a logged number, may come before it.
 SlotIndex Replayer::find_open_past_smaller(RequestKey key) const noexcept {
   const SlotIndex until = std::min(plan_.requests(), cursor_ + kLeftOut);
   for (SlotIndex request = cursor_; request < until; ++request) {

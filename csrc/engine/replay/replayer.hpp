@@ -154,8 +154,8 @@ class Replayer {
   // Maximum number of entries kept for `take_grown`. The session makes a new plan long before.
   static constexpr std::size_t kMostGrown = std::size_t{1} << 20;
 
-  // How many requests from the cursor on may be a varying request of unknown size. The others are
-  // optional requests, such as a logged number, that this iteration leaves out.
+  // Number of requests, from the cursor on, among which a varying request of unknown size is
+  // searched. Those before it are taken as left out by this iteration, such as a logged number.
   static constexpr SlotIndex kLeftOut = 4;
 
   struct Match {

@@ -2,20 +2,21 @@
 //
 //   offset    capacity
 //     ^ ........................    Any packing can be pushed down until every block rests on the
-//     |                             ground or on another block. So a block with a known support
-//     |  +----+     ?               that no other block can get below (c) lies either there or on
-//     |  | b  |  +--+---+           a block that is not placed yet: the two branches of every node.
-//     |--+--+-+  |  c   |           In the second branch c floats: its lowest offset rises to the
-//     | a   |    +------+           lowest top that it may come to rest on.
+//     |                             ground or on another block. Each node takes the lowest block
+//     |  +----+     ?               (c) and has two branches: c lies on the placed blocks below it,
+//     |  | b  |  +--+---+           or on a block that is not placed yet. In the second branch, c
+//     |--+--+-+  |  c   |           floats: its lowest offset rises to the lowest possible top of
+//     | a   |    +------+           such a block.
 //     +-----+----------------> t
 //
 // Branches are cut by:
-//  - load: in each section, the blocks above an offset must fit between it and the capacity;
+//  - load: in each section, the blocks at or above any offset must fit between that offset and the
+//    capacity;
 //  - dominance: a floating block leaves a hole; if no remaining block reaches into the hole, the
 //    block could as well lie in it;
 //  - symmetry: equal blocks are placed in one order, and so are touching blocks of equal lifetime;
 //  - decomposition: if the remaining blocks split into parts that do not overlap in time, each part
-//    is searched separately, and one without a solution ends the search.
+//    is searched separately, and one without a solution ends the branch.
 //
 // Based on MiniMalloc (Moffitt, ASPLOS 2023), which has sections, canonical solutions and
 // dominance. MiniMalloc does not raise the lower bounds of floating blocks.
@@ -35,8 +36,8 @@ class ExactSearch {
  public:
   enum class State { kOpen, kFound, kInfeasible };
 
-  // `order` contains all blocks of the window, which must outlive the search; `capacity` is in
-  // units.
+  // `order` contains all blocks of the window; `capacity` is in units. The window must outlive the
+  // search.
   ExactSearch(const Window& window, Bytes capacity, const SearchOrder& order);
 
   // Continue for at most this many nodes, or until `stopped`, which is polled regularly, returns

@@ -1,7 +1,7 @@
 // The parts of a problem that need a search, after all easy blocks are removed.
 //
-//   b  |====|                    Only ticks matter at which more blocks are alive than at their
-//   l     |=====|                neighbours: the sections. Lifetimes become ranges of sections,
+//   b  |====|                    Only the ticks with more live blocks than their neighbours
+//   l     |=====|                matter: the sections. Lifetimes become ranges of sections,
 //   o        |====|  |===|       many of them equal. Blocks alive in all sections of a part
 //   c  |==|     |========|       conflict with all its other blocks: they form the base below it.
 //   k          ^ ^       ^       A part ends where no block is alive.

@@ -75,7 +75,7 @@ class Clocks {
   // Return whether the marks are known to be completed. Does not query the device.
   bool completed(const Marks& marks) const noexcept;
 
-  // Note that work is submitted to a stream.
+  // Record that work is submitted to a stream.
   void given(Stream stream) noexcept { program_.given(stream, next_); }
 
   // Note a call by which the program orders its streams; see program_order.hpp.

@@ -71,8 +71,8 @@ class Pool {
   // Remove a block from these places. `marks`: its last uses.
   void leave(Places places, const Marks& marks) noexcept;
 
-  // Note that another process may map the pages of a live block. These pages do not sleep while a
-  // block lives there. Return false if no block lives there.
+  // Mark the pages of a live block as shared with other processes. These pages do not sleep while
+  // a block lives there. Return false if no block lives there.
   bool share(Places places) noexcept;
 
   // Call `visit` with the handle of each page that another process may map.
@@ -172,7 +172,7 @@ class Pool {
   // number: the refused slots may be most of the program's memory.
   void missed_slots(std::size_t pages) noexcept;
 
-  // Note that slots were refused again, and that no more pages are allowed for them.
+  // Record that slots were refused again, and that no more pages are allowed for them.
   void missed_for_good() noexcept;
 
   // Return the extra pages to the device if their last use is completed, down to the occupancy of

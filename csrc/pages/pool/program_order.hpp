@@ -24,15 +24,16 @@ namespace pgmo::pages {
 
 class ProgramOrder {
  public:
-  // Note that work is submitted to a stream before the event with number `next`.
+  // Record that work is submitted to a stream before the event with number `next`.
   void given(Stream stream, std::uint64_t next) noexcept {
     given_[stream] = next;
     since_[stream] = 0;
   }
 
-  // Note that the program records an event (`recorded`) or makes a stream wait for one (`waited`).
-  // The others note that the host has waited for a stream, an event or all streams. `number` is the
-  // next event's: all work submitted so far comes before it. Stream numbers are arbitrary here.
+  // Order streams by a call of the program: it records an event (`recorded`), makes a stream wait
+  // for one (`waited`), or waits on the host for a stream, an event or all streams (`done` and the
+  // following). `number` is that of the next event: all work submitted so far comes before it.
+  // Stream numbers are arbitrary here.
   void recorded(std::uint32_t stream, std::uint64_t event, std::uint64_t number) noexcept;
   void waited(std::uint32_t stream, std::uint64_t event, std::uint64_t number) noexcept;
   void done(std::uint32_t stream, std::uint64_t number) noexcept;
@@ -40,8 +41,8 @@ class ProgramOrder {
   void all_done(std::uint64_t number) noexcept;
   void forgotten(std::uint64_t event) noexcept { events_.erase(event); }
 
-  // Note that calls were missed. Events may have been recorded again on any stream, and any stream
-  // may have new work.
+  // Forget all events, because calls were missed: events may have been recorded again on any
+  // stream, and any stream may have new work.
   void lost() noexcept {
     events_.clear();
     since_.fill(0);
@@ -57,7 +58,7 @@ class ProgramOrder {
   // Return whether the program orders the stream after that event of another stream.
   bool implies(Stream stream, Stream other, std::uint64_t number) const noexcept;
 
-  // Note that pgmo has made the stream wait for that event.
+  // Record that pgmo has made the stream wait for that event.
   void made_to_wait(Stream stream, Stream other, std::uint64_t number) noexcept;
 
  private:

@@ -18,9 +18,10 @@
 //
 // 3. A replay waits for the last replays of chains with which it shares pages, on other streams.
 //
-// 4. A block that is alive at the end of a capture is *undecided*: a later capture may free it. The
-// next replay of any graph decides: the block then survives, and gets pages of its own, with its
-// contents. The program may write there before. So the end of a capture waits for the device.
+// 4. A block that is alive at the end of a capture is *undecided*: a later capture may free it. If
+// none has until the next replay of any graph, the block survives and moves, with its contents, to
+// pages of its own. The program may write to it until then, so the end of a capture waits for the
+// device.
 //
 // 5. Pages are lent only if no replay is about to be launched and all work is completed. A chain
 // gets its pages back before it is replayed, captured or moved.
@@ -197,7 +198,7 @@ class Chains {
     return true;
   }
 
-  // Note that the graph was launched on the stream, or that the launch failed.
+  // Record that the graph was launched on the stream, or that the launch failed.
   void after_replay(GraphId graph, Stream stream) {
     const std::lock_guard guard(mutex_);
     if (launching_ != 0) --launching_;
@@ -213,7 +214,7 @@ class Chains {
     last = event;
   }
 
-  // Note that no graph uses the pool any more. Its live blocks and their pages stay valid.
+  // Record that no graph uses the pool any more. Its live blocks and their pages stay valid.
   void release(const PoolId& pool) {
     const std::lock_guard guard(mutex_);
     const auto found = chains_.find(pool);

@@ -206,8 +206,7 @@ std::optional<int> users_of(Allocator* upstream, c10::DeviceIndex device,
   return 1;  // this version of torch does not report it
 }
 
-// Note that a user of the pool has released it. After the last one, no graph uses the pool any
-// more.
+// Record that a user has released the pool. After the last user, no graph uses the pool any more.
 void note_graph_release(CUDAAllocator* upstream, c10::DeviceIndex device,
                         c10::cuda::MempoolId_t pool) {
   graphs::Chains* const chains = chains_of(device);
