@@ -108,8 +108,8 @@ def ask(
 def _answer_one_value(
     job: Job, card: Card, question: Question, notify: Callable[[str], None]
 ) -> tuple[Answer, Law, list[Evidence]]:
-    """Rehearse one value on the card; if memory runs out, also on an unlimited card."""
-    notify(f"rehearsing on {card.name}")
+    """Rehearse one value on the simulated card; if memory runs out, also on an unlimited one."""
+    notify(f"rehearsing for {card.name}")
     evidence = [collect(job, card, value=question.value, way="pgmo")]
     if not evidence[0].rehearsal.fits and evidence[0].whole and not evidence[0].is_past_work:
         # The iteration that counts arithmetic can take more memory than the others.

@@ -61,11 +61,11 @@ def find_torch_build(python: str | None = None) -> TorchBuild:
             "container; it needs no GPU"
         )
     install = (
-        "and a rehearsal needs one, but no GPU: `pgmo fit --environment .venv-cuda` makes an "
-        "environment that has it (several gigabytes)"
+        "which a rehearsal needs: `pgmo fit --environment .venv-cuda` makes an environment that "
+        "has one (several gigabytes); no GPU is needed"
     )
     if found is None:
-        raise RehearsalError(f"{python} has no torch, so no CUDA build of it, {install}")
+        raise RehearsalError(f"{python} has no CUDA build of torch, {install}")
     folder = Path(found)
     if not (folder / "lib/libtorch_cuda.so").exists():
         raise RehearsalError(f"the torch of {python} is not a CUDA build, {install}")
@@ -92,7 +92,7 @@ def stub_library(torch: TorchBuild) -> Iterator[Path]:
 
 
 def _fingerprint(torch: TorchBuild, compiler: list[str]) -> str:
-    """Return a digest of everything that the library is built from."""
+    """Return a digest of sources, compiler, platform, and torch's version and size."""
     digest = hashlib.sha256()
     for path in (*build.SOURCES, *build.HEADERS, Path(build.__file__)):
         digest.update(path.read_bytes())

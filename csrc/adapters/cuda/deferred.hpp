@@ -1,15 +1,17 @@
-// Delayed frees: a block that other streams use is released when their work up to its free is done.
+// Delayed frees. A block that other streams use is released once the work that they were given
+// before its free is done.
 //
 //     record_stream(slot, s) ──▶ `note`
 //     free(slot)             ──▶ an event on s ──▶ ... completed ──▶ the engine's `release`
 //
-// The stream may belong to another device, as in a copy between two. Events are created and
+// The stream may belong to another device, as in a copy between devices. Events are created and
 // recorded on the stream's device.
 //
 // For the engine, such a block lives longer than planned: it becomes late, and no slot that
 // overlaps it is served. Torch's own allocator also delays the frees of such blocks.
 //
-// Thread-safe; the lock is not held while a stream is waited for.
+// Thread-safe. The lock is held while a stream is waited for only if the host is out of memory, or
+// if no event can be recorded.
 
 #pragma once
 
@@ -77,7 +79,7 @@ inline bool is_capturing(cudaStream_t stream) {
 
 class DeferredFrees {
  public:
-  // Note that a stream, which belongs to `device`, uses the block. Throws std::bad_alloc.
+  // Record that a stream of `device` uses the block. Throws std::bad_alloc.
   void note(void* block, c10::DeviceIndex device, cudaStream_t stream) {
     const Use use{device, stream};
     const std::lock_guard guard(mutex_);
@@ -108,8 +110,9 @@ class DeferredFrees {
     return uses_.contains(block);
   }
 
-  // Delay the free of a block if other streams use it, and return whether they do. `finished`
-  // returns `name` later; if it is null, the block's address.
+  // Delay the free of a block if other streams use it. Return false if the caller must free it now:
+  // no other stream uses it, or there was no memory to delay the free and their work is done.
+  // `finished` returns `name` later, or the block's address if `name` is null.
   bool defer(void* block, void* name = nullptr) noexcept {
 #ifdef PGMO_BREAK_RECORD_STREAM  // the test suite defines this to show that tests fail then
     (void)block, (void)name;
@@ -163,7 +166,7 @@ class DeferredFrees {
   // Wait for the streams of all delayed frees, except streams in capture. The mutex is not held
   // meanwhile, so that other frees and forks do not wait for streams.
   void wait() {
-    // Other threads do not see these blocks meanwhile, but `waiting_count_` includes them.
+    // Other threads do not see these blocks meanwhile.
     std::list<Waiting> all;
     {
       const std::lock_guard guard(mutex_);

@@ -200,7 +200,7 @@ class TorchCuda(Adapter):
         return device_baseline(self.index)
 
     def note_sleep(self) -> None:
-        """Note that pages of live blocks were unmapped, so live bytes may exceed taken bytes."""
+        """Record that pages of live blocks were unmapped, so live bytes may exceed taken bytes."""
         _SLEPT.add(self.index)
 
     def synchronize(self) -> None:

@@ -78,7 +78,7 @@ class Installer:
             self.save()
 
     def followed(self, number: int, iteration: int) -> None:
-        """Note that an iteration has followed a plan."""
+        """Record that an iteration has followed a plan."""
         if 0 <= number < len(self.plans):
             self.plans.all[number].followed = iteration
 

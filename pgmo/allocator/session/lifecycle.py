@@ -8,11 +8,11 @@
      │ └── no new plan pays, and earlier plans serve too little ─────▶ BACKOFF
      └──── after a while, longer each time ───────────────────────────────┘
 
-    BYPASS: the session serves nothing more.  With a saved plan of iteration 1, REPLAY is first.
+    BYPASS: no more plans or recordings.      With a saved plan of iteration 1, REPLAY is first.
 
 In RECORD and BACKOFF, pages serve the requests; without pages, the framework's allocator does. In
-RECORD, earlier plans still serve, even if iterations have diverged from them. BACKOFF and BYPASS
-take no notable time.
+RECORD, earlier plans still serve, even if iterations have diverged from them. An iteration in
+BACKOFF or BYPASS costs the session almost no time.
 
     state       shared state of the parts       plan_finder    makes plans from a recording
     recorder    recording, tags                 installation   decides whether plans pay

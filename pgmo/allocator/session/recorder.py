@@ -19,8 +19,8 @@ _MOST_TAGGED = 3
 a later one is tagged again. The limit is for programs that compile in every iteration."""
 
 _ALTERNATION = 2
-"""Period in iterations that a recording of the usual length can only suggest. It is too short to
-confirm it, because the first iteration of each of two structures differs from later ones."""
+"""Period in iterations that a recording of the usual length can suggest, but is too short to
+confirm: the first iteration of each of two structures differs from later ones."""
 
 _tagging_threads: list[int] = []
 """Id of the thread whose operators are tagged; at most one at a time."""

@@ -1,7 +1,7 @@
 """Choice of the first attempt of `pgmo run --fit`, by rehearsals.
 
 attempts       unchanged --> 16 --> 8 --> 4 --> 1 --> recomputation
-rehearsed      runs out                   predicted by laws, then rehearsed on the card
+rehearsed      runs out                   predicted by laws, then rehearsed
 
 Recomputation gets the largest budget that fits, to repeat as few operations as possible.
 """
@@ -58,7 +58,7 @@ def first_that_fits(
 
     `vary` is the option of the script for the batch; None if it has none.
     """
-    notify(f"rehearsing on {card.name}")
+    notify(f"rehearsing for {card.name}")
     if _runs(Job(attempts[0].command), card):
         return 0
     smaller = [at for at, one in enumerate(attempts) if at and one.change is None]

@@ -1,4 +1,4 @@
-"""Planned kind of call."""
+"""Planned step of a model, for all calls with one signature."""
 
 import gc
 from collections import Counter
@@ -30,11 +30,13 @@ TOLERANCE = 0.02
 """Share by which the measured peak may differ from the predicted one without a warning."""
 
 PLANS = 8
-"""Maximum number of times that a kind of call is planned again because of other graphs."""
+"""Maximum number of times that a step is planned again because it ran other graphs."""
 
 
 class CompiledStep:
-    """Planned kind of call. One of its steps is measured and compared with the prediction.
+    """Planned step for one kind of call: all calls with one signature.
+
+    One of these steps is measured and compared with the prediction.
 
     Attributes:
         planned: the captured step with its schedule.
@@ -87,7 +89,10 @@ class CompiledStep:
         return frozenset(self._differentiated) or None
 
     def is_stale(self) -> bool:
-        """Return whether steps differ from the plan in their graphs or differentiated results."""
+        """Return whether to plan again: steps ran other graphs, or differentiated other results.
+
+        The same difference in results is reported once, and other graphs at most `PLANS` times.
+        """
         is_first, came = not self._checked, frozenset(self._differentiated)
         differs_from_prediction = False
         if came != self._checked:
@@ -104,23 +109,23 @@ class CompiledStep:
             self._plan(discovered(), replace(self._settings, anew=True))
         except BudgetError as error:
             self._plans = PLANS
-            warn_user(f"the first plan stays: {error}")
+            warn_user(f"the earlier plan stays: {error}")
 
     def run(self, forward: Callable[[Choose], Any], given: Iterable[Tensor]) -> Any:
         """Run a forward pass with the input tensors `given`; measure one of the first steps."""
         self._compare()
         self._pending.warn()
-        way: list[CallKey] = []
-        result = self._measured(partial(forward, self._chooser(way)), given, way)
+        calls: list[CallKey] = []
+        result = self._measured(partial(forward, self._chooser(calls)), given, calls)
         results = results_of(result)
         self._pending.add(nodes_of(results))
         note_gradients(results, self._differentiated)
         return result
 
     def _measured(
-        self, forward: Callable[[], Any], given: Iterable[Tensor], way: list[CallKey]
+        self, forward: Callable[[], Any], given: Iterable[Tensor], calls: list[CallKey]
     ) -> Any:
-        """Run a forward pass, which adds its calls to `way`; measure it if possible."""
+        """Run a forward pass, which adds its calls of graphs to `calls`; measure it if possible."""
         measure = self._measure
         if measure is None:
             return forward()
@@ -131,12 +136,12 @@ class CompiledStep:
             return result
         gc.collect()  # Garbage of other steps must not be freed during the measurement.
         result = measure.forward(forward, (*self._module.parameters(), *given))
-        if way != self._calls:
-            measure.cancel()  # The step ran other graphs than the plan.
+        if calls != self._calls:
+            measure.cancel()  # The step ran other graphs than planned.
         return result
 
-    def _chooser(self, way: list[CallKey]) -> Choose:
-        """Return a function that chooses the plans of one step, and adds its calls to `way`."""
+    def _chooser(self, calls: list[CallKey]) -> Choose:
+        """Return a function that chooses a plan for each call of a graph, and lists the calls."""
         ordinals: Counter[CompiledGraph] = Counter()
 
         def choose(graph: CompiledGraph) -> int | None:
@@ -144,7 +149,7 @@ class CompiledStep:
             ordinals[graph] += 1
             if place in self._found.plain:
                 return None
-            way.append(place)
+            calls.append(place)
             number = self._numbers.get(place)
             if number is None:
                 self._ran_other_graphs = True

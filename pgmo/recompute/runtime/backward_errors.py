@@ -6,7 +6,7 @@
 A device thread drops the error before it drops the failed node. If the error has passed through
 Python, dropping it needs the GIL. So the graph of the failed step lives until the main thread
 releases the GIL, perhaps after it has requested memory again. An error of a compiled backward pass
-has passed through Python, because its node runs Python code. C++ drops others without the GIL.
+has passed through Python, because its node runs Python code. Other errors need no GIL.
 """
 
 import functools
@@ -28,7 +28,7 @@ _thread = _Thread()
 
 
 def attach() -> None:
-    """Install the wait for the rest of the process. Repeated calls have no effect."""
+    """Make failed backward passes wait from now on. Repeated calls have no effect."""
     global _attached
     if _attached:
         return

@@ -49,7 +49,7 @@ class InstallationRule:
         self.iterations += iterations
 
     def remove(self) -> None:
-        """Note that plans were removed. The next plans then require twice as many moved pages."""
+        """Record that plans were removed. The next plans then require twice as many moved pages."""
         self.removed += 1
         self.moved = self.iterations = 0
 

@@ -19,7 +19,7 @@ FEWEST_SPANS = 8
 """
 
 MANY_RISES = 11
-"""Minimum number of steps from span to span of which a quarter may be falls. Python's garbage
+"""Number of changes between spans from which on a quarter of them may be falls: Python's garbage
 collector frees some cycles now and then."""
 
 SKIPPED = 2

@@ -49,7 +49,8 @@ class Summary:
         ordered_load: lower bound of `arena` if streams hand memory over only in the order that the
             program itself imposes; None if unknown.
         hand_overs: pages that moved between streams per iteration (median).
-        waits_added: waits per iteration that the program does not imply (median).
+        waits_added: waits of streams per iteration that the program's own events do not imply
+            (median).
         growth: growth of live memory from iteration to iteration; None if it does not grow.
         kept: references that keep the largest live blocks, one line each; empty if unknown.
         verdict: comparison with plain PyTorch; None if it was not requested.
@@ -164,7 +165,7 @@ class Summary:
         if self.ordered_load:
             lines.append(
                 f"  streams    {self.ordered_gap:.2%} above {format_bytes(self.ordered_load)}, the "
-                "minimum in the program's own order; in one of the last iterations "
+                "minimum in the program's own order; per iteration (median): "
                 f"{self.hand_overs:g} pages handed over, {self.waits_added:g} waits added"
             )
         if self.requests:
@@ -189,8 +190,8 @@ class Summary:
         if self.pages:
             calls = [f"{count:g} {call}" for call, count in self.driver_calls.items() if count]
             lines.append(
-                f"  pages      {format_bytes(self.pages)} of the card at most; driver calls in one "
-                f"of the last iterations: {', '.join(calls) or 'none'}"
+                f"  pages      {format_bytes(self.pages)} of the card at most; driver calls per "
+                f"iteration (median): {', '.join(calls) or 'none'}"
             )
         if self.managed:
             lines.append(

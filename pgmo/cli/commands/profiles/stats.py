@@ -1,7 +1,7 @@
 """Show the blocks, the max load and the peak of a profile or plan.
 
-For a profile, it lists who holds the peak; for a plan, how far its arena is above the max load.
-FILE may also be a memory snapshot of PyTorch, a log or a table.
+A profile also gets lists of what holds memory at the peak, and a plan the excess of its arena over
+the max load. FILE may also be a memory snapshot of PyTorch, a log or a table.
 
 --blocks lists the largest blocks of a profile. --by sums them by module, operator, phase, file,
 stream or size class. --at-peak keeps only blocks that are alive at the peak; their sums add up to
@@ -90,8 +90,8 @@ def _ranks(arguments: argparse.Namespace) -> int:
 
     if arguments.leaks or arguments.blocks or arguments.by or arguments.at_peak or arguments.check:
         raise OptionError(
-            f"{arguments.file} is a directory, whose ranks are compared by --json or as a table; "
-            "leave the other options out, or give a file"
+            f"{arguments.file} is a directory, whose ranks are compared; "
+            "leave all options but --json out, or give a file"
         )
     show_ranks(Path(arguments.file), as_json=arguments.json)
     return 0

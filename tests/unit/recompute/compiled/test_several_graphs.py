@@ -281,10 +281,10 @@ def test_a_way_that_comes_later_and_does_not_fit_runs_as_it_is():
     plain, model, _ = made(Chooses, budget=least)
     plain.longer = model.longer = True
     assert same(step(model, batch(0), 0), step(plain, batch(0), 0))
-    with pytest.warns(UserWarning, match="the first plan stays: no recomputation was found"):
+    with pytest.warns(UserWarning, match="the earlier plan stays: no recomputation was found"):
         assert same(step(model, batch(1), 1), step(plain, batch(1), 1))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         for number in (2, 3):
             assert same(step(model, batch(number), number), step(plain, batch(number), number))
-    assert not [one for one in caught if "the first plan stays" in str(one.message)]
+    assert not [one for one in caught if "the earlier plan stays" in str(one.message)]
