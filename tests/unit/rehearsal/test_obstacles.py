@@ -40,7 +40,7 @@ def test_a_torch_without_cuda_is_said(tmp_path):
     with pytest.raises(RehearsalError, match="is not a CUDA build"):
         find_torch_build(str(python))
     python.write_text("#!/bin/sh\necho '[\"linux\", null]'\n")
-    with pytest.raises(RehearsalError, match="has no torch"):
+    with pytest.raises(RehearsalError, match="has no CUDA build of torch"):
         find_torch_build(str(python))
     python.write_text("#!/bin/sh\necho '[\"darwin\", null]'\n")
     with pytest.raises(RehearsalError, match="runs on Linux, and this is darwin"):
