@@ -153,7 +153,7 @@ constexpr pgmo_pages_api kApi = {
           if (what < kFirst || what > kLast) return;
           space_of(space)->ordered(static_cast<Clocks::Ordered>(what - kFirst), stream, event);
         },
-    .pin_living = [](pgmo_space* space) { space_of(space)->pin_living(); },
+    .note_capture = [](pgmo_space* space) { space_of(space)->note_capture(); },
     .share = share,
     .for_each_shared =
         [](pgmo_space* space, void (*visit)(void*, std::uint64_t), void* context) {

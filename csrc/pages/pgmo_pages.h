@@ -116,9 +116,10 @@ typedef struct pgmo_pages_api {
    * waits that the program does not imply depends on it. */
   void (*ordered)(pgmo_space*, int what, uint32_t stream, uint64_t event);
 
-  /* Keep the pages of all live blocks mapped for a captured graph. `give_back` releases such a page
-   * when no block lives there. */
-  void (*pin_living)(pgmo_space*);
+  /* Note that a capture has ended. Keep the pages of all live blocks mapped for its graph;
+   * `give_back` releases such a page when no block lives there. Above the current occupancy, later
+   * requests take idle pages before new ones are created. */
+  void (*note_capture)(pgmo_space*);
 
   /* Keep the pages of a live block in place while it lives, for other processes. Call `visit` with
    * the handle of each page in order. Return the address of the first page, or 0 if no block lives

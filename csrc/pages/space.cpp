@@ -84,7 +84,7 @@ Address Space::share(Extent range, std::vector<Handle>& pages) {
   return (*places)[0].address;
 }
 
-void Space::pin_living() noexcept {
+void Space::note_capture() noexcept {
   const std::lock_guard working(pool_.work());
   (void)surrender();  // so that live slots of planned ranges are known
   const std::lock_guard guard(pool_.state());
@@ -93,6 +93,7 @@ void Space::pin_living() noexcept {
       (void)pool_.pin(Places(reservation, at, 1));
     }
   }
+  pool_.forget_peak();
 }
 
 bool Space::owns(Address address) noexcept {

@@ -78,8 +78,10 @@ class Space final : private Uncounted {
   // has no live block.
   bool pin(Extent range) noexcept;
 
-  // Call `pin` for all live blocks, in windows and planned ranges.
-  void pin_living() noexcept;
+  // Note that a capture has ended. Call `pin` for all live blocks, in windows and planned ranges.
+  // Also call `forget_peak`: the graph's pool has taken memory since the highest occupancy, so
+  // growing to that occupancy again could raise the device's peak.
+  void note_capture() noexcept;
 
   // Keep the pages under a live block in place while it lives, so that another process can map
   // them. Append their handles in order. Return the first page's address, or 0 if no block lives

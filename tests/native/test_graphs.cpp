@@ -60,6 +60,27 @@ TEST(a_result_takes_the_page_of_a_temporary) {
   CHECK_EQ(all.held(), 6u);
 }
 
+TEST(temporaries_gather_on_the_oldest_pages_while_other_chains_are_open) {
+  constexpr std::uint64_t kChains = 6;
+  Fixture all;
+  for (std::uint64_t pool = 1; pool <= kChains; ++pool) {
+    const graphs::PoolId id{0, pool};
+    all.chains.begin(id, 2 * pool, {});
+    const graphs::LiveBlock activation{all.chains.allocate(id, kPage), kPage};
+    (void)all.chains.allocate(id, 2 * kPage);
+    const graphs::LiveBlock result{all.chains.allocate(id, 2 * kPage), 2 * kPage};
+    (void)all.chains.allocate(id, 2 * kPage);
+    CHECK(all.chains.end(id, {activation, result}));
+    CHECK(all.chains.begin(id, 2 * pool + 1, {activation, result}));
+    CHECK(all.chains.end(id, {result}));
+  }
+  for (std::uint64_t pool = 1; pool <= kChains; ++pool) {
+    CHECK(all.chains.before_replay(2 * pool, 0));
+    all.chains.after_replay(2 * pool, 0);
+  }
+  CHECK_EQ(all.held(), 3 * kChains + 4);  // an activation and a result each, and four temporaries
+}
+
 TEST(pages_of_temporaries_are_lent_between_replays) {
   Fixture all;
   all.capture(1);

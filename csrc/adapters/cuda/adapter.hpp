@@ -314,7 +314,7 @@ class TorchCudaAdapter : public CUDAAllocator {
     // place.
     const bool pins = one->pools.captured(pool) && one->pages() != nullptr;
     const auto kind = one->pools.end(pool);
-    if (pins) pages_api->pin_living(one->pages());
+    if (pins) pages_api->note_capture(one->pages());
     if (kind && ActivePools::is_unseen(*kind)) return;
     expandable_segments().end({device, pool});
     upstream_->endAllocateToPool(device, pool);

@@ -195,6 +195,19 @@ TEST(during_a_capture_what_is_there_is_served) {
   f.device.is_capturing = false;
 }
 
+TEST(after_a_capture_idle_pages_are_taken_before_new_ones_are_created) {
+  PagesFixture f;
+  Space space(f.device, f.properties, f.heuristics);
+  space.deallocate(space.allocate(f.pages(4), 0), 0);
+  CHECK_EQ(space.give_back(f.pages(4)), 0);  // records an event behind the last use
+  f.device.synchronize();
+  CHECK_EQ(space.give_back(f.pages(4)), f.pages(4));
+  space.note_capture();  // the graph's pool may have taken the four pages
+  space.deallocate(space.allocate(f.pages(2), 0), 0);
+  space.deallocate(space.allocate(f.pages(2), 1), 1);
+  CHECK_EQ(space.statistics().held, f.pages(2));
+}
+
 TEST(pinned_pages_stay_until_they_are_given_back) {
   PagesFixture f(4);
   Space space(f.device, f.properties, f.heuristics);

@@ -159,7 +159,9 @@ class Chains {
     // Other chains may have been replayed during the capture, so wait for their work, and leave
     // pages that are open for them.
     return (partners(chain).empty() || driver_.settle(false)) &&
-           leave_open_pages(chain, [](const GraphPlace& place) { return place.alive; });
+           separate(
+               places_on_open_pages(chain, [](const GraphPlace& place) { return place.alive; }),
+               Temporaries::kShare);
   }
 
   // Give a chain pages of its own, for as long as it exists. Return false if the device is full.
@@ -185,8 +187,7 @@ class Chains {
       return true;
     }
     Chain& chain = *found->second;
-    if (!restore(chain) || !decide_all() ||
-        !leave_open_pages(chain, [](const GraphPlace&) { return true; }) || mappings_.lost())
+    if (!restore(chain) || !decide_all() || !leave_open_pages(chain) || mappings_.lost())
       return false;
     if (!wait_for_partners(chain, stream)) return false;
     for (const GraphCapture& capture : chain.captures) {
@@ -366,16 +367,16 @@ class Chains {
     return true;
   }
 
-  // Move places of the chain off pages on which another chain may have contents: those places for
-  // which `concerned` returns true. Return false if that fails.
+  // Return the places of the chain, among those for which `concerned` returns true, on pages where
+  // another chain may have contents.
   template <typename Concerned>
-  bool leave_open_pages(Chain& chain, Concerned&& concerned) {
+  std::vector<GraphPlace*> places_on_open_pages(Chain& chain, Concerned&& concerned) {
     const auto& all = partners(chain);
     const auto has_contents = [](const Chain* partner) {
       return partner->open != 0 || partner->undecided;
     };
-    if (std::none_of(all.begin(), all.end(), has_contents)) return true;
     std::vector<GraphPlace*> conflicts;
+    if (std::none_of(all.begin(), all.end(), has_contents)) return conflicts;
     for_each_place(chain, [&](GraphPlace& place) {
       const auto& mapped = place.page->places;
       const bool open = std::any_of(mapped.begin(), mapped.end(), [&](const GraphPlace* other) {
@@ -383,7 +384,36 @@ class Chains {
       });
       if (open && concerned(place)) conflicts.push_back(&place);
     });
-    return separate(conflicts, Temporaries::kShare);
+    return conflicts;
+  }
+
+  // Move all places of the chain off pages on which another chain may have contents. Return false
+  // if that fails.
+  bool leave_open_pages(Chain& chain) {
+    const auto all = [](const GraphPlace&) { return true; };
+    if (places_on_open_pages(chain, all).empty()) return true;
+    if (!driver_.settle(false)) return false;
+    gather(chain);
+    return separate(places_on_open_pages(chain, all), Temporaries::kShare);
+  }
+
+  // Move the chain's temporaries to the oldest pages of temporaries, which releases pages that are
+  // then mapped nowhere. Captures leave temporaries on more pages than one chain needs: while the
+  // survivors of a capture are undecided, the next capture gets other pages in place of theirs.
+  // Requires that all work of the device is completed. Stops if the device refuses.
+  void gather(Chain& chain) {
+    if (chain.capturing) return;
+    for (auto& [base, segment] : chain.segments) {
+      for (GraphPlace& place : segment->places) {
+        if (place.own || place.kept) continue;
+        GraphPage* const page = mappings_.older_page(
+            place, [&](const GraphPage& other) { return suits_temporary(other, place); });
+        if (page == nullptr) continue;
+        if (!mappings_.move_to(place, *page)) return;
+        ++moves_;
+      }
+    }
+    count();
   }
 
   // Delay the stream until the last replays of partners on other streams are done. Return false if

@@ -121,18 +121,32 @@ class Mappings {
       return !page.lent && may_share(page);
     });
     GraphPage* const page = found != pages_.end() ? &*found : create();
-    if (page == nullptr) return false;
-    if (place.has_contents() && !copy_to(*page, place)) {
-      drop_unused(*page);
+    return page != nullptr && move_to(place, *page);
+  }
+
+  // Return the oldest page that is older than the place's page and for which `may_share` returns
+  // true; null if there is none.
+  template <typename MayShare>
+  GraphPage* older_page(const GraphPlace& place, MayShare&& may_share) {
+    const auto found = std::find_if(pages_.begin(), pages_.end(), [&](const GraphPage& page) {
+      return &page == place.page || (!page.lent && may_share(page));
+    });
+    return &*found == place.page ? nullptr : &*found;
+  }
+
+  // Move a place to this page, as `move` does.
+  bool move_to(GraphPlace& place, GraphPage& page) {
+    if (place.has_contents() && !copy_to(page, place)) {
+      drop_unused(page);
       return false;
     }
     driver_.unmap(place.address, page_);
-    if (map_again(place, *page)) {
+    if (map_again(place, page)) {
       unlink(place);
-      link(place, *page);
+      link(place, page);
       return true;
     }
-    drop_unused(*page);
+    drop_unused(page);
     lost_ = lost_ || !map_again(place, *place.page);
     return false;
   }
