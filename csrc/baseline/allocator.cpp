@@ -67,7 +67,8 @@ Block* CachingAllocator::allocate(Bytes size, std::uint64_t stream, std::uint64_
     if (block == nullptr && settings_.max_split_size < kUnlimited && release_oversize(pool, size)) {
       block = take_from_driver(pool, size);
     }
-    if (block == nullptr) {
+    // While the program uses a MemPool, PyTorch keeps cached memory, as in a capture.
+    if (block == nullptr && user_pool == 0) {
       ++retries_;
       empty_cache();
       block = take_from_driver(pool, size);

@@ -37,7 +37,7 @@ class CachingAllocator {
   void set_private(Bytes bytes);
 
   // Allocate a block. Return nullptr if there is no room, even after all cached memory was given
-  // back. `user_pool`: number of the program's MemPool; 0: none.
+  // back; requests of a MemPool give none back. `user_pool`: number of the MemPool; 0: none.
   Block* allocate(Bytes size, std::uint64_t stream, std::uint64_t user_pool = 0);
 
   // Free a block, which its stream can then reuse at once.

@@ -41,8 +41,9 @@ class ModelledAllocator {
                {.capacity = capacity > 0 ? capacity : baseline::kUnlimited, .total = card}) {}
 
   // Return the block's number and address, or (-1, 0) if there is no room.
-  std::tuple<std::int64_t, Bytes> allocate(Bytes size, std::uint64_t stream) {
-    Block* const block = model_.allocate(size, stream);
+  std::tuple<std::int64_t, Bytes> allocate(Bytes size, std::uint64_t stream,
+                                           std::uint64_t user_pool) {
+    Block* const block = model_.allocate(size, stream, user_pool);
     if (block == nullptr) return {-1, 0};
     living_.emplace(next_, block);
     return {next_++, block->address};
@@ -99,7 +100,9 @@ void bind_baseline(py::module_& module) {
            "Creates an allocator without blocks. Sizes are in bytes. 0 means no limit, and "
            "for\n`card` an unknown size.")
       .def("allocate", &Model::allocate, py::arg("bytes"), py::arg("stream"),
-           "Allocates a block. Returns its number and address, or (-1, 0) if there is no room.")
+           py::arg("user_pool") = 0,
+           "Allocates a block. Returns its number and address, or (-1, 0) if there is no "
+           "room.\n`user_pool` is the number of a MemPool, 0 for none.")
       .def("free", &Model::free, py::arg("block"), "Frees a block.")
       .def("postpone", &Model::postpone, py::arg("block"),
            "Frees a block that other streams use. Returns a number to pass to `settle`.")
@@ -110,6 +113,14 @@ void bind_baseline(py::module_& module) {
       .def(
           "empty_cache", [](Model& self) { self.model().empty_cache(); },
           "Returns free memory to the driver.")
+      .def(
+          "close_pool",
+          [](Model& self, std::uint64_t user_pool) {
+            self.model().release_pool(user_pool);
+            self.model().empty_pool(user_pool);
+          },
+          py::arg("user_pool"),
+          "Ends a MemPool as its destructor does: its free memory returns to the driver.")
       .def(
           "set_fraction", [](Model& self, double fraction) { self.model().set_fraction(fraction); },
           py::arg("fraction"), "Limits the program to this share of the card's memory.")

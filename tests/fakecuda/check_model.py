@@ -14,6 +14,7 @@ import json
 import os
 import subprocess
 import sys
+from contextlib import nullcontext
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -51,13 +52,14 @@ class GenuineRun:
         self.streams = [default, torch.cuda.Stream(), torch.cuda.Stream()]
         self.number = {stream.cuda_stream: at for at, stream in enumerate(self.streams)}
         self.blocks: dict[int, Any] = {}
+        self.pools: dict[int, Any] = {}
 
     def step(self, step: Step, look: bool) -> State:
         torch, failed = self.torch, False
         match step:
-            case ("alloc", number, size, stream):
+            case ("alloc", number, size, stream, pool):
                 try:
-                    with torch.cuda.stream(self.streams[stream]):
+                    with torch.cuda.stream(self.streams[stream]), self.within(pool):
                         self.blocks[number] = torch.empty(size, dtype=torch.uint8, device="cuda")
                 except torch.OutOfMemoryError:
                     failed = True
@@ -71,6 +73,8 @@ class GenuineRun:
                 self.control.release(self.streams[stream])
             case ("empty",):
                 torch.cuda.empty_cache()
+            case ("close", pool):
+                self.pools.pop(pool, None)
         stats = torch.cuda.memory_stats()
         taken = torch.cuda.memory_snapshot() if look else []
         free = [
@@ -85,6 +89,14 @@ class GenuineRun:
             failed,
             sorted(free),
         )
+
+    def within(self, pool: int) -> Any:
+        """Return a context whose requests go to a `MemPool`; 0: to PyTorch's own pools."""
+        if pool == 0:
+            return nullcontext()
+        if pool not in self.pools:
+            self.pools[pool] = self.torch.cuda.MemPool()
+        return self.torch.cuda.use_mem_pool(self.pools[pool])
 
     def idle_streams(self) -> list[int]:
         """Streams on which nothing is pending."""

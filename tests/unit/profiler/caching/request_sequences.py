@@ -14,7 +14,10 @@ STREAMS = 3
 
 @dataclass(frozen=True)
 class Program:
-    """A program: `card` in MiB, and the `fraction` of it that the program allows itself."""
+    """A program: `card` in MiB, and the `fraction` of it that the program allows itself.
+
+    `user_pools` is the number of `MemPool` objects that it has at a time.
+    """
 
     conf: str
     seed: int
@@ -22,6 +25,7 @@ class Program:
     card: int = 4096
     fraction: float | None = None
     other_streams: bool = False
+    user_pools: int = 0
 
     @property
     def settings(self) -> AllocatorSettings:
@@ -48,6 +52,9 @@ PROGRAMS = (
     Program("garbage_collection_threshold:0.5,expandable_segments:True", 16, 400, 1024, 0.9),
     Program("large_segment_size_mb:64", 17),
     Program("large_segment_size_mb:40,expandable_segments:True", 18, card=1024),
+    Program("", 19, user_pools=2),
+    Program("", 20, card=1024, user_pools=2),
+    Program("", 21, card=1024, other_streams=True, user_pools=2),
 )
 """One of each setting; other seeds follow from theirs."""
 
@@ -55,15 +62,18 @@ Step = tuple[Any, ...]
 
 
 def steps(program: Program) -> Iterator[Step]:
-    """("alloc", number, bytes, stream), ("free", number), ("share", number, stream), ("empty",).
+    """("alloc", number, bytes, stream, pool), ("free", number), ("share", number, stream), ...
 
-    Numbers of requests that failed may be freed: that does nothing. With other streams these are
-    held and released, too: ("hold", stream), ("release", stream).
+    ("empty",) empties the cache. Numbers of requests that failed may be freed: that does nothing.
+    With other streams these are held and released, too: ("hold", stream), ("release", stream). Pool
+    0 stands for no pool. Others are created by their first request, and end at ("close", pool).
     """
     draw = random.Random(program.seed)
     alive: list[int] = []
     sizes: list[int] = []
     held: set[int] = set()
+    pools = list(range(1, program.user_pools + 1))
+    last_pool = program.user_pools
     number = 0
     for _ in range(program.steps):
         what = draw.random()
@@ -75,6 +85,10 @@ def steps(program: Program) -> Iterator[Step]:
             held ^= {stream}
         elif program.other_streams and alive and what < 0.12:
             yield ("share", draw.choice(alive), draw.randrange(STREAMS))
+        elif pools and what > 0.98:
+            yield ("close", pools.pop(0))
+            last_pool += 1
+            pools.append(last_pool)
         elif alive and what < 0.25 + len(alive) / 150:
             # Programs free what is young, or what they kept for long.
             yield ("free", alive.pop(draw.choice([-1, 0, draw.randrange(len(alive))])))
@@ -82,7 +96,7 @@ def steps(program: Program) -> Iterator[Step]:
             size = draw.choice(sizes) if sizes and draw.random() < 0.5 else _size(draw)
             sizes.append(size)
             stream = draw.randrange(STREAMS) if program.other_streams else 0
-            yield ("alloc", number, size, stream)
+            yield ("alloc", number, size, stream, draw.choice([0, *pools]) if pools else 0)
             alive.append(number)
             number += 1
     for last in alive:
@@ -139,9 +153,10 @@ class ModelRun:
         """Take one step."""
         failed = False
         match step:
-            case ("alloc", number, size, stream):
-                self._settle()
-                block, _ = self.allocator.allocate(size, stream)
+            case ("alloc", number, size, stream, pool):
+                if pool == 0:  # PyTorch looks at no events while a pool is active
+                    self._settle()
+                block, _ = self.allocator.allocate(size, stream, pool)
                 failed = block < 0
                 if not failed:
                     self.blocks[number], self.uses[number] = (block, stream), set()
@@ -157,6 +172,8 @@ class ModelRun:
                 self.holds[stream].over = True
             case ("empty",):
                 self.allocator.empty_cache()
+            case ("close", pool):
+                self.allocator.close_pool(pool)
         blocks = self.allocator.free_blocks()
         free = sorted((size, stream, small) for size, _, stream, small in blocks)
         return State(self.allocator.reserved, self.allocator.active, failed, free)
