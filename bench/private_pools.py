@@ -4,6 +4,7 @@ Needs no GPU: the real CUDA build of PyTorch runs on the stub CUDA runtime of pg
 
     python bench/private_pools.py --python .venv-fakecuda/bin/python
     python bench/private_pools.py --python .venv-fakecuda/bin/python --program layers --program bert
+    python bench/private_pools.py --python .venv-fakecuda/bin/python --contender pgmo_run --update
     python bench/private_pools.py --table
 
 Each program runs under every contender, in a process of its own on a card of 141 GiB. A figure is
@@ -225,15 +226,16 @@ def run(stub: Stub, name: str, contender: str, quick: bool, one: Contender | Non
     return row | {"peak": int(done.stdout.splitlines()[-1]) << 20}
 
 
-def measure(stub: Stub, names: Iterable[str], quick: bool, jobs: int) -> list[Row]:
+def measure(
+    stub: Stub, names: Iterable[str], contenders: Iterable[str], quick: bool, jobs: int
+) -> list[Row]:
     """Return a row for each program and each contender that runs it, in this order."""
     cases = [
         (name, contender)
         for name in names
-        for contender, one in CONTENDERS.items()
-        if PROGRAMS[name].graphs or not one.for_graphs
+        for contender in contenders
+        if contender == NEED or PROGRAMS[name].graphs or not CONTENDERS[contender].for_graphs
     ]
-    cases = [*cases, *((name, NEED) for name in names)]
 
     def run_one(case: tuple[str, str]) -> Row:
         name, contender = case
@@ -244,6 +246,12 @@ def measure(stub: Stub, names: Iterable[str], quick: bool, jobs: int) -> list[Ro
 
     with ThreadPoolExecutor(jobs) as pool:
         return list(pool.map(run_one, cases))
+
+
+def updated(earlier: Iterable[Row], rows: Iterable[Row]) -> list[Row]:
+    """Return the rows of an earlier result, with those that were measured again in their place."""
+    found = {(row["program"], row["contender"]): row for row in (*earlier, *rows)}
+    return list(found.values())
 
 
 def table(rows: Iterable[Row]) -> str:
@@ -274,6 +282,10 @@ def _cell(row: Row) -> str:
 def parse() -> argparse.Namespace:
     parser = stub_parser(__doc__)
     parser.add_argument("--program", choices=PROGRAMS, action="append", help="repeatable")
+    parser.add_argument(
+        "--contender", choices=(*CONTENDERS, NEED), action="append", help="repeatable"
+    )
+    parser.add_argument("--update", action="store_true", help="keep other rows of the result")
     parser.add_argument("--jobs", type=int, default=2, help="processes at a time")
     return parser.parse_args()
 
@@ -285,7 +297,12 @@ def main() -> None:
         print(table(found["rows"]))
         return
     stub = Stub.build(arguments.python, ROOT / arguments.stub)
-    rows = measure(stub, arguments.program or PROGRAMS, arguments.quick, arguments.jobs)
+    contenders = arguments.contender or (*CONTENDERS, NEED)
+    names = arguments.program or PROGRAMS
+    rows = measure(stub, names, contenders, arguments.quick, arguments.jobs)
+    if arguments.update:
+        path = result_path("private_pools", arguments.output, quick=arguments.quick)
+        rows = updated(json.loads(path.read_text("utf-8"))["rows"], rows)
     write_result("private_pools", {"rows": rows}, arguments.output, quick=arguments.quick)
     print(table(rows))
 
