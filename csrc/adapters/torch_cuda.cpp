@@ -339,9 +339,9 @@ void pgmo_watch_errors(const int64_t* held, uint32_t patience) {
   adapter::errors_held.store(held, std::memory_order_release);
 }
 
-// Note that this thread is about to begin a capture. `graph`: the graph's number, if its replays
-// will be reported; otherwise 0. `expands`: whether its pool may have expandable segments. Two
-// zeros: the capture has begun.
+// Announce that this thread is about to begin a capture. `graph`: the graph's number, if its
+// replays will be reported; otherwise 0. `expands`: whether its pool may have expandable segments.
+// Two zeros: the capture has begun.
 void pgmo_announce_graph(uint64_t graph, int expands) {
   adapter::announced_graph = graph;
   adapter::may_expand = expands != 0;
@@ -355,7 +355,7 @@ int pgmo_before_replay(int device, uint64_t graph, char* message, size_t capacit
   });
 }
 
-// Note that the graph was launched on the current stream.
+// Record that the graph was launched on the current stream.
 void pgmo_after_replay(int device, uint64_t graph) {
   if (!adapter::is_known(device)) return;
   adapter::after_replay(adapter::devices()[device], graph);

@@ -52,7 +52,7 @@ class CachingAllocator {
   // MemPools that still have a user keep theirs.
   void empty_cache();
 
-  // Note that the last user of a MemPool has released it.
+  // Mark a MemPool as released by its last user.
   void release_pool(std::uint64_t user_pool) noexcept;
 
   // Give free memory of a released MemPool back to the driver; no effect on a pool that still has a

@@ -39,32 +39,30 @@ class Baseline {
 
   void set_fraction(double fraction) noexcept;
 
-  // Note a request that was served at this address, by PyTorch's allocator (`beneath`) or by pgmo.
-  // `user_pool`: number of the program's MemPool; 0: none.
+  // Record a request that was served at this address, by PyTorch's allocator (`beneath`) or by
+  // pgmo. `user_pool`: number of the program's MemPool; 0: none.
   void allocated(std::uintptr_t address, Bytes size, std::uint64_t stream, std::uint64_t user_pool,
                  bool beneath) noexcept;
 
-  // Note the free of a block. No effect if the block's request was noted with another value of
-  // `beneath`.
+  // Record the free of a block. No effect if its request was recorded with another `beneath`.
   void freed(std::uintptr_t address, bool beneath) noexcept;
 
-  // Note that the program freed a block of pgmo that other streams may still use. Return a number
-  // for `settled`, to be called when they have done their work; 0 if the block is unknown.
+  // Record the free of a block of pgmo that other streams may still use. Return a number for
+  // `settled`, to be called when they have done their work; 0 if the block is unknown.
   std::uint64_t postponed(std::uintptr_t address) noexcept;
   void settled(std::uint64_t number) noexcept;
 
   // Return whether the block at this address was served by pgmo, on another stream.
   bool is_of_other_stream(std::uintptr_t address, std::uint64_t stream) noexcept;
 
-  // Note a failed request. The model allocates and frees it, since plain PyTorch might have had
+  // Record a failed request. The model allocates and frees it, since plain PyTorch might have had
   // room.
   void failed(Bytes size, std::uint64_t stream) noexcept;
 
-  // Note that the program empties its cache.
+  // Empty the model's cache, as the program has done.
   void empty_cache() noexcept;
 
-  // Note that the last user of a MemPool has released it (`release_pool`), or that the program
-  // empties the pool's cache (`empty_pool`).
+  // Release a MemPool after its last user (`release_pool`), or empty its cache (`empty_pool`).
   void release_pool(std::uint64_t user_pool) noexcept;
   void empty_pool(std::uint64_t user_pool) noexcept;
 

@@ -69,16 +69,15 @@ typedef struct pgmo_baseline_api {
   void (*add_segment)(pgmo_baseline*, uint64_t stream, int small, int expandable,
                       const pgmo_baseline_piece*, size_t count);
 
-  /* Note a request that was served at this address: by PyTorch's allocator if `beneath` is
+  /* Record a request that was served at this address: by PyTorch's allocator if `beneath` is
    * non-zero, else by pgmo. `user_pool`: number of the program's MemPool; 0: none. */
   void (*allocated)(pgmo_baseline*, uintptr_t address, int64_t bytes, uint64_t stream,
                     uint64_t user_pool, int beneath);
 
-  /* Note the free of a block. No effect if its request was noted with another value of `beneath`.
-   */
+  /* Record the free of a block. No effect if its request was recorded with another `beneath`. */
   void (*freed)(pgmo_baseline*, uintptr_t address, int beneath);
 
-  /* Note that the program freed a block of pgmo that other streams still use. Returns a number for
+  /* Record the free of a block of pgmo that other streams still use. Returns a number for
    * `settled`, to be called when they have done their work; 0: the block is unknown. */
   uint64_t (*postponed)(pgmo_baseline*, uintptr_t address);
   void (*settled)(pgmo_baseline*, uint64_t number);
@@ -86,15 +85,14 @@ typedef struct pgmo_baseline_api {
   /* Return whether the block at this address was served by pgmo, on another stream. */
   int (*is_of_other_stream)(pgmo_baseline*, uintptr_t address, uint64_t stream);
 
-  /* Note a request that failed. The model allocates and frees it, since plain PyTorch might have
+  /* Record a request that failed. The model allocates and frees it, since plain PyTorch might have
    * had room. */
   void (*failed)(pgmo_baseline*, int64_t bytes, uint64_t stream);
 
-  /* Note that the program empties its cache. */
+  /* Empty the model's cache, as the program has done. */
   void (*empty_cache)(pgmo_baseline*);
 
-  /* Note that the last user of a MemPool has released it, or that the program empties the pool's
-   * cache. */
+  /* Release a MemPool after its last user, or empty the pool's cache. */
   void (*release_pool)(pgmo_baseline*, uint64_t user_pool);
   void (*empty_pool)(pgmo_baseline*, uint64_t user_pool);
 

@@ -290,7 +290,7 @@ void bind_engine(py::module_& module) {
             return engine.shared(reinterpret_cast<void*>(pointer), stream);
           },
           py::arg("pointer"), py::arg("stream"),
-          "Notes that this stream uses the block. Returns True if the caller must defer its "
+          "Records that this stream uses the block. Returns True if the caller must defer its "
           "release.")
       .def("detach_arena", &Engine::detach_arena,
            "Stops serving. Each arena is given back when its last block is freed.")
@@ -359,7 +359,8 @@ void bind_engine(py::module_& module) {
             return engine.adopt(reinterpret_cast<void*>(pointer), bytes, stream, in_gap);
           },
           py::arg("pointer"), py::arg("bytes"), py::arg("stream") = 0, py::arg("in_gap") = false,
-          "Notes a block that the framework has allocated. Returns True if the engine must release "
+          "Records a block that the framework has allocated. Returns True if the engine must "
+          "release "
           "it.")
       .def(
           "release",

@@ -241,15 +241,14 @@ void bind_recompute(py::module_& module) {
            py::arg("pinned"))
       .def("evaluate", &evaluate, py::arg("choice"),
            "Peak in bytes and cost of what runs twice, for a choice (forward,) of 0 and 1.")
-      .def(
-          "search", &search, py::arg("candidates"), py::arg("start"), py::arg("budget"),
-          py::arg("evaluations"), py::arg("time_limit"), py::arg("seed"), py::arg("period"),
-          "Improves the choice `start` (forward,): cheapest with a peak within `budget` bytes,\n"
-          "or the lowest peak for a budget of -1. `period` is the number of candidates after\n"
-          "which equal ones recur; 0 if they do not.\n\n"
-          "Returns choice, peak, cost, evaluations, and (evaluations, peak, cost) for each\n"
-          "improvement. The same for the same seed unless `time_limit` seconds pass. Releases the\n"
-          "GIL; not to be called from two threads on one object.");
+      .def("search", &search, py::arg("candidates"), py::arg("start"), py::arg("budget"),
+           py::arg("evaluations"), py::arg("time_limit"), py::arg("seed"), py::arg("period"),
+           "Improves the choice `start` (forward,): cheapest with a peak within `budget` bytes,\n"
+           "or the lowest peak for a budget of -1. `period` is the number of candidates after\n"
+           "which equal ones recur; 0 if they do not.\n\n"
+           "Returns choice, peak, cost, evaluations, and (evaluations, peak, cost) for each\n"
+           "improvement. Deterministic for a seed unless `time_limit` seconds pass. Releases the\n"
+           "GIL; not to be called from two threads on one object.");
   py::class_<recompute::Replay> replay(
       module, "Replay", "One training step, in which operations run again anywhere.");
   replay
@@ -264,7 +263,7 @@ void bind_recompute(py::module_& module) {
           },
           py::arg("seconds"), py::arg("until"),
           "Sets the transfers of each forward operation: the seconds of one transfer, negative if\n"
-          "the operation cannot be offloaded; and the operation before which its value is sent.")
+          "the operation cannot be offloaded; and the operation before which its value is freed.")
       .def(
           "set_homes",
           [](recompute::Replay& replay, const Indices& homes) { replay.set_homes(copy(homes)); },
@@ -278,12 +277,13 @@ void bind_recompute(py::module_& module) {
       .def("search", &search_reruns, py::arg("movable"), py::arg("start"), py::arg("offloaded"),
            py::arg("budget"), py::arg("enough"), py::arg("most"), py::arg("evaluations"),
            py::arg("time_limit"), py::arg("seed"),
-           "Improves the reruns `start`: cheapest with a peak within `budget` bytes, or the\n"
-           "lowest peak for a budget of -1 or one of `enough`, at a cost of `most` in either case. "
-           "`movable` (forward,) has\n"
-           "1 for what may run again.\n\n"
+           "Improves the reruns `start`: cheapest with a peak within `budget` bytes. For a budget "
+           "of\n"
+           "-1, searches the lowest peak, and ends at a peak of `enough`. The cost is at most "
+           "`most`.\n"
+           "`movable` (forward,) has 1 for what may run again.\n\n"
            "Returns reruns, what is offloaded, peak, cost, evaluations, and (evaluations, peak,\n"
-           "cost) for each improvement. The same for the same seed unless `time_limit` seconds "
+           "cost) for each improvement. Deterministic for a seed unless `time_limit` seconds "
            "pass. Releases the\n"
            "GIL; not to be called from two threads on one object.");
   replay.def("beam", &beam, py::arg("movable"), py::arg("budget"), py::arg("width"),

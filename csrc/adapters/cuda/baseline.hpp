@@ -54,8 +54,8 @@ class BaselineFeed {
   // counts as reserved and as taken. Without effect if the allocator is not torch's native one.
   void begin(int device, const ActivePools& pools, CUDAAllocator* upstream);
 
-  // Note that pgmo has served a block. `freed` notes its free by the program; if other streams use
-  // it, the model delays the free, like PyTorch. `pool`: number of its MemPool; 0: none.
+  // Record a block that pgmo has served. `freed` records its free by the program; if other streams
+  // use it, the model delays the free, like PyTorch. `pool`: number of its MemPool; 0: none.
   void allocated(void* block, size_t bytes, cudaStream_t stream, uint64_t pool) {
     pgmo_baseline* const model = model_.load(std::memory_order_acquire);
     if (model == nullptr) return;
@@ -74,7 +74,7 @@ class BaselineFeed {
     baseline_api->freed(model, key(block), 0);
   }
 
-  // Note that another stream uses a block of pgmo. Throws std::bad_alloc.
+  // Record that another stream uses a block of pgmo. Throws std::bad_alloc.
   void used(void* block, c10::DeviceIndex device, cudaStream_t stream) {
     pgmo_baseline* const model = model_.load(std::memory_order_acquire);
     if (model != nullptr && baseline_api->is_of_other_stream(model, key(block), id(stream)) != 0) {
@@ -87,12 +87,12 @@ class BaselineFeed {
     if (pgmo_baseline* const model = model_.load()) baseline_api->took(model, bytes);
   }
 
-  // Note that the program empties torch's cache.
+  // Empty the model's cache, because the program empties torch's.
   void empty_cache() {
     pgmo_baseline* const model = model_.load();
     if (model != nullptr && !in_pgmo_call) baseline_api->empty_cache(model);
   }
-  // Note that the pool has no user any more.
+  // Release the pool in the model: it has no user any more.
   void release_pool(const ActivePools::Id& pool) {
     pgmo_baseline* const model = model_.load();
     if (model != nullptr) baseline_api->release_pool(model, number(pool));
@@ -105,10 +105,10 @@ class BaselineFeed {
     if (pgmo_baseline* const model = model_.load()) baseline_api->set_fraction(model, fraction);
   }
 
-  // Note an entry of the trace of PyTorch's allocator, which calls this under its own lock.
+  // Record an entry of the trace of PyTorch's allocator, which calls this under its own lock.
   void traced(const TraceEntry& entry);
 
-  // Note that the program gets an out-of-memory error.
+  // Count an out-of-memory error that the program gets.
   void raised() { ++errors_; }
 
   // `suspend`: the adapter is uninstalled, and the figures stay as they are. `resume`: it is

@@ -283,7 +283,7 @@ void settle(Device& device) {
   finish_all_deferred(device);
 }
 
-// Note that no session is open on the device, and release what no session will poll.
+// Stop polling, because no session is open on the device, and release all delayed frees.
 void leave(Device& device) {
   device.attended.store(false);
   if (device.connected() || device.pages() != nullptr) settle(device);

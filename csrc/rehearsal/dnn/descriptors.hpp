@@ -90,10 +90,10 @@ struct Descriptor {
 // Return the engine configurations that cuDNN's heuristics would offer for a graph, the best first.
 std::vector<Shared> configurations(const Shared& graph);
 
-// Note a workspace in use: of a plan that runs, or of a recurrent network.
+// Record a workspace in use: of a plan that runs, or of a recurrent network.
 void note_workspace(size_t bytes);
 
-// Note that a convolution's plan runs with a workspace of `bytes` at `address`.
+// Record that a convolution's plan runs with a workspace of `bytes` at `address`.
 void note_workspace(const Descriptor& plan, size_t bytes, int64_t address);
 
 }  // namespace fakecuda::dnn

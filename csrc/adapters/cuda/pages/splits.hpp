@@ -94,7 +94,7 @@ class SplitBlocks {
     any_.store(false, std::memory_order_relaxed);
   }
 
-  // Note that the allocator beneath has freed the block.
+  // Return the block to its gap: the allocator beneath has freed it.
   void freed(const void* block) {
     const std::lock_guard guard(mutex_);
     const auto found = taken_.find(reinterpret_cast<uintptr_t>(block));

@@ -99,9 +99,9 @@ void empty_pool(Device& device, PoolId pool) {
   (void)pages_api->give_back(device.pages(), idle);
 }
 
-// Note that a user has released a pool. After the last one, pages stop serving it. A pool that the
-// allocator beneath serves by then may still have windows. Pools with an id (n, 0) belong to graphs
-// and have none.
+// Record that a user has released a pool. After the last user, pages stop serving it. Even a pool
+// that the allocator beneath serves by then may have windows. Pools with an id (n, 0) belong to
+// graphs and have none.
 void note_release(CUDAAllocator* upstream, c10::DeviceIndex index, PoolId pool) {
   note_graph_release(upstream, index, pool);
   Device* const device = device_or_null(index);

@@ -77,10 +77,10 @@ bool gathers_stacks(CUDAAllocator* upstream) {
   }
 }
 
-// Empty the cache of the allocator beneath before the pages grow, if at least a segment more is
-// unused than after the last time. For example, DDP frees its first buckets, as large as the model,
-// after an iteration. Emptying costs a synchronization, and releases no segment of large blocks if
-// less than one is unused.
+// Empty the cache of the allocator beneath before the pages grow, if its unused memory has grown by
+// at least a segment since the last time. For example, DDP frees its first buckets, as large as the
+// model, after an iteration. Emptying costs a synchronization, and releases no segment of large
+// blocks if less than one is unused.
 void trim_cache_beneath(Device& device, CUDAAllocator* upstream) {
   device.trim_due.store(false, std::memory_order_relaxed);
   constexpr int64_t kLargeSegment = int64_t{20} << 20;  // kLargeBuffer of PyTorch
@@ -167,8 +167,8 @@ void limit_beneath(Device& device, CUDAAllocator* upstream, double rest) {
 }
 
 // Leave the part of the fraction that pages do not use to the allocator beneath. That allocator
-// raises the error when its part is used up; before, it may still find memory in pools that others
-// may use. Return whether its part has grown.
+// raises the error when its part is used up; until then it may find memory in pools that other
+// requests may use. Return whether its part has grown.
 bool share_fraction(Device& device, CUDAAllocator* upstream) {
   Fraction& fraction = device.fraction;
   if (device.pages() == nullptr || device.card == 0 || !fraction.limits()) return false;
@@ -299,7 +299,7 @@ void confirm_peak(const Device& device, CUDAAllocator* upstream) {
   pages_api->set_beneath(device.pages(), &beneath);
 }
 
-// Note that the allocator beneath has served a request: its peak may have grown.
+// Record that the allocator beneath has served a request: its peak may have grown.
 void note_beneath(const Device& device, CUDAAllocator* upstream) {
   pgmo_space* const space = device.pages();
   if (space != nullptr && pages_api->beneath_grew(space)) confirm_peak(device, upstream);
