@@ -1,4 +1,4 @@
-"""Links from a page to a file of the repository that is no page: the site names the file instead.
+"""Links from a page to a repository file that is not a page: the site names the file instead.
 
 In the repository such a link works as it is; the site does not have the file.
 """

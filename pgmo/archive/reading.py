@@ -220,7 +220,7 @@ def _meta(path: Path, content: memoryview | None) -> dict[str, object]:
 
 
 def _no_constant(text: str) -> NoReturn:
-    raise ValueError(f"{text} is no JSON number")
+    raise ValueError(f"{text} is not a JSON number")
 
 
 def _without_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:

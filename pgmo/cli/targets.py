@@ -14,7 +14,7 @@ OURS = (".pgmoprof", ".pgmoplan")
 def check_targets(
     targets: Sequence[str | Path], *, force: bool, sources: Iterable[str | Path] = ()
 ) -> None:
-    """Check that output files can be written, differ from each other, and are no input files.
+    """Check that output files can be written, differ from each other, and are not input files.
 
     Args:
         targets: the files to write.

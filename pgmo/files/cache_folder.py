@@ -93,7 +93,7 @@ def open_file(folder: int, name: str) -> tuple[int, bytes]:
     try:
         _check_owner(opened, name)
         if not stat.S_ISREG(os.fstat(opened).st_mode):
-            raise DamageError(f"{name} is no file")
+            raise DamageError(f"{name} is not a regular file")
         with open(opened, "rb", closefd=False) as file:
             data = file.read()
         if data != _sealed(name, data[:-_SEALED]):

@@ -45,7 +45,8 @@ class Answer:
             memory before it gives up, so a job may fit although it would reserve more on a larger
             card.
         proved: allocators whose result comes from a rehearsal on this card, not from a prediction.
-        holders: what holds the peak of one iteration, by "module", "op" and "phase", largest first.
+        holders: what holds memory at an iteration's peak, by "module", "op" and "phase", largest
+            first.
         largest: the largest values that fit, one for each searched allocator and each change.
         effective: requested batch of one optimizer step, or None.
         alternatives: other ways to train the same model; the unchanged script is first.

@@ -15,7 +15,7 @@ def explain(
 ) -> str:
     """Describe a plan: peaks, cost, modules that drop most, and the operation at the peak.
 
-    `budget`, `measured` and `resident` are in bytes, and those of `RecomputePlan`.
+    `budget`, `measured` and `resident` are the attributes of `RecomputePlan`, in bytes.
     """
     schedule, graph = planned.schedule, planned.captured.graph
     lines = [

@@ -41,7 +41,7 @@ _GRAIN = 512  # Granularity of PyTorch's allocator on CUDA, in bytes.
 
 @dataclass(frozen=True)
 class OptimizerNeeds:
-    """Bytes of an optimizer's state, and those that its step allocates in addition at most."""
+    """Bytes of an optimizer's state, and the peak of what its step allocates in addition."""
 
     state: int
     transient_bytes: int

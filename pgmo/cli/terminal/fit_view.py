@@ -104,7 +104,7 @@ def _print_holders(out: "Console", answer: "Answer", by: str, heading: str) -> N
     held = answer.holders.get(by, ())[:_HOLDERS]
     if not held:
         return
-    table = Table(f"{heading} that holds most of an iteration's peak", "size", "blocks")
+    table = Table(f"{heading} that holds most at an iteration's peak", "size", "blocks")
     for one in held:
         table.add_row(one.name, format_bytes(one.size), str(one.blocks))
     out.print(table)

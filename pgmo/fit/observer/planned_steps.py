@@ -196,7 +196,7 @@ def _limits_of_count(loop: Loop, frame: FrameType, file: str, done: int) -> dict
 
 
 def _is_counter(name: str, file: str) -> bool:
-    """Return whether a file adds to a variable or attribute of this name, or it is a length."""
+    """Return whether a name is a length, or a file adds to a variable or attribute of this name."""
     last = name.rpartition(".")[2]
     for node in ast.walk(_tree(file) or ast.Pass()):
         if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add):

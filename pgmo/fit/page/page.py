@@ -24,7 +24,7 @@ def page(answer: Answer) -> str:
         _section(_card_heading(answer), _bars(answer)),
         _section("What is alive at the peak", _categories(answer)),
         _section(f"The peak by {answer.option}", curve(answer)),
-        _section("What holds the peak of an iteration", holders(answer)),
+        _section("What holds memory at an iteration's peak", holders(answer)),
         _section("What else would help", alternatives(answer)),
         _section("Other cards", cards(answer)),
         _section("How this was measured", _how(answer)),

@@ -104,7 +104,7 @@ def _microseconds(text: str) -> int:
         return 0
     found = _TIME.fullmatch(text.strip())
     if found is None:
-        raise ValueError(f"{text.strip()[:40]!r} is no time such as 10:19:32.000123")
+        raise ValueError(f"{text.strip()[:40]!r} is not a time such as 10:19:32.000123")
     hours, minutes, seconds = (int(part) for part in found.groups()[:3])
     rest = int((found[4] or "").ljust(6, "0")[:6])
     return ((hours * 60 + minutes) * 60 + seconds) * 1_000_000 + rest

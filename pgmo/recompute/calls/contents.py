@@ -64,8 +64,8 @@ class AttributeRecord:
     def restore_values(self) -> None:
         """Restore attributes and contents, but not the setup of a library's first call.
 
-        New hooks stay, and new attributes that are integers, Booleans or strings. If there are new
-        hooks, changed Booleans stay, too.
+        New hooks stay, and so do new attributes with integers, Booleans or strings. If there are
+        new hooks, changed Booleans stay, too.
         """
         installed = any(hooks.keys() != before.keys() for hooks, before in self._hooks)
 

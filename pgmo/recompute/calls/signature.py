@@ -55,8 +55,8 @@ def signature(module: nn.Module, tree: object) -> tuple[object, ...]:
 def argument_signature(tree: object) -> tuple[object, ...]:
     """Return the arguments' part of a signature.
 
-    It has shape, strides, dtype, device and `requires_grad` of tensors, which arguments are the
-    same tensor, and the values of other arguments.
+    It has the shape, strides, dtype, device and `requires_grad` of each tensor, the groups of
+    arguments that are the same tensor, and the values of other arguments.
     """
     leaves, structure = flatten_objects(tree)
     return (

@@ -18,7 +18,7 @@ from pgmo.recompute.capture.compat import flatten, unflatten
 def restoring_all_but_flags(
     module: nn.Module, devices: Collection[torch.device]
 ) -> Iterator[AttributeRecord]:
-    """Do as `restoring_state`, but keep setup in a library's first call (`restore_values`).
+    """Restore like `restoring_state`, but keep setup in a library's first call (`restore_values`).
 
     Yields the record of attributes before the block.
     """

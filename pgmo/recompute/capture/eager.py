@@ -112,8 +112,8 @@ def _dropout_as_in_eager_mode(drop: Callable[..., Tensor]) -> Callable[..., Tens
     """Return a dropout that computes the same bits as eager mode.
 
     If it drops nothing, it returns its input. On a CPU, eager mode multiplies by 1 / (1 - p)
-    rounded to the input's dtype. The kernel does not round the factor in its derivative, and rounds
-    it differently for some p.
+    rounded to the input's dtype. The kernel rounds this factor differently for some p, and does not
+    round it in its derivative.
     """
 
     def dropout(x: Tensor, p: float, train: bool) -> Tensor:

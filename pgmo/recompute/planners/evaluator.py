@@ -74,7 +74,7 @@ class Evaluator:
         return peak, cost / self._whole
 
     def candidate(self, choice: Collection[int], planner: str) -> Choice:
-        """Return the choice that drops those of some operations that are candidates."""
+        """Return the choice that drops the candidates among some operations."""
         within = self._allowed.intersection(choice)
         return Choice(within, *self.evaluate(within), planner)
 

@@ -36,8 +36,9 @@ class Shapes:
         """Return the budget of a graph in bytes, "min", or None.
 
         A share refers to the largest peak of any graph so far. So a smaller step, for example with
-        frozen parameters, is not refused. "min" becomes the largest peak that it has led to for
-        this kind of graph. It stays "min" for the first graph, and for one with a new largest peak.
+        frozen parameters, is not refused. "min" becomes the largest peak of a plan for "min" of
+        this kind of graph so far. For the first graph, and for one whose peak without recomputation
+        is the largest so far, it stays "min".
 
         Args:
             graph: the step.

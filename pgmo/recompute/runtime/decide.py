@@ -182,7 +182,7 @@ def choose(
 
 
 def _finest(whole: Captured, settings: Settings) -> Captured:
-    """Divide all convolutions whose peak that lowers; return the step itself if there is none."""
+    """Divide the convolutions that then take less memory; return the step itself if none does."""
     names = dividable(whole)
     divided = capture_step(divide(whole.joint, names), whole.outputs, settings) if names else whole
     less = helpful(divided, _workspaces(whole, settings))

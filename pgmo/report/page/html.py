@@ -57,7 +57,7 @@ def render(
         "words": words(),
         "icicles": icicles(
             profile,
-            "Who holds the peak" if explanation.moment is None else "Who holds what was allocated",
+            "What holds memory at the peak" if explanation.moment is None else "What holds memory",
         ),
         "tables": static_tables(explanation),
         "cards": "\n".join(_card(card) for card in cards(profile, plan, explanation)),

@@ -28,7 +28,7 @@ _COLOURS = 8
 """Number of colours in the style sheet."""
 
 
-def icicles(profile: Profile, title: str = "Who holds the peak") -> str:
+def icicles(profile: Profile, title: str = "What holds memory at the peak") -> str:
     """Return both drawings as a section of the page; "" if modules and stacks are unknown."""
     drawn = []
     if any(tag.module for tag in profile.tags):

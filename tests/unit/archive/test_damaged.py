@@ -90,7 +90,7 @@ HOSTILE = [
     (_set("meta.json", b"{"), "meta.json cannot be parsed"),
     (_set("meta.json", b"[" * 100_000), "meta.json cannot be parsed"),
     (_set("meta.json", b"[]"), "meta.json is not an object"),
-    (_set("meta.json", b'{"a": NaN}'), "NaN is no JSON number"),
+    (_set("meta.json", b'{"a": NaN}'), "NaN is not a JSON number"),
     (_set("meta.json", b'{"a": 1, "a": 2}'), "a field is there twice"),
     (_set("meta.json", b"\xff"), "meta.json cannot be parsed"),
     (changed_meta(format="pgmoplan"), "is a 'pgmoplan' file, not 'pgmoprof'"),

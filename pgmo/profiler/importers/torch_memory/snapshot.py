@@ -71,7 +71,7 @@ def read_torch_snapshot(path: Path, device: int | None = None) -> list[Imported]
         if isinstance(value, dict):
             names = sorted(map(shown, list(value)[:1000]))[:6]
             found = "a dictionary of " + (", ".join(names) or "nothing")
-        raise FileError(f"{path}: is {found[:200]}, and no memory snapshot; {_HOW}")
+        raise FileError(f"{path}: is {found[:200]}, not a memory snapshot; {_HOW}")
     try:
         return reader.devices(value, device)
     except ProfileError as error:

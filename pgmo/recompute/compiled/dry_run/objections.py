@@ -16,8 +16,8 @@ from pgmo.recompute.capture.compat import autograd_nodes, storage_key
 from pgmo.recompute.capture.in_place import ADD, ADD_IN_PLACE
 
 ORDER = (
-    "it uses a tensor several times that outside code uses, too, so gradients would be added up "
-    "in another order"
+    "it uses a tensor several times, and outside code uses the same tensor, so gradients would be "
+    "added up in another order"
 )
 LAYOUT = (
     "its results and their gradients have different layouts, so gradients would be copied and "

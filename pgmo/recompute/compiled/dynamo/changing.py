@@ -27,8 +27,8 @@ _GLOBAL = GuardSource.GLOBAL
 
 _AFTER_BREAK = 1
 _ELSEWHERE = 3
-"""Maximum values of a number, in functions after a graph break and in others. One more breaks the
-graph."""
+"""Maximum number of values that a number may have in functions after a graph break, and in others.
+With one more value, the graph breaks."""
 
 _seen: WeakKeyDictionary[Any, dict[tuple[int, str], set[float]]] = WeakKeyDictionary()
 """Values with which code was captured, by the owner of the number and its name."""

@@ -161,7 +161,7 @@ def _options() -> dict[str, Any]:
     """Return Dynamo's settings.
 
     Methods that libraries add to `logging.Logger`, such as `warning_once`, do nothing in a graph.
-    The first call of the model is not captured, and logs.
+    The first call of the model is not captured, so there they log.
     """
     once = {method for name, method in vars(logging.Logger).items() if name.endswith("_once")}
     ignored = dynamo.config.ignore_logging_functions | once

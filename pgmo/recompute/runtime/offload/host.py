@@ -76,7 +76,7 @@ class HostArenas:
     def _abandon(self) -> None:
         while self._flying:
             _, (event, _held) = self._flying.popitem()
-            event.synchronize()  # Not only this stream: other threads may use others.
+            event.synchronize()  # On the host: other threads may use other streams.
 
     def send(self, arena: Tensor, value: Tensor, place: int, stride: list[int]) -> Tensor:
         """Start to copy a value to its offset, with the given strides; return the arena."""

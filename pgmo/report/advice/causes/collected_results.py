@@ -17,7 +17,7 @@ have many origins instead."""
 
 
 def collected_results(facts: Facts) -> Hint | None:
-    """Return a hint if equal blocks of one line pile up without a backward pass, at the peak."""
+    """Return a hint if the peak has many equal blocks of one line that no backward pass uses."""
     blocks = facts.blocks
     held = blocks.unused_by_backward & blocks.at_peak & (blocks.tag >= 0)
     if not held.any():
@@ -45,8 +45,8 @@ def collected_results(facts: Facts) -> Hint | None:
 def _are_of_layers(blocks: AllBlocks, own: Mask) -> bool:
     """Return whether a pass through the model makes several of these blocks, one in each layer.
 
-    Keys and values that a model caches are such blocks. Then parts of the pass that are not layers,
-    such as the embedding, run less often than the blocks are requested, or only before them.
+    Keys and values that a model caches are such blocks. Parts of a pass that are not layers, such
+    as the embedding, then run less often than these blocks are requested, or only before them.
     """
     start = np.sort(blocks.start[own])
     forward = blocks.by_phase("forward") & (blocks.tag >= 0)

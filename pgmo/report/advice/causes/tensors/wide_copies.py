@@ -51,7 +51,7 @@ def wide_copies(facts: Facts) -> Hint | None:
 
 
 def _copied_back(blocks: AllBlocks, copies: Mask, tag: Tag, size: int) -> Mask:
-    """Return which copies back to the narrow type the same function computes with, shape (n,).
+    """Return which copies are back to the narrow type and used in the same function, shape (n,).
 
     The function's next request has the same size. A copy that the function returns has no such
     request, and stays with the fix, too.

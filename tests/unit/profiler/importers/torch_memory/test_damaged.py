@@ -17,8 +17,8 @@ from tests.unit.profiler.importers.torch_memory.reading import changed, good
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (pickle.dumps({"model": 1, "epoch": 2}), "a dictionary of 'epoch', 'model', and no memory"),
-        (pickle.dumps(7), "is a int, and no memory snapshot"),
+        (pickle.dumps({"model": 1, "epoch": 2}), "a dictionary of 'epoch', 'model', not a memory"),
+        (pickle.dumps(7), "is a int, not a memory snapshot"),
         (pickle.dumps({"segments": [], "device_traces": [[]]}), "no events and no segments"),
         (pickle.dumps(good())[:-100], "is cut off"),
         (pickle.dumps(print), "asks for the global 'builtins.print'"),
