@@ -94,7 +94,7 @@ def profile_of(
         chosen = _chosen(trace, blocks, pieces, marks, iteration)
         return _circle(trace, blocks, pieces, chosen, meta, f"number {iteration}, chosen by hand")
     if len(marks) == 1:
-        return _line(trace, blocks, meta, "one is marked; all {} requests, as they came")
+        return _line(trace, blocks, meta, "one is marked; all {} requests as one sequence")
     steady = same_pieces(pieces)
     if steady is not None and 2 * _count(steady) < len(pieces):
         # Few pieces are equal, so sizes probably change between iterations: take the larger group.
@@ -108,7 +108,7 @@ def profile_of(
     steady = find_steady(pieces)
     if steady is not None:
         return _circle(trace, blocks, pieces, steady, meta, "by the marks in the trace")
-    return _line(trace, blocks, meta, "none that repeats; all {} requests, as they came" + why)
+    return _line(trace, blocks, meta, "none that repeats; all {} requests as one sequence" + why)
 
 
 def marked_every(trace: Trace, count: int) -> Trace:

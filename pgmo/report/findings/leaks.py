@@ -105,7 +105,7 @@ def find_leaks(profile: Profile, history: History | None = None) -> Leaks:
 def _why_not_known(profile: Profile, iterations: int) -> str:
     """Return why leaks are unknown, and what to do about it."""
     found = profile.meta.notes.get("iterations", "")
-    _, _, refused = found.rpartition("as they came; ")
+    _, _, refused = found.rpartition("as one sequence; ")
     if " are not iterations: " in refused:
         return (
             f"no iterations were recognised: {refused}. If they are iterations, pass their "
