@@ -12,26 +12,42 @@ from functools import wraps
 from typing import Any
 
 import torch
+from torch.jit import _builtins
 from torch.nn import functional
 
 from pgmo.error_frames import clears_frames
+from pgmo.rehearsal.values import mode_stack
+
+_PLAIN = (torch.Tensor, torch.nn.Parameter, type(None))
 
 
 def keep_linear_plain(without_mode: Callable[[], AbstractContextManager[None]]) -> None:
     """Disable the mode in `torch.nn.functional.linear`, whose results depend on no known values.
 
+    The mode stays if the script has modes or tensor subclasses. They cause the same requests, and
+    their code may read values.
+
     Args:
         without_mode: returns a context without the mode.
     """
-    module: Any = functional
-    original = module.linear
+    original: Any = functional.linear
 
     @clears_frames
     @wraps(original)
     def linear(*args: Any, **kwargs: Any) -> Any:
-        if torch.compiler.is_compiling():
+        if torch.compiler.is_compiling() or not _is_plain(*args, *kwargs.values()):
             return original(*args, **kwargs)
         with without_mode():
             return original(*args, **kwargs)
 
-    module.linear = linear
+    # Pickles name the function in `_nn`, and torch passes that one to `__torch_function__`, where a
+    # script compares it with `torch.nn.functional.linear`.
+    modules: tuple[Any, ...] = (functional, torch._C._nn)
+    for module in modules:
+        module.linear = linear
+    _builtins._register_builtin(linear, "aten::linear")
+
+
+def _is_plain(*args: Any) -> bool:
+    """Return whether PyTorch itself runs an operator, without code of the script."""
+    return len(mode_stack.stack()) == 1 and all(type(one) in _PLAIN for one in args)

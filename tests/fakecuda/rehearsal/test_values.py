@@ -19,6 +19,7 @@ def values(tmp_path_factory):
         "routed": ROUTED,
         "printed": PRINTED,
         "training": TRAINING,
+        "linear": LINEAR,
     }
     return tell_all(tmp_path_factory.mktemp("values"), scripts)
 
@@ -322,3 +323,49 @@ def test_tensors_are_printed(values):
     assert whole == "tensor([0, 1, 2, 3], device='cuda:0')"
     assert loss.startswith("(1.")
     assert loss.endswith(", device='cuda:0', grad_fn=<MeanBackward0>)")
+
+
+LINEAR = """
+import json, pickle, torch
+from torch import nn
+from torch.nn import functional
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+
+inputs, weight = torch.randn(4, 8, device="cuda"), torch.randn(16, 8, device="cuda")
+compared, read = [], []
+
+class Compared(torch.Tensor):
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        compared.append(func is functional.linear)
+        return super().__torch_function__(func, types, args, kwargs)
+
+class Comparing(TorchFunctionMode):
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        compared.append(func is functional.linear)
+        return func(*args, **(kwargs or {}))
+
+class Reading(TorchDispatchMode):
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        out = func(*args, **(kwargs or {}))
+        if func is torch.ops.aten.mm.default:
+            read.append(out.abs().max().item() > 0)
+        return out
+
+functional.linear(inputs, weight.as_subclass(Compared))
+for mode in Comparing(), Reading():
+    with mode:
+        functional.linear(inputs, weight)
+scripted = torch.jit.script(nn.Linear(8, 16).cuda())(inputs)
+same = pickle.loads(pickle.dumps(functional.linear)) is functional.linear
+tell.write(json.dumps([compared, read, list(scripted.shape), same]))
+"""
+
+
+def test_linear_layers_can_be_compared_observed_scripted_and_pickled(values):
+    compared, read, shape, same = json.loads(values["linear"])
+    assert compared[:2] == [True, True]
+    assert read == [True]
+    assert shape == [4, 16]
+    assert same
