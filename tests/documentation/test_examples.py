@@ -16,7 +16,7 @@ from tests.documentation.examples import run_page, skipped_code
 from tests.unit.profiler.importers.snapshots import Device, snapshot, train
 
 ROOT = Path(__file__).resolve().parents[2]
-ELSEWHERE = ("guides/recipes", "guides/will_it_fit")
+ELSEWHERE = ("guides/graphs_and_pools", "guides/recipes", "guides/will_it_fit")
 """Pages whose code needs the environment of tests/fakecuda, which runs it."""
 
 OF_PACKAGES = ("guides/batch_size", "guides/cupy", "guides/several_jobs")
