@@ -245,6 +245,8 @@ def phase_on(adapter: Adapter, lists: PhaseLists) -> Iterator[Released]:
     try:
         with exclusive(), uninterrupted():  # Ctrl-C during the copy is raised afterwards
             phases.running.append(lists)
+            if opened is not None:
+                opened.lifecycle.count_each_step()  # the end of the phase may be one
             released = phases.enter(_sleeping(adapter, opened), lists)
         yield released
         if opened is not None and collector is not None and collector.iterations == ended:

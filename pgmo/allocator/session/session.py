@@ -339,7 +339,8 @@ class Session(SessionReport):
         try:
             self._busy = True
             turn = self._known.device_turn
-            if self._known.process_turns is not None or (turn is not None and turn.shared):
+            shared = self._known.process_turns is not None or (turn is not None and turn.shared)
+            if shared or self._known.turns.alternate:
                 self._known.lifecycle.count_each_step()
             self._known.lifecycle.end_iteration(self._known.turns.whole() and complete)
         finally:

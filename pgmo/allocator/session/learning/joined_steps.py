@@ -25,9 +25,10 @@ class JoinedSteps:
 
     def __init__(self, engine: _core.Engine, options: Options) -> None:
         self._engine = engine
-        self.allowed = not options.needs_found_plans and not options.record_only
+        single = options.needs_found_plans or options.record_only
+        self.allowed = not single and heuristics.current.longest_period > 1
         self.steps = 1
-        self.separate()
+        engine.set_steps(1)
 
     def join(self, period: int) -> bool:
         """Join as many iterations as a period has; return whether that changes anything."""
@@ -42,5 +43,7 @@ class JoinedSteps:
         self._set(1)
 
     def _set(self, steps: int) -> None:
+        if steps != self.steps:
+            self._engine.forget_levels()  # live memory grows by another amount in each iteration
         self.steps = steps
         self._engine.set_steps(steps)

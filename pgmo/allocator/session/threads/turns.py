@@ -31,6 +31,9 @@ class Turns:
     """Choice of the thread whose boundaries count. Use inside `exclusive`.
 
     If threads train at the same time, it warns once.
+
+    Attributes:
+        alternate: whether a thread has taken over from one that is still alive.
     """
 
     def __init__(
@@ -48,7 +51,7 @@ class Turns:
         self._of_all: set[object] = set()  # pauses that stop the whole engine
         self._pauses_one_thread = False  # whether only one thread is paused while another continues
         self._whole = True
-        self._train_together = False
+        self._train_together = self.alternate = False
         self._passing: threading.Thread | None = None  # thread whose iterations the engine ends
 
     # --- iterations -----------------------------------------------------------------------------
@@ -158,6 +161,7 @@ class Turns:
                 self._bypass(me)
         if takes_over:
             self._follow(me)
+            self.alternate = True
         return takes_over
 
     def _has_waited(self, me: threading.Thread) -> bool:

@@ -1,7 +1,12 @@
 """Programs whose requests repeat after several steps, which are joined into one iteration."""
 
+import threading
+from dataclasses import replace
+
 import pytest
 
+from pgmo.allocator import heuristics
+from pgmo.allocator.phase import phase_lists, phase_on
 from pgmo.allocator.session.statistics import Phase
 from tests.unit.allocator.simulated import LAYERS, Loop, open_session
 
@@ -23,6 +28,18 @@ class Turns:
     def finish(self):
         for model in self.models:
             model.finish()
+
+
+class Truncated:
+    """An engine that has no room for a recording of joined steps."""
+
+    recording_truncated = True
+
+    def __init__(self, engine):
+        self._engine = engine
+
+    def __getattr__(self, name):
+        return getattr(self._engine, name)
 
 
 def train(session, program, steps):
@@ -106,4 +123,76 @@ def test_saved_profiles_are_those_of_single_steps(adapter, tmp_path, option):
     with open_session(adapter, **options) as session:
         train(session, program, LONGEST)
         assert len(session.history) == LONGEST
+        program.finish()
+
+
+@pytest.mark.parametrize("models", [2, 3])
+def test_growth_is_that_of_iterations_of_one_length(adapter, models):
+    program, kept, leak = Turns(adapter, models), [], 1 << 20
+    with open_session(adapter) as session:
+        for _ in range(LONGEST):
+            kept.append(adapter.request(leak))
+            train(session, program, 1)
+        assert session.summary().steps == models
+        assert session.summary().growth.rate == models * leak
+        program.finish()
+        for address in kept:
+            adapter.free(address)
+
+
+def test_threads_that_train_in_turn_are_all_served(adapter):
+    program = Turns(adapter, 2)
+    turns = [threading.Semaphore(1), threading.Semaphore(0)]
+
+    def work(number):
+        for _ in range(LONGEST // 2):
+            turns[number].acquire()
+            train(session, program, 1)
+            turns[1 - number].release()
+
+    with open_session(adapter) as session:
+        threads = [threading.Thread(target=work, args=(number,)) for number in range(2)]
+        for one in threads:
+            one.start()
+        for one in threads:
+            one.join()
+        assert len(session.history) == LONGEST
+        assert not any("at the same time" in note for note in session.summary().notes)
+        program.finish()
+
+
+def test_a_phase_ends_an_iteration_only_if_none_ended_inside(adapter):
+    program, rounds = Turns(adapter, 2), 20
+    with open_session(adapter) as session:
+        for _ in range(rounds):
+            with phase_on(adapter, phase_lists("rollout", None, None)):
+                program()
+            with phase_on(adapter, phase_lists("training", None, None)):
+                train(session, program, 1)
+        assert len(session.history) == 2 * rounds
+        program.finish()
+
+
+def test_steps_are_separated_if_they_are_too_long_to_record_together(adapter):
+    program = Turns(adapter, 2)
+    with open_session(adapter) as session:
+        lifecycle = session._known.lifecycle
+        while session.summary().steps == 1:
+            train(session, program, 1)
+        engine, lifecycle._engine = lifecycle._engine, Truncated(lifecycle._engine)
+        train(session, program, 2)
+        lifecycle._engine = engine
+        train(session, program, LONGEST)
+        assert session.summary().steps == 1
+        assert session.summary().replayed
+        program.finish()
+
+
+def test_a_recording_is_not_extended_where_no_steps_may_be_joined(adapter, monkeypatch):
+    usual = heuristics.current
+    monkeypatch.setattr(heuristics, "current", replace(usual, longest_period=1))
+    program = Turns(adapter, 2)
+    with open_session(adapter) as session:
+        train(session, program, usual.usual_recording)
+        assert session.phase is not Phase.RECORD
         program.finish()
