@@ -207,13 +207,18 @@ class Lifecycle:
             self._plans.clear()  # `_rule` must not count this removal
             self._record()
 
+    @property
+    def joins_steps(self) -> bool:
+        """Return whether iterations now consist of several steps."""
+        return self._joined.steps > 1
+
     def count_each_step(self) -> None:
         """Make each step an iteration from now on.
 
         Sessions, threads and phases take turns between steps, and compare the requests of each.
         """
         self._joined.allowed = False
-        if self._joined.steps > 1:
+        if self.joins_steps:
             self._joined.separate()
             self.record_anew()
 
@@ -229,7 +234,7 @@ class Lifecycle:
 
     def _after_recorded(self, statistics: IterationStatistics) -> None:
         if self._engine.recording_truncated:
-            if self._joined.steps > 1:
+            if self.joins_steps:
                 self.count_each_step()  # a single step may be short enough
                 return
             self._installer.give_up("an iteration has more requests than can be recorded")

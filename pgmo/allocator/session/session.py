@@ -119,6 +119,8 @@ class Session(SessionReport):
                 counted = turn is None or not shared or turn.held
                 if turn is not None and not counted:
                     turn.ran_without_turn()
+                if counted and self._known.turns.follows_another:
+                    self._separate_steps()
                 if counted and self._known.turns.ends_iteration():
                     self._end_iteration(complete=True)
         if shared or self._known.process_turns is not None:
@@ -333,14 +335,19 @@ class Session(SessionReport):
             if self._open and not self._is_forked:
                 self._end_iteration(complete)
 
+    def _separate_steps(self) -> None:
+        """End joined steps of another thread, so that this thread does not seem to overlap."""
+        if self._known.lifecycle.joins_steps and not self._busy:
+            self._known.lifecycle.count_each_step()
+            self._end_iteration(complete=False)
+
     def _end_iteration(self, complete: bool) -> None:
         if self._busy:
             return  # called by a signal handler or finalizer during the end of an iteration
         try:
             self._busy = True
             turn = self._known.device_turn
-            shared = self._known.process_turns is not None or (turn is not None and turn.shared)
-            if shared or self._known.turns.alternate:
+            if self._known.process_turns is not None or (turn is not None and turn.shared):
                 self._known.lifecycle.count_each_step()
             self._known.lifecycle.end_iteration(self._known.turns.whole() and complete)
         finally:

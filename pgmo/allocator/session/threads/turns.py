@@ -31,9 +31,6 @@ class Turns:
     """Choice of the thread whose boundaries count. Use inside `exclusive`.
 
     If threads train at the same time, it warns once.
-
-    Attributes:
-        alternate: whether a thread has taken over from one that is still alive.
     """
 
     def __init__(
@@ -51,7 +48,7 @@ class Turns:
         self._of_all: set[object] = set()  # pauses that stop the whole engine
         self._pauses_one_thread = False  # whether only one thread is paused while another continues
         self._whole = True
-        self._train_together = self.alternate = False
+        self._train_together = False
         self._passing: threading.Thread | None = None  # thread whose iterations the engine ends
 
     # --- iterations -----------------------------------------------------------------------------
@@ -102,6 +99,14 @@ class Turns:
         else:
             return self._takes_over(self._owner, me)
         return True
+
+    @property
+    def follows_another(self) -> bool:
+        """Return whether another thread, which is still alive, has ended the last iteration."""
+        owner = self._owner
+        if owner is None or owner is threading.current_thread() or owner in self._inside:
+            return False
+        return owner.is_alive()
 
     def running(self) -> threading.Thread | None:
         """Return the thread inside a counted `iteration()` block, or None."""
@@ -161,7 +166,6 @@ class Turns:
                 self._bypass(me)
         if takes_over:
             self._follow(me)
-            self.alternate = True
         return takes_over
 
     def _has_waited(self, me: threading.Thread) -> bool:

@@ -156,7 +156,22 @@ def test_threads_that_train_in_turn_are_all_served(adapter):
             one.start()
         for one in threads:
             one.join()
-        assert len(session.history) == LONGEST
+        assert len(session.history) >= LONGEST
+        assert not any("at the same time" in note for note in session.summary().notes)
+        program.finish()
+
+
+@pytest.mark.parametrize("steps", [20, 21])
+def test_a_thread_that_takes_over_within_joined_steps_is_served(adapter, steps):
+    program = Turns(adapter, 2)
+    with open_session(adapter) as session:
+        train(session, program, steps)
+        assert session.summary().steps == 2
+        before = len(session.history)
+        thread = threading.Thread(target=train, args=(session, program, LONGEST))
+        thread.start()
+        thread.join()
+        assert len(session.history) >= before + LONGEST
         assert not any("at the same time" in note for note in session.summary().notes)
         program.finish()
 
