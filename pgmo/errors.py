@@ -9,7 +9,7 @@ class PgmoError(Exception):
 
 
 class FileError(PgmoError):
-    """Error for a file that cannot be read or written: truncated, altered, too new or invalid."""
+    """Error for a file that cannot be read or written: altered, invalid or of another version."""
 
 
 class ProfileError(PgmoError):

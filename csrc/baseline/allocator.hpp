@@ -43,8 +43,8 @@ class CachingAllocator {
   // Free a block, which its stream can then reuse at once.
   void free(Block* block) noexcept;
 
-  // Free a block that other streams may still use. `postpone` returns a number, with which `settle`
-  // frees the block later. `empty_cache` frees it earlier, as PyTorch waits for such streams then.
+  // Free a block that other streams may still use. `settle` frees it later, by the number that
+  // `postpone` returns. `empty_cache` frees it earlier, because PyTorch waits for streams there.
   std::uint64_t postpone(Block* block);
   void settle(std::uint64_t number) noexcept;
 

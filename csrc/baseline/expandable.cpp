@@ -15,8 +15,8 @@ constexpr Bytes kUnboundedSpace = Bytes{1} << 46;  // bytes; if the size of the 
 }  // namespace
 
 // Map the memory that a request lacks, at the lowest addresses with room. Return a block of at
-// least `size` bytes, which is not among the free blocks; nullptr if the card is full. What was
-// mapped before stays free then.
+// least `size` bytes, which is not among the free blocks; nullptr if the card is full. Memory
+// mapped before the failure stays mapped and free.
 Block* CachingAllocator::grow(BlockPool& pool, Bytes size) {
   Block* block = room_in(pool, size);
   if (!block->mapped && !map(block, std::min(block->size, size))) return nullptr;

@@ -48,7 +48,7 @@ class Question:
         steps: optimizer steps of the job.
         samples: samples of the whole job. The job takes `samples / value` steps.
         measured: a timed step at `value`.
-        prove: whether to rehearse the largest values on the card.
+        prove: whether to rehearse the largest values at the card's size.
         most: maximum number of rehearsals of a search; changes are not counted.
         ways: allocators whose largest value is searched; the first one is rehearsed first.
         limit: largest value that a search considers.

@@ -1,6 +1,6 @@
 """Search for the largest batch that fits on a card, without that card.
 
-rehearse 2, 4  -->  laws  -->  B  -->  rehearse B on the card  -->  it fits: proved
+rehearse 2, 4  -->  laws  -->  B  -->  rehearse B, card's size  -->  it fits: proved
                       ^                        |
                       +------ if it does not fit, once more with B's history
 """
@@ -24,7 +24,7 @@ _OTHER_VALUES = (64, 128, 256)
 """Default values of options other than batches. A quadratic law has three unknowns."""
 
 MOST = 4
-"""Maximum number of rehearsals of one search, those on the card included."""
+"""Maximum number of rehearsals of one search, those at the card's size included."""
 
 LIMIT = 1 << 22
 """Largest value that a search considers by default."""
@@ -47,7 +47,7 @@ class Largest:
         way: allocator that serves the requests.
         change: change of the script, or None.
         value: the largest that fits; 0 if not even 1 does.
-        proved: whether a rehearsal on the card with this value did not run out of memory.
+        proved: whether a rehearsal with this value at the card's size fitted.
         need: need at that value; None if the value is 0.
     """
 
@@ -158,7 +158,7 @@ def search(
         card: the card.
         ways: allocators to search, in the order in which their results are rehearsed.
         values: values at which the laws are learned, at least two; () for `values_of` the job.
-        prove: whether to rehearse the results on the card.
+        prove: whether to rehearse the results at the card's size.
         most: maximum number of rehearsals.
         limit: largest value to consider.
 

@@ -2,7 +2,7 @@
 
 rehearsed    batches 2 and 4, each at lengths 64, 128, 256
 laws         by length, at batch 2 and at batch 4  -->  by batch, at any length
-proved       on the card: the shortest, the middle and the longest length that fit
+proved       at the card's size: the shortest, the middle and the longest length that fit
 
 A script without optimizer steps, such as inference, runs to its end in each rehearsal. Its table
 comes from the peaks of these runs.
@@ -164,7 +164,7 @@ class _TrainingTable:
         return largest_value(_law_at(self._of_batch, length), self._card.usable, "pgmo")
 
     def proved(self, row: BatchOfLength) -> BatchOfLength:
-        """Rehearse a row on the card; if it does not fit, once more with a smaller batch."""
+        """Rehearse a row at the card's size; if it does not fit, repeat with a smaller batch."""
         smaller = row.batch - max(1, row.batch // 50)
         for batch in (row.batch, smaller):
             if batch < 1:
@@ -198,7 +198,7 @@ class _InferenceTable:
         return self._law.largest(length, self._card.usable)
 
     def proved(self, row: BatchOfLength) -> BatchOfLength:
-        """Rehearse up to `_TRIALS` batches on the card, to find the largest that fits."""
+        """Rehearse up to `_TRIALS` batches at the card's size, to find the largest that fits."""
         low, high, batch = 0, LIMIT, row.batch
         for _ in range(_TRIALS):
             one = self._run(batch, row.length, self._card)

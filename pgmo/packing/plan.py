@@ -53,7 +53,7 @@ class Plan:
         arena: size of the arena in bytes.
         max_load: the largest sum of live aligned sizes at one tick, without persistent and shared
             blocks; a lower bound on all plans.
-        optimal: whether no plan of this kind can be smaller: `arena` equals `bound`.
+        optimal: whether no plan that keeps streams apart can be smaller: `arena` equals `bound`.
         solver: the packer or solver that found the plan; several joined by "+".
         alignment: offsets are multiples of it, in bytes.
         ticks: requests per iteration.
@@ -61,24 +61,25 @@ class Plan:
         fingerprint: fingerprint of the profile.
         seconds: duration of planning in seconds.
         meta: metadata of the profile.
-        opening: plan of the program's first iteration, which allocates optimizer state. It contains
-            which blocks are persistent.
+        opening: plan of the program's first iteration, which allocates optimizer state. Its
+            blocks that stay alive are marked as persistent.
         others: plans of other structures of the same program, such as other sequence lengths or
             evaluation. These and the opening contain no plans.
-        bound: proved lower bound on plans of this kind, in bytes. By default `arena` if
+        bound: proved lower bound in bytes on plans that keep streams apart. By default `arena` if
             `optimal`, else `max_load`.
         trace: the first packing, and each later one that was smaller or raised the bound, in order.
             Not saved in files.
         interrupted: whether Ctrl-C ended the search early. Not saved in files.
-        resident: bytes of the arena in device memory, by default all. Slots above this offset are
+        resident: bytes of the arena in device memory, by default all. Slots from this offset on are
             spilled to unified memory, which stays on the host.
         shorter: bytes of the same requests in a shorter iteration, 0 if unknown. They show which
             requests change their sizes together.
         order: synchronization between the iteration's streams; None if unknown.
 
     Raises:
-        PlanError: when the columns differ in length or have other values than integers, or when
-            plans inside contain plans. `pgmo.packing.validator.validate` checks overlaps.
+        PlanError: when columns differ in length or hold non-integers, when `order` does not fit
+            them, or when a plan inside contains plans. `pgmo.packing.validator.validate` checks
+            overlaps.
 
     Example:
         >>> from pgmo.packing.planner import plan
@@ -187,7 +188,6 @@ class Plan:
 
         It is a lower bound on every plan whose streams exchange memory without additional waits.
         See `pgmo.packing.ordered_load`.
-
         """
         from pgmo.packing.ordered_load import ordered_load
 
@@ -258,7 +258,8 @@ class Plan:
             path: file to read.
 
         Raises:
-            FileError: when the file is truncated, altered or newer, or a plan in it is invalid.
+            FileError: when the file is truncated, altered or of another version, or a plan in it is
+            invalid.
         """
         from pgmo.packing.plan_file import read_plan
 

@@ -336,7 +336,7 @@ class Profile:
             path: file to read.
 
         Raises:
-            FileError: when the file is truncated, altered, newer or inconsistent.
+            FileError: when the file is truncated, altered, inconsistent or of another version.
         """
         from pgmo.profiler.profile_file import read_profile
 

@@ -12,7 +12,8 @@ from collections import deque
 from collections.abc import Set
 
 _LONGEST = 32
-"""Longest detected pattern, in steps. In longer ones, an iteration ends when all have stepped."""
+"""Longest detected pattern, in steps. In longer patterns, an iteration ends when every optimizer
+has stepped."""
 
 _PATIENCE = 8
 """Number of successive steps of one optimizer after which the others are ignored."""

@@ -3,9 +3,9 @@
 //
 //   layer:  [ input weights, gate by gate ][ hidden weights ][ projection ][ biases ][ biases ]
 //
-// Sizes of weights are exact. The other two are estimates. Reserve for the backward pass: gates,
-// cell state and output of each step and layer. Workspace: the gates' inputs of all steps, for one
-// layer.
+// Sizes of weights are exact. Two sizes are estimates: the reserve for the backward pass (gates,
+// cell state and output of each step and layer), and the workspace (the gates' inputs of all steps,
+// for one layer).
 
 #include <algorithm>
 #include <array>

@@ -134,7 +134,7 @@ void refund(int device, size_t bytes) {
   publish_use(device, charged(device));
 }
 
-// A context larger than the free memory takes all of it. The program's first request fails then.
+// Charge the context, but at most the free memory. A larger context makes the first request fail.
 void charge_context(int device) {
   static const size_t bytes = from_environment("FAKECUDA_CONTEXT", 0);
   const Guard guard(state_mutex());

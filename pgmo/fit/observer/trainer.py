@@ -101,7 +101,7 @@ def _early_evaluation() -> Any:
 class LightningValidation(EarlyEvaluation):
     """Early validation of Lightning's Trainer.
 
-    Lightning's check of two batches before training does not count: no optimizer has states then.
+    Lightning's check of two batches before training is excluded: no optimizer has state yet.
     """
 
     text = "the validation of Lightning"

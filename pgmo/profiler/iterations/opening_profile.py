@@ -8,7 +8,8 @@
     block s          [=======================================...    never freed: persistent
 
 Later iterations lack the extra requests of the first one, so their plan does not fit it. A plan
-made from the opening serves the first iteration of the next run. It contains which blocks persist.
+made from the opening serves the first iteration of the next run. It also shows which blocks
+persist.
 """
 
 from collections.abc import Sequence

@@ -186,7 +186,7 @@ def used_until(
 def _steps(
     order: Order, streams: NDArray[np.uint64], ticks: int
 ) -> dict[tuple[int, int], tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """Return, for each pair of streams, after which rows of the second the first one runs.
+    """Return which rows of the second stream precede later work of the first, for each pair.
 
     The first array holds the ticks at which this changes. The second array holds the
     last row of the second stream that is done from that tick on.

@@ -63,7 +63,7 @@ def requests_nothing(name: str, overload: str) -> bool:
     """Return whether an operator is pointwise and writes in place.
 
     Such operators allocate nothing, and half of an optimizer's step consists of them. They matter
-    only while autograd records: a ReLU in place, for example, makes a graph node then.
+    only while autograd records, because an in-place ReLU, for example, then adds a graph node.
     """
     import torch
 

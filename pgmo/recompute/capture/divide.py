@@ -8,8 +8,8 @@
 PyTorch computes the two gradients one after the other anyway, with the same kernels, so the bits
 are the same. The second node needs only the shape of the convolution's input. If nothing reads the
 input later, it is freed, and an expanded number replaces it, as in `torch.nn.grad.conv2d_input`.
-Two nodes may also take more than one, for example because each copies the output's gradient on a
-CPU. So a node is divided only if it does not fit and two nodes take less.
+Division may also raise the peak, for example on a CPU, where each half copies the output's
+gradient. So a node is divided only if it does not fit and its halves take less memory.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -35,8 +35,8 @@ _COPYING = {"cpu"}  # Devices whose kernels copy the input even if they do not r
 def dividable(captured: Captured) -> frozenset[str]:
     """Return the names of the backward nodes that compute both gradients.
 
-    Nodes of the forward pass are excluded, even if it computes derivatives: choices refer to
-    forward operations by number.
+    Nodes of the forward pass are excluded, even if it computes derivatives: planners choose forward
+    operations by number, and division would change these numbers.
     """
     nodes = captured.joint.graph.find_nodes(op="call_function", target=CONVOLUTION_BACKWARD)
     return frozenset(

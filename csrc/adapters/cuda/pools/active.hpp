@@ -39,10 +39,10 @@ class ActivePools {
   using Filter = std::function<bool(cudaStream_t)>;
 
   enum class Kind {
-    kCapture,  // pool of a graph capture, or possibly one; active in the allocator beneath, too
+    kCapture,  // may be the pool of a graph capture; active in the allocator beneath, too
     kBeneath,  // active in the allocator beneath, too, which serves its requests
     kServed,   // pages serve its requests; not active in the allocator beneath
-    kWithin    // as kServed before; now the allocator beneath serves each request, see WithinPool
+    kWithin    // was kServed; the allocator beneath now serves each request, see WithinPool
   };
 
   // The active pool to which a request belongs.
@@ -67,7 +67,7 @@ class ActivePools {
     count();
   }
 
-  // Return the kind of the pool; nullopt if it is not active.
+  // End the pool's latest activation and return its kind; nullopt if the pool is not active.
   std::optional<Kind> end(Id id) {
     const std::lock_guard guard(mutex_);
     const auto found = find(id);
@@ -121,8 +121,8 @@ class ActivePools {
     served_.insert(id);
   }
 
-  // End that, and return whether pages served the pool. If it is active, the allocator beneath
-  // serves its next requests.
+  // Let the allocator beneath serve the pool's next requests, even if the pool is active. Return
+  // whether pages served it before.
   bool stop_serving(Id id) {
     const std::lock_guard guard(mutex_);
     for (Active& one : pools_) {
