@@ -126,7 +126,7 @@ def plan(
 def for_opening(options: PlanningOptions, profile: Profile) -> PlanningOptions:
     """Return the options for the first iteration, with its persistent blocks added to the budget.
 
-    They exist before later iterations, whose budget does not count them either.
+    Later iterations begin with these blocks, so their budget excludes them, too.
     """
     budget = options.budget_bytes
     if budget is None:

@@ -38,7 +38,7 @@ class SessionReport:
 
         The verdict compares the device memory that the process took with the memory that plain
         PyTorch would have reserved for the same requests. A model of PyTorch's allocator computes
-        the latter. `counted()` omits the verdict.
+        what it would have reserved. `counted()` omits the verdict.
         """
         with exclusive():  # a boundary must not change the plans meanwhile
             return self._last or self._summary(with_verdict=True)

@@ -1,8 +1,8 @@
 """Operations that eager mode does in place and a capture does not.
 
-Autograd adds a gradient to another in place, if no further node reads the latter. Bits and layout
-are the same. The operations of a backward pass run once and in order, so a gradient may be
-overwritten at its last use.
+Autograd adds a gradient to another in place, if no further node reads the overwritten gradient.
+Bits and layout are the same. The operations of a backward pass run once and in order, so a gradient
+may be overwritten at its last use.
 
 A capture turns `base[0] = x` into `select_scatter(base, copy(base[0], x))`. The copy has the
 strides of the slice and the size of `base`. The scatter can read `x` itself.

@@ -1,8 +1,8 @@
 """Model of the plain step, which differs from the captured one.
 
 - A checkpointed region runs again before its first derivative.
-- The operators of one derivative free their inputs together at the end. Those of a custom function
-  free the values that they compute one by one.
+- The operators of one derivative free their inputs together at the end. Values that a custom
+  function computes are freed earlier, one by one.
 - Dropout on a CPU draws and saves factors in the dtype of its input, not a mask of bytes.
 """
 

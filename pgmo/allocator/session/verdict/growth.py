@@ -19,8 +19,8 @@ FEWEST_SPANS = 8
 """
 
 MANY_RISES = 11
-"""Number of changes between spans from which on a quarter of them may be falls: Python's garbage
-collector frees some cycles now and then."""
+"""With at least this many changes between spans, a quarter of them may be falls, because Python's
+garbage collector sometimes frees cycles."""
 
 SKIPPED = 2
 """Number of spans skipped at the beginning, because optimizer state and caches are allocated there.

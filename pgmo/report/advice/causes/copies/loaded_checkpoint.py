@@ -24,8 +24,8 @@ _STEP = r" in \w*step$"
 def loaded_checkpoint(facts: Facts) -> Hint | None:
     """Return a hint if a checkpoint stays in memory after the model has copied its weights.
 
-    An optimizer may take loaded tensors as its state. These do not count, unless its steps copy
-    tensors of the same sizes to the device: then its state is on the host.
+    Loaded tensors that an optimizer takes as its state are excluded, unless the optimizer's steps
+    copy tensors of the same sizes to the device: then the state is on the host.
     """
     blocks = facts.blocks
     loaded = blocks.by_line(LOADED) & (blocks.stays | (blocks.passes_survived > 1))
