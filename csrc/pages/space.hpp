@@ -131,8 +131,8 @@ class Space final : private Uncounted {
 
   // --- planned ranges ---------------------------------------------------------------------------
 
-  // Reserve addresses without pages. The space owns the range until `close_range`; `owner` must
-  // outlive it. Return nullptr if refused.
+  // Reserve addresses without pages. The space owns the range, even after `close_range`; `owner`
+  // must live until then. Return nullptr if refused.
   PlannedRange* reserve_range(Bytes bytes, Stream stream, RangeOwner& owner) noexcept;
 
   // Count a slot before its first use (`occupy`), and stop counting it (`vacate`). `generation` is
@@ -325,6 +325,10 @@ class Space final : private Uncounted {
   std::vector<std::unique_ptr<WindowSet>> closed_;  // of closed pools; blocks may still live there
   Addresses planned_;
   std::map<Address, std::unique_ptr<PlannedRange>> ranges_;
+
+  // Ranges after `close_range`. They are kept, because a thread may have freed a slot in its owner
+  // before, and call `vacate` afterwards.
+  std::multimap<Address, std::unique_ptr<PlannedRange>> closed_ranges_;
   struct SharingPlan {
     std::vector<std::vector<PagePlace*>> pages;
     std::optional<std::size_t> more;

@@ -61,6 +61,12 @@ class PlannedRange {
 
   void settled() noexcept { generation_.fetch_add(1, std::memory_order_acq_rel); }
 
+  // From now on, `Space::vacate` ignores slots that were taken before.
+  void close() noexcept {
+    generation_.fetch_add(2, std::memory_order_acq_rel);
+    std::vector<Extent>().swap(settled_);
+  }
+
   Extent where_;
   Stream stream_;
   RangeOwner* owner_;

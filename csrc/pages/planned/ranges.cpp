@@ -236,7 +236,8 @@ bool Space::close_range(PlannedRange& range) noexcept {
   }
   forget_plan(range.owner());
   planned_.window.give(where);
-  ranges_.erase(where.address);
+  range.close();
+  closed_ranges_.insert(ranges_.extract(where.address));
   return true;
 }
 

@@ -48,6 +48,28 @@ TEST(a_plan_asks_for_pages_where_slots_are_and_then_for_nothing) {
   CHECK(space.close_range(*range));
 }
 
+TEST(a_slot_that_was_freed_before_its_range_closed_may_be_vacated_afterwards) {
+  PagesFixture f;
+  Space space(f.device, f.properties, f.heuristics);
+  Owner owner;
+  PlannedRange* const range = space.reserve_range(f.pages(2), 0, owner);
+  CHECK(range != nullptr);
+  const Extent slot = range->where();
+  const std::uint64_t taken = range->generation();
+  CHECK(space.occupy(*range, slot, taken));
+  CHECK(space.settle(*range, {slot}));
+  CHECK(space.close_range(*range));  // the owner lists no live slots
+
+  PlannedRange* const next = space.reserve_range(f.pages(2), 0, owner);
+  CHECK(next != nullptr && next != range);
+  CHECK(next->where().address == slot.address);
+  CHECK(space.occupy(*next, slot, next->generation()));
+  space.vacate(*range, slot, taken);
+  CHECK_EQ(space.statistics().occupied, f.pages(2));
+  space.vacate(*next, slot, next->generation());
+  CHECK_EQ(space.statistics().occupied, 0);
+}
+
 // A plan of eight pages on a device whose work is over at once. Of two slots, one after the other,
 // each takes so many pages from an end: there are never as many occupied as the plan has.
 struct LargerThanItsLoad {
