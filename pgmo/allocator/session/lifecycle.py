@@ -240,12 +240,12 @@ class Lifecycle:
             self._installer.give_up("an iteration has more requests than can be recorded")
             return
         self._recorder.next(statistics)
-        if self._joined.allowed and not len(self._plans) and not self._given.pending:
-            if self._joined.join(self._recorder.period):
-                self._recorder.forget_tags()
-                self._record()
-                return
-            self._recorder.extend_for_period()
+        may_join = self._joined.allowed and not len(self._plans) and not self._given.pending
+        if may_join and self._joined.join(self._recorder.period):
+            self._recorder.forget_tags()
+            self._recorder.forget_length()  # nothing alternates any more
+            self._record()
+            return
         last = self._recorder.is_complete
         if self._given.pending and not self._try_given(last):
             return
@@ -253,8 +253,11 @@ class Lifecycle:
             self._installer.give_up("the iterations allocate nothing on this device")
         elif last or self._finder.may_find_early:
             decision = self._finder.find(last)
-            if decision is not None:
-                self._follow(decision)
+            if decision is None:
+                return
+            if may_join and decision.reason and self._recorder.extend_for_period():
+                return
+            self._follow(decision)
 
     def _try_given(self, last: bool) -> bool:
         """Replay the given plans if they fit; return whether they were refused."""

@@ -129,12 +129,13 @@ class Recorder:
     def _required(period: int) -> int:
         return heuristics.current.confirmations * period
 
-    def extend_for_period(self) -> None:
-        """Extend a complete recording whose latest iterations alternate, to confirm a period."""
-        alternates = not self._equal_at(1) and self._equal_at(_ALTERNATION)
-        if self.is_complete and alternates and not self._is_extended:
-            self._is_extended = True
-            self._length += self._required(_ALTERNATION) - self._equal_at(_ALTERNATION)
+    def extend_for_period(self) -> bool:
+        """Extend a recording whose latest iterations alternate; return whether it was extended."""
+        if self._is_extended or self._equal_at(1) or not self._equal_at(_ALTERNATION):
+            return False
+        self._is_extended = True
+        self._length += self._required(_ALTERNATION) - self._equal_at(_ALTERNATION)
+        return True
 
     @property
     def is_served(self) -> bool:

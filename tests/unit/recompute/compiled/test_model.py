@@ -178,7 +178,7 @@ def test_nothing_stays_of_the_capture(pair):
 
 def test_a_budget_that_cannot_be_met_is_refused(pair):
     _, model = pair
-    with pytest.raises(pgmo.BudgetError, match="least"):
+    with pytest.raises(pgmo.BudgetError, match="smallest peak"):
         recomputed(model, 64, torch.randn(32, WIDTH))
 
 
