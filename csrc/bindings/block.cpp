@@ -19,7 +19,7 @@ struct BlockObject {
   PyObject* memory;  // owned reference to the framework's memory; null for slots
 };
 
-// True once the interpreter exits. The callbacks of arenas may no longer exist then.
+// True once the interpreter exits. After that, the callbacks of arenas may no longer exist.
 bool ended = false;
 
 void destroy(PyObject* self) {

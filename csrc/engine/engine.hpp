@@ -175,7 +175,7 @@ class Engine final : private pages::RangeOwner {
   void lend_idle(bool on);
 
   // Serve slots from the next request on. Throws std::logic_error if there is no plan or no arena,
-  // and std::bad_alloc; the engine does not begin to serve then.
+  // and std::bad_alloc. If it throws, the engine does not begin to serve.
   void start_serving();
 
   // Leave all requests to the framework until `resume`. Frees of recorded blocks are still

@@ -45,7 +45,7 @@ class Passing {
     bool anything = false;   // every iteration passes
   };
 
-  // Throws std::bad_alloc, and changes nothing then.
+  // If it throws std::bad_alloc, nothing has changed.
   void set(Terms terms) {
     passed_.reserve(kMost);
     terms_ = terms;

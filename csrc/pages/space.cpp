@@ -32,7 +32,8 @@ bool Space::grow(Addresses& addresses, Bytes bytes, PoolNumber pool) {
   return is_new;
 }
 
-// Return the places under these addresses. Creates missing ones, and may throw std::bad_alloc then.
+// Return the places under these addresses. Missing ones are created, which may throw
+// std::bad_alloc.
 Places Space::places_under(Extent range) {
   Reservation& reservation = *reservation_at(range.address);
   const auto page = static_cast<Address>(properties_.page);

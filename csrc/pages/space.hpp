@@ -178,7 +178,7 @@ class Space final : private Uncounted {
   // Prepare for sleep all pages on which only these blocks live: no other block can enter them.
   // Append these pages as runs; the caller must save their content. Return the number of the sleep,
   // or 0 if this thread is capturing. An extent of a slot needs its bytes; for a block of a window,
-  // the address is enough. Throws std::bad_alloc; nothing sleeps then.
+  // the address is enough. If it throws std::bad_alloc, nothing sleeps.
   Sleep lie_down(std::span<const Extent> blocks, std::vector<Extent>& runs);
 
   // Release the prepared pages. No running work may use them. Return their bytes.

@@ -39,7 +39,7 @@ class PageWindow {
   // Return the lowest address within these bounds that fits, or 0.
   Address find_within(Bytes bytes, Address begin, Address end) const noexcept;
 
-  // Take a range that lies in a gap. Throws std::bad_alloc, and changes nothing then.
+  // Take a range that lies in a gap. If it throws std::bad_alloc, nothing has changed.
   void take(Extent range);
 
   // Give back a range that was taken. `take` has reserved the memory for this.

@@ -132,13 +132,16 @@ class Plan:
             object.__setattr__(self, "resident", self.arena)
         object.__setattr__(self, "others", tuple(self.others))
         if self.order is not None and not self.order.fits(len(self.size), self.ticks):
-            raise PlanError(f"the order is one of more than {len(self.size)} blocks")
+            raise PlanError(
+                f"the order refers to blocks or ticks beyond the plan's {len(self.size)} blocks "
+                f"and {self.ticks} ticks"
+            )
         for inner in self.inner:
             if not isinstance(inner, Plan):
                 raise PlanError(f"{inner!r} is given as a plan of the same program; pass a Plan")
             if inner.inner:
                 raise PlanError(
-                    "a plan of the same program has such plans itself; pass all of them to one plan"
+                    "a plan of the same program contains plans; pass all of them to the outer plan"
                 )
 
     @classmethod

@@ -370,7 +370,7 @@ def _check(profile: Profile) -> None:
         (tag >= -1) & (tag < len(profile.tags)), "tag", tag, f"from -1 to below {len(profile.tags)}"
     )
     if profile.order is not None and not profile.order.fits(n, ticks):
-        _fail(f"the order is one of more than {n} blocks or {ticks} ticks", 1)
+        _fail(f"the order refers to blocks or ticks beyond the {n} blocks and {ticks} ticks", 1)
     if size.sum(dtype=np.float64) >= 2**61:
         raise ProfileError(
             f"the sizes of {n} blocks add up to more than 2**61 bytes; check their unit"

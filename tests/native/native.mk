@@ -1,7 +1,7 @@
 # Tests of the engine, of pages, of exact packing and of recomputation: plain C++20, nothing but a compiler.
 #
 #   make native-test     build with -O2 and run everything, the attacks in full length included
-#   make sanitize        the same under AddressSanitizer + UBSan and under ThreadSanitizer
+#   make -j2 sanitize    the same under AddressSanitizer + UBSan and under ThreadSanitizer
 #   make -j4 native-attack ATTACK_SEEDS="1 2 3 4" ATTACK_EVENTS=1000000000
 #                        the attacks on pages, a process for each seed
 #
@@ -115,25 +115,26 @@ $(ATTACK_SEEDS:%=native-attack-%): native-attack-%: $(ATTACKS:%=$(NATIVE_OUT)/$(
 	  echo "== $$attack --seed $*"; \
 	  $(NATIVE_OUT)/$(ATTACK_KIND)/$$attack --seed $* --events $(ATTACK_EVENTS) || exit 1; done
 
-# What the sanitizers link, as one digest. They have passed where it is the one in the file, which is
-# written when they have: .ci/run leaves them out there.
+# What the sanitizers link, as one digest without comments. They have passed where it is the one in
+# the file, which is written when they have: .ci/run leaves them out there.
 SANITIZED = tests/native/sanitized.sha256
 SANITIZED_DIGEST = find csrc/*.hpp csrc/alignment csrc/engine csrc/pages csrc/packing csrc/recompute csrc/adapters/cuda/graphs csrc/adapters/cuda/pools/expandable.hpp tests/native \
-  -name '*.[ch]pp' -o -name '*.h' -o -name native.mk | LC_ALL=C sort | xargs sha256sum | sha256sum
+  -name '*.[ch]pp' -o -name '*.h' -o -name native.mk | LC_ALL=C sort | xargs sed 's,//.*,,' | grep -v '^ *$$' | sha256sum
 .PHONY: is-sanitized
 is-sanitized:
 	@$(SANITIZED_DIGEST) | cmp -s - $(SANITIZED)
 
 # fuzz_replay and test_engine replace operator new, which is fine with both sanitizers.
-.PHONY: sanitize
-sanitize: native-address native-thread  ## the same under ASan+UBSan and TSan, shorter
+SANITIZERS = address thread
+.PHONY: sanitize $(SANITIZERS:%=sanitize-%)
+sanitize: $(SANITIZERS:%=sanitize-%)  ## the same under ASan+UBSan and TSan, shorter
+	@$(SANITIZED_DIGEST) > $(SANITIZED)
+$(SANITIZERS:%=sanitize-%): sanitize-%: native-%
 	@export ASAN_OPTIONS=halt_on_error=1:abort_on_error=0 UBSAN_OPTIONS=print_stacktrace=1 \
 	  TSAN_OPTIONS=halt_on_error=1; \
-	for kind in address thread; do \
-	  for test in $(NATIVE_TESTS); do \
-	    echo "== $$test ($$kind)"; $(NATIVE_OUT)/$$kind/$$test || exit 1; done; \
-	  for fuzz in $(NATIVE_FUZZES); do \
-	    echo "== $$fuzz ($$kind)"; \
-	    events=$(SANITIZE_EVENTS); if [ $$fuzz = fuzz_forks ]; then events=$(SANITIZE_FORKS); fi; \
-	    $(NATIVE_OUT)/$$kind/$$fuzz --events $$events || exit 1; done; done
-	@$(SANITIZED_DIGEST) > $(SANITIZED)
+	for test in $(NATIVE_TESTS); do \
+	  echo "== $$test ($*)"; $(NATIVE_OUT)/$*/$$test || exit 1; done; \
+	for fuzz in $(NATIVE_FUZZES); do \
+	  echo "== $$fuzz ($*)"; \
+	  events=$(SANITIZE_EVENTS); if [ $$fuzz = fuzz_forks ]; then events=$(SANITIZE_FORKS); fi; \
+	  $(NATIVE_OUT)/$*/$$fuzz --events $$events || exit 1; done

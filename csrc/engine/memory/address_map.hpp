@@ -26,8 +26,8 @@ class AddressMap {
 
   std::size_t size() const noexcept { return size_; }
 
-  // Add an entry, or replace its value. Throws std::bad_alloc if growing fails; the map is
-  // unchanged then.
+  // Add an entry, or replace its value. Throws std::bad_alloc if growing fails, and leaves the map
+  // unchanged.
   void insert(std::uintptr_t address, const Value& value) {
     PGMO_ASSERT(address != kFree);
     if (2 * (size_ + 1) > cells_.size()) grow();

@@ -120,7 +120,7 @@ class Arenas {
 
   // Retire all current arenas. `late` contains all live blocks; each moves to the late set of its
   // retired arena, and `late` becomes empty. Return the arenas without blocks, which the caller
-  // gives back. Throws std::bad_alloc, and changes nothing then.
+  // gives back. If it throws std::bad_alloc, nothing has changed.
   std::vector<pgmo_arena> retire(LateSet& late);
 
   // Free the block at an address in a retired arena; nullopt if no retired arena contains the

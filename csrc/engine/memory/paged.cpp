@@ -93,8 +93,8 @@ pages::PlannedRange* Engine::range_at(const void* base) const noexcept {
   return found == ranges_.end() ? nullptr : *found;
 }
 
-// Get the missing pages of a slot that was just taken. Return false if none are available; the slot
-// is free again then.
+// Get the missing pages of a slot that was just taken. If none are available, free the slot and
+// return false.
 bool Engine::occupy(std::uintptr_t address, Bytes bytes, pages::PlannedRange& range,
                     std::uint64_t generation) noexcept {
   if (space_.load()->occupy(range, {address, bytes}, generation)) return true;

@@ -40,7 +40,7 @@ class OrderSearch {
     return arena_ < before;
   }
 
-  // Lower the target to an arena that another search found: only smaller arenas are useful then.
+  // Lower the target to an arena that another search found. From now on only smaller arenas count.
   void lower_target(Bytes arena) { target_ = std::min(target_, arena); }
 
   // Return the best packing found here.

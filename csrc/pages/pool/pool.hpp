@@ -123,10 +123,10 @@ class Pool {
   // --- requires both locks ----------------------------------------------------------------------
 
   // Start a request, which `provide` completes. At most one request may be in progress. Return
-  // false and change nothing if a place is blocked. Throws std::bad_alloc and changes nothing then.
-  // With kRatherElsewhere, a place also counts as blocked while its last users run, if enough other
-  // pages are available. Waiting for these users would be safe, but would serialize streams that
-  // run concurrently.
+  // false and change nothing if a place is blocked. If it throws std::bad_alloc, nothing has
+  // changed. With kRatherElsewhere, a place also counts as blocked while its last users run, if
+  // enough other pages are available. Waiting for these users would be safe, but would serialize
+  // streams that run concurrently.
   enum class Waits { kHere, kRatherElsewhere };
   bool admit(Places places, Stream stream, std::vector<Extent>& blocked,
              Waits waits = Waits::kHere);

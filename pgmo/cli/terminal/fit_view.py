@@ -46,7 +46,7 @@ def print_table(out: "Console", found: "BatchTable", card: "Card") -> None:
     first, second = found.options
     table = Table(second, f"largest {first}", "shown by")
     for row in found.rows:
-        how = "a rehearsal on the card" if row.proved else "a prediction"
+        how = "a rehearsal" if row.proved else "a prediction"
         table.add_row(str(row.length), str(row.batch) if row.batch else "none fits", how)
     print_text(out, f"The largest {first} for each {second} on {card.name} with pgmo:")
     out.print(table)
@@ -62,7 +62,7 @@ def _print_largest(out: "Console", answer: "Answer") -> None:
     for one in answer.largest:
         takes = format_bytes(one.need.total(one.way)) if one.need else "-"
         with_what = NAMES[one.way] if one.change is None else f"{one.change}, {NAMES[one.way]}"
-        how = "a rehearsal on the card" if one.proved else "a prediction"
+        how = "a rehearsal" if one.proved else "a prediction"
         table.add_row(str(one.value), with_what, takes, format_bytes(answer.card.usable), how)
     out.print(table)
 

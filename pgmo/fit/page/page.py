@@ -40,7 +40,7 @@ def table_page(name: str, card: Card, found: BatchTable) -> str:
         (
             str(one.length),
             str(one.batch) if one.batch else "none fits",
-            "a rehearsal on the card" if one.proved else "a prediction",
+            "a rehearsal" if one.proved else "a prediction",
         )
         for one in found.rows
     ]

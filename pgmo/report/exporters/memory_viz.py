@@ -31,7 +31,7 @@ PlacedBlock = tuple[int, int, int, int]
 
 
 def memory_viz(source: Profile | Plan) -> bytes:
-    """Return the pickle of a snapshot. Blocks of a profile get the offsets of a quick plan."""
+    """Return the pickle of a snapshot. Blocks of a profile get offsets from the fast packers."""
     return pickle.dumps(snapshot_of(source), protocol=4)
 
 

@@ -77,8 +77,8 @@ def find_growth(
 ) -> Growth:
     """Compare two states of a program, each a profile or a plan.
 
-    A profile's arena is that of a quick plan. Both states are planned now, so that a changed
-    planner makes no difference. Plans contain no origins.
+    A profile's arena is that of a plan of the fast packers. Both states are planned now, so that a
+    changed planner makes no difference. Plans contain no origins.
     """
     sides = _figures_of(before), _figures_of(after)
     profiles = isinstance(before, Profile) and isinstance(after, Profile)

@@ -49,7 +49,9 @@ def test_gap_is_relative_to_the_max_load(small):
 def test_plans_inside_have_none_inside(small):
     for nested in (replace(small, others=(small,)), replace(small, opening=small)):
         for change in ({"others": (small, nested)}, {"opening": nested}):
-            with pytest.raises(PlanError, match="has such plans itself; pass all of them to one"):
+            with pytest.raises(
+                PlanError, match="contains plans; pass all of them to the outer plan"
+            ):
                 replace(small, **change)
     with pytest.raises(PlanError, match=r"'a\.pgmoplan' is given as a plan .*; pass a Plan"):
         replace(small, others=("a.pgmoplan",))

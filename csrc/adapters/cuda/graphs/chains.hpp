@@ -138,7 +138,7 @@ class Chains {
   }
 
   // End the capture. `alive`: the pool's live blocks. Return false if the device could not be
-  // waited for, or is full; the graph must not be used then.
+  // waited for, or is full. The caller must not use such a graph.
   bool end(const PoolId& pool, const std::vector<LiveBlock>& alive) {
     const std::lock_guard guard(mutex_);
     Chain& chain = chains_[pool];
@@ -177,8 +177,8 @@ class Chains {
   }
 
   // Prepare a replay on a stream: restore lent pages, leave open pages of other chains, wait for
-  // their replays. Return false if the device has too few pages or refuses; the graph must not be
-  // launched then.
+  // their replays. Return false if the device has too few pages or refuses. The caller must not
+  // launch such a graph.
   bool before_replay(GraphId graph, Stream stream) {
     const std::lock_guard guard(mutex_);
     const auto found = graphs_.find(graph);

@@ -1,7 +1,8 @@
 """Write a report of a profile: one HTML page with every block's lifetime and offset.
 
 The page needs no network and no server: open it in any browser, or send it to someone. Without
---plan it shows the .pgmoplan next to the profile. If there is none, it shows a quick plan.
+--plan it shows the .pgmoplan next to the profile. If there is none, it shows a plan that the fast
+packers make.
 """
 
 import argparse
@@ -15,6 +16,8 @@ from pgmo.errors import OptionError, PgmoError
 if TYPE_CHECKING:
     from pgmo.packing.plan import Plan
     from pgmo.profiler.profile import Profile
+
+_FAST_PLAN = "The page shows a plan of the fast packers"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -99,15 +102,15 @@ def _plan_beside(source: Path, profile: "Profile") -> "Plan | None":
     try:
         plan = Plan.load(path) if path.exists() else None
     except PgmoError as error:
-        say(f"{error}\nThe page shows a quick plan; to make a better one, run {again} --force`")
+        say(f"{error}\n{_FAST_PLAN}; to make a better one, run {again} --force`")
         return None
     if plan is None:
-        say(f"There is no {path}: the page shows a quick plan; to make a better one, run {again}`")
+        say(f"There is no {path}. {_FAST_PLAN}; to make a better one, run {again}`")
         return None
     if plan_of(profile, plan) is None:
         say(
-            f"{path} belongs to another profile: the page shows a quick plan; to replace the "
-            f"file, run {again} --force`"
+            f"{path} belongs to another profile. {_FAST_PLAN}; to replace the file, run "
+            f"{again} --force`"
         )
         return None
     return plan

@@ -90,7 +90,7 @@ def test_a_plan_next_to_it_that_is_of_another_profile_or_broken_is_not_shown(sou
     assert main(["report", str(source), "-f"]) == 0
     said = capsys.readouterr().err
     assert str(beside) in said
-    assert "quick plan" in said
+    assert "plan of the fast packers" in said
 
 
 def test_a_plan_can_be_given_and_must_be_of_this_profile(source, tmp_path, capsys):
