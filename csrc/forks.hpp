@@ -1,4 +1,4 @@
-// One handler around fork() for all locks of the process, in the order in which they are taken.
+// One fork() handler for all locks of pgmo. It takes them in the order of their ranks.
 //
 //     rank       locks                                          taken while one of them is held
 //     kAdapter   adapters: held while pages, engine, or torch   all that follow
@@ -12,8 +12,9 @@
 //
 // pthread_atfork calls handlers in registration order. Separate handlers would take locks in an
 // order that depends on what the program did first. So there is one handler, and each owner of
-// locks registers a ForkLock. The child finds every lock free. A thread holds at most one lock of a
-// rank, except kAdapter, whose owner defines an order. Adapters register through pgmo_pages.h.
+// locks registers a ForkLock. In the child, every lock is free. A thread holds at most one lock of
+// each rank, except of kAdapter: the adapter defines the order of these locks. Adapters register
+// through pgmo_pages.h.
 
 #pragma once
 
@@ -25,8 +26,8 @@ namespace pgmo {
 
 enum class ForkRank : int { kAdapter, kWork, kEngine, kState, kLeaf };
 
-// Registers locks that each fork takes and frees, while this object exists. The destroying thread
-// must hold none of the locks above.
+// Registers locks that each fork takes and frees while this object exists. The thread that destroys
+// the object must hold no lock of the table above.
 class ForkLock {
  public:
   using Take = void (*)(void* context);
@@ -93,7 +94,7 @@ class Forks {
       bool in_order = true;
       for (const ForkLock* one = next; one != nullptr; one = one->next_) in_order &= !one->taken_;
       list_.unlock();
-      if (!in_order) {  // it was added after later locks had been taken
+      if (!in_order) {  // `next` was added after locks of higher ranks had been taken
         free_all(false);
         continue;
       }

@@ -1,7 +1,8 @@
 // The heuristics of the native parts: all tunable numbers of their decisions.
 //
 // They trade memory for time; no value makes live blocks overlap or a result wrong.
-// pgmo/allocator/heuristics.py has the same fields, with these defaults, and those of sessions.
+// pgmo/allocator/heuristics.py has the same fields with the same defaults, and the heuristics of
+// sessions.
 
 #pragma once
 
@@ -15,25 +16,26 @@ namespace pgmo {
 struct Heuristics {
   // --- recording ---
 
-  // Number of further iterations that must confirm an observation before the session acts on it: a
-  // structure repeats, a plan is followed again, or a plan lacks pages.
-  // Unit: iterations. Reason: a single iteration may be an exception, later ones show which blocks
-  // are freed, and some pages that idle elsewhere come free within two.
+  // Number of further iterations that must confirm an observation before pgmo acts on it.
+  // Observations are that a structure repeats, that a plan is followed again, and that a plan lacks
+  // pages.
+  // Unit: iterations. Reason: a single iteration may be an exception. Further iterations show which
+  // blocks are freed, and some missing pages become idle within two iterations.
   int confirmations = 2;
 
   // --- matching requests to a plan ---
 
-  // Number of requests that the search for a request's place in a plan covers. The first ones of an
-  // iteration select the plan; an unexpected one is searched this far ahead of and behind the
-  // cursor.
-  // Unit: requests, each compared on a miss. Reason: with more, lasting blocks that are not in the
-  // plan get the slots of other requests more often, and hold them.
+  // Number of requests of a plan in which an unexpected request is searched, ahead of the cursor
+  // and behind it. Also the number of an iteration's first requests that select the plan.
+  // Unit: requests. Reason: each is compared on a miss. With more, blocks that stay alive and are
+  // not in the plan more often occupy slots of other requests.
   std::uint32_t look_ahead = 16;
 
   // Maximum ratio of two sequence lengths of one program. While the size of a varying request is
-  // unknown, it may be larger than planned by this ratio, and smaller by its square.
-  // Unit: ratio. Reason: a prompt and a single token are different programs. Beyond this ratio, a
-  // request is another one, such as a logged number.
+  // unknown, a request matches it if it is at most this many times as large as planned, and at
+  // least the planned size divided by the square of the ratio.
+  // Unit: ratio. Reason: a prompt and a single token are different structures. A request beyond
+  // this ratio is another request, such as a logged number.
   Bytes length_ratio = 16;
 
   // --- pages ---
@@ -45,33 +47,36 @@ struct Heuristics {
   // one page too few, one page moves in each iteration.
   double spare_share = 0.005;
 
-  // Blocks below this size have windows of their own. The touched part of a block is inspected only
-  // from this size on, and idle pages of an arena are returned only in at least this amount.
-  // Unit: bytes. Reason: a page that a small block keeps in use then fills with small blocks.
+  // Blocks below this size have windows of their own. The touched part of a block is measured only
+  // from this size on. Idle pages of an arena go back to the operating system only if resident
+  // memory may exceed the program's need by more than this.
+  // Unit: bytes. Reason: a page that one small block keeps in use fills with other small blocks.
   // PyTorch uses the same limit.
   Bytes small_block = Bytes{1} << 20;
 
-  // Maximum number of mappings that are kept although their page is used elsewhere.
+  // Maximum number of mappings that are kept although their page is used at another address.
   // Unit: mappings. Reason: a mapping that is still valid when its address is used again saves two
-  // driver calls. Keeping all of them would cost the driver memory and time.
+  // driver calls. Keeping all mappings would cost the driver memory and time.
   std::size_t stale_mappings = std::size_t{1} << 16;
 
   // Bytes freed on a stream after which an event is recorded there.
-  // Unit: bytes. Reason: a stream that waits later then finds an event that is not much later than
-  // the free.
+  // Unit: bytes. Reason: another stream that must wait for a free waits for the next event, which
+  // should be soon after the free.
   Bytes freed_per_event = Bytes{64} << 20;
 
   // Maximum number of iterations in which a plan's pages are rearranged or returned, or in which
   // the slots of a range are counted because its pages are needed elsewhere.
-  // Unit: iterations. Reason: an arrangement that is incomplete by then never completes.
+  // Unit: iterations. Reason: an arrangement that is incomplete after this many iterations never
+  // completes.
   int most_arrangements = 64;
 
   // --- arenas of the CPU ---
 
-  // Bytes beyond the program's need that slots alone may occupy. Also the bytes of further requests
-  // without a slot after which idle pages are returned again in the same iteration.
+  // Bytes beyond the program's need that slots may occupy before idle pages go back to the
+  // operating system. Also the growth of framework blocks after which idle pages go back again in
+  // the same iteration.
   // Unit: share of the program's need. Reason: with 1/16, an iteration with thousands of requests
-  // uses up its returns before its peak: trl's GRPO took 4 MiB more.
+  // reaches the maximum number of returns before its peak, and trl's GRPO took 4 MiB more.
   double lending_share = 1.0 / 8;
 };
 

@@ -8,10 +8,10 @@ namespace pgmo {
 
 using Bytes = std::int64_t;    // a size in bytes
 using Offset = std::int64_t;   // a distance from the start of the arena, in bytes
-using Tick = std::int64_t;     // the ordinal of a request within the iteration
+using Tick = std::int64_t;     // the ordinal of a request within its iteration
 using BlockId = std::int32_t;  // the index of a block within its profile or problem
 
-// Half-open.
+// Half-open: [begin, end).
 struct Range {
   Offset begin;
   Offset end;

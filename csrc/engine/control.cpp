@@ -1,5 +1,5 @@
-// Functions that the session calls: recording, arenas, iterations, modes. Plans are in plans.cpp,
-// allocation is in engine.cpp.
+// Functions for recording, arenas, iterations and modes. Functions for plans are in plans.cpp,
+// functions for allocations in engine.cpp.
 
 #include <algorithm>
 #include <memory>
@@ -33,8 +33,8 @@ void Engine::stop_recording() {
 }
 
 std::vector<Event> Engine::events(std::size_t from) {
-  // Reserve memory without the lock, so that only the copy happens under it. If other threads
-  // record more than fits meanwhile, the next round reserves again.
+  // Reserve memory without the lock, and hold the lock only for the copy. If other threads
+  // meanwhile record more events than fit, the next round reserves again.
   std::vector<Event> copy;
   for (std::size_t room = 0;; copy.reserve(room)) {
     const Guard guard(lock_);
@@ -90,7 +90,7 @@ void Engine::add_spill(Offset begin, const pgmo_arena& arena) {
 
 void Engine::add_segment(Arenas::Segment segment) {
   segment.range = range_at(segment.arena.base);
-  Arenas checked;  // plans are checked before anything changes
+  Arenas checked;  // check the plans before anything changes
   if (const Arenas::Segment* const spill = arenas_.spilled()) checked.add(*spill);
   checked.add(segment);
   check_plans(checked);
@@ -132,7 +132,7 @@ bool Engine::yield_idle() noexcept {
   return !empty.empty();
 }
 
-// Return whether the current arenas hold no live block.
+// Return whether the current arenas have no live block. Requires the lock.
 bool Engine::is_idle() noexcept {
   bool idle = shared_.late.empty();
   if (idle && replayer_ != nullptr) {
@@ -141,7 +141,8 @@ bool Engine::is_idle() noexcept {
   return idle;
 }
 
-// Retire the current arenas; return the empty ones, which the caller gives back at once.
+// Retire the current arenas. Return the empty arenas, which the caller gives back after it has
+// released the lock.
 std::vector<pgmo_arena> Engine::retire_arenas() {
   lending_.arenas_retired();
   if (replayer_ != nullptr) replayer_->make_living_late();
@@ -233,9 +234,9 @@ void Engine::close_iteration() {
   }
 }
 
-// Note the live bytes at the end of an iteration. With pages, their meter counts all blocks in
-// every mode. Without pages, the sum of both peaks is an upper bound of the peak. Requires the
-// lock.
+// Note the live bytes at the end of an iteration. With pages, the meter of the page space counts
+// all blocks in every mode. Without pages, the sum of the peaks of slots and of framework blocks is
+// an upper bound of the peak. Requires the lock.
 void Engine::note_level() noexcept {
   if (pages::Space* const space = space_.load()) {
     const pages::Meter& meter = space->meter();
@@ -310,8 +311,8 @@ bool Engine::pass_iteration() {
   return true;
 }
 
-// Return whether the counters contain all that happened in the iteration, and its end requires no
-// work on arenas or ranges. Requires the lock.
+// Return whether the counters describe the iteration fully, and whether its end needs no work on
+// arenas or ranges. Requires the lock.
 bool Engine::may_pass() const noexcept {
   if (replayer_ == nullptr) return passing_.anything();
   if (replayer_->has_grown()) return false;
@@ -339,7 +340,7 @@ void Engine::reset_peaks() {
   blocks_.foreign.peak = blocks_.foreign.live;
 }
 
-// Calls that were settling ranges continue in the parent only, so `settling_` is 0 here.
+// Calls that were settling ranges continue only in the parent, so reset `settling_`.
 void Engine::in_child() noexcept {
   mode_when_paused_.reset();
   mode_.store(0, std::memory_order_relaxed);

@@ -59,7 +59,7 @@ void* Engine::allocate(std::size_t bytes, std::uint64_t stream) noexcept {
     if (!occupy(placed.address, size, *placed.range, placed.generation)) {
       return nullptr;
     }
-    const Guard guard(lock_);  // count only now: without pages, the framework serves the request
+    const Guard guard(lock_);  // counted only now: a slot that gets no page is a miss
     count_paged_slot(size);
     if (has(PGMO_RECORDING)) blocks_.served(placed.address, size, stream);
   }
@@ -80,7 +80,7 @@ bool Engine::adopt(void* pointer, std::size_t bytes, std::uint64_t stream, bool 
               lending_.should_lend_in_pause(static_cast<Bytes>(bytes), slots_.dense());
       lent_in_pause_ = lent_in_pause_ || lends;
     } else if (!threads_.is_delegated(thread)) {
-      if (!has(PGMO_SERVING)) threads_.note(thread);  // otherwise `allocate` has counted it
+      if (!has(PGMO_SERVING)) threads_.note(thread);  // otherwise `allocate` has noted the thread
       adopted = blocks_.adopt(address_of(pointer), static_cast<Bytes>(bytes), stream, in_gap);
       lends = adopted && lending_.should_lend(slots_.dense(), blocks_.foreign.dense()) &&
               has(PGMO_SERVING);
@@ -95,7 +95,7 @@ bool Engine::release(void* pointer) noexcept {
   const std::uintptr_t address = address_of(pointer);
   Vacated vacated;
   bool ours = false;
-  Bytes unmeasured = 0;  // size of a block whose touched pages have not been measured yet
+  Bytes unmeasured = 0;  // size of the freed block, if its touched pages are to be measured
   {
     const Guard guard(lock_);
     blocks_.freeing(address);
@@ -160,7 +160,7 @@ Statistics Engine::statistics() noexcept {
   return reading(of_pages);
 }
 
-// Requires that the lock is not held.
+// Requires that the caller does not hold the lock.
 pages::PageStatistics Engine::pages_statistics() noexcept {
   pages::Space* const space = space_.load();
   return space != nullptr ? space->statistics() : pages::PageStatistics{};

@@ -9,15 +9,15 @@
 //     ranges   arenas whose pages are mapped as slots need them: see paged.cpp
 //
 // Recording and serving are independent: a session can record again and keep its arena. One lock,
-// `lock_`, guards all members without a comment that says otherwise. It is never held while the
-// framework or the page space is called, except the space's lock-free meter. Allocations and frees
-// hold it for well below a microsecond, unless a table or the recording has to grow. The few
-// session calls per iteration may hold it for longer: `events` copies 32 bytes per event, and a
-// change of plan or arena visits every place of the plan. Plans, events and pages are freed after
-// the lock is released.
+// `lock_`, guards all members without a comment that says otherwise. The engine does not hold
+// `lock_` while it calls the framework, or a function of the page space that takes a lock. An
+// allocation or a free holds `lock_` for well below a microsecond, unless a table or the recording
+// grows, or the request selects another plan. The few session calls per iteration may hold it for
+// longer: `events` copies 32 bytes per event, and a change of plan or arena visits every offset of
+// the plan. Plans, events and arenas are freed after the lock is released.
 //
-// The engine owns its plans and the recording. It owns no memory that it serves: each arena has a
-// `give_back` (pgmo_engine.h), and the page space outlives the engine's ranges.
+// The engine owns its plans and the recording. It does not own the memory of its slots: each arena
+// has a function `give_back` (pgmo_engine.h), and the page space owns the ranges.
 
 #pragma once
 
@@ -51,8 +51,8 @@
 
 namespace pgmo {
 
-// A block that is alive between two iterations. `kind`: the framework's own (kForeign), a slot
-// within its planned lifetime (kSlot), or a late one (kLate). numpy reads this layout.
+// A live block, as `Engine::living` lists it. `kind`: a block of the framework (kForeign), a slot
+// within its planned lifetime (kSlot), or a late block (kLate). numpy reads this layout.
 struct Living {
   enum Kind : std::uint64_t { kForeign = 0, kSlot = 1, kLate = 2 };
 
@@ -72,8 +72,8 @@ class Engine final : private pages::RangeOwner {
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
-  // Called by adapters from any thread; pgmo_engine.h documents these functions. They take the
-  // lock.
+  // Adapters call these functions from any thread; pgmo_engine.h documents them. All except `mode`
+  // take the lock.
   const std::uint32_t* mode() const noexcept;
   void* allocate(std::size_t bytes, std::uint64_t stream) noexcept;
   bool adopt(void* pointer, std::size_t bytes, std::uint64_t stream, bool in_gap = false) noexcept;
@@ -83,15 +83,15 @@ class Engine final : private pages::RangeOwner {
   void ordered(int what, std::uint64_t stream, std::uint64_t event) noexcept;
   Bytes size_of(const void* pointer) noexcept;
 
-  // Call `visit` with address and bytes of each live slot, late ones included. The lock is held
-  // during the calls.
+  // Call `visit(address, bytes)` for each live slot, including late blocks. The lock is held during
+  // the calls.
   void for_each_slot(const std::function<void(std::uintptr_t, Bytes)>& visit);
 
   bool yield_idle() noexcept;
   Statistics statistics() noexcept;
 
-  // All functions below are called by the session: one call at a time, and never inside an
-  // allocation. They take the lock, so no caller may hold it.
+  // The session calls all functions below, one at a time, and never during an allocation. Each of
+  // them takes the lock, so the caller must not hold it.
 
   // Discard all recorded events and record until `stop_recording`, which keeps the events.
   void start_recording();
@@ -106,72 +106,80 @@ class Engine final : private pages::RangeOwner {
   // Return whether events are missing, because the recording reached its limit or memory ran out.
   bool recording_truncated();
 
-  // Record tags of this generation only, from now on; see recorder.hpp.
+  // From now on, record only tags of this generation; see recorder.hpp.
   void expect_tags(TagGeneration generation);
 
-  // Add a plan of `arena_bytes` bytes and return its number; the first plan is selected at once.
-  // `stream_index` of a request is an index into `streams`, which contains the adapter's numbers of
-  // streams. `behind` has the layout of StreamOrder::behind; empty if the order of streams is
-  // unknown. Throws std::invalid_argument if a request is malformed or its slot lies outside the
-  // arena of its stream. Overlaps of slots are not checked here: pgmo/packing/validator.py has
-  // excluded them.
+  // Add a plan whose slots lie below offset `arena_bytes`, and return the plan's number. The first
+  // plan is selected at once. `stream_index` of a request is an index into `streams`, which
+  // contains the adapter's stream numbers. `behind` has the layout of StreamOrder::behind; it is
+  // empty if the order of streams is unknown. Throws std::invalid_argument if a request or the size
+  // of `behind` is wrong, if there are too many streams, or if a slot lies outside its arena or is
+  // not aligned. Throws std::bad_alloc. Slots are not checked for overlaps, because
+  // pgmo/packing/validator.py has checked the plan.
   PlanId add_plan(std::vector<PlannedRequest> requests, std::span<const std::uint64_t> streams,
                   Bytes arena_bytes, Bytes alignment, std::vector<Tick> behind = {});
 
-  // Serve the next requests from this plan. Throws std::invalid_argument if there is no such plan.
+  // Serve the next requests from this plan. Throws std::invalid_argument if there is no plan with
+  // this number, and std::bad_alloc.
   void select_plan(PlanId plan);
 
-  // Return the plan that was selected at the end of the last iteration. `take_grown` returns that
-  // plan's requests that were larger than their slots since the last call. `remove_plans` also
-  // stops serving; live slots become late.
+  // Return the number of the plan that was selected at the end of the last iteration.
   PlanId ended_plan();
+
+  // Stop serving and remove all plans. Live slots become late. Throws std::bad_alloc.
   void remove_plans();
+
+  // Return the requests of the plan `ended_plan()` that were larger than their slots since the last
+  // call.
   std::vector<Grown> take_grown();
 
-  // Set the page space of the session's arenas and windows. Call it before reserving any of them.
-  // The space must outlive its ranges.
+  // Set the page space that provides pages for arenas and windows. Call this before any arena or
+  // window is reserved. The space must outlive the engine.
   void use_pages(pages::Space& space);
 
-  // Reserve an arena of addresses without pages, on a stream of these pages. The caller gives it
-  // back with its `give_back`, even if it was never added to the engine. Its base is null if no
-  // addresses are available. Throws std::bad_alloc.
+  // Reserve the addresses of an arena; pages are mapped there once slots need them. `stream`: the
+  // page space's number of the stream that uses the arena. The caller must call the arena's
+  // `give_back`, even if the arena was never added to the engine. `base` is null if no addresses
+  // are available. Throws std::bad_alloc.
   pgmo_arena reserve_arena(pages::Space& space, Bytes bytes, pages::Stream stream);
 
   // Add an arena for slots of this stream, for the offsets from `begin` on. Throws
-  // std::invalid_argument, and adds nothing, if a plan has slots outside it or Arenas::add refuses
-  // it.
+  // std::invalid_argument if a slot of the stream lies outside the arena, or if Arenas::add refuses
+  // the arena. In both cases the arena is not added.
   void add_arena(std::uint64_t stream, Offset begin, const pgmo_arena& arena);
 
-  // Add an arena for slots of every stream, for the offsets from `begin` on, which lie behind all
-  // other arenas. Add it first: each later arena is checked against plans that use it.
+  // Add the spill arena: it holds slots of every stream, at the offsets from `begin` on, which are
+  // above those of all other arenas. Call this before `add_arena`, which otherwise finds that
+  // spilled slots lie outside the arena of their stream. Throws as `add_arena` does.
   void add_spill(Offset begin, const pgmo_arena& arena);
   bool has_arena();
 
   // Stop serving, and give each arena back as soon as it has no live block: now, or when its last
-  // one is freed.
+  // block is freed. Throws std::bad_alloc.
   void detach_arena();
 
-  // Return whether no range waits to be settled: the pages of each range are all mapped, or shared
-  // by plan with another range. See pages/planned/planned_range.hpp.
+  // Return whether each range is settled or shares pages with other ranges; see
+  // pages/planned/planned_range.hpp.
   bool settled() noexcept;
 
-  // Return all live blocks of the engine and of the framework. Throws std::bad_alloc.
+  // Return all live slots, and all live framework blocks that the engine tracks. Throws
+  // std::bad_alloc.
   std::vector<Living> living();
 
-  // Return idle pages to the system, and return how many bytes they have. Covers retired arenas,
-  // and current ones if the engine does not serve. The pages read as zeros afterwards. Only for
-  // arenas in the process's own private memory. Throws std::bad_alloc.
+  // Give idle pages of arenas back to the operating system, and return their bytes. Includes
+  // current arenas only while the engine does not serve. The pages read as zeros afterwards.
+  // Requires that all arenas lie in private memory of the process. Throws std::bad_alloc.
   Bytes return_idle();
 
   // Return the size in bytes of the smallest block of which the program touched less than half.
-  // Return 0 if there is none, or if a block at least as large was touched by half or more. Blocks
-  // from `Heuristics::small_block` bytes on are measured when they are freed, after
-  // `lend_idle(true)`, while the engine records and does not serve. Memory shows touches only if
-  // the system maps it on first touch.
+  // Return 0 if there is none, or if a block at least as large was touched by half or more. The
+  // engine measures a framework block of at least `Heuristics::small_block` bytes when the block is
+  // freed, but only while lending is on (`lend_idle`), the engine records, and the engine does not
+  // serve. The figure is correct only for memory that the operating system maps on first touch.
   Bytes sparse_from() noexcept;
 
-  // Set whether idle pages return to the system during an iteration that diverges from its plan:
-  // see lending.hpp. Only for arenas in the process's own private memory.
+  // Set whether idle pages go back to the operating system during an iteration that diverges from
+  // its plan; see lending.hpp. Requires that all arenas lie in private memory of the process.
   void lend_idle(bool on);
 
   // Serve slots from the next request on. Throws std::logic_error if there is no plan or no arena,
@@ -183,33 +191,34 @@ class Engine final : private pages::RangeOwner {
   void pause();
   void resume();
 
-  // Leave the requests of one thread to the framework (`on`), or stop doing so. They are neither
-  // recorded nor planned.
+  // Set whether all requests of a thread are left to the framework. These requests are neither
+  // recorded nor served from slots. Throws std::bad_alloc.
   void delegate_thread(ThreadId thread, bool on);
 
-  // Return the activity of each thread in this iteration, except delegated threads.
+  // Return the activity of each thread in this iteration. Requests of delegated threads are not
+  // counted. Throws std::bad_alloc.
   std::vector<Threads::Activity> threads();
 
-  // End the iteration on behalf of the session: count skipped requests and late blocks, rearrange
-  // pages, and select the plan that followed this one last time.
+  // End the iteration: count skipped requests and late blocks, rearrange pages, and select the plan
+  // that followed the current plan last time.
   void end_iteration();
 
   // Allow `pass_iteration` to end the following iterations, up to the first that does not meet
   // these terms. Throws std::bad_alloc.
   void let_pass(Passing::Terms terms);
 
-  // Set the thread on which `pass_step` may end iterations; 0: none. It must be the only thread
-  // that ends iterations.
+  // Set the thread on which `pass_step` may end iterations; 0: none. No other thread may end
+  // iterations.
   void let_steps_pass(ThreadId thread) noexcept;
 
-  // Count an iteration only after this many steps. A step is one call of `pass_iteration` that the
-  // session would otherwise follow with `end_iteration`, which always ends the iteration.
+  // Set the number of steps per iteration. Each call of `pass_iteration` ends one step.
+  // `end_iteration` ends the iteration after any number of steps.
   void set_steps(std::uint32_t steps) noexcept;
 
-  // End the step and return true if it is not the last of its iteration, or if the terms allow the
-  // iteration to end. Otherwise change nothing and return false: the session must call
-  // `end_iteration`. `pass_step` does the same on the thread of `let_steps_pass`; on any other, it
-  // returns false.
+  // End the step and return true if it is not the last step of its iteration, or if the terms let
+  // the iteration pass and no arena or range needs work. Otherwise change nothing and return false:
+  // the session must call `end_iteration`. `pass_step` does the same on the thread of
+  // `let_steps_pass`. On all other threads it returns false.
   bool pass_iteration();
   bool pass_step();
 
@@ -217,8 +226,9 @@ class Engine final : private pages::RangeOwner {
   // the statistics at the end of the last of them. Throws std::bad_alloc.
   Statistics take_passed(std::vector<Passed>& passed);
 
-  // Return the live bytes at the ends of iterations since the last `forget_levels`. `reset_peaks`
-  // sets the peaks of slots and of framework blocks to what is live now.
+  // `live_levels` returns the live bytes at the ends of the iterations since the last
+  // `forget_levels`. `reset_peaks` sets the peaks of slots and of framework blocks to their live
+  // bytes.
   LiveLevels live_levels();
   void forget_levels();
   void reset_peaks();
@@ -239,9 +249,9 @@ class Engine final : private pages::RangeOwner {
   void close_iteration();
   void note_level() noexcept;
 
-  // Work for a freed slot that remains once the lock is released: report the slot to its range, and
-  // give back its arena if the arena is empty. `generation`: that of the range when the slot was
-  // freed.
+  // Work that remains after a slot was freed and the lock released: notify the page space of the
+  // free, and give the arena back if it is empty. `generation`: the range's generation when the
+  // slot was freed.
   struct Vacated {
     pages::PlannedRange* range = nullptr;
     std::uint64_t generation = 0;
@@ -249,11 +259,11 @@ class Engine final : private pages::RangeOwner {
     pgmo_arena empty{};
   };
 
-  // The address chosen for a request.
+  // The address of the slot that serves a request.
   struct Placed {
     std::uintptr_t address = 0;
     pages::PlannedRange* range = nullptr;  // set if its pages may be missing
-    std::uint64_t generation = 0;          // of the range, read when the slot was taken
+    std::uint64_t generation = 0;          // the range's, read when the slot was taken
   };
 
   Placed place(RequestKey key, Offset offset);
@@ -329,19 +339,19 @@ class Engine final : private pages::RangeOwner {
 
   std::vector<std::unique_ptr<Replayer>> plans_;
   std::vector<std::unique_ptr<const StreamOrder>> orders_;  // one per plan
-  Replayer* replayer_ = nullptr;  // of the selected plan; owned by `plans_`
+  Replayer* replayer_ = nullptr;  // replayer of the selected plan; owned by `plans_`
   PlanId selected_ = 0;
   std::vector<PlanId> successors_;     // by plan: the plan that followed it last time
   PlanId previous_ = 0;                // the plan selected at the end of the last iteration
   std::vector<RequestKey> prefix_;     // the first requests of this iteration
   std::uint32_t requests_so_far_ = 0;  // number of valid entries in `prefix_`, at most `look_ahead`
   std::uint64_t plans_changed_ = 0;    // number of changes to plans or arenas
-  Bytes planned_pages_ = 0;       // bytes of pages, if arenas of several streams share them; else 0
-  std::uint64_t shared_for_ = 0;  // value of `plans_changed_` when pages were last shared
-  int settling_ = 0;              // number of calls in progress that settle or share ranges
+  Bytes planned_pages_ = 0;            // bytes of the plans' pages, if streams share pages; else 0
+  std::uint64_t shared_for_ = 0;       // value of `plans_changed_` when pages were last shared
+  int settling_ = 0;  // number of calls in progress that settle ranges or share pages
 
   Arenas arenas_;
-  // The page space, which owns all ranges; not owned. Also read without the lock.
+  // The page space, which owns all ranges. The engine does not own it. Also read without the lock.
   std::atomic<pages::Space*> space_{nullptr};
   std::vector<pages::PlannedRange*> ranges_;   // open ranges; owned by `space_`
   std::vector<pages::PlannedRange*> closing_;  // to be closed as soon as `settling_` is 0
@@ -352,18 +362,19 @@ class Engine final : private pages::RangeOwner {
   std::uint32_t steps_done_ = 0;  // steps of the current iteration that have ended
   LiveLevels levels_;
 
-  Level slots_;                         // live slots, late ones included
+  Level slots_;                         // live slots, including late blocks
   std::uint64_t paged_slots_ = 0;       // slots ever served in planned ranges
-  std::uint64_t paged_slot_bytes_ = 0;  // sum of their sizes, rounded
+  std::uint64_t paged_slot_bytes_ = 0;  // sum of the sizes of `paged_slots_`, rounded
   Lending lending_{heuristics_};
-  // Idle ranges of the batch whose pages are being returned. Each is in the late set meanwhile, so
-  // that no slot is served there. One thread at a time fills and reads this list.
+  // Idle address ranges whose pages a thread is returning to the operating system. They are in the
+  // late set meanwhile, so that no slot in them is served. The returning thread changes this list
+  // under the lock, and reads it without the lock.
   std::vector<pages::Extent> returning_;
-  Bytes least_sparse_ = 0;  // bytes of the smallest block touched by less than half; 0: none yet
+  Bytes least_sparse_ = 0;  // bytes of the smallest block touched by less than half; 0: none so far
   Bytes most_dense_ = 0;    // bytes of the largest block touched by half or more
 
-  // Make a forked child leave every request to the framework: its requests are not the planned
-  // ones. Inherited blocks can still be freed. Requires the lock.
+  // Make a forked child leave every request to the framework, because a child does not make the
+  // planned requests. It can still free inherited blocks. Requires the lock.
   void in_child() noexcept;
   ForkLock fork_lock_{ForkRank::kEngine, this,
                       [](void* self) { static_cast<Engine*>(self)->lock_.lock(); },
@@ -373,7 +384,7 @@ class Engine final : private pages::RangeOwner {
                       }};
 };
 
-// Call `visit(address, bytes)` for each live slot, late ones included. Requires the lock.
+// Call `visit(address, bytes)` for each live slot, including late blocks. Requires the lock.
 template <typename Visit>
 void Engine::visit_slots(Visit&& visit) {
   if (replayer_ != nullptr && arenas_.attached()) {

@@ -4,9 +4,9 @@
 //     spans       |---|---|---|---|---|---|
 //                 |-------|-------|-------|             full: neighbours are joined, width 2
 //
-// A span covers `width` iterations. It keeps the minimum of the live bytes at their ends, and the
-// peak up to its own end. The minimum of many iterations rises only if blocks stay alive: the
-// outputs of one long batch do not raise it.
+// A span covers `width` iterations. It keeps the minimum of the live bytes at the ends of these
+// iterations, and the peak of live bytes up to the end of the span. The minimum over many
+// iterations rises only if blocks stay alive: the outputs of one long batch do not raise it.
 //
 // Not thread-safe: the engine's lock guards it.
 
@@ -26,13 +26,14 @@ class LiveLevels {
  public:
   struct Span {
     Bytes least = 0;  // minimum of the live bytes at the ends of its iterations
-    Bytes peak = 0;   // of live bytes, up to the end of the span
+    Bytes peak = 0;   // peak of the live bytes, up to the end of the span
   };
 
   // Maximum number of spans. When all are full, neighbours are joined, and half remain.
   static constexpr std::size_t kMost = 32;
 
-  // Note the end of an iteration: the bytes live now, and their peak so far.
+  // Note the end of an iteration. `live`: the live bytes; `peak`: the peak of the live bytes so
+  // far.
   void note(Bytes live, Bytes peak) noexcept {
     if (iterations_in_last_ == width_) {
       if (count_ == kMost) join();
@@ -52,7 +53,7 @@ class LiveLevels {
     return count_ - static_cast<std::size_t>(count_ > 0 && iterations_in_last_ < width_);
   }
 
-  // Return a complete span, the oldest first. Requires at < count().
+  // Return a complete span; 0 is the oldest. Requires at < count().
   const Span& at(std::size_t at) const noexcept {
     PGMO_ASSERT(at < count());
     return spans_[at];

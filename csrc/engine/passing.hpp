@@ -5,9 +5,9 @@
 //                            └─ counted here, read later ───────┘
 //
 // An iteration that follows its plan, or repeats the previous one, changes nothing in the session.
-// Nor does any iteration between two recordings. Ending an iteration in Python takes as long as
+// Iterations in BACKOFF change nothing either. Ending an iteration in Python takes as long as
 // hundreds of requests. So the session sets how many iterations may pass, and on which terms. It
-// reads their counters when it ends the next iteration itself.
+// reads the counters of the passed iterations when it ends the next iteration itself.
 //
 // All calls require the engine's lock.
 
@@ -41,11 +41,11 @@ class Passing {
   // The conditions on which an iteration passes.
   struct Terms {
     std::uint64_t most = 0;  // maximum number of iterations; 0: the session ends the next one
-    bool again = false;      // those that repeat the previous one pass, even with misses
+    bool again = false;      // iterations that repeat the previous one pass, even with misses
     bool anything = false;   // every iteration passes
   };
 
-  // If it throws std::bad_alloc, nothing has changed.
+  // Set the terms for the following iterations. If this throws std::bad_alloc, nothing has changed.
   void set(Terms terms) {
     passed_.reserve(kMost);
     terms_ = terms;
@@ -54,8 +54,8 @@ class Passing {
   bool any() const noexcept { return terms_.most > 0; }
   bool anything() const noexcept { return terms_.anything; }
 
-  // Decide about the current iteration, which would end with these statistics. If it passes, count
-  // it and return true; otherwise change nothing.
+  // Decide whether the current iteration passes. `now`: the statistics at its end. If the iteration
+  // passes, count it and return true; otherwise return false and change nothing.
   bool passes(const Statistics& now, std::uint32_t plan) noexcept {
     if (!any()) return false;
     const Counted counted = counted_in(now);
@@ -77,7 +77,7 @@ class Passing {
     return true;
   }
 
-  // Record that the session ends an iteration with these statistics. No further one passes
+  // Record that the session ends an iteration with these statistics. No further iteration passes
   // until `set`.
   void ends(const Statistics& now, std::uint32_t plan) noexcept {
     stop();
@@ -85,36 +85,35 @@ class Passing {
     note(counted, difference(counted, counted_), levels_of(now), plan);
   }
 
-  // Swap the iterations that passed since the last call with `room`, which is empty and has the
-  // capacity for kMost entries. Return the statistics at the end of the last of them.
+  // Move the iterations that passed since the last call into `room`, which must be empty and have
+  // the capacity for kMost entries. Return the statistics at the end of the last passed iteration.
   Statistics take(std::vector<Passed>& room) noexcept {
     PGMO_ASSERT(room.empty() && room.capacity() >= kMost);
     room.swap(passed_);
     return at_end_;
   }
 
-  // Maximum number of entries, each of equal consecutive iterations. When all are in use, the
-  // session ends the iteration.
+  // Maximum number of entries; each stands for equal consecutive iterations. When all entries are
+  // in use, an iteration that differs from the last entry does not pass.
   static constexpr std::size_t kMost = 64;
 
  private:
   using Levels = std::array<std::uint64_t, 6>;
 
   // Indices into `Counted`: first miss, requested bytes, first counter of pages. The last `kWaits`
-  // entries (events, waits, hand-overs) may increase in a planned iteration, because streams share
-  // pages by plan.
+  // entries (events, waits, added waits, hand-overs) may increase in a planned iteration, because
+  // streams share pages by plan.
   static constexpr std::size_t kMisses = 2;
   static constexpr std::size_t kRequestedBytes = kMisses + static_cast<std::size_t>(Miss::kCount);
   static constexpr std::size_t kPages = kRequestedBytes + 5;
   static constexpr std::ptrdiff_t kWaits = 4;
   static_assert(kPages + 5 + kWaits == std::tuple_size_v<Counted>);
 
-  // Return whether the iteration had requests, no miss, and no driver call that creates, releases,
-  // maps or unmaps pages.
+  // Return whether the iteration had requests, had no miss except of kind kPersistent, and made no
+  // driver call that creates, releases, maps or unmaps pages.
   static bool is_as_planned(const Counted& change) noexcept {
     const auto is_zero = [](std::uint64_t one) { return one == 0; };
     static_assert(static_cast<int>(Miss::kPersistent) == 0);
-    // A request that the plan leaves to the framework is no miss here.
     const auto misses = change.begin() + kMisses + 1;
     return change[0] > 0 &&
            std::all_of(misses, misses + static_cast<int>(Miss::kCount) - 1, is_zero) &&

@@ -19,8 +19,7 @@ Engine::PlanId Engine::add_plan(std::vector<PlannedRequest> requests,
   if (!behind.empty() && behind.size() != requests.size() * streams.size()) {
     throw std::invalid_argument("an order of another plan");
   }
-  // Only the first and the last step take the lock. Building the replay plan takes long, so the
-  // lock is not held meanwhile.
+  // Building the replay plan takes long, so the lock is not held meanwhile.
   const std::vector<std::uint32_t> indices = indices_of(streams);
   for (PlannedRequest& request : requests) {
     if (request.stream_index >= indices.size()) throw std::invalid_argument("unknown stream");
@@ -94,16 +93,16 @@ void Engine::check_plans(const Arenas& arenas) const {
   for (const auto& one : plans_) check_slots(one->plan(), arenas);
 }
 
-// Select the plan that fits the first requests of an iteration best. The plan selected so far keeps
-// serving until a request contradicts it, or the requests fit another plan clearly better: small
-// requests fit any varying slot. Requires the lock.
+// Select the plan that fits the first requests of an iteration best. The selected plan stays until
+// a request does not fit it, or until the requests fill the slots of another plan clearly better.
+// Fitting alone is a weak sign, because a small request fits any varying slot. Requires the lock.
 void Engine::choose_plan(RequestKey key) {
   prefix_[requests_so_far_++] = key;
   const std::span<const RequestKey> seen(prefix_.data(), requests_so_far_);
   const int own = replayer_->expects(key) ? replayer_->prefix_score(seen) : -1;
-  // Another plan that fits replaces a contradicted one, as the arena is large enough for all plans.
-  // A change at the first request costs nothing, because nothing has been served yet. A later
-  // change makes the blocks served so far late, so the other plan must fit clearly better.
+  // If the selected plan does not fit, any plan that fits replaces it: the arena has room for all
+  // plans. A change at the first request costs nothing, because nothing has been served yet. A
+  // later change makes the blocks served so far late, so the other plan must fit clearly better.
   const int margin = requests_so_far_ == 1 ? 0 : Replayer::kFullScore - 1;
   int best = own < 0 ? -1 : own + margin;
   PlanId choice = selected_;

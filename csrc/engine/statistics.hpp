@@ -1,5 +1,5 @@
 // Counters and levels of one engine. Counters never decrease, except that `retract` turns a hit
-// into a miss. So what happened between two readings is their difference.
+// into a miss. So the difference of two readings counts the requests between them.
 
 #pragma once
 
@@ -14,7 +14,7 @@
 namespace pgmo {
 
 enum class Miss : std::uint8_t {
-  kPersistent,  // the plan leaves it to the framework: a persistent block, or a shared one
+  kPersistent,  // the plan has the request, without a slot: a persistent or a shared block
   kUnknown,     // the plan has no such request at this point
   kTooLarge,    // a varying request, larger than its slot
   kOccupied,    // the previous block in its slot is still alive
@@ -31,9 +31,9 @@ struct Counters {
   std::uint64_t hit_bytes = 0;
   std::uint64_t persistent_bytes = 0;  // bytes of misses of kind kPersistent
   std::uint64_t skipped = 0;           // planned requests that were not made
-  std::uint64_t jumps = 0;             // of the cursor to an anchor, see replayer.hpp
+  std::uint64_t jumps = 0;             // jumps of the cursor to an anchor, see replayer.hpp
   std::uint64_t late = 0;              // blocks that became late
-  std::uint64_t takeovers = 0;         // plans that took over during an iteration
+  std::uint64_t takeovers = 0;         // changes of the plan during an iteration
   std::uint64_t iterations = 0;
 
   void missed(Miss reason, Bytes bytes) noexcept {
@@ -63,8 +63,8 @@ inline constexpr Bytes kNoThreshold = std::numeric_limits<Bytes>::max();
 struct Level {
   Bytes live = 0;
   Bytes peak = 0;
-  // Live bytes in "sparse" blocks, of at least `sparse_from` bytes. The program touches less than
-  // half of each.
+  // Live bytes in "sparse" blocks. These have at least `sparse_from` bytes, and the program is
+  // assumed to touch less than half of each.
   Bytes sparse = 0;
   Bytes sparse_from = kNoThreshold;
 
@@ -81,7 +81,7 @@ struct Level {
       sparse -= bytes;
   }
 
-  // Return the live bytes without sparse blocks: an estimate of what occupies memory.
+  // Return the live bytes without sparse blocks: an estimate of the resident bytes.
   Bytes dense() const noexcept { return live - sparse; }
 };
 
@@ -90,14 +90,14 @@ struct Statistics {
   Counters counters;
   Level slots;
   Level fallback;
-  Bytes arena_bytes = 0;          // framework memory in arenas; arenas of pages are not included
-  Bytes planned_pages = 0;        // bytes of pages, if arenas of several streams share them; else 0
-  pages::PageStatistics pages;    // all zero without pages
-  std::uint64_t paged_slots = 0;  // slots served in arenas with pages so far
-  std::uint64_t paged_slot_bytes = 0;  // sum of their sizes, rounded to blocks of PyTorch
+  Bytes arena_bytes = 0;               // framework memory in arenas, without arenas of pages
+  Bytes planned_pages = 0;             // bytes of the plans' pages, if streams share pages; else 0
+  pages::PageStatistics pages;         // all zero without pages
+  std::uint64_t paged_slots = 0;       // slots served so far in arenas of pages
+  std::uint64_t paged_slot_bytes = 0;  // sum of the sizes of `paged_slots`, rounded as PyTorch does
   std::uint64_t recorded_requests = 0;
   std::uint64_t recorded_bytes = 0;  // sum over `recorded_requests`
-  std::size_t arenas = 0;            // current and retired ones
+  std::size_t arenas = 0;            // number of current and retired arenas
   std::size_t late_now = 0;          // number of late blocks in current arenas
 };
 

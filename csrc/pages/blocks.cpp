@@ -31,7 +31,7 @@ Address Space::allocate(Bytes bytes, Stream stream, PoolNumber pool) noexcept {
   }
 }
 
-// Allocate at the best fit, if all its pages are mapped.
+// Allocate at the best fit or a larger gap, if this needs no device call. Otherwise return 0.
 Address Space::allocate_here(Bytes bytes, Stream stream, PoolNumber pool) {
   const std::lock_guard guard(pool_.state());
   WindowSet* const set = windows_of(pool);
@@ -48,8 +48,8 @@ Address Space::allocate_here(Bytes bytes, Stream stream, PoolNumber pool) {
   return 0;
 }
 
-// If pages are missing at the best fit, use the next larger gap whose pages are all mapped. Skip
-// gaps that would put blocks on more idle pages than the best fit.
+// If pages are missing at the best fit, enter the next larger gap whose pages are all mapped. Skip
+// gaps that would put the block on more idle pages than the best fit.
 std::optional<Places> Space::place_without_maps(const Addresses& addresses, Extent& block,
                                                 Stream stream) {
   const Places best = places_under(block);
@@ -140,7 +140,8 @@ Space::WindowSet* Space::windows_of(PoolNumber pool) noexcept {
   return found == pools_.end() ? nullptr : found->second.get();
 }
 
-// Return the windows of a pool: its own, those of a closed pool without live blocks, or new ones.
+// Return the windows of a pool: its own, the windows of a closed pool without live blocks, or new
+// windows.
 Space::WindowSet& Space::open_pool(PoolNumber pool) {
   if (WindowSet* const known = windows_of(pool)) return *known;
   auto& set = pools_[pool];
@@ -191,8 +192,8 @@ Bytes Space::idle_in(PoolNumber pool) noexcept {
   return idle;
 }
 
-// Choose an address. The first tries use the best fit outside of the blocked addresses, later ones
-// addresses that were never mapped.
+// Choose an address, or return 0 if no gap fits. The first tries use the best fit outside of the
+// blocked addresses, later tries use addresses that were never mapped.
 Address Space::choose(const Addresses& addresses, Bytes bytes, int tries,
                       const std::vector<Extent>& blocked) const noexcept {
   if (tries < kMostTries) return addresses.window.find_outside(bytes, blocked);

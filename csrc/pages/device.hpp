@@ -6,8 +6,8 @@
 //     unmap     ░░░░░░░      the page keeps its content; it may be mapped elsewhere, or twice
 //     record    an event after the work submitted so far;  wait: make a stream wait for it
 //
-// Each call may take long, except `took`. So no call is made under a lock that requests without
-// device calls need; see pool.hpp. No call may throw.
+// Each function may take long, except `took`. So the pages do not call it while they hold a lock
+// that requests without device calls need; see pool.hpp. No function may throw.
 
 #pragma once
 
@@ -56,7 +56,7 @@ class DeviceDriver {
   virtual ~DeviceDriver() = default;
 
   // Reserve addresses that begin at a multiple of the page size. They are never released. Return 0
-  // if refused.
+  // if the driver refuses.
   virtual Address reserve(Bytes bytes) noexcept = 0;
 
   // Create a page. Return false if the card is full.
@@ -85,10 +85,11 @@ class DeviceDriver {
   virtual bool wait(Stream stream, Event event) noexcept = 0;
 
   // Count this many more bytes of pages (negative: fewer) that serve requests. Pages that only a
-  // failed request created do not count. Called under locks, so it must take none.
+  // failed request created do not count. The caller holds locks, so this function must take none.
   virtual void took(Bytes) noexcept {}
 
-  // Return whether this thread is capturing: any call above would end the capture or be recorded.
+  // Return whether this thread is capturing a CUDA graph. Any other call would end the capture, or
+  // be captured.
   virtual bool capturing() noexcept = 0;
 };
 

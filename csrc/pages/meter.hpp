@@ -5,9 +5,9 @@
 //     pool             pages used for a block    ─┼─▶ sum ──▶ above the peak? ──▶ peak
 //     adapter          what the allocator has    ─┘
 //
-// The adapter does not see when the framework's allocator frees a block, so its last figure may be
-// too high. A sum above the peak stays unconfirmed until the adapter has asked the framework again.
-// If the framework's allocator holds nothing, no confirmation is needed.
+// The adapter does not see when the framework's allocator frees a block, so the adapter's last
+// figure may be too high. A sum above the peak stays unconfirmed until the adapter has asked the
+// framework again. If the framework's allocator holds nothing, no confirmation is needed.
 //
 // Callers hold different locks, so all counters are atomic.
 
@@ -23,7 +23,7 @@
 namespace pgmo::pages {
 
 struct Usage {
-  Bytes bytes = 0;   // of live blocks, each rounded as the framework rounds
+  Bytes bytes = 0;   // bytes of live blocks, each rounded as the framework rounds
   Bytes blocks = 0;  // number of live blocks
   Bytes pages = 0;   // bytes of pages, without pages that only a failed request created
 };
@@ -58,8 +58,8 @@ class Meter {
   }
 
   // Record that the framework's allocator has served a request. If this returns true, call
-  // `confirm` with the allocator's usage. It returns false while pgmo has no pages: the framework's
-  // own peak is then right.
+  // `confirm` with the allocator's usage. It returns false while pgmo has no pages, because the
+  // framework's own peak is complete meanwhile.
   bool beneath_grew() noexcept {
     if (pages_.load(std::memory_order_relaxed) != 0) return true;
     for (auto& level : beneath_) level.store(kUnknown, std::memory_order_relaxed);
@@ -155,7 +155,7 @@ class Meter {
   Level pages_{0};
   std::array<Level, kQuantities> beneath_{};
   std::array<Level, kQuantities> peak_{};
-  std::array<Level, kQuantities> highest_{};  // of pgmo alone, since the last `confirm`
+  std::array<Level, kQuantities> highest_{};  // peak of pgmo alone, since the last `confirm`
   std::atomic<std::uint32_t> unconfirmed_{0};
 };
 

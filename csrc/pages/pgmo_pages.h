@@ -8,7 +8,7 @@
  * the adapter is compiled against the framework and its CUDA, and passes a table of device
  * functions.
  *
- * Every function may be called from any thread, none calls Python, none throws.
+ * Every function may be called from any thread. No function calls Python or throws.
  */
 
 #ifndef PGMO_PAGES_H
@@ -23,13 +23,13 @@ extern "C" {
 
 #define PGMO_PAGES_API_VERSION 6
 
-/* Upper bound of stream numbers. */
+/* Number of streams; stream numbers are below it. */
 #define PGMO_MOST_STREAMS 64
 
 typedef struct pgmo_space pgmo_space;
 
-/* Functions of a device, documented in pages/device.hpp. Those that return int return non-zero on
- * success. */
+/* Functions of a device, documented in pages/device.hpp. Functions that return int return non-zero
+ * for success or true. */
 typedef struct pgmo_pages_device {
   void* context; /* first argument of each function */
   uintptr_t (*reserve)(void*, uint64_t bytes);
@@ -55,19 +55,19 @@ typedef struct pgmo_usage {
 
 typedef struct pgmo_pages_statistics {
   uint64_t held_bytes;      /* pages of the device */
-  uint64_t occupied_bytes;  /* of these, pages with a live block */
+  uint64_t occupied_bytes;  /* pages with a live block */
   uint64_t live_bytes;      /* blocks of windows, rounded */
   pgmo_usage now;           /* blocks of windows and slots of planned ranges, none asleep */
   pgmo_usage peak;          /* since the last reset, including the framework's allocator */
-  uint64_t living_bytes;    /* bytes of `now`, with sleeping blocks */
+  uint64_t living_bytes;    /* bytes of `now`, plus sleeping blocks */
   uint64_t allocated_bytes; /* total of all blocks of windows */
   uint64_t allocations;
   uint64_t creates; /* total of pages created and released */
   uint64_t releases;
 } pgmo_pages_statistics;
 
-/* Order in which a fork takes an adapter's locks: before those of pgmo or after them. See
- * csrc/forks.hpp. */
+/* Order in which a fork takes an adapter's locks: before the locks of pages and engines, or after
+ * them. See csrc/forks.hpp. */
 enum { PGMO_LOCKS_OUTER = 0, PGMO_LOCKS_LEAF = 4 };
 
 typedef struct pgmo_pages_api {
@@ -85,7 +85,7 @@ typedef struct pgmo_pages_api {
   /* Return the bytes of idle pages in the windows of a pool. */
   uint64_t (*idle_in)(pgmo_space*, uint64_t pool);
 
-  /* Let a later pool use the addresses of this one, after its last block is freed. */
+  /* Let a later pool use the windows of this pool, after their last block is freed. */
   void (*close_pool)(pgmo_space*, uint64_t pool);
 
   /* Free a block. Return zero if the block is unknown. */
@@ -98,7 +98,7 @@ typedef struct pgmo_pages_api {
   /* Return the rounded bytes of a live block, or 0 if the block is unknown. */
   uint64_t (*size_of)(pgmo_space*, const void* block);
 
-  /* Return whether the address was reserved here, whether or not a block lies there. */
+  /* Return whether this space has reserved the address, whether or not a block lies there. */
   int (*owns)(pgmo_space*, const void* address);
 
   /* Call `visit` for each live block of a window. `visit` must not call this table. */
@@ -112,18 +112,18 @@ typedef struct pgmo_pages_api {
                                      uint32_t stream, uint64_t pool),
                        void* context);
 
-  /* Report how the program orders its streams; `what` is as in pgmo_engine.h. Only the count of
-   * waits that the program does not imply depends on it. */
+  /* Report a call by which the program orders its streams; `what` is as in pgmo_engine.h. Only one
+   * statistic depends on it: the waits that the program does not imply. */
   void (*ordered)(pgmo_space*, int what, uint32_t stream, uint64_t event);
 
-  /* Note that a capture has ended. Keep the pages of all live blocks mapped for its graph;
-   * `give_back` releases such a page when no block lives there. Above the current occupancy, later
-   * requests take idle pages before new ones are created. */
+  /* Note that a capture has ended. The pages of all live blocks stay mapped for the graph, until no
+   * block lives there and `give_back` releases them. Above the current occupancy, later requests
+   * take idle pages before new pages are created. */
   void (*note_capture)(pgmo_space*);
 
-  /* Keep the pages of a live block in place while it lives, for other processes. Call `visit` with
-   * the handle of each page in order. Return the address of the first page, or 0 if no block lives
-   * there. */
+  /* Keep the pages of a live block from sleeping while it lives, because other processes map them.
+   * Call `visit` with the handle of each page, by address. Return the address of the first page, or
+   * 0 if no block lives there. */
   uintptr_t (*share)(pgmo_space*, const void* block, uint64_t bytes,
                      void (*visit)(void* context, uint64_t page), void* context);
 
@@ -134,14 +134,14 @@ typedef struct pgmo_pages_api {
   /* Grant access to all mapped pages again, for example after a device has become a peer. */
   void (*grant_again)(pgmo_space*);
 
-  /* Release idle pages, including pinned ones without a block, until this many bytes are released
-   * or none is left. Return the bytes released. */
+  /* Release idle pages, including pinned pages without a block, until this many bytes are released
+   * or no idle page is left. Return the bytes released. */
   uint64_t (*give_back)(pgmo_space*, uint64_t bytes);
 
   /* Set whether the following requests are for blocks that stay, such as optimizer state. */
   void (*expect_lasting)(pgmo_space*, int on);
 
-  /* Limit the bytes of pages, and release idle ones above the limit. */
+  /* Limit the bytes of all pages, and release idle pages above the limit. */
   void (*limit)(pgmo_space*, uint64_t bytes);
 
   /* Record that the framework's allocator has served a request. If this returns non-zero, call
@@ -158,7 +158,7 @@ typedef struct pgmo_pages_api {
   void (*statistics)(pgmo_space*, pgmo_pages_statistics* out);
   void (*reset_peaks)(pgmo_space*); /* call `set_beneath` before */
 
-  /* Make each later fork() call `take` before, and `free` after in both processes. `which`:
+  /* Make each later fork() call `take` before it, and `free` after it in both processes. `which`:
    * PGMO_LOCKS_OUTER or PGMO_LOCKS_LEAF. Return zero if the host is out of memory. */
   int (*at_fork)(int which, void* context, void (*take)(void* context),
                  void (*free)(void* context, int child));

@@ -18,7 +18,7 @@ Space::Space(DeviceDriver& device, const DeviceProperties& properties, const Heu
 // --- addresses ----------------------------------------------------------------------------------
 
 // Reserve more addresses. One page stays unused at the end of each reservation, so that no block
-// lies across two. Requires `work`.
+// lies across two reservations. Return false if the device refuses. Requires `work`.
 bool Space::grow(Addresses& addresses, Bytes bytes, PoolNumber pool) {
   const Bytes size =
       std::max(properties_.span, rounded(bytes, properties_.page) + properties_.page);
@@ -32,8 +32,8 @@ bool Space::grow(Addresses& addresses, Bytes bytes, PoolNumber pool) {
   return is_new;
 }
 
-// Return the places under these addresses. Missing ones are created, which may throw
-// std::bad_alloc.
+// Return the places under these addresses. Missing places are created, which may throw
+// std::bad_alloc. Requires `state`.
 Places Space::places_under(Extent range) {
   Reservation& reservation = *reservation_at(range.address);
   const auto page = static_cast<Address>(properties_.page);
@@ -54,8 +54,8 @@ Reservation* Space::reservation_at(Address address) noexcept {
   return behind < static_cast<Address>(at->second.bytes) ? &at->second : nullptr;
 }
 
-// Return the places under these addresses, or nullopt if no block has ever been there. Requires
-// `state`.
+// Return the places under these addresses, or nullopt if some do not exist, because no block has
+// ever been there. Requires `state`.
 std::optional<Places> Space::known_places(Extent range) noexcept {
   Reservation* reservation = reservation_at(range.address);
   if (reservation == nullptr || range.bytes <= 0) return std::nullopt;

@@ -5,7 +5,7 @@
 //     window, stream 0, large    ▓▓▓▓▓▓▓▓░░░░...
 //     window, stream 0, lasting  ▓▓▓▓▓▓░░░░░░...      blocks that stay
 //     window, stream 1, large    ▓▓▓▓░░░░░░░░...
-//     window of a pool           ▓▓▓░░▓▓░░░░░...      each torch.cuda.MemPool has such windows
+//     window of a pool           ▓▓▓░░▓▓░░░░░...      each torch.cuda.MemPool has its own windows
 //     planned range A            ▓▓░░▓▓▓▓            offsets that a plan has chosen
 //                                ││  ││
 //     pages                      ##  ##
@@ -47,45 +47,48 @@ class Space final : private Uncounted {
 
   // --- blocks -----------------------------------------------------------------------------------
 
-  // Allocate a block. Return 0 if the card is full, or if this thread is capturing and a page is
-  // missing. Without aliases, pages that running work uses cannot be taken: synchronize and try
-  // again. `pool`: number of the pool that owns the window; 0: none.
+  // Allocate a block and return its address. Return 0 if memory or addresses are exhausted, if an
+  // argument is out of range, in a forked child, or if this thread is capturing and a page is
+  // missing. Without aliases, pages that running work uses cannot be taken, so the caller may
+  // synchronize and try again. `pool`: number of the pool that owns the window; 0: none.
   Address allocate(Bytes bytes, Stream stream, PoolNumber pool = 0) noexcept;
 
-  // Free a block on `stream`, which may differ from the block's. Return false if it is unknown.
+  // Free a block on `stream`, which may differ from the block's stream. Return false if the block
+  // is unknown.
   bool deallocate(Address address, Stream stream) noexcept;
 
-  // Free a block on its own stream.
+  // Free a block on its own stream. Return false if the block is unknown.
   bool deallocate(Address address) noexcept;
 
   // Record that another stream uses a block until its free. The next user of its pages waits for
   // that stream. Return false if the block is unknown.
   bool use_block(Address address, Stream stream) noexcept;
 
-  // Place the following requests in separate windows for blocks that stay, such as optimizer state.
-  // Among short-lived blocks, each of them would keep a whole page in use.
+  // Set whether the following requests are placed in windows for blocks that stay, such as
+  // optimizer state. Among short-lived blocks, each block that stays would keep a whole page in
+  // use.
   void expect_lasting(bool on) noexcept { lasting_ = on; }
 
   // Return the bytes of idle pages in the windows of a pool.
   Bytes idle_in(PoolNumber pool) noexcept;
 
-  // Let a later pool use the windows of this one, after its last block is freed.
+  // Let a later pool use the windows of this pool, after their last block is freed.
   void close_pool(PoolNumber pool) noexcept;
 
   // Keep the pages of live blocks in this range mapped, because a captured graph uses these
-  // addresses. They stay mapped after the blocks are freed, until `give_back`. This matches torch's
-  // allocator, which keeps segments until its cache is emptied. Return false if a page of the range
-  // has no live block.
+  // addresses. The pages stay mapped after the blocks are freed, until `give_back`. This matches
+  // torch's allocator, which keeps segments until its cache is emptied. Return false, and keep
+  // nothing, if a page of the range has no live block.
   bool pin(Extent range) noexcept;
 
-  // Note that a capture has ended. Call `pin` for all live blocks, in windows and planned ranges.
-  // Also call `forget_peak`: the graph's pool has taken memory since the highest occupancy, so
-  // growing to that occupancy again could raise the device's peak.
+  // Note that a capture has ended: pin the pages of all live blocks, and forget the highest
+  // occupancy. The graph's pool has taken memory since then, so growing to that occupancy again
+  // could raise the device's peak.
   void note_capture() noexcept;
 
-  // Keep the pages under a live block in place while it lives, so that another process can map
-  // them. Append their handles in order. Return the first page's address, or 0 if no block lives
-  // there. Throws std::bad_alloc.
+  // Keep the pages under a live block from sleeping while it lives, because another process maps
+  // them. Append their handles to `pages`, by address. Return the first page's address, or 0 if no
+  // block lives there. Throws std::bad_alloc.
   Address share(Extent range, std::vector<Handle>& pages);
 
   // Call `visit` with the handle of each page that `share` has returned and whose block still
@@ -96,10 +99,10 @@ class Space final : private Uncounted {
     pool_.for_each_shared(visit);
   }
 
-  // Note how the program orders its streams: see pool/program_order.hpp.
+  // Note a call by which the program orders its streams: see pool/program_order.hpp.
   void ordered(Clocks::Ordered what, std::uint32_t stream, std::uint64_t event) noexcept;
 
-  // Return whether the address was reserved here, whether or not a block lies there.
+  // Return whether this space has reserved the address, whether or not a block lies there.
   bool owns(Address address) noexcept;
 
   // Call `visit` with each live block of a window and its stream. `visit` must not call this
@@ -126,72 +129,76 @@ class Space final : private Uncounted {
     }
   }
 
-  // Return the rounded size of a live block, or 0 if it is unknown.
+  // Return the rounded size of a live block in bytes, or 0 if the block is unknown.
   Bytes bytes_of(Address address) noexcept;
 
   // --- planned ranges ---------------------------------------------------------------------------
 
-  // Reserve addresses without pages. The space owns the range, even after `close_range`; `owner`
-  // must live until then. Return nullptr if refused.
+  // Reserve a range of addresses without pages. The space owns the range, even after `close_range`.
+  // `owner` must live until `close_range`. Return nullptr if no addresses are available or an
+  // argument is out of range.
   PlannedRange* reserve_range(Bytes bytes, Stream stream, RangeOwner& owner) noexcept;
 
-  // Count a slot before its first use (`occupy`), and stop counting it (`vacate`). `generation` is
-  // the one that the owner read when it took or freed the slot. Nothing happens if the range was
-  // settled then, or if the generation has changed. `occupy` returns false if missing pages cannot
-  // be provided: the slot is not counted, and must not be used. `users`: other streams that used
-  // the slot, one bit each.
+  // Count a slot before its first use (`occupy`), and stop counting it (`vacate`). `generation`:
+  // the range's generation when the owner took or freed the slot. Nothing happens if the range was
+  // settled in this generation, or if the generation has changed since. `occupy` returns false if
+  // missing pages cannot be provided: the slot is not counted, and must not be used. `users`: other
+  // streams that used the slot, one bit each.
   bool occupy(PlannedRange& range, Extent slot, std::uint64_t generation) noexcept;
   void vacate(PlannedRange& range, Extent slot, std::uint64_t generation,
               std::uint64_t users = 0) noexcept;
 
-  // Settle the range if all pages under these extents are mapped: its slots are then not counted.
-  // The extents must be sorted and disjoint, and contain all slots. No idle pages are taken from
-  // elsewhere. If a few pages are still missing some iterations later, they are created. Return
-  // whether the range is settled.
+  // Settle the range if all pages under these extents are mapped. Slots of a settled range are not
+  // counted. The extents must be sorted by address, and contain all slots. No idle pages are taken
+  // from other addresses. If only a few pages are missing in several consecutive calls, they are
+  // created. Return whether the range is settled.
   bool settle(PlannedRange& range, std::vector<Extent> covered) noexcept;
 
   // Count the slots of all settled ranges of this owner again. Return false if the host is out of
   // memory.
   bool unsettle(const RangeOwner& owner) noexcept;
 
-  // Replace the sharing plan of this owner. Each entry is one page, which is mapped at several
-  // places of the owner's ranges. A block at the next place then uses it without a device call.
-  // `more`: pages that the plan needs beyond the largest number in use at once, because only
-  // streams that the program orders share pages; nullopt if the order of streams is unknown. Throws
-  // std::bad_alloc.
+  // Replace the sharing plan of this owner. Each entry is one page, with all places of the owner's
+  // ranges at which it is mapped, so that a block at any of these places uses it without a device
+  // call. `more`: number of pages that the plan needs beyond the largest number in use at once,
+  // because only streams that the program orders share pages; nullopt if the order of streams is
+  // unknown. Throws std::bad_alloc.
   void share(const RangeOwner& owner, const std::vector<SharedPage>& pages,
              std::optional<std::size_t> more);
 
-  // Map idle pages by the sharing plan, where no work uses the mappings in the way. If pages were
-  // missing a few times, create them; create only a few if the order of streams is unknown. Maps
-  // nothing while all slots get their planned pages. May return extra pages to the device.
+  // Map idle pages where the sharing plan has them, except at places that running work still uses.
+  // If pages were missing in several calls, create them; if the order of streams is unknown, create
+  // only a few. Maps nothing while all slots get their planned pages. May return extra pages to the
+  // device.
   void arrange(const RangeOwner& owner) noexcept;
 
   // Return whether the next `arrange` may have extra pages to return to the device.
   bool has_to_give_back() noexcept { return pool_.has_to_give_back(); }
 
-  // Close the range; a later range may use its addresses. Return false if a block lives there.
+  // Close the range, so that a later range may use its addresses. Return false if a block lives
+  // there, or if the host is out of memory.
   bool close_range(PlannedRange& range) noexcept;
 
   // --- sleep ------------------------------------------------------------------------------------
 
-  // Prepare for sleep all pages on which only these blocks live: no other block can enter them.
-  // Append these pages as runs; the caller must save their content. Return the number of the sleep,
-  // or 0 if this thread is capturing. An extent of a slot needs its bytes; for a block of a window,
-  // the address is enough. If it throws std::bad_alloc, nothing sleeps.
+  // Prepare for sleep all pages on which only these blocks live. No other block can enter a
+  // prepared page. Append the addresses of the pages to `runs`; the caller must save their content.
+  // Return the number of the sleep, or 0 if this thread is capturing. `blocks`: addresses of blocks
+  // in windows, addresses and bytes of slots. If this throws std::bad_alloc, no page is prepared.
   Sleep lie_down(std::span<const Extent> blocks, std::vector<Extent>& runs);
 
   // Release the prepared pages. No running work may use them. Return their bytes.
   Bytes fall_asleep(Sleep sleep) noexcept;
 
   // End the sleep. Call this after `wake`, once the contents are restored. Call it instead of
-  // `fall_asleep` to cancel.
+  // `fall_asleep` to cancel the sleep.
   void get_up(Sleep sleep) noexcept;
 
-  // Map pages with arbitrary content at the same addresses. Append runs of those whose blocks still
-  // live; no other block can enter them until `get_up`. Wait for the device before writing there.
-  // Return false if there are too few pages. Throws std::bad_alloc. In both cases all keep
-  // sleeping. A second call appends the same runs, without places whose blocks were freed since.
+  // Map pages with arbitrary content at the sleeping addresses. Append to `runs` the addresses at
+  // which blocks still live; no other block can enter them until `get_up`. The caller must wait for
+  // the device before it writes there. Return false if there are too few pages, or if this thread
+  // is capturing. Throws std::bad_alloc. In all these cases the blocks continue to sleep. A second
+  // call appends the same addresses, without places whose blocks were freed since the first call.
   bool wake(Sleep sleep, std::vector<Extent>& runs);
 
   // Set the highest occupancy to the current one. Above it, idle pages are taken before new ones
@@ -200,14 +207,15 @@ class Space final : private Uncounted {
 
   // --- the device -------------------------------------------------------------------------------
 
-  // Release idle pages for another allocator, until this many bytes are released or none is left.
-  // Unpin pages on which no block lives. Return the bytes released.
+  // Release idle pages for another allocator, until this many bytes are released or no idle page is
+  // left. Before, unpin pages on which no block lives. Return the bytes released; 0 if this thread
+  // is capturing.
   Bytes give_back(Bytes bytes) noexcept;
 
   // Grant access to all mapped pages again. Needed after another device has become a peer.
   void grant_again() noexcept;
 
-  // Limit the bytes of pages, and release idle ones beyond the limit.
+  // Limit the bytes of all pages, and release idle pages above the limit.
   void limit(Bytes bytes) noexcept;
 
   Bytes page() const noexcept { return properties_.page; }
@@ -221,21 +229,21 @@ class Space final : private Uncounted {
   struct Block {
     Bytes bytes;
     Addresses* addresses;
-    std::uint64_t users;  // streams, one bit each
+    std::uint64_t users;  // streams that use the block, one bit each
     Stream stream;
   };
 
-  enum Kind : std::uint8_t { kSmall, kLarge, kLasting, kKinds };  // of windows
+  enum Kind : std::uint8_t { kSmall, kLarge, kLasting, kKinds };  // kinds of windows
 
   // A window and its latest reservation, which `reservations_` owns.
   struct Addresses {
     PageWindow window;
     Reservation* newest = nullptr;
-    std::optional<Stream> stream = std::nullopt;  // of the window; none for planned ranges
-    std::size_t blocks = 0;                       // live ones
+    std::optional<Stream> stream = std::nullopt;  // the window's; none for planned ranges
+    std::size_t blocks = 0;                       // number of live blocks
   };
 
-  // All windows of one pool, or those of requests without a pool.
+  // All windows of one pool, or all windows of requests without a pool.
   struct WindowSet {
     bool empty() const noexcept;
 
@@ -322,12 +330,12 @@ class Space final : private Uncounted {
   std::map<Address, Reservation> reservations_;
   WindowSet windows_;
   std::map<PoolNumber, std::unique_ptr<WindowSet>> pools_;
-  std::vector<std::unique_ptr<WindowSet>> closed_;  // of closed pools; blocks may still live there
+  std::vector<std::unique_ptr<WindowSet>> closed_;  // windows of closed pools; may have live blocks
   Addresses planned_;
   std::map<Address, std::unique_ptr<PlannedRange>> ranges_;
 
-  // Ranges after `close_range`. They are kept, because a thread may have freed a slot in its owner
-  // before, and call `vacate` afterwards.
+  // Closed ranges. They are kept, because a thread that freed a slot before `close_range` may call
+  // `vacate` after it.
   std::multimap<Address, std::unique_ptr<PlannedRange>> closed_ranges_;
   struct SharingPlan {
     std::vector<std::vector<PagePlace*>> pages;
@@ -335,13 +343,13 @@ class Space final : private Uncounted {
   };
   std::map<const RangeOwner*, SharingPlan> plans_;  // changes under `work`, too
   bool arranged_ = true;          // no slot has missed a page since the last arrangement
-  std::size_t missed_ = 0;        // places of slots that `occupy` refused since then
+  std::size_t missed_ = 0;        // places of slots refused by `occupy` since the last `arrange`
   int arrangements_ = 0;          // number of arrangements since the last `share`
   std::uint64_t iterations_ = 0;  // number of calls of `arrange`
   std::uint64_t looks_ = 0;       // number of searches in `by_completeness`
-  int strayed_iterations_ = 0;    // iterations with a page out of place
+  int strayed_iterations_ = 0;    // iterations in which a slot got another page than planned
   std::unordered_map<Address, Block> blocks_;
-  Bytes window_bytes_ = 0;  // of live blocks
+  Bytes window_bytes_ = 0;  // bytes of `blocks_`
   std::uint64_t allocations_ = 0;
   std::uint64_t allocated_bytes_ = 0;
   std::atomic<bool> lasting_{false};  // see `expect_lasting`
@@ -349,7 +357,7 @@ class Space final : private Uncounted {
   std::vector<Extent> living_;  // live slots in `surrender`; guarded by `work`
   Sleep sleeps_ = 0;
 
-  // A fork takes both locks. In the child, the device refuses all calls from then on.
+  // A fork takes both locks. In the child, the device refuses all calls.
   ForkLock fork_work_{ForkRank::kWork, this,
                       [](void* self) { static_cast<Space*>(self)->pool_.work().lock(); },
                       [](void* self, int) { static_cast<Space*>(self)->pool_.work().unlock(); }};

@@ -58,7 +58,7 @@ Address PageWindow::find_within(Bytes bytes, Address begin, Address end) const n
 }
 
 void PageWindow::take(Extent range) {
-  // A taken range leaves at most two gaps, and one is needed when it is given back.
+  // A taken range leaves at most two gaps, and one more is needed when the range is given back.
   while (spares_.size() < taken_ + 2) {
     Gap gap = make();
     spares_.push_back(std::move(gap));

@@ -3,8 +3,8 @@
 //     reserved   ▓▓▓▓░░▓▓▓▓▓░░░░░▓▓░░░░░░░░░░░░░░░░ ...        and more whenever no gap fits
 //                    └2┘    └─5─┘  └─ the rest ─┘              a block of 2 goes into the gap of 2
 //
-// Addresses cost nothing, so the only aim is to touch few pages: it takes the smallest gap that
-// fits, and the lowest of equal ones. Adjacent gaps are joined.
+// Addresses cost nothing, so the only aim is to touch few pages: best fit takes the smallest gap
+// that fits, and the lowest of equal gaps. Adjacent gaps are joined.
 
 #pragma once
 
@@ -22,21 +22,22 @@ namespace pgmo::pages {
 
 class PageWindow {
  public:
-  // Add addresses. Adjacent ranges are not coalesced: leave a hole behind each. Throws
+  // Add addresses. Adjacent ranges are not coalesced, so leave a hole behind each range. Throws
   // std::bad_alloc.
   void add(Extent range);
 
   // Return the address of the best fit, or 0. Takes nothing.
   Address find(Bytes bytes) const noexcept;
 
-  // Find further addresses, from the next larger gap on. Return how many.
+  // Fill `found` with the addresses of further gaps that fit, from the next larger gap on. Return
+  // how many were found.
   std::size_t find_others(Bytes bytes, std::span<Address> found) const noexcept;
 
   // Return the best fit outside of these ranges, which are sorted and disjoint, or 0. Inspects only
   // a few gaps.
   Address find_outside(Bytes bytes, std::span<const Extent> ranges) const noexcept;
 
-  // Return the lowest address within these bounds that fits, or 0.
+  // Return the lowest free address that fits between these bounds, or 0.
   Address find_within(Bytes bytes, Address begin, Address end) const noexcept;
 
   // Take a range that lies in a gap. If it throws std::bad_alloc, nothing has changed.

@@ -5,8 +5,8 @@
 //     │   │ a │ b │   │ c │   │   │ d │   a removal shifts later entries back,
 //     └───┴───┴───┴───┴───┴───┴───┴───┘   so there are no tombstones
 //
-// std::unordered_map would allocate a node per entry. That would double the cost of recording, and
-// call malloc, which may be the allocator that is being recorded.
+// std::unordered_map would allocate a node per entry. These allocations would double the cost of
+// recording, and would call malloc, which may be the allocator that is being recorded.
 
 #pragma once
 
@@ -26,8 +26,8 @@ class AddressMap {
 
   std::size_t size() const noexcept { return size_; }
 
-  // Add an entry, or replace its value. Throws std::bad_alloc if growing fails, and leaves the map
-  // unchanged.
+  // Add an entry, or replace the value of an existing entry. If this throws std::bad_alloc, the map
+  // is unchanged.
   void insert(std::uintptr_t address, const Value& value) {
     PGMO_ASSERT(address != kFree);
     if (2 * (size_ + 1) > cells_.size()) grow();
@@ -49,8 +49,8 @@ class AddressMap {
     }
   }
 
-  // Erase the entries for which `erases(address, value)` returns true. It may be called more than
-  // once per entry.
+  // Erase the entries for which `erases(address, value)` returns true. `erases` may be called more
+  // than once per entry.
   template <typename Predicate>
   void erase_if(Predicate&& erases) noexcept {
     for (std::size_t at = 0; at < cells_.size();) {
@@ -64,7 +64,7 @@ class AddressMap {
     }
   }
 
-  // Return whether there was such an entry.
+  // Erase the entry of this address. Return false if there is none.
   bool erase(std::uintptr_t address) noexcept {
     std::size_t hole = find_cell(address);
     if (cells_[hole].address == kFree) return false;

@@ -13,11 +13,11 @@ inline std::uintptr_t address_of(const void* pointer) {
 }
 
 inline bool contains(const pgmo_arena& arena, std::uintptr_t address) noexcept {
-  return address - address_of(arena.base) < arena.bytes;  // below the base, this wraps around
+  return address - address_of(arena.base) < arena.bytes;  // wraps around below the base
 }
 
-// Return the arena to its owner; no effect on an empty one. Requires that the engine's lock is
-// free, because the owner may be the framework.
+// Call the arena's `give_back`, if it has one. The caller must not hold the engine's lock, because
+// `give_back` may call the framework.
 inline void give_back(const pgmo_arena& arena) noexcept {
   if (arena.give_back != nullptr) arena.give_back(arena.context);
 }

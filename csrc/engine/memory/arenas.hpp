@@ -1,4 +1,4 @@
-// Arenas of all streams: the memory of slots. Plans use one range of offsets for all of them.
+// Arenas of all streams: the memory of slots. In a plan, the offsets of all arenas form one range.
 //
 //     offsets   0            a            b            c
 //               ├─ stream 0 ─┼─ stream 1 ─┼─ stream 2 ─┤
@@ -9,12 +9,13 @@
 //
 //     retired   ░░░▓░░░       contains only late blocks; given back when the last one is freed
 //
-// Blocks of different streams have no common order in time, so they never share an arena.
+// Blocks of different streams have no common order in time, so each stream has an arena of its own.
+// Only the spill arena has slots of several streams.
 //
-// Offsets and sizes are in bytes. A plan's offset minus `begin` of its arena is the distance from
-// the arena's base. The engine's lock guards this class. It owns no memory: a caller that receives
-// an arena from `retire`, `release_retired` or `release_held` calls its `give_back`, without the
-// lock.
+// Offsets and sizes are in bytes. A slot's distance from the base of its arena is its offset minus
+// the arena's `begin`. The engine's lock guards this class. An Arenas object owns no memory: a
+// caller that receives an arena from `retire`, `release_retired` or `release_held` calls the
+// arena's `give_back` after it has released the lock.
 
 #pragma once
 
@@ -35,18 +36,18 @@ class Arenas {
  public:
   // Stream index of the spill arena.
   static constexpr std::uint32_t kEveryStream = ~std::uint32_t{0};
-  // Maximum number of streams with an arena of their own. Bit 63 of `without` stays set, for all
-  // other streams.
+  // Maximum number of streams with an arena of their own. Bit 63 of `without` stands for all other
+  // streams and stays set.
   static constexpr std::uint32_t kMostStreams = 63;
   static_assert(kMostStreams < 64, "`without` has one bit for each stream, and one for all others");
-  // Upper bound of offsets, so that sums of two do not overflow.
+  // Upper bound of offsets, so that the sum of two offsets does not overflow.
   static constexpr Offset kMostOffsets = Offset{1} << 60;
 
   struct Segment {
     std::uint32_t stream_index;  // or kEveryStream
     Offset begin;
     pgmo_arena arena;
-    // Set if pages are mapped only as slots need them; not owned.
+    // The range of the page space if pages are mapped as slots need them, else null. Not owned.
     pages::PlannedRange* range = nullptr;
 
     bool spilled() const noexcept { return stream_index == kEveryStream; }
@@ -54,17 +55,17 @@ class Arenas {
 
   // The result of a free in a retired arena.
   struct Released {
-    Bytes bytes = 0;  // of the block; 0 if none was alive there
+    Bytes bytes = 0;  // bytes of the freed block; 0 if no block lived there
     pages::PlannedRange* range = nullptr;
-    pgmo_arena empty{};  // the arena, if it has become empty: the caller gives it back
+    pgmo_arena empty{};  // the arena, if it has become empty; the caller gives it back
   };
 
   bool attached() const noexcept { return !segments_.empty(); }
 
-  // Return the streams without an arena, one bit each.
+  // Return the streams without an arena, as a word with one bit per stream index.
   const std::uint64_t& without() const noexcept { return without_; }
 
-  // Return the address of an offset. For a stream without an arena, it lies in no arena.
+  // Return the address of an offset. If the stream has no arena, the address lies in no arena.
   std::uintptr_t address(std::uint32_t stream_index, Offset offset) const noexcept {
     if (offset >= spill_begin_) [[unlikely]]
       return spill_bias_ + static_cast<std::uintptr_t>(offset);
@@ -108,29 +109,31 @@ class Arenas {
     for (const Retired& retired : retired_) visit(retired.arena);
   }
 
-  // Return whether a slot lies in the arena of its stream (or in the spill arena, if its offset is
-  // that far), aligned from the arena's start. True if the stream has no arena yet.
+  // Return whether a slot lies inside the arena of its stream, and is aligned from the arena's
+  // start. A slot that ends above the `begin` of the spill arena must lie inside the spill arena.
+  // Returns true if the stream has no arena yet.
   bool has_room(std::uint32_t stream_index, Offset offset, Bytes bytes,
                 Bytes alignment) const noexcept;
 
   // Add an arena. Throws std::invalid_argument, and changes nothing, in these cases: the arena is
-  // no memory range, its stream has an arena already, another arena has some of its offsets, the
-  // spill arena would not be the last one, or there are too many streams.
+  // not a valid memory range, its stream has an arena already, its offsets overlap those of another
+  // arena, the spill arena would not have the highest offsets, or there are too many streams.
+  // Throws std::bad_alloc.
   void add(const Segment& segment);
 
-  // Retire all current arenas. `late` contains all live blocks; each moves to the late set of its
-  // retired arena, and `late` becomes empty. Return the arenas without blocks, which the caller
-  // gives back. If it throws std::bad_alloc, nothing has changed.
+  // Retire all current arenas. `late` must contain all live slots; each moves to the late set of
+  // its retired arena, and `late` becomes empty. Return the arenas without blocks, which the caller
+  // gives back. If this throws std::bad_alloc, nothing has changed.
   std::vector<pgmo_arena> retire(LateSet& late);
 
-  // Free the block at an address in a retired arena; nullopt if no retired arena contains the
-  // address.
+  // Free the block at an address in a retired arena. Return nullopt if no retired arena contains
+  // the address.
   std::optional<Released> release_retired(std::uintptr_t address) noexcept;
 
   // `hold` adds an idle range of a current or retired arena to the late blocks, so that no slot is
-  // served there and the arena is not given back. Throws std::bad_alloc. `release_held` removes it
-  // again. It returns the arena for the caller to give back if a retired one has become empty;
-  // otherwise one without a base.
+  // served there and the arena is not given back. Throws std::bad_alloc. `release_held` removes the
+  // range again. If a retired arena has become empty, it returns this arena, which the caller gives
+  // back; otherwise it returns an arena without a base.
   void hold(LateSet& late, std::uintptr_t address, Bytes bytes);
   pgmo_arena release_held(LateSet& late, std::uintptr_t address) noexcept;
 
@@ -165,7 +168,7 @@ class Arenas {
  private:
   struct Retired {
     pgmo_arena arena;
-    LateSet blocks;  // by their offsets in this arena
+    LateSet blocks;  // their offsets count from this arena's base
     pages::PlannedRange* range = nullptr;
   };
 

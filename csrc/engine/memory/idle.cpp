@@ -2,11 +2,11 @@
 //
 //     arena    ░░░░░░░▓▓░░░░░░░░░░░▓▓▓▓░░░
 //     pages    │    │    │    │    │    │
-//              └──────┘    └──────┘            return to the system; read as zeros afterwards
+//              └──────┘    └──────┘            go back to the system; read as zeros afterwards
 //
-// Touched pages of an arena from the framework stay resident. Blocks without a slot would need
-// memory in addition to them (lending.hpp). A retired arena would stay resident as a whole because
-// of one live block.
+// Touched pages of an arena from the framework stay resident until they go back to the operating
+// system. Otherwise blocks without a slot would need memory in addition to the arena (lending.hpp),
+// and one live block would keep a whole retired arena resident.
 
 #include <sys/mman.h>
 #include <unistd.h>
@@ -28,8 +28,8 @@ namespace pgmo {
 
 namespace {
 
-// Limits of one batch: bytes, and number of ranges. The system needs 1 to 2 ms for a batch, and no
-// slot in its ranges is served meanwhile.
+// Limits of one batch: bytes, and number of ranges. The operating system needs 1 to 2 ms for a
+// batch. No slot in the ranges of the batch is served meanwhile.
 constexpr std::uintptr_t kAtOnce = std::uintptr_t{16} << 20;
 constexpr std::size_t kMostAtOnce = 256;
 
@@ -83,9 +83,9 @@ void Engine::lend_idle(bool on) {
   lending_.set(on);
 }
 
-// Return free memory of malloc to the system: it contains freed blocks that had no slot. Only one
-// thread at a time may trim. If another malloc replaces glibc's, the first call of malloc_trim
-// initializes glibc's malloc, and two concurrent calls would crash.
+// Give malloc's free memory back to the operating system, because freed blocks that had no slot are
+// part of it. Only one thread at a time may trim: if another malloc replaces glibc's, the first
+// call of malloc_trim initializes glibc's malloc, and two concurrent calls would crash.
 void Engine::trim_malloc() noexcept {
 #ifdef __GLIBC__
   static std::atomic_flag trimming = ATOMIC_FLAG_INIT;
@@ -95,8 +95,8 @@ void Engine::trim_malloc() noexcept {
 #endif
 }
 
-// Return idle pages in the middle of an iteration. Called before the program touches the block that
-// it has just got, so that pages of arenas go before pages of the block come.
+// Give idle pages back in the middle of an iteration. Called before the program touches its new
+// block, so that pages of arenas are gone before the block's pages become resident.
 void Engine::lend() noexcept {
   try {
     return_pages(true);
@@ -108,7 +108,8 @@ void Engine::lend() noexcept {
   }
 }
 
-// Measure how much of a block was touched. The framework has not freed its memory yet.
+// Measure how much of a block the program has touched. Requires that the framework has not freed
+// the block's memory yet.
 void Engine::measure_touched(std::uintptr_t address, Bytes bytes) noexcept {
   const std::uintptr_t page = page_bytes();
   const std::uintptr_t begin = address / page * page;
@@ -133,9 +134,9 @@ void Engine::measure_touched(std::uintptr_t address, Bytes bytes) noexcept {
 }
 
 // Derive the threshold of sparse blocks from the blocks measured so far, and count sparse bytes
-// again if it has changed. With other sequence lengths, sparse blocks may be smaller and dense ones
-// larger. So the threshold is the geometric mean of the smallest sparse and the largest dense size.
-// Requires the lock.
+// again if the threshold has changed. With other sequence lengths, sparse blocks may be smaller and
+// dense ones larger. So the threshold is the geometric mean of the smallest sparse and the largest
+// dense size. Requires the lock.
 void Engine::count_sparse() noexcept {
   Bytes from = kNoThreshold;
   if (least_sparse_ > most_dense_) {
@@ -159,11 +160,11 @@ Bytes Engine::sparse_from() noexcept {
   return least_sparse_ > most_dense_ ? least_sparse_ : 0;
 }
 
-// Return all idle pages to the system, in batches. `serving`: include current arenas although they
-// serve. The lock is not held during system calls. Meanwhile each range is in the late set: no slot
-// is served there, and its arena is not given back. A slot counts as live before its address is
-// returned to the program, so no page of it is idle. If another thread is returning pages, this one
-// does not wait.
+// Give all idle pages back to the operating system, in batches, and return their bytes. `serving`:
+// include current arenas even while the engine serves. The lock is not held during system calls.
+// During these calls each range is in the late set: no slot in the range is served, and its arena
+// is not given back. A slot counts as live before the program gets its address, so its pages are
+// not idle. If another thread is giving pages back, return at once.
 Bytes Engine::return_pages(bool serving) {
   Bytes returned = 0;
   std::uintptr_t from = 0;
@@ -194,7 +195,7 @@ Bytes Engine::return_pages(bool serving) {
 }
 
 // Fill `returning_` with a batch of idle ranges from address `from` on, and advance `from`. Return
-// whether there are more. Requires the lock.
+// whether more idle ranges may follow. Requires the lock.
 bool Engine::hold_idle(bool serving, std::uintptr_t& from) {
   std::vector<pages::Extent> living;
   visit_slots([&](std::uintptr_t address, Bytes bytes) { living.push_back({address, bytes}); });
@@ -230,7 +231,8 @@ bool Engine::hold_idle(bool serving, std::uintptr_t& from) {
   return scan.stopped();
 }
 
-// Empty `returning_`. Append to `empty` the retired arenas that have no block any more.
+// Remove the ranges in `returning_` from the late set. Append to `empty` the retired arenas that
+// have no block any more.
 void Engine::release_held_idle(std::vector<pgmo_arena>& empty) noexcept {
   const std::lock_guard<Spinlock> guard(lock_);
   for (const pages::Extent& range : returning_) {

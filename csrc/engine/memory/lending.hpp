@@ -1,15 +1,17 @@
-// Decides when idle pages of arenas return to the system during an iteration ("are lent").
+// Decides when idle pages of arenas go back to the operating system during an iteration ("are
+// lent").
 //
 //     slots      ▓▓▓▓▓▓▓▓▓▓           pages of an arena stay resident once they are touched
 //     missed               ▒▒▒▒▒▒     blocks without a slot need memory in addition
 //                ────────────|────    needed: the most bytes ever alive, slots and others
 //
-// An iteration that diverges from its plan would occupy both. So pages are lent as soon as the sum
-// exceeds the largest live bytes of the program so far: it would need that much without an arena,
-// too. The slots of a plan for several lengths may spread over more than that on their own; then
-// pages are returned several times per iteration. Resident bytes of arenas are not measured. Their
-// upper bound is the smaller of two numbers: the bytes of slots served since pages were last
-// returned, and the end of the highest slot. Sparse blocks (statistics.hpp) do not count.
+// An iteration that diverges from its plan would occupy both kinds of memory. So pages are lent as
+// soon as the sum exceeds the largest live bytes of the program so far: the need, which the program
+// would occupy without an arena, too. Slots of a plan for several lengths may alone spread over
+// more than the need. In this case, pages are lent several times per iteration. Resident bytes of
+// arenas are not measured. Their upper bound is the smaller of two numbers: the end of the highest
+// slot, and the bytes of slots that were live when pages were last lent or were served since.
+// Sparse blocks (statistics.hpp) do not count.
 //
 // All sizes are in bytes. Calls require the engine's lock.
 
@@ -31,8 +33,8 @@ class Lending {
   void set(bool on) noexcept { on_ = on; }
   bool on() const noexcept { return on_; }
 
-  // Count a served slot of `bytes` that ends at offset `end`. `slots`, `foreign`: live bytes of all
-  // slots and of all framework blocks, as in the functions below.
+  // Count a served slot of `bytes` bytes that ends at offset `end`. `slots` and `foreign`, here and
+  // below: live bytes of all slots, and of all framework blocks.
   void served(Offset end, Bytes bytes, Bytes slots, Bytes foreign) noexcept {
     if (!on_) [[likely]]
       return;
@@ -41,14 +43,13 @@ class Lending {
     needed_ = std::max(needed_, slots + foreign);
   }
 
-  // Return whether the slots served so far, and the framework's blocks, may occupy more than the
-  // program needs, so that pages should be lent for a slot. False until a whole iteration has shown
-  // the need.
+  // Return whether to lend pages for a slot, because slots and framework blocks may together occupy
+  // more than the need. Returns false until a whole iteration has shown the need, and after
+  // kMostReturns returns in one iteration.
   bool slots_exceed_need(Bytes foreign) const noexcept {
     if (!on_) [[likely]]
       return false;
-    // malloc keeps freed framework blocks of an iteration that diverges from its plan, so count
-    // their peak.
+    // After a return, malloc keeps the memory of freed framework blocks, so count their peak.
     const Bytes others = returns_ > 0 ? most_foreign_ : foreign;
     return need_is_known_ && returns_ < kMostReturns &&
            std::min(highest_, touched_) + others > needed_ + spare();
@@ -64,16 +65,16 @@ class Lending {
            std::min(highest_, touched_) + foreign > needed_ + heuristics_.small_block;
   }
 
-  // Return whether to lend pages for a framework block of `bytes` during a pause, when nothing is
-  // counted. A large block then belongs to an evaluation, which would need memory in addition to
-  // the arena's.
+  // Return whether to lend pages for a framework block of `bytes` bytes during a pause, when
+  // nothing is counted. A large block in a pause usually belongs to an evaluation, which would need
+  // memory in addition to the arena.
   bool should_lend_in_pause(Bytes bytes, Bytes slots) const noexcept {
     return on_ && bytes >= heuristics_.small_block &&
            std::min(highest_, touched_) > slots + heuristics_.small_block;
   }
 
-  // Record that all idle pages were returned. A return costs system calls, so the next one in
-  // this iteration waits until framework blocks have grown by `spare()`.
+  // Record that all idle pages were lent. A return costs system calls, so `should_lend` is false
+  // until framework blocks have grown by `spare()`, or the iteration ends.
   void returned(Bytes slots, Bytes foreign) noexcept {
     touched_ = slots;
     most_foreign_ = foreign;
@@ -81,7 +82,7 @@ class Lending {
     delay_next_return(foreign);
   }
 
-  // Return whether pages went back in this iteration.
+  // Return whether pages were lent in this iteration.
   bool has_returned() const noexcept { return returns_ > 0; }
 
   // Delay the next return until framework blocks have grown from `foreign` by `spare()`.
@@ -93,8 +94,7 @@ class Lending {
     need_is_known_ = true;
   }
 
-  // End a pause in which pages were returned: these returns do not count for the interrupted
-  // iteration.
+  // End a pause in which pages were lent: these returns do not count for the interrupted iteration.
   void end_pause() noexcept { return_again_at_ = returns_ = 0; }
 
   // Measure the need from zero again, because the threshold of sparse blocks has changed.
@@ -103,16 +103,16 @@ class Lending {
     need_is_known_ = false;
   }
 
-  // Record that the arenas were retired. No page of later ones is resident yet.
+  // Record that the arenas were retired. No page of later arenas is resident yet.
   void arenas_retired() noexcept { highest_ = touched_ = 0; }
 
  private:
   // Maximum number of returns per iteration for slots alone. Above it, only framework blocks cause
   // returns. Iterations with many requests would otherwise spend their time on returns. Eight
-  // usually last until after the peak.
+  // returns usually last until after the peak.
   static constexpr int kMostReturns = 8;
 
-  // Return the bytes beyond the need that are tolerated.
+  // Return how many bytes beyond the need are tolerated.
   Bytes spare() const noexcept {
     return std::max(heuristics_.small_block,
                     static_cast<Bytes>(heuristics_.lending_share * static_cast<double>(needed_)));

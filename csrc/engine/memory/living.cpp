@@ -1,4 +1,4 @@
-// Lists all live blocks, of the engine and of the framework.
+// Lists all live slots and all tracked framework blocks.
 
 #include <vector>
 
@@ -14,7 +14,7 @@ std::vector<Living> Engine::living() {
   const auto add = [&](std::uintptr_t address, Bytes bytes, Living::Kind kind) {
     all.push_back({.address = address, .bytes = bytes, .kind = kind});
   };
-  // The block table contains framework blocks in every mode, but slots only while recording.
+  // The block table contains all tracked framework blocks, but not all slots.
   blocks_.for_each_foreign(
       [&](std::uintptr_t address, Bytes bytes) { add(address, bytes, Living::kForeign); });
   if (replayer_ != nullptr && arenas_.attached()) {

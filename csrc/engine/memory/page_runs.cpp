@@ -27,15 +27,16 @@ Spans united(Spans spans, LatestOrder& latest) {
   return spans;
 }
 
-// Return whether the program orders the use `other` after `one`, or the order is unknown. `turns`:
-// 0 if both are in one iteration, its length in ticks if `other` is in the next.
+// Return whether both uses are of one arena, the program orders `other` after `one`, or the order
+// is unknown. `turns`: 0 if both uses are in one iteration; the iteration's length in ticks if
+// `other` is in the next iteration.
 bool in_order(const PageSpan& one, const PageSpan& other, Tick turns) {
   if (one.arena == other.arena || one.behind == nullptr) return true;
   return other.from + turns >= one.behind[other.arena];
 }
 
-// Return the number of hand-overs between streams, in one iteration of each plan; nullopt if the
-// program does not order one of them.
+// Return the number of hand-overs between streams, in one iteration of each plan. Return nullopt if
+// the program does not order the two streams of a hand-over.
 std::optional<std::size_t> hand_overs(const Spans& spans, std::span<const PlanTicks> plans) {
   std::size_t count = 0;
   for (auto begin = spans.begin(); begin != spans.end();) {
@@ -49,7 +50,7 @@ std::optional<std::size_t> hand_overs(const Spans& spans, std::span<const PlanTi
       if (!in_order(*at, next, turns)) return std::nullopt;
       count += at->arena != next.arena;
     }
-    // An iteration of another plan may follow. It may use the page from its first tick on.
+    // An iteration of another plan may follow, and may use the page from its first tick on.
     const PageSpan& last = *std::prev(end);
     for (const PageSpan& other : spans) {
       if (other.plan == plan || other.arena == last.arena || last.behind == nullptr) continue;

@@ -2,12 +2,12 @@
 // pages.
 //
 //     arena 0   ▓▓▓▓▓▓░░░░░░░░░░░░▓▓▓     freed at 6; stream 1 is ordered after that from tick 8 on
-//     arena 1   ░░░░░░░░▓▓▓▓▓▓░░░░░░░     in use from 8: they can share a page. If it were in use
-//                                         from 7, stream 1 would have to wait for stream 0
+//     arena 1   ░░░░░░░░▓▓▓▓▓▓░░░░░░░     in use from 8: both runs can share pages. If arena 1 used
+//                                         them from 7, stream 1 would have to wait for stream 0
 //
-// If the order of streams is known, pages move between two of them only where the program itself
-// orders them. So the next user waits no longer than it does anyway. If the order is unknown, only
-// the times of use count.
+// If the order of streams is known, pages move between two streams only where the program itself
+// orders these streams. So sharing adds no wait. If the order is unknown, only the times of use
+// count.
 
 #pragma once
 
@@ -40,8 +40,8 @@ struct PageRun {
   Spans spans;
 };
 
-// Combines the `behind` rows of several blocks on one page, since the next user waits for all of
-// them. Owns the rows to which it returns pointers.
+// Combines the `behind` rows of several blocks on one page, because the next user of the page waits
+// for all these blocks. Owns the combined rows.
 class LatestOrder {
  public:
   explicit LatestOrder(std::uint32_t arenas) : arenas_(arenas) {}
@@ -58,9 +58,9 @@ class LatestOrder {
 std::vector<PageRun> runs_of(const std::vector<PageUse>& uses, std::uint32_t arena,
                              LatestOrder& latest);
 
-// Return how many hand-overs between streams sharing adds per page and iteration. Return nullopt if
-// the two runs are in use at the same time, or the program does not order a user after the previous
-// one.
+// Return how many hand-overs between streams a shared page adds, in one iteration of each plan.
+// Return nullopt if the two runs are in use at the same time, or if the program does not order a
+// user of the page after the previous user.
 std::optional<std::size_t> changes(const Spans& one, const Spans& other,
                                    std::span<const PlanTicks> plans);
 

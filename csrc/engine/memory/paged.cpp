@@ -4,10 +4,10 @@
 //     release     lock: free the slot, read the generation ──▶ unlocked: notify the pages
 //     pages       another user needs some ──▶ list_living, locked ──▶ count slots from now on
 //
-// The page space is notified only while the range counts its slots; see
-// pages/planned/planned_range.hpp. The engine's lock is not held meanwhile. If `list_living` comes
-// between the two steps, it sees the slot as taken or free already. The range's generation has
-// changed then, so the late notification has no effect.
+// The engine notifies the page space only while the range counts its slots
+// (pages/planned/planned_range.hpp), and does not hold its lock meanwhile. If `list_living` runs
+// between the two steps, it already lists the slot as live, or as free, and it changes the range's
+// generation. So the late notification has no effect.
 
 #include <algorithm>
 #include <memory>
@@ -55,8 +55,8 @@ pgmo_arena Engine::reserve_arena(pages::Space& space, Bytes bytes, pages::Stream
           .context = reserved.release()};
 }
 
-// Give a range back to the page space. If another call is settling or sharing ranges at the time,
-// `end_settling` does it.
+// Give a range back to the page space. If another call is settling ranges or sharing pages,
+// `end_settling` gives the range back later.
 void Engine::close_range(pages::PlannedRange& range) noexcept {
   {
     const Guard guard(lock_);
@@ -106,7 +106,7 @@ bool Engine::occupy(std::uintptr_t address, Bytes bytes, pages::PlannedRange& ra
     shared_.counters.retract(bytes);
   }
   // The page space did not count the slot when it refused its pages. But if the range's generation
-  // has changed since, `list_living` has listed the slot as live, so it must be vacated.
+  // has changed since, `list_living` has listed the slot as live, so the slot must be vacated.
   if (unused.generation == generation) unused.range = nullptr;
   vacate(address, unused);
   return false;
@@ -137,7 +137,7 @@ void Engine::list_living(pages::PlannedRange& range, std::vector<pages::Extent>&
 }
 
 // Settle ranges between two iterations, when most pages are where the plans need them. A settled
-// range does not count its slots until another user needs pages, or a plan is added.
+// range does not count its slots until other requests need its pages, or a plan is added.
 void Engine::settle_ranges() noexcept {
   pages::Space* const space = space_.load();
   if (space == nullptr) return;
@@ -198,9 +198,10 @@ bool Engine::counts_all_slots() const noexcept {
   return std::ranges::none_of(ranges_, [](const auto* range) { return range->fully_mapped(); });
 }
 
-// Make all ranges count their slots again, before a plan is added: they were settled for the slots
-// of the other plans. Requires that the lock is free, because the page space calls `list_living`.
-// No range is settled meanwhile, as the session makes one call at a time; `add_plan` asserts this.
+// Make all ranges count their slots again, because they were settled for the slots of the previous
+// plans. The caller must not hold the lock, because the page space calls `list_living`. No range is
+// settled until the caller returns, because the session makes one call at a time. Throws
+// std::bad_alloc.
 void Engine::unsettle_ranges() {
   pages::Space* const space = space_.load();
   if (space != nullptr && !space->unsettle(*this)) throw std::bad_alloc();

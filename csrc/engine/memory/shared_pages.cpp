@@ -1,5 +1,5 @@
-// Plans of several streams: computes which pages of their arenas can be shared (sharing.hpp), and
-// passes the result to the page space.
+// Computes which pages the arenas of several streams can share (sharing.hpp), and passes the result
+// to the page space.
 
 #include <algorithm>
 #include <new>
@@ -15,8 +15,8 @@ namespace pgmo {
 
 using Guard = std::lock_guard<Spinlock>;
 
-// Share pages for the current plans and arenas. Returns at once if neither has changed since the
-// last call.
+// Share pages for the current plans and arenas. Returns at once if neither plans nor arenas have
+// changed since the last call.
 void Engine::share_pages() noexcept {
   pages::Space* const space = space_.load();
   if (space == nullptr) return;
@@ -48,21 +48,21 @@ void Engine::share_pages() noexcept {
     const Guard guard(lock_);
     planned_pages_ = static_cast<Bytes>(shared.size()) * space->page();
   } catch (const std::bad_alloc&) {
-    // Without host memory for this, the page space shares pages as if there were no plan.
+    // If the host is out of memory, the page space keeps its previous sharing plan, if it has one.
   }
   if (begun) end_settling();
 }
 
-// Called once per iteration. The page space does nothing once all pages are mapped where the plans
-// use them.
+// Let the page space map idle pages where the plans use them. It maps nothing once all pages are
+// mapped there.
 void Engine::arrange_pages() noexcept {
   pages::Space* const space = space_.load();
   if (space == nullptr) return;
   space->arrange(*this);
 }
 
-// Return when the slots of all plans use which pages; `ranges` receives the ranges, in the order of
-// PageUse::arena. Requires the lock.
+// Return the ticks at which the slots of all plans use each page. `ranges` receives the ranges, in
+// the order of PageUse::arena. Requires the lock.
 Engine::PlannedUses Engine::uses_of_pages(const pages::Space& space,
                                           std::vector<pages::PlannedRange*>& ranges) const {
   std::vector<const Arenas::Segment*> segments;
@@ -96,8 +96,8 @@ Engine::PlannedUses Engine::uses_of_pages(const pages::Space& space,
         const RequestKey key = plan.slot(slot).key;
         const Tick end = plan.end_of(request);
         const bool always = end - request >= length || plan.slot(request).alternate != kNoSlot;
-        // The block lives in [from, to) of an iteration that begins `turns` ticks after the one
-        // that requested it.
+        // The block lives in [from, to) of an iteration that begins `turns` ticks after the
+        // iteration that requested the block.
         const auto lives = [&](Tick from, Tick to, Tick turns) {
           if (from >= to) return;
           behind = all.behind(order, request, before - turns, segments);
@@ -115,8 +115,8 @@ Engine::PlannedUses Engine::uses_of_pages(const pages::Space& space,
 }
 
 // Return, for each of these segments, the tick from which its stream is ordered after the request's
-// block. `before`: the tick at which the request's iteration begins. Null: the plan has no stream
-// order.
+// block. `before`: the tick at which the request's iteration begins. Return null if the plan has no
+// stream order.
 const Tick* Engine::PlannedUses::behind(const StreamOrder& order, SlotIndex request, Tick before,
                                         std::span<const Arenas::Segment* const> segments) {
   if (order.behind.empty()) return nullptr;
@@ -124,7 +124,8 @@ const Tick* Engine::PlannedUses::behind(const StreamOrder& order, SlotIndex requ
   for (const Arenas::Segment* const segment : segments) {
     const auto known = std::find(order.streams.begin(), order.streams.end(), segment->stream_index);
     const auto column = static_cast<std::size_t>(known - order.streams.begin());
-    // A stream without requests in the plan is not ordered in it, so it shares no page with it.
+    // The plan does not order a stream that has no request in it, so this stream does not share
+    // pages with the block.
     const Tick tick = known == order.streams.end()
                           ? kNeverOrdered
                           : order.behind[request * order.streams.size() + column];

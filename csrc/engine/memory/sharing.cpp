@@ -10,7 +10,7 @@
 namespace pgmo {
 namespace {
 
-// Two runs that can share pages: an unshared one, and one found before.
+// Two runs that can share pages: one of the arena in turn, and one of the arenas before it.
 struct Pair {
   std::size_t run;
   std::size_t other;
@@ -19,7 +19,8 @@ struct Pair {
   std::size_t pages;     // number of pages to share
 };
 
-// Maximum number of pairs of runs to compare. Above it, no pages are shared by plan.
+// Maximum number of pairs of runs to compare. Above it, the arena in turn shares no pages with the
+// arenas before it.
 constexpr std::size_t kMostPairs = std::size_t{1} << 22;
 
 std::size_t pages_of(const std::vector<PageRun>& runs) {
@@ -59,7 +60,8 @@ enum class Order : std::uint8_t {
   kScarcestFirst,  // runs that could share the fewest pages first
 };
 
-// Return the pairs of runs that can share pages, in the order in which to join them.
+// Return the pairs of runs that can share pages, in the order in which to join them. Return none if
+// there are more than kMostPairs pairs to compare.
 std::vector<Pair> pairs_of(const std::vector<PageRun>& runs, const std::vector<PageRun>& found,
                            std::span<const PlanTicks> plans, Order order) {
   std::vector<Pair> pairs;

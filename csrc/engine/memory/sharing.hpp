@@ -4,10 +4,10 @@
 //     stream 0     ▓▓▓▓▓▓▓▓▓▓▓▓░░░░░░░░░░░░   page 7 of its arena, as planned
 //     stream 1     ░░░░░░░░░░░░░░▓▓▓▓▓▓▓░░░   page 2 of its arena: used later, so both share a page
 //
-// Arenas are packed stream by stream, and their peaks are at different times: FSDP's largest
-// buckets come when few activations are left. The result is only a hint to the page space. The next
-// user of a page still waits for the last one. If a program diverges from its plan, pages move
-// differently.
+// Arenas are packed stream by stream, and their peaks are at different times: FSDP allocates its
+// largest buckets when few activations are live. The result is only a hint to the page space: the
+// next user of a page waits for the last user in any case. If a program diverges from its plan,
+// pages move differently.
 
 #pragma once
 
@@ -28,12 +28,12 @@ struct PageUse {
   Tick from;
   Tick to;
   std::uint32_t plan = 0;
-  // For each arena, the tick from which the program orders its stream after this use. Null:
-  // unknown; only the times of use count then, and the next user may have to wait. Not owned.
+  // For each arena, the tick from which the program orders its stream after this use. Null if the
+  // order is unknown: only the times of use count, and the next user may have to wait. Not owned.
   const Tick* behind = nullptr;
 };
 
-// The ticks of one plan's iteration. Those of several plans are numbered one after another.
+// The ticks of one plan's iteration. The ticks of several plans are numbered consecutively.
 struct PlanTicks {
   Tick begin;
   Tick count;
@@ -46,11 +46,11 @@ struct ArenaPage {
   bool operator==(const ArenaPage&) const = default;
 };
 
-// Return the physical pages that the plans need, each with all arena pages that share it. These are
-// never used at the same time, and the program orders their streams where the order is known. Pages
-// with the fewest hand-overs between streams are shared first, until the number of pages equals the
-// most in use at once. `arenas`: number of arenas. `plans`: by PageUse::plan. Throws
-// std::bad_alloc.
+// Return the physical pages that the plans need, each with all arena pages that share it. Arena
+// pages that share a physical page are never used at the same time, and the program orders their
+// streams where the order is known. Pages with the fewest hand-overs between streams are shared
+// first, until the number of physical pages equals the most pages in use at once. `arenas`: number
+// of arenas. `plans`: by PageUse::plan. Throws std::bad_alloc.
 std::vector<std::vector<ArenaPage>> share_pages(const std::vector<PageUse>& uses,
                                                 std::uint32_t arenas,
                                                 std::span<const PlanTicks> plans);

@@ -10,15 +10,15 @@
 
 namespace pgmo {
 
-// Later than every tick, yet sums of a few do not overflow.
+// Later than every tick. The sum of a few of these does not overflow.
 constexpr Tick kNeverOrdered = std::numeric_limits<Tick>::max() / 4;
 
 struct StreamOrder {
   std::vector<std::uint32_t> streams;  // indices of the plan's streams in the engine
 
-  // Row by request, column by stream: the first tick at which the stream is ordered after all uses
-  // of the request's block. Ticks count from the start of the request's iteration; kNeverOrdered or
-  // more: never. Empty: the order is unknown.
+  // Matrix with a row per request and a column per stream: the first tick at which the stream is
+  // ordered after all uses of the request's block. Ticks count from the start of the request's
+  // iteration. kNeverOrdered or more: never. Empty if the order is unknown.
   std::vector<Tick> behind;
 };
 

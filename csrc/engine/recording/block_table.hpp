@@ -1,11 +1,11 @@
-// Live blocks by address: the owner of their memory and their number in the record.
+// Live blocks by address: the owner of their memory, and their number in the recording.
 //
 //     request ──▶ slot of the engine's ───┐
 //             └─▶ block of the framework's ┴─▶ table ──▶ recorder, while recording
 //
-// The table contains framework blocks in every mode, as nothing else in the engine tracks them, and
-// slots only while recording. Sizes are in bytes, as requested. All calls require the engine's
-// lock.
+// The table contains framework blocks that were allocated while the engine recorded or served,
+// because nothing else in the engine tracks them. It contains only those slots that were served
+// while the engine recorded. Sizes are in bytes, as requested. All calls require the engine's lock.
 
 #pragma once
 
@@ -24,10 +24,12 @@ namespace pgmo {
 
 class BlockTable {
  public:
-  // If PGMO_CHECK is set, the table checks that no block overlaps a live one.
+  // If the environment variable PGMO_CHECK is set, the table checks that no block overlaps a live
+  // block.
   BlockTable();
 
-  // Public, so that the engine starts, stops and reads it. The table alone adds events of blocks.
+  // The recorder is public, so that the engine can start, stop and read it. Only the table adds
+  // events of blocks.
   Recorder recorder;
 
   // Note for the check that a slot was chosen; `refused` undoes this if the slot gets no page.
@@ -46,12 +48,12 @@ class BlockTable {
     (void)insert(address, {.bytes = bytes, .stream = stream});
   }
 
-  // Track a block of the framework, and record it while the recorder is active. `in_gap`: it lies
-  // in a gap of the framework's own memory. Return false if the host has no memory for its entry.
+  // Track a block of the framework, and record it if the recorder is active. `in_gap`: whether the
+  // block fills a gap of framework memory. Return false if the host is out of memory.
   bool adopt(std::uintptr_t address, Bytes bytes, std::uint64_t stream, bool in_gap) noexcept;
 
-  // A free takes two calls. `freeing` records it before the block's memory is released. `freed`
-  // removes the entry afterwards. `ours`: the block was a slot.
+  // A free takes two calls. `freeing` records the free before the block's memory is released.
+  // `freed` removes the block's entry afterwards. `ours`: whether the block was a slot.
   void freeing(std::uintptr_t address) noexcept;
   void freed(std::uintptr_t address, bool ours) noexcept {
     if (!ours || recorder.active() || slots_ > 0) erase(address);
@@ -60,8 +62,9 @@ class BlockTable {
   // Remove framework blocks in memory that has become an arena: their frees were not reported.
   void forget_within(std::uintptr_t begin, std::size_t bytes) noexcept;
 
-  // Return whether the block belongs to another stream, or is unknown. `ours`: whether the address
-  // is that of a slot. An outdated entry of the other kind at the address counts as unknown.
+  // Return whether the block belongs to another stream, or is unknown. `ours`: whether the block is
+  // a slot. An outdated entry at the address counts as unknown: a framework block if `ours`, else a
+  // slot.
   bool is_of_other_stream(std::uintptr_t address, std::uint64_t stream, bool ours) noexcept;
 
   // Return the bytes of the framework block at the address, or 0.
@@ -70,7 +73,7 @@ class BlockTable {
     return block == nullptr ? 0 : block->bytes;
   }
 
-  // Record that another stream uses the block, too.
+  // Record that another stream also uses the block.
   void shared(std::uintptr_t address, bool ours) noexcept;
 
   // Call `visit(address, bytes)` for each framework block.

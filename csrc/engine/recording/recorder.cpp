@@ -115,7 +115,7 @@ bool Recorder::append(const Event& event) noexcept {
       return true;
     }
   } catch (const std::bad_alloc&) {
-    // Record no more events: the program needs the memory more than the recording does.
+    // Record no more events: the program needs the host's memory more than the recording does.
   }
   truncated_ = true;
   return false;

@@ -3,7 +3,7 @@
 //     request 0  request 1  free 0  record  request 2  wait  shared 2  step  request 3  free 2 ...
 //
 // A block's number is the ordinal of its request, from 0 at the start of the recording. Requests of
-// zero bytes do not occur. numpy reads the same event layout: see pgmo/profiler/recording.py.
+// zero bytes are not recorded. numpy reads this layout of events: see pgmo/profiler/recording.py.
 //
 // A Recorder owns its events. Its calls require the engine's lock.
 
@@ -18,7 +18,7 @@
 namespace pgmo {
 
 struct Event {
-  // Kinds from kRecord on order streams, with the values of pgmo_engine.h.
+  // Kinds from kRecord on are calls that order streams. They have the values of pgmo_engine.h.
   enum Kind : std::uint8_t {
     kRequest = 0,
     kFree = 1,
@@ -34,7 +34,7 @@ struct Event {
 
   Kind kind;
   std::uint8_t in_gap = 0;  // kRequest: 1 if the block lies in a gap of framework memory
-  std::uint16_t thread;     // number of the thread in order of its first event
+  std::uint16_t thread;     // number of the thread: threads are numbered by their first event
   std::int32_t tag;         // kRequest: the thread's tag; -1: unknown
   std::uint32_t block;      // kRequest, kFree, kShared: the block's number
   std::uint32_t reserved = 0;
@@ -50,13 +50,13 @@ using TagGeneration = std::uint64_t;
 TagGeneration next_tag_generation() noexcept;
 
 // Set the tag of the calling thread's next requests; -1: unknown. Python calls this before each
-// operator, so that a tag names the origin of a block. An operator may outlast its tagger if
-// another thread ends the iteration, so a recorder ignores tags of other generations than it
-// expects.
+// operator, so that a tag names the origin of a block. If another thread ends the iteration, an
+// operator may outlast its tagger. So a recorder ignores tags of all generations except the
+// expected generation.
 void set_thread_tag(std::int32_t tag, TagGeneration generation) noexcept;
 
-// Set the tag to unknown. The adapter calls this after each operator, even while a Python error is
-// pending.
+// Set the calling thread's tag to unknown. The adapter calls this after each operator, even while a
+// Python error is pending.
 void end_thread_tag() noexcept;
 
 class Recorder {
@@ -73,7 +73,8 @@ class Recorder {
   std::uint32_t epoch() const noexcept { return epoch_; }
   const std::vector<Event>& events() const noexcept { return events_; }
 
-  // Return how many requests, and bytes in them, all recordings had, including discarded ones.
+  // Return the number of requests in all recordings so far, and their bytes. Discarded recordings
+  // are included.
   std::uint64_t requests() const noexcept { return requests_; }
   std::uint64_t bytes() const noexcept { return bytes_; }
 
@@ -86,7 +87,7 @@ class Recorder {
   void clear() noexcept;
 
   // Like `clear`, but return the events. The caller frees their memory without the lock, because
-  // that takes long.
+  // freeing takes long.
   std::vector<Event> take() noexcept;
 
   // Record a request, and return the number of its block; kNoBlock if the recording is truncated.
@@ -94,10 +95,11 @@ class Recorder {
   void free(std::uint32_t block) noexcept;
   void step() noexcept;
 
-  // Record that another stream uses the block, too.
+  // Record that another stream also uses the block.
   void shared(std::uint32_t block) noexcept;
 
-  // Record a call that orders streams: its kind, from kRecord on, and the number of its CUDA event.
+  // Record a call that orders streams. `kind`: kRecord or a later kind; `event`: number of the
+  // call's CUDA event.
   void ordered(Event::Kind kind, std::uint64_t stream, std::uint64_t event) noexcept;
 
  private:

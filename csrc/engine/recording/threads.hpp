@@ -5,9 +5,9 @@
 //     of A       first 1, last 6, count 4 | ...
 //     of B       first 4, last 5, count 2 | nothing
 //
-// An iteration is the work of one thread. When several threads train at the same time, their
-// requests interleave in an order that no plan can predict. The session sees that from these
-// counts. It then delegates all threads but one: the engine leaves their requests to the framework.
+// When several threads train at the same time, their requests interleave in an order that no plan
+// can predict. The session detects this from these counts, follows one of the threads, and
+// delegates the others: the engine leaves requests of delegated threads to the framework.
 //
 // A ThreadId is the system's thread id, which Python knows too. The system reuses ids, so the
 // delegation of a thread must end before the thread does. Calls require the engine's lock, except
@@ -32,7 +32,7 @@ using ThreadId = std::int64_t;
 class Threads {
  public:
   // Requests of one thread in this iteration: their number, and the ordinals of the first and the
-  // last among the requests of all threads, from 1.
+  // last of them. Ordinals count the requests of all threads, from 1.
   struct Activity {
     ThreadId thread;
     std::uint64_t first;

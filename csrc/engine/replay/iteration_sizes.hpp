@@ -1,6 +1,6 @@
 // Sizes of varying requests in this iteration, by size class. The engine's lock guards them.
 //
-//     planned    8   [100]   [400]   [100]   64   [400]
+//     planned    8   [100]   [400]   [100]   64   [400]      in brackets: varying requests
 //     requested  8     30     120      30    64     ...     now, [100] is 30 and [400] is 120
 
 #pragma once
@@ -21,7 +21,7 @@ class IterationSizes {
   // Forget all sizes. Called at the start of an iteration, or of a micro-batch of another length.
   void forget() noexcept { std::fill(by_class_.begin(), by_class_.end(), 0); }
 
-  // Note the size of a varying request, which is then known for its whole class.
+  // Note the size of a varying request. From then on it is the known size of the whole size class.
   void note(SlotIndex request, RequestKey key) noexcept {
     by_class_[plan_.size_class(request)] = key_bytes(key);
   }
@@ -34,7 +34,7 @@ class IterationSizes {
            by_class_[plan_.size_class(request)] == key_bytes(key);
   }
 
-  // Return whether this iteration has made no request of the same class yet.
+  // Return whether the size of this varying request is still unknown.
   bool is_open(SlotIndex request) const noexcept {
     return by_class_[plan_.size_class(request)] == 0;
   }

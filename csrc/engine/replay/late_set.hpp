@@ -25,7 +25,7 @@ class LateSet {
   bool empty() const noexcept { return blocks_.empty(); }
   std::size_t size() const noexcept { return blocks_.size(); }
 
-  // Requires a range that overlaps no late block. If it throws std::bad_alloc, the set is
+  // Add a block, which must overlap no late block. If this throws std::bad_alloc, the set is
   // unchanged.
   void insert(Offset offset, Bytes bytes) {
     PGMO_ASSERT_INTERNAL(bytes > 0 && !overlaps(offset, bytes));

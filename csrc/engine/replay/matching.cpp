@@ -1,4 +1,4 @@
-// Finds the request of the plan that matches a key, if it is not the one under the cursor. The
+// Finds the request of the plan that matches a key, if the request under the cursor does not. The
 // candidates and their order are in replayer.hpp.
 
 #include <algorithm>
@@ -19,10 +19,10 @@ Replayer::Match Replayer::resynchronise(RequestKey key) {
 }
 
 // Return the nearest request ahead that is known to have this key. A single match may skip only
-// smaller requests: if those come later and miss, they need little memory.
+// smaller requests: if the skipped requests come later and miss, they need little memory.
 SlotIndex Replayer::find_past_smaller(RequestKey key) const noexcept {
-  // If the request under the cursor may have this size, assume that the iteration left out only a
-  // few.
+  // If the request under the cursor may have this size, assume that the iteration has left out only
+  // a few requests.
   const bool open = may_vary_to(cursor_, key) && sizes_.is_open(cursor_);
   const SlotIndex until = open ? std::min(plan_.requests(), cursor_ + kLeftOut) : window_end();
   SlotIndex request = cursor_;
@@ -31,7 +31,7 @@ SlotIndex Replayer::find_past_smaller(RequestKey key) const noexcept {
 }
 
 // Return a skipped request with this key, because two threads or streams may have changed their
-// order. Its planned lifetime must contain `now`.
+// order. The planned lifetime of the request must contain `now`.
 SlotIndex Replayer::take_skipped(RequestKey key) noexcept {
   for (std::size_t at = 0; at < skipped_count_; ++at) {
     const SlotIndex request = skipped_[at];
@@ -44,8 +44,9 @@ SlotIndex Replayer::take_skipped(RequestKey key) noexcept {
   return kNoSlot;
 }
 
-// Return the second request of a pair: the first matches the missed key, the second matches `key`.
-// A pair may skip larger requests; an anchor may skip any number.
+// Return the second request of a pair whose first request matches the missed key, and whose second
+// matches `key`. A pair in the window may also skip larger requests. An anchor may skip any number
+// of requests.
 SlotIndex Replayer::find_pair(RequestKey key) noexcept {
   const SlotIndex until = window_end();
   for (SlotIndex request = cursor_ + 1; request < until; ++request) {
@@ -62,14 +63,15 @@ SlotIndex Replayer::find_pair(RequestKey key) noexcept {
   return anchor;
 }
 
-// Match a varying request whose size is not known in this iteration. If another size is known, two
-// requests in a row must contradict it.
+// Match a varying request whose size is not known in this iteration. If a different size is known,
+// two requests in a row must contradict it.
 Replayer::Match Replayer::match_unknown_size(RequestKey key) {
   if (!may_vary_to(cursor_, key)) {
     const SlotIndex open = find_open_past_smaller(key);
     return open == kNoSlot ? Match{kNoSlot, Miss::kUnknown} : match_at(open, key);
   }
-  // A known size of the next request has priority over a possible size of this one.
+  // If the next request is known to have this size, it has priority over the request under the
+  // cursor.
   const SlotIndex next = cursor_ + 1;
   if (next < plan_.requests() && sizes_.is_known(next, key)) return match_at(next, key);
   if (sizes_.is_open(cursor_)) return match_at(cursor_, key);
@@ -118,7 +120,7 @@ bool Replayer::may_vary_to(SlotIndex request, RequestKey key) const noexcept {
   return bytes >= planned / (ratio * ratio) && bytes <= planned * ratio;
 }
 
-// Match the request, and move the cursor even if its slot is too small.
+// Match the request, and move the cursor past it even if its slot is too small.
 Replayer::Match Replayer::match_at(SlotIndex request, RequestKey key) {
   if (plan_.varying(request)) sizes_.note(request, key);
   if (fits(request, key)) return advance_to(request);

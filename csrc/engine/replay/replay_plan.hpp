@@ -9,8 +9,8 @@
 //     places  offset → the live block and its bytes             at most one, by the invariant
 //
 // Rows and ends are read from front to back once per iteration; only places are accessed at random.
-// There are as many places as different offsets, far fewer than requests. So they stay in the cache
-// even when a long plan does not.
+// There are as many places as different offsets, far fewer than requests. So places stay in the
+// CPU's cache even if a long plan does not.
 //
 // A block that lives longer than one iteration has two slots, used in turn. No other slot overlaps
 // either of them. Sizes and offsets are in bytes. Only places change after construction; the
@@ -50,14 +50,14 @@ using SlotIndex = std::uint32_t;
 constexpr SlotIndex kNoSlot = ~SlotIndex{0};
 
 using SizeClass = std::uint32_t;
-constexpr SizeClass kFixed = ~SizeClass{0};  // of a request whose size does not vary
+constexpr SizeClass kFixed = ~SizeClass{0};  // class of a request whose size does not vary
 
 // One request of an iteration in a plan.
 struct PlannedRequest {
   Bytes bytes;
   std::uint32_t stream_index;
   bool varying;   // its slot serves requests of every size up to `bytes`
-  Tick end;       // exclusive; beyond the number of requests: in the next iteration
+  Tick end;       // exclusive; an end above the number of requests lies in the next iteration
   Offset offset;  // kUnplanned: no slot
   // Offset of the second slot of a block that is still live when the next iteration requests its
   // successor; kUnplanned: none.
@@ -82,9 +82,9 @@ static_assert(sizeof(Place) == 32);
 
 class ReplayPlan {
  public:
-  // Throws std::invalid_argument if a size, offset, alignment or lifetime is out of range. It does
-  // not check that slots with a common tick are disjoint, on which memory safety also depends:
-  // pgmo/packing/validator.py does, before a plan gets here.
+  // Throws std::invalid_argument if a size, offset, alignment or lifetime is out of range. The
+  // constructor does not check that slots with a common tick are disjoint, although memory safety
+  // depends on this: pgmo/packing/validator.py has checked it.
   ReplayPlan(std::span<const PlannedRequest> requests, Bytes arena_bytes, Bytes alignment);
 
   std::uint32_t requests() const noexcept { return requests_; }
@@ -95,8 +95,8 @@ class ReplayPlan {
   bool planned(SlotIndex index) const noexcept { return slots_[index].place != kNowhere; }
   bool varying(SlotIndex index) const noexcept { return class_of_[index] != kFixed; }
 
-  // Return the size class of a varying request: all requests of one family with equal planned size
-  // and stream. In most iterations they have equal sizes, too, as in two equal layers.
+  // Return the size class of a varying request. A size class contains all requests of one family
+  // with equal planned sizes and streams. In most iterations, their requested sizes are equal, too.
   SizeClass size_class(SlotIndex index) const noexcept { return class_of_[index]; }
   std::size_t size_classes() const noexcept { return classes_; }
 
@@ -109,11 +109,12 @@ class ReplayPlan {
   // Return the offset of a planned slot.
   Offset offset_of(SlotIndex index) const noexcept { return places_[slots_[index].place].offset; }
 
-  // Return the planned end of a request; beyond the number of requests: in the next iteration.
+  // Return the planned end of a request. An end above the number of requests lies in the next
+  // iteration.
   Tick end_of(SlotIndex index) const noexcept { return ends_by_slot_[index]; }
 
-  // Planned ends of slots, modulo the iteration, sorted by tick. The last entry is a sentinel whose
-  // tick is never reached.
+  // Planned ends of slots, modulo the number of requests, sorted by tick. Requests with two slots
+  // have no entry. The last entry is a sentinel whose tick is never reached.
   struct End {
     std::uint32_t tick;
     SlotIndex slot;
@@ -133,7 +134,7 @@ class ReplayPlan {
   }
   Place& place_of(const End& end) noexcept { return places_[end.place]; }
 
-  // Return the place at an offset, or an empty cell if no slot lies there.
+  // Return the place at an offset, or an empty cell if no slot begins there.
   Place& place_at(Offset offset) noexcept { return places_[find_place(offset)]; }
 
   template <typename Visit>
@@ -143,7 +144,7 @@ class ReplayPlan {
     }
   }
 
-  // Return the offsets that the slots cover, sorted and disjoint.
+  // Return the ranges of offsets that the slots cover, sorted and disjoint.
   std::span<const Range> covered() const noexcept { return covered_; }
 
   // Return the next request that is at least as large as this one; `requests()` if there is none.
@@ -156,7 +157,8 @@ class ReplayPlan {
  private:
   static constexpr std::uint32_t kNowhere = ~std::uint32_t{0};
   static constexpr Offset kNoOffset = -1;
-  // How many requests ahead to prefetch: about 200 ns, as long as a miss in every cache takes.
+  // Number of requests to prefetch ahead. They take about 200 ns, as long as an access that misses
+  // every cache.
   static constexpr SlotIndex kAhead = 8;
   // Number of empty rows after the last request, so that `prefetch` never reads beyond `slots_`.
   static constexpr std::size_t kSentinels = 16;

@@ -56,7 +56,7 @@ void Replayer::begin_at(std::uint32_t requests_so_far) {
   const SlotIndex cursor = std::min(requests_so_far, plan_.requests());
   if (cursor > 0) pass(cursor - 1);
   cursor_ = cursor;
-  answered_before_ -= cursor;  // these requests are not skipped: the previous plan has matched them
+  answered_before_ -= cursor;  // the previous plan has matched these requests: they are not skipped
 }
 
 void Replayer::make_living_late() {
@@ -94,8 +94,8 @@ int Replayer::prefix_score(std::span<const RequestKey> keys) const noexcept {
   return static_cast<int>(score);
 }
 
-// Return whether the slot of a request can serve a key: its own, or, if it varies, any smaller size
-// on its stream.
+// Return whether the slot of a request can serve a key: the request's own key, or any smaller size
+// on the same stream if the request varies.
 bool Replayer::fits(SlotIndex request, RequestKey key) const noexcept {
   const RequestKey own = plan_.slot(request).key;
   if (own == key) return true;
@@ -139,7 +139,8 @@ Offset Replayer::miss(Miss reason, RequestKey key) noexcept {
   return kUnplanned;
 }
 
-// Check all planned ends up to and including this tick. Slots that are still alive become late.
+// Check all planned ends up to and including this tick. Slots that are live past their end become
+// late.
 void Replayer::pass(SlotIndex tick) {
   for (; end_->tick <= tick; ++end_) {
     Place& place = plan_.place_of(*end_);
@@ -153,8 +154,8 @@ void Replayer::make_late(Place& place, Tick tick) {
   try {
     late_.insert(place.offset, place.bytes);
   } catch (...) {
-    // All planned ends before this tick have been checked. A slot served now for a request before
-    // it would never have its end checked, so skip all requests up to this tick.
+    // All planned ends before this tick have been checked. If a request before this tick got a slot
+    // now, the end of the slot would never be checked. So skip all requests up to this tick.
     now_ = tick;
     cursor_ = std::max(cursor_, static_cast<SlotIndex>(tick) + 1);
     skipped_count_ = 0;

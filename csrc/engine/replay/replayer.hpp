@@ -6,32 +6,35 @@
 //     └────┴────┴────┴────┴────┴────┴────┴────┴────┘
 //                       now  cursor
 //
-// `now` is the last tick passed. All planned ends up to it have been checked, and slots alive past
-// their end are late. The safety argument covers every kind of match:
+// `now` is the last tick passed. All planned ends up to `now` have been checked, and each slot that
+// is live past its planned end is late. The safety argument covers every kind of match:
 //
 //     The planned lifetime of a live slot that is not late contains `now`. A slot is served only
 //     if its own planned lifetime contains `now`; if the cursor moves to the slot's request, `now`
 //     first moves there, too. The plan guarantees that two slots whose lifetimes share a tick do
-//     not overlap. Late blocks are compared one by one.
+//     not overlap. A slot that overlaps a late block is not served.
 //
-// A key combines size and stream of a request. If it differs from the key under the cursor, these
-// candidates are tried in turn:
+// A key combines size and stream of a request. If the key of a request differs from the key under
+// the cursor, these candidates are tried in turn:
 //
 //     ┌────┬────┬────┬────┬────┬────┬────┬────┬── ─ ─ ──┬────┬────┐
 //     │skip│    │    │    │    │    │    │    │         │anchor   │
 //     └────┴────┴────┴────┴────┴────┴────┴────┴── ─ ─ ──┴────┴────┘
 //      └─ window ─┘cursor└──── window ───────┘
 //
-//   1. in the window ahead, the nearest that is known to have this size in this iteration, and is
-//      no smaller than the requests that it skips;
-//   2. in the window behind, a skipped request that is known to have this size;
-//   3. if the previous request was unknown: two consecutive requests of the plan that match both,
-//      in the window ahead, or further ahead as an anchor (a pair of fixed sizes that occurs once
-//      in the plan);
+//   1. the nearest request in the window ahead that is known to have this size in this iteration,
+//      and is no smaller than each request that it skips;
+//   2. a skipped request in the window behind that is known to have this size, and whose planned
+//      lifetime contains `now`;
+//   3. if the plan did not have the previous request: a pair of consecutive requests of the plan,
+//      of which the first matches the previous request, and the second this one. The pair lies in
+//      the window ahead, or further ahead if it is an anchor: a pair of fixed sizes that occurs
+//      once in the plan;
 //   4. the varying request under the cursor, if its size in this iteration is not known or two
-//      requests in a row contradict the known size; or one of the next three, if those before it
-//      are smaller;
-//   5. otherwise a miss; the cursor stays.
+//      requests in a row contradict the known size; or one of the next three requests, if all
+//      requests before it are smaller.
+//
+// Without a candidate, the request is a miss, and the cursor stays.
 //
 //     replayer          slots, late blocks, and position in the iteration
 //     matching          the request of the plan that matches
@@ -54,10 +57,10 @@ namespace pgmo {
 // A varying request that was larger than its slot.
 struct Grown {
   std::uint32_t request;
-  Bytes bytes;  // requested
+  Bytes bytes;  // requested bytes
 };
 
-// State shared by the replayers of all plans of an engine, which owns it.
+// State that the replayers of all plans of an engine share. The engine owns it.
 struct SharedReplayState {
   const Heuristics& heuristics = process_heuristics;
   LateSet late{};
@@ -89,8 +92,9 @@ class Replayer {
   Replayer(const Replayer&) = delete;
   Replayer& operator=(const Replayer&) = delete;
 
-  // Return the offset of the slot that serves the request, or kUnplanned, and count it. If it
-  // throws std::bad_alloc, no slot is taken and the safety argument still holds.
+  // Find the slot for a request, and count the request. Return the slot's offset, or kUnplanned
+  // after a miss. If this throws std::bad_alloc, no slot is taken and the safety argument still
+  // holds.
   Offset serve(RequestKey key);
 
   // Free the slot at the offset; return its bytes, or 0 if no slot of this plan is alive there.
@@ -102,7 +106,7 @@ class Replayer {
     return place.living == kNoSlot ? 0 : place.bytes < 0 ? -place.bytes : place.bytes;
   }
 
-  // Check all planned ends that are left, count skipped requests, and return to the first request.
+  // Check all remaining planned ends, count skipped requests, and return to the first request.
   void end_iteration();
 
   // The counts that `end_iteration` would add to the counters now.
@@ -115,8 +119,8 @@ class Replayer {
   // Continue an iteration that another plan began, after this number of requests.
   void begin_at(std::uint32_t requests_so_far);
 
-  // Make all live slots late blocks, and return to the first request. The first step may throw
-  // std::bad_alloc, and can then be repeated.
+  // Make all live slots late blocks, and return to the first request. If `make_living_late` throws
+  // std::bad_alloc, the caller may repeat the call.
   void retire_living() {
     make_living_late();
     forget_living();
@@ -151,11 +155,13 @@ class Replayer {
   std::vector<Grown> take_grown() { return std::exchange(grown_, {}); }
 
  private:
-  // Maximum number of entries kept for `take_grown`. The session makes a new plan long before.
+  // Maximum number of entries kept for `take_grown`. The session makes a new plan long before that
+  // many requests have outgrown their slots.
   static constexpr std::size_t kMostGrown = std::size_t{1} << 20;
 
   // Number of requests, from the cursor on, among which a varying request of unknown size is
-  // searched. Those before it are taken as left out by this iteration, such as a logged number.
+  // searched. This iteration is assumed to leave out the requests before it, such as a logged
+  // number.
   static constexpr SlotIndex kLeftOut = 4;
 
   struct Match {
@@ -193,7 +199,7 @@ class Replayer {
   SlotIndex cursor_ = 0;
   Tick now_ = -1;                   // the last tick passed
   const ReplayPlan::End* end_;      // the first planned end that has not been checked
-  RequestKey missed_ = kNoKey;      // key of the previous request if it was unknown to the plan
+  RequestKey missed_ = kNoKey;      // key of the previous request if the plan did not have it
   std::vector<SlotIndex> skipped_;  // the most recently skipped requests
   std::size_t skipped_count_ = 0;   // valid entries of `skipped_`, at most `look_ahead`
   IterationSizes sizes_;

@@ -4,13 +4,14 @@
 //     slots         occupy / vacate    not counted              occupy / vacate
 //                                 settle()            surrender: another user needs pages
 //
-// A range is *settled* while all pages under its slots are mapped. Its owner then serves slots
-// without calling the space. When other requests need pages, the space *surrenders* the range: the
-// owner lists the live slots once, and all other pages become idle. From then on slots are counted,
-// until the owner settles the range again, for example at the start of an iteration.
+// A range is *settled* if all pages under its slots are mapped and stay mapped. The owner of a
+// settled range serves slots without calling the space. When other requests need pages, the space
+// *surrenders* the range: the owner lists the live slots once, and all other pages become idle.
+// From then on slots are counted, until the owner settles the range again, for example at the end
+// of an iteration.
 //
-// The owner reads `generation()` under its slot lock and passes it to `occupy` and `vacate`. A call
-// from before a change of the generation then has no effect.
+// The owner reads `generation()` under its slot lock and passes it to `occupy` and `vacate`. So a
+// call with an outdated generation has no effect.
 
 #pragma once
 
@@ -32,7 +33,7 @@ class RangeOwner {
 
   // Append the live slots of this range, then call `count_from_now_on`. Do both under the lock that
   // guards taking and freeing slots. The owner must not hold that lock while it calls `Space`. May
-  // throw std::bad_alloc before `count_from_now_on`; the range then stays settled.
+  // throw std::bad_alloc before `count_from_now_on`; if it does, the range stays settled.
   virtual void list_living(PlannedRange& range, std::vector<Extent>& living) = 0;
 };
 
@@ -49,8 +50,8 @@ class PlannedRange {
   static bool fully_mapped(std::uint64_t generation) noexcept { return generation % 2 == 0; }
   bool fully_mapped() const noexcept { return fully_mapped(generation()); }
 
-  // Return whether the plan shares some of its pages with ranges of other streams. Its slots are
-  // then always counted.
+  // Return whether a plan shares pages of this range with ranges of other streams. If so, the slots
+  // of this range are always counted.
   bool shares_pages() const noexcept { return shares_pages_.load(std::memory_order_acquire); }
 
   // Start counting slots. Only the owner calls this, in `list_living`.
@@ -86,7 +87,7 @@ struct SharedPlace {
 };
 
 // Places that share one physical page by plan. While the program follows the plan, blocks never
-// live at two of them at once.
+// live at two of these places at once.
 using SharedPage = std::vector<SharedPlace>;
 
 }  // namespace pgmo::pages

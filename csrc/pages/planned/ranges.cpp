@@ -112,7 +112,8 @@ void Space::vacate(PlannedRange& range, Extent slot, std::uint64_t generation,
     pool_.leave(places, marks);
     for (std::size_t at = 0; at < places.size(); ++at) shared |= places[at].shared_place != nullptr;
   }
-  // Record the event now. An event recorded later would make the other stream wait for more work.
+  // Record the event now. An event recorded later would make the next user of the page wait for
+  // more work.
   if (shared && !device_.capturing()) (void)pool_.clocks().record(range.stream());
 }
 
@@ -134,8 +135,8 @@ void Space::share(const RangeOwner& owner, const std::vector<SharedPage>& pages,
     // Entries with a single place are part of the plan, too, so that their pages are not taken for
     // other entries.
     for (const SharedPlace& sharer : page) places.push_back(&place_in(sharer));
-    // If all streams run concurrently, no page is shared. Arenas would then only take pages from
-    // each other.
+    // If no page is shared and the order of streams is unknown, there is no plan: arenas would only
+    // take pages from each other.
     if (!sharing.empty() || more) plan.push_back(std::move(places));
   }
   plans_[&owner].pages.swap(plan);

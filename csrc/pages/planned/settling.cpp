@@ -27,7 +27,8 @@ bool Space::settle(PlannedRange& range, std::vector<Extent> covered) noexcept {
   try {
     pool_.clocks().catch_up();
     widen_to_pages(covered);
-    // Admit the runs with pages first, so that the search for missing pages does not take these.
+    // Admit the runs with pages first, so that the search for missing pages does not take pages of
+    // these runs.
     std::size_t complete = 0;
     std::vector<Extent> blocked;
     runs = by_completeness(covered, complete);
@@ -58,8 +59,9 @@ bool Space::settle(PlannedRange& range, std::vector<Extent> covered) noexcept {
   return true;
 }
 
-// Return first the runs of places with pages, then those without. `complete`: number of runs with
-// pages. A page mapped at several places counts for one place only.
+// Return the runs of places with pages, followed by the runs of places without pages. `complete`
+// receives the number of runs with pages. A page mapped at several places counts for one place
+// only.
 std::vector<Places> Space::by_completeness(const std::vector<Extent>& extents,
                                            std::size_t& complete) {
   const std::lock_guard guard(pool_.state());

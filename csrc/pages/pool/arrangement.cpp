@@ -70,9 +70,10 @@ bool Pool::arrange(const std::vector<std::vector<PagePlace*>>& plan, const Growt
   return complete;
 }
 
-// Choose a page for each entry of the plan. The first choice is a page that a block lives on, or
-// that running work still uses, because that mapping cannot change. The second is the page planned
-// before, the third any page mapped at one of the entry's places. The last is a free or idle page.
+// Choose a page for each entry of the plan. The first choice is a page at one of the entry's places
+// where a block lives, or which running work still uses, because this mapping cannot change. The
+// second choice is the page planned before, the third any page mapped at one of the entry's places.
+// The last is a free or idle page.
 void Pool::claim_pages(const std::vector<std::vector<PagePlace*>>& plan,
                        std::vector<Page*>& pages) noexcept {
   ++arrangement_;
@@ -131,8 +132,8 @@ bool Pool::belongs(const Page& page, const PagePlace& place) noexcept {
   return false;
 }
 
-// Request a mapping of this page here. Return false if a block lives here or running work uses the
-// address. `adopt` then lets the next block get the planned page.
+// Request a mapping of this page at this place. Return false if a block lives there, or if running
+// work uses the address: in these cases, the next block there gets the planned page (`adopt`).
 bool Pool::want(PagePlace& place, Page& page) noexcept {
   if (place.blocks > 0 || place.step != Step::kNone) return false;
   if (place.page != nullptr) {
@@ -177,7 +178,8 @@ void Pool::nothing_missed() noexcept {
     const std::size_t most = std::exchange(lately_, occupied_);
     beyond_ = 0;
     if (held_before_ == 0) return;
-    // While slots were refused, the plan was not followed, so the occupancy was not the plan's.
+    // While slots were refused, the occupancy was not the plan's, because other blocks took their
+    // memory.
     if (exact_) highest_ = most;
     if (tries_ > 0) --tries_;
   }

@@ -42,7 +42,7 @@ struct Marks {
 };
 
 // The latest mark of each stream, with one number per stream. `Marks` has one number for all
-// streams, so waiting for it would take longer.
+// streams, so waiting for a `Marks` may take longer.
 class LatestUses {
  public:
   void add(const Marks& marks) noexcept {
@@ -64,7 +64,7 @@ class LatestUses {
 class Clocks {
  public:
   // `state` guards the members and is never held during a device call. The device and `state` must
-  // outlive the clocks.
+  // outlive this object.
   Clocks(DeviceDriver& device, std::mutex& state) : device_(device), state_(state) {}
 
   // --- requires `state` -------------------------------------------------------------------------
@@ -94,10 +94,11 @@ class Clocks {
 
   // --- requires that `state` is not held; only record() may be called concurrently --------------
 
-  // Record an event after all marks of this stream. Return false on failure.
+  // Record an event on this stream, after all its marks. Return false on failure.
   bool record(Stream stream) noexcept;
 
-  // Query which events are completed. Record an event for marks that have none yet.
+  // Query which events are completed. Record an event on each stream that has marks after its last
+  // event.
   void catch_up() noexcept;
 
   // Make a stream wait for marks of other streams. Return false on failure.

@@ -1,5 +1,5 @@
-// Maps and unmaps pages. Device calls run without the lock; their results are noted under it. A
-// request links its places only after all its device calls have succeeded.
+// Maps and unmaps pages. Device calls run without the lock `state`; their results are noted under
+// the lock. A request links its places only after all its device calls have succeeded.
 
 #include <array>
 #include <utility>
@@ -103,7 +103,7 @@ void Pool::unlink(PagePlace& place) noexcept {
   place.page = nullptr;
 }
 
-// Give a page without a home one of the other places where it is mapped.
+// If a page has no home, make one of its places its home.
 void Pool::find_home(Page& page) noexcept {
   if (page.home != nullptr || page.places == nullptr) return;
   page.home = page.places;
@@ -155,8 +155,8 @@ void Pool::roll_back(Places places) noexcept {
   PGMO_ASSERT_EXPENSIVE(consistent());
 }
 
-// Give up the pages of the failed request. If the device refused to map one, release those that are
-// mapped nowhere: it may refuse them again, but accept a new page.
+// Give up the pages of the failed request. If the device refused to map a page, release the pages
+// that are mapped nowhere: the device may refuse them again, but accept new pages.
 void Pool::abandon_needs() noexcept {
   // No work has used the new mappings yet, so they can be unmapped at once.
   std::uint64_t unmaps = 0;

@@ -27,7 +27,8 @@ namespace pgmo::pages {
 struct Page;
 
 struct PagePlace {
-  // What a thread does at this place without the lock. Other threads must not change the place.
+  // What a thread does at this place without the lock `state`. Other threads must not change the
+  // place meanwhile.
   enum class Step : std::uint8_t {
     kNone,
     kGetsPage,
@@ -50,7 +51,7 @@ struct PagePlace {
   PagePlace* another = nullptr;       // next mapping of the same page
   Page* planned_page = nullptr;       // the page planned for this place
   PagePlace* shared_place = nullptr;  // ring of places that share one page by plan
-  Marks marks;                        // last uses through this address; unmapping waits for them
+  Marks marks;                        // last uses through this address; it is unmapped after them
   std::uint32_t blocks = 0;           // number of blocks here, plus pins and holds (pool.hpp)
   Step step = Step::kNone;
   bool pinned = false;
@@ -84,12 +85,13 @@ inline bool PagePlace::has_page() const noexcept {
   return page != nullptr && (!stale() || page->state == Page::State::kIdle);
 }
 
-// Addresses reserved in one call. `places` covers them up to the last one ever used.
+// Addresses reserved in one call. `places` covers the addresses up to the last page that was ever
+// used.
 struct Reservation {
   Address base;
   Bytes bytes;
   std::deque<PagePlace> places;
-  std::optional<Stream> stream = std::nullopt;  // of the window that it is part of
+  std::optional<Stream> stream = std::nullopt;  // stream of the window; none for planned ranges
   PoolNumber pool = 0;                          // pool that owns the window; 0: none
 };
 

@@ -48,7 +48,8 @@ void Pool::leave(Places places, const Marks& marks) noexcept {
   }
 }
 
-// Add a block at a place, with the page that is mapped there.
+// Add a block at a place, with the page that is mapped there. Return false if this needs a device
+// call.
 bool Pool::adopt(PagePlace& place) noexcept {
   Page* page = place.page;
   if (page == nullptr || place.step != Step::kNone || page->state == State::kMoving) return false;
@@ -134,7 +135,7 @@ void Pool::count_held_range() noexcept {
   ++held_ranges_;
 }
 
-// A listed slot may have been vacated before this call: its places are then one below kHold.
+// A listed slot may have been vacated before this call. In this case its places are at kHold - 1.
 void Pool::count(Places places) noexcept {
   for (std::size_t at = 0; at < places.size(); ++at) ++places[at].blocks;
 }

@@ -8,16 +8,17 @@
 //                             mapped there)
 //
 // A page whose last use was on the same stream may be taken at once, because the stream runs its
-// work in order. A page of another stream may be taken once that use is completed, or if the new
-// stream waits for an event. A place is unmapped only when the last use through it is completed.
-// The host never waits for that: the page is mapped at a second address and the first mapping
-// stays. An address is *blocked* if another page is mapped there and cannot be unmapped yet. The
-// window then chooses another address.
+// work in order. A page whose last use was on another stream may be taken once this use is
+// completed, or if the new stream waits for an event. A place is unmapped only when the last use
+// through it is completed. The host never waits for a use: instead, the page is mapped at a second
+// address, and the first mapping stays. An address is *blocked* if another page is mapped there and
+// cannot be unmapped yet. The window then chooses another address.
 //
 // There are two locks. The one thread that creates, maps or unmaps pages holds `work`. `state`
 // guards the pages and places; it is never held during a call of the driver. A request whose pages
 // are mapped takes only `state`, and so does every free. While a thread works without `state`, its
-// pages are `kMoving` and its places have a `step`. Requests that need them wait for `work`.
+// pages are `kMoving` and its places have a `step`. Requests that need these pages or places wait
+// for `work`.
 
 #pragma once
 
@@ -40,7 +41,7 @@
 
 namespace pgmo::pages {
 
-// Settled ranges: their slots are not counted, but their owners can list the live ones.
+// Settled ranges: their slots are not counted, but their owners can list the live slots.
 class Uncounted {
  public:
   virtual ~Uncounted() = default;
@@ -68,11 +69,12 @@ class Pool {
   // return false.
   bool enter(Places places, Stream stream) noexcept;
 
-  // Remove a block from these places. `marks`: its last uses.
+  // Remove a block from these places. `marks`: the last uses of the block.
   void leave(Places places, const Marks& marks) noexcept;
 
-  // Mark the pages of a live block as shared with other processes. These pages do not sleep while
-  // a block lives there. Return false if no block lives there.
+  // Mark the pages of a live block as shared with other processes. These pages do not sleep while a
+  // block lives there. Return false if no block lives at one of the places, or if a thread works on
+  // one.
   bool share(Places places) noexcept;
 
   // Call `visit` with the handle of each page that another process may map.
@@ -90,9 +92,9 @@ class Pool {
   // Unpin a place if no block lives there.
   void unpin(PagePlace& place) noexcept;
 
-  // Prepare a place for sleep if only these blocks live there; `fall_asleep` then releases its
-  // page. Return false if others live there too, or another process has the page. Throws
-  // std::bad_alloc.
+  // Prepare a place for sleep, so that `fall_asleep` releases its page. `blocks`: number of blocks
+  // there that are to sleep. Return false if other blocks live there too, if another process may
+  // have the page, or if a thread works on the place. Throws std::bad_alloc.
   bool lie_down(PagePlace& place, std::uint32_t blocks, Sleep sleep);
 
   // Return whether a block got another page than the planned one since the last call. For example,
@@ -102,9 +104,9 @@ class Pool {
   // Set the highest occupancy to the current one. It limits page creation from now on.
   void forget_peak() noexcept;
 
-  // Hold all places of a planned range as a whole. Each place must have a page. Blocks are no
-  // longer counted there, so the occupancy is inexact until `uncount_held_range`. Call
-  // `count_held_range` once after the last place. Requires `work`, too.
+  // Hold places of a planned range as a whole. Each place must have a page. Blocks are no longer
+  // counted there, so the occupancy is inexact until `uncount_held_range`. Call `count_held_range`
+  // once after all places of a range are held. Requires `work`, too.
   void hold(Places places) noexcept;
   void count_held_range() noexcept;
 
@@ -122,11 +124,11 @@ class Pool {
 
   // --- requires both locks ----------------------------------------------------------------------
 
-  // Start a request, which `provide` completes. At most one request may be in progress. Return
-  // false and change nothing if a place is blocked. If it throws std::bad_alloc, nothing has
-  // changed. With kRatherElsewhere, a place also counts as blocked while its last users run, if
-  // enough other pages are available. Waiting for these users would be safe, but would serialize
-  // streams that run concurrently.
+  // Start a request, which `provide` completes. At most one request may be in progress. If a place
+  // is blocked, append all blocked places to `blocked`, change nothing else and return false. If
+  // this throws std::bad_alloc, nothing has changed. With kRatherElsewhere, a place also counts as
+  // blocked while other streams still use its page, if enough other pages are available. Waiting
+  // for these streams would be safe, but would serialize streams that run concurrently.
   enum class Waits { kHere, kRatherElsewhere };
   bool admit(Places places, Stream stream, std::vector<Extent>& blocked,
              Waits waits = Waits::kHere);
@@ -135,22 +137,23 @@ class Pool {
   void dismiss(Places places) noexcept;
   bool needs_pages() const noexcept { return !needs_.empty(); }
 
-  // Return whether the pool may create this many pages. It may hold at most `beyond` more than the
-  // highest occupancy.
+  // Return whether the pool may create this many pages. It may hold at most `beyond` pages more
+  // than the highest occupancy.
   bool has_room(std::size_t pages, std::size_t beyond) const noexcept {
     return held_ + pages <= std::min({highest_ + beyond, limit_, properties_.most_pages});
   }
 
   // --- requires `work`, without `state` ---------------------------------------------------------
 
-  // Provide all missing pages of the admitted places. Return false if the card is full or the
-  // device refuses; the request is then cancelled. `beyond`: pages that may be created above the
-  // target before idle ones are taken.
+  // Provide all missing pages of the admitted places. Return false, and cancel the request, if the
+  // card is full or the device refuses. `beyond`: number of pages that may be created above the
+  // target before idle pages are taken.
   bool provide(Places places, Stream stream, std::size_t beyond = 0) noexcept;
 
   // Limits of the pages that an arrangement may create. It creates none if more than `most_missing`
-  // are missing, because many of them are only in use elsewhere at the moment. The pool then holds
-  // at most `beyond` more than the highest occupancy.
+  // pages are missing, because many missing pages are only in use elsewhere at the moment. It
+  // creates a page only while the pool holds fewer pages than the plan has, or fewer than `beyond`
+  // more than the highest occupancy.
   struct Growth {
     std::size_t most_missing = 0;
     std::size_t beyond = 0;
@@ -162,7 +165,7 @@ class Pool {
   // page or a place awaits its page. Throws std::bad_alloc.
   //
   // If a program submits whole iterations ahead of the device, some places are always in use. With
-  // kAwaitsPage, such a place serves no request until its last use is completed.
+  // kAwaitsPage, a place in use serves no further request until its last use is completed.
   enum class InUse : std::uint8_t { kStays, kAwaitsPage };
   bool arrange(const std::vector<std::vector<PagePlace*>>& plan, const Growth& growth,
                InUse in_use);
@@ -176,8 +179,8 @@ class Pool {
   void missed_for_good() noexcept;
 
   // Return the extra pages to the device if their last use is completed, down to the occupancy of
-  // iterations in which no slot missed a page. `has_to_give_back` returns true until all are
-  // returned or the attempts are used up.
+  // iterations in which no slot missed a page. `has_to_give_back` returns true until all extra
+  // pages are returned or the attempts are used up.
   void nothing_missed() noexcept;
   bool has_to_give_back() noexcept;
 
@@ -185,21 +188,21 @@ class Pool {
   // may use them.
   Bytes fall_asleep(Sleep sleep) noexcept;
 
-  // End the sleep of all its places that have a page: those only prepared, and those that `wake`
-  // has mapped.
+  // End the sleep at all places of this sleep that have a page: places that are only prepared, and
+  // places that `wake` has mapped.
   void get_up(Sleep sleep) noexcept;
 
-  // Map pages with arbitrary content at the sleeping places. Append the places that still have live
-  // blocks; no other block can enter them until `get_up`. Wait for the device before writing there.
-  // Return false if there are too few pages. Throws std::bad_alloc. In both cases all places keep
-  // sleeping.
+  // Map pages with arbitrary content at the sleeping places. Append to `places` the addresses of
+  // places that still have live blocks; no other block can enter them until `get_up`. The caller
+  // must wait for the device before it writes there. Return false if there are too few pages.
+  // Throws std::bad_alloc. In both cases all places continue to sleep.
   bool wake(Sleep sleep, std::vector<Address>& places);
 
-  // Release unused pages until this many bytes are released or none is left. Return the bytes
-  // released.
+  // Release free and idle pages until this many bytes are released or no such page is left. Return
+  // the bytes released.
   Bytes give_back(Bytes bytes) noexcept;
 
-  // Create no pages beyond this many bytes. Return the bytes that are held above this limit now.
+  // Set the limit of the bytes of all pages. Return the bytes of pages above the limit now.
   Bytes limit(Bytes bytes) noexcept;
 
  private:
@@ -281,9 +284,9 @@ class Pool {
 
   std::deque<Page> pages_;
   List<Page> free_;
-  List<Page> idle_;        // the longest idle one first
+  List<Page> idle_;        // the page that is idle longest first
   List<Page> gone_;        // unused elements of `pages_`
-  List<PagePlace> stale_;  // the oldest first
+  List<PagePlace> stale_;  // the oldest mapping first
   std::size_t held_ = 0;
   std::size_t untouched_ = 0;  // pages among `held_` that were never mapped for a block
   std::size_t occupied_ = 0;

@@ -6,7 +6,7 @@
 namespace pgmo::pages {
 namespace {
 
-// Maximum number of known events. Above it, new ones are ignored, which is harmless.
+// Maximum number of known events. Above it, new events are ignored: more waits count as added.
 constexpr std::size_t kMostEvents = 1 << 16;
 
 }  // namespace

@@ -5,11 +5,11 @@
 //     stream 2   ───────────wait──▶                is ordered after event 5 of stream 1, so waiting
 //                                                  for 7 adds no wait to the program
 //
-// These are vector clocks, whose components are event numbers (clocks.hpp). They only feed a
+// These are vector clocks, whose components are event numbers (clocks.hpp). The clocks only feed a
 // statistic: how many waits pgmo adds that the program does not imply itself. The next user of a
 // page waits in any case. The count is not exact. Events recorded by direct CUDA calls are unknown,
-// so waits that they imply count as added. Only requests and waits of a stream are known, but no
-// kernels. If a stream uses its blocks after its last event, a wait for that use counts as implied.
+// so waits that they imply count as added. Requests and waits of a stream are known, its kernels
+// are not. If a stream uses its blocks after its last event, a wait for this use counts as implied.
 // After pgmo has added a wait, the program's order includes it.
 
 #pragma once
@@ -30,10 +30,10 @@ class ProgramOrder {
     since_[stream] = 0;
   }
 
-  // Order streams by a call of the program: it records an event (`recorded`), makes a stream wait
-  // for one (`waited`), or waits on the host for a stream, an event or all streams (`done` and the
-  // following). `number` is that of the next event: all work submitted so far comes before it.
-  // Stream numbers are arbitrary here.
+  // Note a call of the program that orders streams: it records an event (`recorded`), makes a
+  // stream wait for an event (`waited`), or waits on the host for a stream, an event or all streams
+  // (`done`, `event_done`, `all_done`). `number`: number of the next event, which comes after all
+  // work submitted so far. Streams may have any number here, even kMostStreams or more.
   void recorded(std::uint32_t stream, std::uint64_t event, std::uint64_t number) noexcept;
   void waited(std::uint32_t stream, std::uint64_t event, std::uint64_t number) noexcept;
   void done(std::uint32_t stream, std::uint64_t number) noexcept;
@@ -55,10 +55,11 @@ class ProgramOrder {
     return since_[stream] != 0 && since_[stream] < number ? since_[stream] : number;
   }
 
-  // Return whether the program orders the stream after that event of another stream.
+  // Return whether the program orders `stream` after the event with this number of the stream
+  // `other`.
   bool implies(Stream stream, Stream other, std::uint64_t number) const noexcept;
 
-  // Record that pgmo has made the stream wait for that event.
+  // Record that pgmo has made `stream` wait for the event with this number of the stream `other`.
   void made_to_wait(Stream stream, Stream other, std::uint64_t number) noexcept;
 
  private:

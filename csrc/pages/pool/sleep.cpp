@@ -1,4 +1,5 @@
-// Releases pages under live blocks. The caller saves their content before and restores it after.
+// Releases pages under live blocks. The caller saves the content of these pages before, and
+// restores it afterwards.
 //
 //     blocks    [── a ──][── b ──]        [── a ──][── b ──]        [── a ──][── b ──]
 //     places    [  ][  ][  ][  ]          [  ][  ][  ][  ]          [  ][  ][  ][  ]

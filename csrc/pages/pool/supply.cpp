@@ -1,5 +1,5 @@
 // Finds pages for a request, and returns pages to the device. A request gets, in this order:
-// 1. pages that the plan shares between its places and others;
+// 1. pages that the plan shares between places of the request and others;
 // 2. free pages;
 // 3. idle pages, as far as new pages would exceed the pool's target;
 // 4. new pages;
@@ -204,9 +204,10 @@ Bytes Pool::give_back(Bytes bytes) noexcept {
   return released;
 }
 
-// Return an idle page whose last use is completed. `page->marks` covers the uses through all its
-// mappings, because each user came later on the same stream or waited for the others. `claimed`:
-// also return pages that the last arrangement has claimed.
+// Return an idle page whose last use is completed, or null if there is none among the pages idle
+// longest. `page->marks` covers the uses through all its mappings, because each user came later on
+// the same stream or waited for the others. `claimed`: also return pages that the last arrangement
+// has claimed.
 Page* Pool::idle_and_completed(bool claimed) noexcept {
   std::size_t looks = 0;
   for (Page* page = idle_.first(); page != nullptr && looks < kMostLooks; page = page->next) {
