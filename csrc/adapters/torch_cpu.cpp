@@ -34,8 +34,8 @@ const uint32_t* mode = nullptr;
 
 constexpr uint64_t kStream = 0;  // CPU tensors have no streams
 constexpr c10::DeviceType kDevice = c10::DeviceType::CPU;
-// In a pause, only blocks from this size on (bytes) let idle pages of the arena return to the
-// system.
+// Minimum size, in bytes, of a block for which idle pages of arenas go back to the operating system
+// in a pause.
 constexpr size_t kLarge = size_t{1} << 20;
 
 // The program may replace its allocator between two sessions, so there may be several upstreams. A
@@ -61,8 +61,8 @@ constexpr std::array<c10::DeleterFnPtr, kMostUpstreams> make_deleters(
 }
 constexpr auto kDeleters = make_deleters(std::make_integer_sequence<int, kMostUpstreams>{});
 
-// Return whether the error says that memory is exhausted. c10's own CPU allocator throws a plain
-// c10::Error for that, which becomes a RuntimeError in Python.
+// Return whether the error says that memory is exhausted. If memory is exhausted, c10's own CPU
+// allocator throws a plain c10::Error, which becomes a RuntimeError in Python.
 bool is_refusal(const c10::Error& error) {
   return dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr ||
          std::strstr(error.what(), "allocate memory") != nullptr;
@@ -97,8 +97,8 @@ class TorchCpuAdapter final : public c10::Allocator {
   c10::DataPtr allocate(size_t bytes) override {
     if (__atomic_load_n(mode, __ATOMIC_RELAXED) == 0 || bytes == 0) {
       c10::DataPtr data = allocate_yielding(bytes);
-      // In a pause the engine counts nothing, but for a large block it may return idle pages to the
-      // system.
+      // In a pause the engine counts nothing, but for a large block it may give idle pages back to
+      // the operating system.
       if (bytes >= kLarge) adopt(data, bytes);
       return data;
     }
@@ -180,8 +180,8 @@ bool is_ours(const c10::Allocator* allocator) {
   return false;
 }
 
-// Return the adapter that wraps `upstream`, created if there is none; nullptr if there are too
-// many.
+// Return the adapter that wraps `upstream`, created if there is none. Return nullptr if there are
+// kMostUpstreams others.
 TorchCpuAdapter* adapter_over(c10::Allocator* upstream) {
   for (int index = 0; index < kMostUpstreams; ++index) {
     if (adapters[index] == nullptr) adapters[index] = new TorchCpuAdapter(upstream, index);
@@ -212,7 +212,7 @@ int pgmo_install(const pgmo_engine_api* table, pgmo_engine* handle, char* messag
         "pgmo again");
     c10::Allocator* current = c10::GetCPUAllocator();
     if (is_ours(current)) return;
-    // Two adapters in one chain of allocators would take each other's blocks for the framework's.
+    // Two adapters in one chain of allocators would treat each other's blocks as torch's.
     TORCH_CHECK(!left_beneath || is_upstream(current),
                 "the current CPU allocator wraps the adapter of an earlier session of pgmo; remove "
                 "that allocator first");
@@ -223,7 +223,7 @@ int pgmo_install(const pgmo_engine_api* table, pgmo_engine* handle, char* messag
     TorchCpuAdapter* adapter = adapter_over(current);
     TORCH_CHECK(adapter != nullptr, "the CPU allocator has been replaced more than ",
                 kMostUpstreams, " times in this process");
-    // Use the default priority 0: with a higher one, the adapter could never be uninstalled.
+    // Use the default priority 0: with a higher priority, the adapter could never be uninstalled.
     c10::SetCPUAllocator(adapter, 0);
     TORCH_CHECK(c10::GetCPUAllocator() == adapter,
                 "the current CPU allocator was installed with a priority above 0, so torch refuses "

@@ -1,6 +1,7 @@
 // Adapter for PyTorch CUDA tensors: the C functions that Python calls. The adapter wraps the
-// allocator that torch used when the session began. That one is "upstream" in names and "the
-// allocator beneath" in comments: torch's own, unless the program has installed another.
+// allocator that torch used when the session began: torch's own, unless the program has installed
+// another one. The wrapped allocator is "upstream" in names and "the allocator beneath" in
+// comments.
 //
 //     at::empty ──▶ c10::cuda::CUDACachingAllocator::get() ──▶ TorchCudaAdapter
 //                        an allocation pool is active? ──yes──▶ upstream, without the engine;
@@ -32,8 +33,9 @@ namespace adapter = c10::cuda::CUDACachingAllocator::pgmo;
 
 extern "C" {
 
-// Functions with `message` return 0 on success; otherwise 1, with the reason in `message` (at most
-// `capacity` bytes). Sizes are in bytes, streams are the numbers of StreamNumbers.
+// Functions with `message` that return int return 0 on success; otherwise 1, with the reason in
+// `message` (at most `capacity` bytes). Sizes are in bytes, streams are the numbers of
+// StreamNumbers.
 
 // Return the adapter as a torch CUDAAllocator, created if necessary; null on failure.
 void* pgmo_adapter(char* message, size_t capacity) {
@@ -44,7 +46,7 @@ void* pgmo_adapter(char* message, size_t capacity) {
   return out;
 }
 
-// Add the engine of a session to a device. The first one gets the device's requests at once.
+// Add the engine of a session to a device. The first engine of a device gets its requests at once.
 int pgmo_connect(int device, const pgmo_engine_api* table, pgmo_engine* engine, char* message,
                  size_t capacity) {
   return guarded(message, capacity, [&] {
@@ -73,9 +75,9 @@ void pgmo_take_turn(int device, pgmo_engine* engine) {
   one.mode.store(adapter::api->mode(engine), std::memory_order_release);
 }
 
-// Set the function table of the pages, before any other call about pages. `everywhere` (non-zero):
-// open pages on each device at its first request. Zero: when a session calls pgmo_open_pages or
-// pgmo_serve_pages.
+// Set the function table of the pages. Call this before any other function for pages. `everywhere`:
+// if non-zero, pages are opened on each device at its first request; if zero, when a session calls
+// pgmo_open_pages or pgmo_serve_pages.
 int pgmo_know_pages(const pgmo_pages_api* table, int everywhere, char* message, size_t capacity) {
   return guarded(message, capacity, [&] {
     TORCH_CHECK(table->version == PGMO_PAGES_API_VERSION && table->size == sizeof(pgmo_pages_api),
@@ -105,7 +107,7 @@ int pgmo_baseline_of(int device, pgmo_baseline_figures* out) {
   return adapter::devices()[device].baseline.figures(out);
 }
 
-// Empty the cache on behalf of pgmo. The model of plain PyTorch keeps its cache.
+// Empty torch's cache on behalf of pgmo. The model of plain PyTorch keeps its cache.
 int pgmo_empty_cache(char* message, size_t capacity) {
   return guarded(message, capacity, [] {
     const adapter::PgmoCallScope own;
@@ -113,7 +115,7 @@ int pgmo_empty_cache(char* message, size_t capacity) {
   });
 }
 
-// Open the pages of a device. Return 1 if the device has pages now.
+// Open the pages of a device. Return 1 if the device has pages now, otherwise 0.
 int pgmo_open_pages(int device) {
   if (!adapter::is_known(device)) return 0;
   if (adapter::forked.load()) return 0;
@@ -125,8 +127,8 @@ int pgmo_open_pages(int device) {
   }
 }
 
-// Set whether pages serve requests without a slot. With `on`, return 1 if they do now; otherwise
-// return 0.
+// Set whether pages serve requests without a slot. If `on` is non-zero and pages serve now, return
+// 1; otherwise return 0.
 int pgmo_serve_pages(int device, int on) {
   if (!adapter::is_known(device)) return 0;
   adapter::Device& one = adapter::devices()[device];
@@ -209,9 +211,9 @@ int pgmo_install(char* message, size_t capacity) {
 }
 
 // Uninstall the adapter: torch calls the allocator beneath directly again. If another allocator
-// wraps the adapter, change nothing and return 1. In three cases the adapter stays installed, and
-// only forwards: torch's own call (change_current_allocator) has installed it; blocks without a
-// deleter of pgmo are live; or torch's statistics must keep counting pages and failures.
+// wraps the adapter, change nothing and return 1. In three cases the adapter stays installed:
+// torch's own function (change_current_allocator) has installed it; blocks of pgmo without a
+// deleter are live; or pages and corrected failures must stay in torch's statistics.
 int pgmo_uninstall(char* message, size_t capacity) {
   return guarded(message, capacity, [&] {
     for (adapter::Device& device : adapter::devices()) adapter::leave(device);
@@ -235,7 +237,8 @@ int pgmo_uninstall(char* message, size_t capacity) {
 }
 
 // Set whether a session is open on the device. Sessions poll delayed frees (deferred.hpp). Without
-// a session no thread polls them, so wait for the pending frees now, and for later ones at once.
+// a session no thread polls them: if `on` is zero, wait for the pending frees now, and for each
+// later free at once.
 int pgmo_attend(int device, int on, char* message, size_t capacity) {
   return guarded(message, capacity, [&] {
     adapter::Device& one = adapter::device_at(device);
@@ -257,9 +260,9 @@ uint64_t pgmo_displacements() {
   return adapter::Trace::get().displacements();
 }
 
-// Name the framework's live blocks that have a deleter of pgmo. Called before `pgmo_uninstall`;
-// while the adapter is not installed, their use on other streams is not seen, so their frees
-// synchronize.
+// Name the framework's live blocks that have a deleter of pgmo. Called before `pgmo_uninstall`.
+// While the adapter is not installed, it does not see the use of these blocks on other streams, so
+// the device is synchronized when they are freed.
 void pgmo_survive(int device, void* const* blocks, size_t count) {
   if (!adapter::is_known(device)) return;
   if (adapter::stays()) return;
@@ -320,7 +323,8 @@ int pgmo_knows_stream(int device, uint64_t stream) {
   return adapter::devices()[device].streams.known(stream);
 }
 
-// Release blocks whose delayed frees are due. Return whether some still wait for another stream.
+// Release blocks whose delayed frees are due. Return whether some blocks still wait for another
+// stream.
 int pgmo_poll(int device) {
   if (!adapter::is_known(device)) return 0;
   adapter::Device& one = adapter::devices()[device];
@@ -340,15 +344,15 @@ void pgmo_watch_errors(const int64_t* held, uint32_t patience) {
 }
 
 // Announce that this thread is about to begin a capture. `graph`: the graph's number, if its
-// replays will be reported; otherwise 0. `expands`: whether its pool may have expandable segments.
-// Two zeros: the capture has begun.
+// replays will be reported; otherwise 0. `expands`: whether the graph's pool may have expandable
+// segments. Two zeros: the capture has begun.
 void pgmo_announce_graph(uint64_t graph, int expands) {
   adapter::announced_graph = graph;
   adapter::may_expand = expands != 0;
 }
 
-// Prepare the replay of a graph on the current stream. Fails if the device has too few pages; the
-// graph must not be launched then.
+// Prepare the replay of a graph on the current stream. Fails if the device has too few pages. If
+// this fails, the graph must not be launched.
 int pgmo_before_replay(int device, uint64_t graph, char* message, size_t capacity) {
   return guarded(message, capacity, [&] {
     adapter::before_replay(adapter::device_at(device), adapter::upstreams[0], graph);

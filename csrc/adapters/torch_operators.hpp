@@ -4,15 +4,15 @@
 //       aten::addmm           begin("aten::addmm") ... end()
 //         aten::empty         inside of a reported operator: not reported
 //
-// A dispatch mode in Python would see the same operators. But torch treats every tensor as a
-// subclass while a mode exists, and then many operators allocate where they otherwise write in
-// place. Callbacks of `at::RecordFunction`, on which torch's profiler is built, change nothing.
+// A dispatch mode in Python would see the same operators. But while a mode is active, torch treats
+// every tensor as a subclass, and many operators allocate where they otherwise write in place.
+// Callbacks of `at::RecordFunction`, on which torch's profiler is built, change nothing.
 //
-// They belong to a thread. Autograd installs them on its own threads, too, during a backward pass
-// that an observed thread has begun.
+// The callbacks belong to a thread. Autograd also installs them on its own threads during a
+// backward pass that an observed thread has begun.
 //
-// One file of each adapter includes this, because it defines functions of the adapter's C
-// interface.
+// Exactly one file of each adapter includes this file, because this file defines functions of the
+// adapter's C interface.
 
 #pragma once
 
@@ -27,26 +27,26 @@
 
 namespace pgmo::operators {
 
-// What `begin` returns.
+// Results of `Begin`.
 enum Answer : int {
   kNever = 0,   // this operator is never reported, so do not ask again
   kHidden = 1,  // this call is not reported
   kReported = 2,
-  kWithGrad = 3,  // like kNever, unless autograd records the operator
+  kWithGrad = 3,  // this call is not reported; ask again only while gradients are enabled
 };
 
-// Both run on the thread of the operator, outside of all locks of the allocator, and must not
-// throw. `Begin` may call Python. `End` must not, because a Python error may be pending when an
-// operator has failed. `nodes`: number of autograd's nodes that this thread had made when its
-// latest reported operator ended; -1 if none has ended.
+// `Begin` and `End` run on the thread of the operator, outside of all locks of the allocator, and
+// must not throw. `Begin` may call Python. `End` must not call Python, because a Python error may
+// be pending when an operator has failed. `nodes`: number of autograd's nodes that this thread had
+// made when its latest reported operator ended; -1 if none has ended.
 using Begin = int (*)(const char* name, const char* overload, std::int64_t nodes);
 using End = void (*)();
 
-// Null while no thread is observed. The functions themselves are never destroyed.
+// Null while no thread is observed. The functions live as long as the process.
 inline std::atomic<Begin> begin_operator{nullptr};
 inline std::atomic<End> end_operator{nullptr};
 
-// Number of the observation that is running. Threads of an earlier one are ignored.
+// Number of the current observation. Threads that began an earlier observation are ignored.
 inline std::atomic<int> observation{0};
 
 // Marks an operator that was reported, so that its end is reported, too.
@@ -54,11 +54,12 @@ struct ReportedOperator final : at::ObserverContext {};
 
 struct ObservedThread {
   at::CallbackHandle handle = 0;  // 0: this thread did not begin an observation
-  int observation = 0;            // the one that it began
+  int observation = 0;            // number of the observation that this thread began
   bool is_inside = false;         // in a reported operator, or in `begin`
   bool is_suspended = false;
   std::int64_t nodes = -1;  // see `Begin`
-  // Names, in their schemas, of operators with the answers kNever and kWithGrad.
+  // Names of operators for which `Begin` returned kNever or kWithGrad, as pointers into their
+  // schemas.
   std::unordered_set<const char*> never;
   std::unordered_set<const char*> with_grad;
 };
@@ -94,8 +95,8 @@ inline void on_end(const at::RecordFunction&, at::ObserverContext* context) {
   end_operator.load(std::memory_order_acquire)();
 }
 
-// Take the calling thread's callback away, if it has one. Autograd has done so if the observation
-// began in a hook, and then torch would print a warning.
+// Remove the calling thread's callback, if it has one. If the observation began in a hook, autograd
+// has removed the callback already, and removing it again would make torch print a warning.
 inline void forget_thread() {
   ObservedThread& thread = this_thread();
   if (thread.handle != 0 && at::hasThreadLocalCallbacks()) at::removeCallback(thread.handle);
@@ -106,7 +107,8 @@ inline void forget_thread() {
 
 extern "C" {
 
-// Report the operators of the calling thread from now on, instead of those of another thread.
+// Report the operators of the calling thread from now on. The operators of the thread observed
+// before are no longer reported.
 void pgmo_observe_operators(pgmo::operators::Begin begin, pgmo::operators::End end) {
   namespace operators = pgmo::operators;
   operators::forget_thread();
@@ -123,13 +125,13 @@ void pgmo_observe_operators(pgmo::operators::Begin begin, pgmo::operators::End e
   operators::begin_operator.store(begin, std::memory_order_release);
 }
 
-// Report nothing more, from whichever thread. The callback of another thread stays without effect.
+// Stop reporting operators of all threads. The callback of another thread remains, without effect.
 void pgmo_ignore_operators() {
   pgmo::operators::begin_operator.store(nullptr, std::memory_order_release);
   pgmo::operators::forget_thread();
 }
 
-// Report no operators of the calling thread until it is called with 0.
+// Set whether to suspend the reports of the calling thread's operators.
 void pgmo_suspend_operators(int suspended) {
   pgmo::operators::this_thread().is_suspended = suspended != 0;
 }

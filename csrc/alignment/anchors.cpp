@@ -28,7 +28,7 @@ void Anchors::split(const Gap& gap, std::span<std::int64_t> row, std::vector<Gap
   balanced(gap);
   const std::size_t found = pairs_.size();
   keep_chain();
-  // If the chain has less than half of the pairs, their tokens occur equally often by chance.
+  // If the chain has less than half of the pairs, the tokens occur equally often by chance.
   if (pairs_.empty() || 2 * pairs_.size() < found) {
     barren.push_back(gap);
     return;
@@ -51,8 +51,8 @@ void Anchors::split(const Gap& gap, std::span<std::int64_t> row, std::vector<Gap
   }
 }
 
-// Pair the k-th occurrences of each token that occurs equally often in both, if their positions are
-// close enough.
+// Pair the k-th occurrences of each token that occurs equally often in both sides of the gap, if
+// their positions are close enough.
 void Anchors::balanced(const Gap& gap) {
   const auto in_a = a_.subspan(gap.low, gap.high - gap.low);
   const auto in_b = b_.subspan(gap.left, gap.right - gap.left);

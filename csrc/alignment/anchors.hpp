@@ -3,10 +3,10 @@
 //     a   7 [a b] 4 [c d] 4 [e]        7 and 4 occur equally often in both; [gaps] of equal length
 //     b   7 [A B] 4 [C]   4 [E]        are paired in order, and the others are searched again
 //
-// This is patience diff without unique elements: the k-th occurrence of a size is paired with its
-// k-th occurrence in the other iteration. Of these pairs, a longest chain that increases in both is
-// kept (patience sorting). Each remaining gap is searched again, because other sizes may occur
-// equally often inside it.
+// This is patience diff without unique elements: the k-th occurrence of a size in one iteration is
+// paired with its k-th occurrence in the other. Of these pairs, a longest chain that increases in
+// both iterations is kept (patience sorting). Each remaining gap is searched again, because other
+// sizes may occur equally often inside it.
 
 #pragma once
 
@@ -39,7 +39,7 @@ class Anchors {
   struct Token {
     std::uint32_t in_a = 0;  // occurrences in the current gap
     std::uint32_t in_b = 0;
-    std::size_t next = kNone;  // index into `places_`; kNone if the numbers differ
+    std::size_t next = kNone;  // index into `places_`; kNone if `in_a` and `in_b` differ
   };
 
   struct Pair {
@@ -56,8 +56,8 @@ class Anchors {
   std::span<const std::int64_t> b_;
   std::size_t off_;
   std::vector<Token> tokens_;
-  std::vector<std::size_t> places_;  // positions of these tokens in `b`, contiguous per token
-  std::vector<Pair> pairs_;          // of the current gap, sorted by `a`
+  std::vector<std::size_t> places_;  // positions of equally frequent tokens in `b`, token by token
+  std::vector<Pair> pairs_;          // pairs of the current gap, sorted by `a`
   std::vector<std::size_t> tops_;    // tops of the piles, as indices into `pairs_`
   std::vector<std::size_t> before_;
 };

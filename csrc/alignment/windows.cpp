@@ -53,7 +53,7 @@ Lanes larger(Lanes one, Lanes other) {
   return one > other ? one : other;
 }
 
-// Return lanes moved up by `by`; the first ones are zero.
+// Return lanes moved up by `by`; the first `by` lanes are zero.
 template <int by>
 Lanes shifted(Lanes lanes) {
   constexpr int lanes_of_none = static_cast<int>(kLanes);
@@ -69,8 +69,8 @@ Lanes shifted(Lanes lanes) {
 #endif
 }
 
-// Replace each score by the largest up to its position. Vectors of eight lanes need three steps; a
-// serial loop needs two cycles per score.
+// Replace each score by the largest score up to its position. Eight scores take three vector steps;
+// a serial loop takes two cycles per score.
 void keep_best(Score* scores, std::size_t count) {
   Score best = 0;
   std::size_t at = 0;
@@ -90,8 +90,8 @@ void keep_best(Score* scores, std::size_t count) {
 }  // namespace
 
 // Fill `best_`. A window has far fewer sizes than requests, so the scores of each size of `a` are
-// computed once. The maximum with the cell to the left is taken last, so that the rest can be
-// vectorized.
+// computed once. The maximum with the cell to the left is taken last, so that all other steps can
+// be vectorized.
 void Windows::score(const Gap& window) {
   const std::size_t rows = window.high - window.low;
   const std::size_t columns = window.right - window.left;

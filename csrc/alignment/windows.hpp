@@ -1,10 +1,11 @@
 // Pairs the requests of two iterations by dynamic programming, in gaps without anchors.
 //
-// The algorithm is that of Needleman and Wunsch 1970, and unpaired requests cost nothing. A pair
-// scores 60 for equal sizes, 50 if the sizes have a common ratio between the two iterations, 30 for
-// other sizes on one stream, and 0 on different streams. It scores 29 if one size is at least
-// sixteen times the other, as for a batch and a logged number. Small gaps are solved as a whole. In
-// a large gap, a window slides along both sequences and decides its first half.
+// The algorithm is that of Needleman and Wunsch 1970, and unpaired requests cost nothing. A pair of
+// requests on different streams scores 0. On one stream, a pair scores 60 for equal sizes, 50 if
+// the ratio of the sizes is a common one between the two iterations, and 30 otherwise. It scores 29
+// if one size is at least sixteen times the other, as for a batch and a logged number. Small gaps
+// are solved as a whole. In a large gap, a window slides along both sequences, and decides the
+// pairs of its first half.
 //
 //     a  ─────[██████████▒▒▒▒▒▒▒▒▒▒░░░░░]──────▶     █ decided   ▒ inspected   ░ slack
 //     b  ──────[█████████▒▒▒▒▒▒▒▒▒]────────────▶
@@ -26,7 +27,7 @@ struct Requests {
   std::span<const std::uint64_t> stream;
 };
 
-// A part of both iterations without pairs so far: a[low, high) and b[left, right).
+// A part of both iterations that has no pairs yet: a[low, high) and b[left, right).
 struct Gap {
   std::size_t low, high, left, right;
 };
@@ -56,9 +57,9 @@ class Windows {
 
  private:
   static constexpr double kFar = 16;  // ratio of sizes from which a pair scores less
-  static constexpr std::size_t kMostCells = 1u << 17;  // of a gap that is solved as a whole
+  static constexpr std::size_t kMostCells = 1u << 17;  // maximum rows x columns without windows
   static constexpr std::size_t kWindow = 256;          // requests of `b` in a window
-  static constexpr std::size_t kSlack = 128;           // more requests of `a` than of `b`
+  static constexpr std::size_t kSlack = 128;           // requests of `a` in a window beyond kWindow
 
   // 16 bits suffice: a path has at most as many pairs as the square root of kMostCells, or as a
   // window has columns.
@@ -74,11 +75,11 @@ class Windows {
   Requests a_;
   Requests b_;
   std::span<const double> ratios_;
-  Kinds kinds_a_;  // of the window's requests
+  Kinds kinds_a_;  // kinds of the window's requests
   Kinds kinds_b_;
-  std::vector<Score> scores_;       // (kinds of `a`, columns) of the window
-  std::vector<Score> kind_scores_;  // of one kind of `a`, by kind of `b`; -1: not computed yet
-  std::vector<Score> best_;         // (rows + 1, columns + 1) of the window
+  std::vector<Score> scores_;       // scores of the window, (kinds of `a`, columns)
+  std::vector<Score> kind_scores_;  // scores of one kind of `a`, by kind of `b`; -1: not computed
+  std::vector<Score> best_;         // best score of each path so far, (rows + 1, columns + 1)
 };
 
 }  // namespace pgmo::alignment

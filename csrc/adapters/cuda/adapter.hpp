@@ -1,13 +1,13 @@
-// CUDA adapter: the allocator that torch calls. It wraps torch's own, "the allocator beneath"
-// (`upstream`).
+// CUDA adapter: the allocator that torch calls. It wraps the allocator that torch called before:
+// "the allocator beneath" (`upstream`).
 //
-// Only torch_cuda.cpp includes this file: it is part of that translation unit, whose state all
-// headers here share. Every method may be called from any thread, and holds no lock while it calls
-// upstream, the engine or the pages.
+// This file is part of the translation unit torch_cuda.cpp, whose state all its headers share.
+// Every method may be called from any thread. forks.hpp lists the locks that a method may hold
+// while it calls upstream, the engine or the pages.
 //
 // Three kinds of blocks have a deleter of pgmo: slots, blocks of windows, and blocks that the
-// engine tracks. All others have upstream's. `raw_deleter` returns upstream's, too, because torch
-// compares it with the deleters of blocks in pools.
+// engine tracks. All other blocks have upstream's deleter. `raw_deleter` also returns upstream's
+// deleter, because torch compares it with the deleters of blocks in pools.
 
 #pragma once
 
@@ -45,7 +45,8 @@ namespace {
 
 class TorchCudaAdapter : public CUDAAllocator {
  public:
-// Generated: the methods that only forward, and macros for the others that this torch version has.
+// Generated: methods that only forward, and macros that name the other methods of this torch
+// version.
 #include "torch_cuda_forwarders.inc"
 
   TorchCudaAdapter(CUDAAllocator* upstream, int index)
@@ -113,7 +114,7 @@ class TorchCudaAdapter : public CUDAAllocator {
     if (!device->active()) return ask_upstream(*device, upstream_, ask);
     void* block = ask_upstream(*device, upstream_, ask);
     if (gap != nullptr) device->splits.served(gap, block);
-    // `raw_delete` reports its free, so the block needs no deleter of pgmo.
+    // `raw_delete` reports the free of this block, so the block needs no deleter of pgmo.
     (void)api->adopt(device->engine, block, bytes, *number, gap == block);
     return block;
   }
@@ -167,8 +168,8 @@ class TorchCudaAdapter : public CUDAAllocator {
       if (!noted && a_window) defer();
     } else if (!is_own(device, data.get())) {
       if (device.splits.any()) device.splits.forget_block(data.get());
-      // Torch's allocator ignores blocks with an unknown deleter, so pass it a view with its own
-      // deleter.
+      // Torch's allocator ignores blocks with an unknown deleter, so pass it a view with that
+      // allocator's own deleter.
       c10::DataPtr view(data.get(), data.get(), upstreams[index]->raw_deleter(), data.device());
       try {
         upstreams[index]->recordStream(view, stream);
@@ -254,8 +255,8 @@ class TorchCudaAdapter : public CUDAAllocator {
     return whole >= 0 ? whole : upstream_->getMemoryFraction(device);
   }
 
-  // Without caching, each block must come from the driver: tools that detect accesses beyond a
-  // block's end rely on that.
+  // Without caching, each block must come from the driver, because tools that detect accesses
+  // beyond a block's end rely on this.
   void enable(bool value) override {
     upstream_->enable(value);
     set_caching(value);
@@ -272,7 +273,7 @@ class TorchCudaAdapter : public CUDAAllocator {
 
   void enablePeerAccess(c10::DeviceIndex device, c10::DeviceIndex peer) override {
     upstream_->enablePeerAccess(device, peer);
-    // Access is granted both ways: each device may read the other one's pages.
+    // Access is granted both ways: each device may access the other device's pages.
     for (const auto& [owner, reader] : {std::pair{device, peer}, std::pair{peer, device}}) {
       if (owner < 0 || owner >= kMostDevices) continue;
       Device& one = devices()[owner];
@@ -298,12 +299,13 @@ class TorchCudaAdapter : public CUDAAllocator {
     const bool expands = may_expand && !created && one != nullptr && one->paged() &&
                          !users_of(upstream_, device, pool);
     upstream_->beginAllocateToPool(device, pool, filter);
-    if (created) upstream_->releasePool(device, pool);  // the capture is its user now
+    if (created) upstream_->releasePool(device, pool);  // the capture is the pool's user now
     if (one == nullptr) return;
     if (expands) expandable_segments().choose({device, pool}, one->card);
     expandable_segments().begin({device, pool});
     one->pools.begin(pool, std::move(filter), kind);
-    // No pages are created during a capture.
+    // No pages are created during a capture, so the allocator beneath may use the rest of the
+    // fraction.
     (void)share_fraction(*one, upstream_);
   }
 
@@ -334,8 +336,8 @@ class TorchCudaAdapter : public CUDAAllocator {
 #endif
 
  private:
-  // Return the device; nullptr if neither a session nor pages serve it, or torch does not cache
-  // blocks.
+  // Return the device. Return nullptr if pgmo does not support this index, if neither a session nor
+  // pages serve the device, or if torch does not cache blocks.
   static Device* known_device(int index) {
     if (index < 0 || index >= kMostDevices) return nullptr;
     if (!caching.load(std::memory_order_relaxed)) [[unlikely]]
@@ -348,11 +350,12 @@ class TorchCudaAdapter : public CUDAAllocator {
 
   // Prepare the pool of a capture that begins. Return true if this call has created the pool in
   // torch's allocator, with segments of pgmo. The creation counts as a user of the pool, which the
-  // caller releases.
+  // caller must release.
   bool begin_graph(c10::DeviceIndex index, c10::cuda::MempoolId_t pool);
 
-  // Return a slot or a block of a window; nullptr: the allocator beneath must serve the request. If
-  // `gap` is set then, that allocator is expected to place the block there (pages/splits.hpp).
+  // Return a slot or a block of a window, or nullptr if the allocator beneath must serve the
+  // request. If this sets `gap`, that allocator is expected to place the block at `gap`
+  // (pages/splits.hpp).
   void* own_block(Device& device, size_t bytes, uint32_t stream, const void*& gap) const {
     void* block = find_own_block(device, bytes, stream, gap);
     if (device.peak_unconfirmed()) [[unlikely]]
@@ -377,7 +380,7 @@ class TorchCudaAdapter : public CUDAAllocator {
     return block;
   }
 
-  // Return a block of a window; nullptr: the allocator beneath must serve the request. Throws
+  // Return a block of a window, or nullptr if the allocator beneath must serve the request. Throws
   // torch's out-of-memory error if the session's limit on pages is reached.
   void* paged_block(Device& device, size_t bytes, uint32_t stream, uint64_t pool = 0) const {
     void* block = block_for(device, bytes, stream, pool);
@@ -392,8 +395,8 @@ class TorchCudaAdapter : public CUDAAllocator {
     return block;
   }
 
-  // Return a block of a window of an active pool; nullptr: the allocator beneath must serve the
-  // request.
+  // Return a block in a window of an active pool, or nullptr if the allocator beneath must serve
+  // the request.
   void* pool_block(Device& device, const ActivePools::Claim& claim, size_t bytes,
                    cudaStream_t stream) const {
     const bool served = claim.kind == ActivePools::Kind::kServed && device.paged();
@@ -411,8 +414,8 @@ class TorchCudaAdapter : public CUDAAllocator {
            (device.pages() != nullptr && pages_api->owns(device.pages(), block));
   }
 
-  // Release idle pages to the driver. As in torch's own allocator, nothing happens while a pool is
-  // active.
+  // Release idle pages to the driver. As in torch's own allocator, nothing is released while a pool
+  // is active.
   static void give_pages_back() {
     for (Device& device : devices()) {
       if (device.pages() == nullptr || device.pools.any_active()) continue;

@@ -11,7 +11,7 @@
 namespace c10::cuda::CUDACachingAllocator::pgmo {
 namespace {
 
-// The block of an arena, and where it goes back.
+// The block of an arena, and the allocator to which it goes back.
 struct Holding {
   CUDAAllocator* upstream;
   void* block;
@@ -22,15 +22,14 @@ struct Holding {
 // Free an arena's block: `pgmo_arena::give_back`.
 void give_back(void* context) {
   const std::unique_ptr<Holding> holding(static_cast<Holding*>(context));
-  if (forked.load()) return;  // it belongs to the parent
+  if (forked.load()) return;  // the block belongs to the parent process
   try {
-    // Blocks that lived while the adapter was not installed may have been used on another stream,
-    // unseen.
+    // While the adapter was not installed, it did not see the use of blocks on other streams.
     if (holding->absences != absences.load()) synchronize(*holding->device);
     const OnDevice on(holding->device->index);
     holding->upstream->raw_delete(holding->block);
   } catch (const std::exception& error) {
-    // A free cannot throw; the block stays with the allocator beneath.
+    // A free cannot throw, so the block stays allocated in the allocator beneath.
     std::fprintf(stderr, "pgmo: an arena could not be given back: %s\n", error.what());
   }
 }

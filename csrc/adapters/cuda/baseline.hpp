@@ -4,9 +4,9 @@
 //     blocks of the allocator beneath  ──▶ allocated, freed   reported by its trace
 //     its segments, pages              ──▶ took               what was really taken from the card
 //
-// Private pools that the allocator beneath serves as without pgmo (CUDA graphs, some of MemPool)
-// count equally as reserved and as taken. The model serves the others: pools that pages serve, and
-// pools to which pgmo gives expandable segments.
+// Private pools that the allocator beneath serves as it would without pgmo (pools of CUDA graphs,
+// and some of MemPool) count equally as reserved and as taken. The model serves the other private
+// pools: those that pages serve, and those to which pgmo gives expandable segments.
 //
 // Only device.hpp includes this file.
 
@@ -50,12 +50,14 @@ class PgmoCallScope {
 // Connection of one device to its model. Thread-safe.
 class BaselineFeed {
  public:
-  // Start the model; only the first call does. Memory that PyTorch's allocator has reserved by then
-  // counts as reserved and as taken. Without effect if the allocator is not torch's native one.
+  // Start the model; later calls have no effect. Memory that PyTorch's allocator has reserved by
+  // then counts as reserved and as taken. Does nothing if the allocator beneath is not torch's
+  // native allocator, or if the card's memory cannot be queried.
   void begin(int device, const ActivePools& pools, CUDAAllocator* upstream);
 
-  // Record a block that pgmo has served. `freed` records its free by the program; if other streams
-  // use it, the model delays the free, like PyTorch. `pool`: number of its MemPool; 0: none.
+  // Record a block that pgmo has served. `freed` records the block's free by the program; if other
+  // streams use the block, the model delays the free, like PyTorch. `pool`: number of the block's
+  // MemPool; 0: none.
   void allocated(void* block, size_t bytes, cudaStream_t stream, uint64_t pool) {
     pgmo_baseline* const model = model_.load(std::memory_order_acquire);
     if (model == nullptr) return;
@@ -82,7 +84,7 @@ class BaselineFeed {
     }
   }
 
-  // Add bytes taken from the card.
+  // Add bytes taken from the card (negative: returned to it).
   void took(int64_t bytes) {
     if (pgmo_baseline* const model = model_.load()) baseline_api->took(model, bytes);
   }
@@ -92,7 +94,7 @@ class BaselineFeed {
     pgmo_baseline* const model = model_.load();
     if (model != nullptr && !in_pgmo_call) baseline_api->empty_cache(model);
   }
-  // Release the pool in the model: it has no user any more.
+  // Release the pool in the model, because the pool has no user any more.
   void release_pool(const ActivePools::Id& pool) {
     pgmo_baseline* const model = model_.load();
     if (model != nullptr) baseline_api->release_pool(model, number(pool));
@@ -111,8 +113,9 @@ class BaselineFeed {
   // Count an out-of-memory error that the program gets.
   void raised() { ++errors_; }
 
-  // `suspend`: the adapter is uninstalled, and the figures stay as they are. `resume`: it is
-  // installed again; the figures count as incomplete, because requests in between were not seen.
+  // `suspend` freezes the figures when the adapter is uninstalled. `resume` continues them when the
+  // adapter is installed again; from then on they count as incomplete, because the adapter did not
+  // see the requests in between.
   void suspend() {
     pgmo_baseline* const model = model_.load();
     if (model == nullptr || absent_) return;
@@ -154,7 +157,7 @@ class BaselineFeed {
     return pool.first == 0 ? pool.second : pool.first | (uint64_t{1} << 63);
   }
 
-  // Free blocks in the model whose other streams have done their work.
+  // Free the blocks in the model whose delayed frees are due.
   void settle(pgmo_baseline* model) {
     try {
       for (void* number : deferred_.finished()) baseline_api->settled(model, key(number));
@@ -175,7 +178,7 @@ class BaselineFeed {
     }
   }
 
-  // Return the model's number of the private pool of an entry; 0: the model does not serve the
+  // Return the model's number of the private pool of an entry, or 0 if the model does not serve the
   // pool.
   template <typename Entry>
   static uint64_t modelled_pool(const Entry& entry) {
@@ -192,12 +195,12 @@ class BaselineFeed {
 
   std::atomic<pgmo_baseline*> model_{nullptr};
   std::atomic<bool> begun_{false};
-  std::atomic<bool> misses_some_{false};  // some requests, or the pools of some, are unknown
+  std::atomic<bool> misses_some_{false};  // whether some requests, or their pools, are unknown
   std::atomic<bool> absent_{false};       // whether the adapter is not installed
   pgmo_baseline_figures last_{};          // figures when the adapter was uninstalled
   std::atomic<int64_t> errors_{0};
   DeferredFrees deferred_;
-  const ActivePools* pools_ = nullptr;  // of the device, not owned
+  const ActivePools* pools_ = nullptr;  // pools of the device, not owned
 };
 
 BaselineFeed* feed_of(int device);  // in device.hpp

@@ -1,7 +1,7 @@
 // Adapters of this process, and the current one. Each wraps an allocator that torch used when a
 // session began.
 //
-// Only torch_cuda.cpp includes this file.
+// This file is part of the translation unit torch_cuda.cpp.
 
 #pragma once
 
@@ -16,7 +16,7 @@ namespace c10::cuda::CUDACachingAllocator::pgmo {
 namespace {
 
 std::array<TorchCudaAdapter*, kMostUpstreams> adapters{};  // never destroyed
-bool stored = false;        // pgmo_install has installed an adapter, rather than torch
+bool stored = false;        // whether pgmo_install, rather than torch, installed the adapter
 bool left_beneath = false;  // an adapter could not be uninstalled: another allocator wrapped it
 
 // Return the allocator if it is one of our adapters, else nullptr.
@@ -45,11 +45,11 @@ bool was_wrapped(CUDAAllocator* allocator_now) {
   return false;
 }
 
-// Return the installed adapter; if none is, the one for torch's current allocator.
+// Return the installed adapter, or the adapter for torch's current allocator if none is installed.
 TorchCudaAdapter* current_adapter() {
   CUDAAllocator* now = get();
   if (TorchCudaAdapter* ours = as_ours(now)) return ours;
-  // Two adapters in one chain of allocators would take each other's blocks for the framework's.
+  // Two adapters in one chain of allocators would treat each other's blocks as torch's.
   TORCH_CHECK((!left_beneath && !stored) || was_wrapped(now),
               "the current CUDA allocator wraps the adapter of an earlier session of pgmo; remove "
               "that allocator first");

@@ -1,5 +1,5 @@
-// Delayed frees. A block that other streams use is released once the work that they were given
-// before its free is done.
+// Delayed frees. If other streams use a block, it is released once the work is done that these
+// streams got before the free.
 //
 //     record_stream(slot, s) ──▶ `note`
 //     free(slot)             ──▶ an event on s ──▶ ... completed ──▶ the engine's `release`
@@ -7,8 +7,9 @@
 // The stream may belong to another device, as in a copy between devices. Events are created and
 // recorded on the stream's device.
 //
-// For the engine, such a block lives longer than planned: it becomes late, and no slot that
-// overlaps it is served. Torch's own allocator also delays the frees of such blocks.
+// For the engine, a block with a delayed free is still alive. If its planned end passes, it becomes
+// a late block, and no slot that overlaps it is served. Torch's own allocator also delays frees of
+// blocks that other streams use.
 //
 // Thread-safe. The lock is held while a stream is waited for only if the host is out of memory, or
 // if no event can be recorded.
@@ -54,8 +55,8 @@ class OnDevice {
   bool changed_;
 };
 
-// Scope in which this thread may query and record events outside of any capture. Without it, such a
-// call would invalidate an active capture, even one of another thread.
+// Scope in which this thread may query and record events outside of any capture. Without this
+// scope, these calls would invalidate an active capture, even that of another thread.
 class BesideCaptures {
  public:
   BesideCaptures() { (void)cudaThreadExchangeStreamCaptureMode(&mode_); }
@@ -110,11 +111,12 @@ class DeferredFrees {
     return uses_.contains(block);
   }
 
-  // Delay the free of a block if other streams use it. Return false if the caller must free it now:
-  // no other stream uses it, or there was no memory to delay the free and their work is done.
-  // `finished` returns `name` later, or the block's address if `name` is null.
+  // Delay the free of a block if other streams use it. Return false if the caller must free the
+  // block now: no other stream uses it, or the host has no memory to delay the free and the
+  // streams' work is done. Otherwise `finished` returns `name` later, or the block's address if
+  // `name` is null.
   bool defer(void* block, void* name = nullptr) noexcept {
-#ifdef PGMO_BREAK_RECORD_STREAM  // the test suite defines this to show that tests fail then
+#ifdef PGMO_BREAK_RECORD_STREAM  // defined by a test of the tests, which must then fail
     (void)block, (void)name;
     return false;
 #else
@@ -131,8 +133,8 @@ class DeferredFrees {
       waiting.events.reserve(uses.size());
       waiting_.push_back(std::move(waiting));
     } catch (const std::bad_alloc&) {
-      // The block cannot be queued, so wait for its streams here. If that fails, it is never
-      // released.
+      // The block cannot be queued, so wait for its streams here. If waiting fails, the block is
+      // never released.
       return !std::all_of(uses.begin(), uses.end(), wait_for);
     }
     record(waiting_.back());
@@ -141,9 +143,9 @@ class DeferredFrees {
 #endif
   }
 
-  // Return blocks whose streams have done their work: the caller releases them. Each call checks at
-  // most `most` blocks, the least recently checked first. Throws std::bad_alloc, and changes
-  // nothing then.
+  // Return blocks whose streams have done their work; the caller releases these blocks. Each call
+  // checks at most `most` blocks, the least recently checked first. If this throws std::bad_alloc,
+  // nothing has changed.
   std::vector<void*> finished(size_t most = kMostLooks) {
     std::vector<void*> done;
     if (!any_waiting()) return done;
@@ -166,7 +168,7 @@ class DeferredFrees {
   // Wait for the streams of all delayed frees, except streams in capture. The mutex is not held
   // meanwhile, so that other frees and forks do not wait for streams.
   void wait() {
-    // Other threads do not see these blocks meanwhile.
+    // While this thread waits, other threads do not see these blocks.
     std::list<Waiting> all;
     {
       const std::lock_guard guard(mutex_);
@@ -195,7 +197,7 @@ class DeferredFrees {
 
   struct Waiting {
     void* block;
-    std::vector<Use> uses;  // whose event has not been recorded yet
+    std::vector<Use> uses;  // uses without a recorded event
     std::vector<cudaEvent_t> events;
   };
 
@@ -219,8 +221,8 @@ class DeferredFrees {
     }
   }
 
-  // Record an event for a use. Return true if the use needs no event any more. During a capture of
-  // the stream none can be recorded: return false, and a later call tries again.
+  // Record an event for a use. Return true if the use needs no event any more. While the stream is
+  // being captured, no event can be recorded: return false, so that a later call tries again.
   static bool record_use(const Use& use, std::vector<cudaEvent_t>& events) {
     const OnDevice on(use.device);
     if (is_capturing(use.stream)) return false;

@@ -39,7 +39,7 @@ namespace c10::cuda::CUDACachingAllocator::pgmo {
 namespace {
 
 constexpr int kMostUpstreams = 4;  // allocators that the process may install one after another
-constexpr int kMostEngines = 32;   // sessions per device
+constexpr int kMostEngines = 32;   // maximum number of sessions per device
 
 const pgmo_engine_api* api = nullptr;
 const pgmo_pages_api* pages_api = nullptr;
@@ -52,7 +52,7 @@ struct Accumulated {
 };
 
 // Corrections of torch's counts of failures. Negative: failed attempts that the allocator beneath
-// counts although a retry followed. Positive: failures that it does not see.
+// counts although a retry followed. Positive: failures that the allocator beneath does not see.
 struct Failures {
   std::atomic<int64_t> ooms{0}, retries{0};
 };
@@ -73,8 +73,8 @@ struct Fraction {
 // State of one device. Never destroyed.
 struct Device {
   int index = 0;
-  std::atomic<pgmo_engine*> engine{nullptr};   // of the session whose turn it is; not owned
-  std::atomic<const uint32_t*> mode{nullptr};  // of that engine; null: no session has begun here
+  std::atomic<pgmo_engine*> engine{nullptr};   // engine of the session whose turn it is; not owned
+  std::atomic<const uint32_t*> mode{nullptr};  // its mode word; null: no session has begun here
   // Engines of all sessions that ever began; not owned. Each may have live slots.
   std::array<pgmo_engine*, kMostEngines> engines{};
   std::atomic<int> engine_count{0};
@@ -84,7 +84,7 @@ struct Device {
   BaselineFeed baseline;
   std::mutex mutex;  // guards the next three, and is held while sessions and pages are opened
   std::string advice;
-  std::unordered_set<void*> raw_slots;  // pgmo's blocks of raw_alloc: without a deleter of pgmo
+  std::unordered_set<void*> raw_slots;  // blocks of pgmo from raw_alloc, which have no deleter
   std::unordered_set<void*> survivors;  // see `pgmo_survive`
   std::atomic<bool> has_survivors{false};
   std::atomic<bool> attended{false};  // whether a session is open; it polls delayed frees
@@ -97,7 +97,7 @@ struct Device {
   Fraction fraction;
   std::atomic<bool> trim_due{false};  // call `trim_cache_beneath` once no lock is held
   SplitBlocks splits;
-  std::atomic<int64_t> stays_beneath{0};  // unused bytes that an emptied cache beneath has kept
+  std::atomic<int64_t> stays_beneath{0};  // unused bytes beneath after the cache was last emptied
   Accumulated before_reset;
   Failures failures;
   // Flag of the pages, non-zero while a peak is valid only after a call of `confirm_peak`. Null: no
@@ -117,7 +117,7 @@ struct Device {
   }
   // Return whether a session has ever begun on the device.
   bool connected() const { return mode.load(std::memory_order_acquire) != nullptr; }
-  // Call `visit` with each engine until one returns true.
+  // Call `visit` with each engine until a call returns true. Return whether one did.
   template <typename Visit>
   bool any_engine(Visit&& visit) const {
     const int count = engine_count.load(std::memory_order_acquire);
@@ -130,8 +130,8 @@ struct Device {
     const uint32_t* word = unconfirmed.load(std::memory_order_acquire);
     return word != nullptr && __atomic_load_n(word, __ATOMIC_RELAXED) != 0;
   }
-  // Return the bytes of graphs' segments that have no memory of their own, because pages are shared
-  // or lent.
+  // Return the bytes of segments of graphs that have no memory of their own, because pages are
+  // shared or lent.
   int64_t saved() const {
     const auto* const bytes = saved_in_graphs.load(std::memory_order_acquire);
     return bytes == nullptr ? 0 : bytes->load(std::memory_order_relaxed);
@@ -151,7 +151,7 @@ std::array<Device, kMostDevices>& devices() {
   return *all;
 }
 
-// Whether the process has used CUDA; a child that is forked later cannot.
+// Whether the process has used CUDA. A child that is forked later cannot use CUDA.
 std::atomic<bool> cuda_used{false};
 
 // Whether this process is a forked child without a device: the driver's state belongs to the
@@ -164,11 +164,12 @@ BaselineFeed* feed_of(int device) {
   return known ? &devices()[static_cast<size_t>(device)].baseline : nullptr;
 }
 
-// How often the adapter was uninstalled. Blocks that were alive then may have been used on other
-// streams, unseen.
+// Number of times that the adapter was uninstalled. Meanwhile it did not see the use of blocks on
+// other streams.
 std::atomic<uint64_t> absences{0};
 
-// Wait for all work of the device, unless a capture may be in progress: waiting would break it.
+// Wait for all work of the device. Does nothing in a forked child, or if a capture may be in
+// progress, which waiting would break.
 void synchronize(const Device& device) {
   if (device.pools.any() || forked.load()) return;
   try {
@@ -185,7 +186,7 @@ void synchronize(const Device& device) {
 std::array<CUDAAllocator*, kMostUpstreams> upstreams{};
 
 // Report to torch's profiler that `bytes` were allocated (negative: freed) at the block. `gone`:
-// bytes of the block that the engine still counts as live.
+// bytes of the freed block that are still counted as live.
 void report_to_profiler(const Device& device, void* block, int64_t bytes, int64_t gone = 0) {
   uint64_t live = 0, held = 0;
   device.any_engine([&](pgmo_engine* engine) {
@@ -246,8 +247,8 @@ void report_release(const Device& device, void* block) {
   if (noted) history().note_release(device.index, block, static_cast<size_t>(bytes), nullptr);
 }
 
-// Release the block in each engine, until one returns that it was a slot. Return false if none
-// does; engines that tracked the block have forgotten it.
+// Release the block in each engine, until an engine returns that the block was a slot. Return false
+// if no engine does; engines that tracked the block have then forgotten it.
 bool release_slot(const Device& device, void* block) {
   return device.any_engine(
       [&](pgmo_engine* engine) { return api->release(engine, block) == PGMO_SLOT; });
@@ -275,7 +276,8 @@ void finish_all_deferred(Device& device) {
   release_all(device, device.deferred.finished(~size_t{0}));
 }
 
-// Release all delayed frees, and wait for their streams unless a capture may be in progress.
+// Release all blocks with delayed frees. Wait for their streams, unless a capture may be in
+// progress.
 void settle(Device& device) {
   finish_all_deferred(device);
   if (!device.deferred.any_waiting() || device.pools.any()) return;
@@ -283,7 +285,8 @@ void settle(Device& device) {
   finish_all_deferred(device);
 }
 
-// Stop polling, because no session is open on the device, and release all delayed frees.
+// Stop polling, because no session is open on the device, and release all blocks with delayed
+// frees.
 void leave(Device& device) {
   device.attended.store(false);
   if (device.connected() || device.pages() != nullptr) settle(device);
@@ -302,7 +305,7 @@ void sync_if_detached(Device& device, void* block) {
   synchronize(device);
 }
 
-// Free a block of any kind, with a deleter of pgmo.
+// Free a block of any kind, or delay its free if other streams use it.
 void release(Device& device, CUDAAllocator* upstream, void* block) {
   report_free(device, block);
   device.baseline.freed(block);
@@ -310,7 +313,7 @@ void release(Device& device, CUDAAllocator* upstream, void* block) {
     try {
       if (!device.attended.load(std::memory_order_relaxed)) settle(device);
     } catch (const std::bad_alloc&) {
-      // The host is out of memory: the next session releases it.
+      // The host is out of memory: the next session releases the block.
     }
     return;
   }
@@ -338,8 +341,8 @@ constexpr std::array<c10::DeleterFnPtr, sizeof...(indices)> make_deleters(
 constexpr auto kDeleters =
     make_deleters(std::make_integer_sequence<int, kMostUpstreams * kMostDevices>{});
 
-// Return the index of the upstream whose adapter made blocks with this deleter; -1: it is not one
-// of pgmo's deleters.
+// Return the index of the upstream whose adapter made blocks with this deleter, or -1 if this is
+// not a deleter of pgmo.
 int upstream_of(c10::DeleterFnPtr deleter) {
   for (size_t index = 0; index < kDeleters.size(); ++index) {
     if (kDeleters[index] == deleter) return static_cast<int>(index) / kMostDevices;

@@ -1,7 +1,8 @@
-// Locks of the adapter around a fork, and what changes in a forked child.
+// Takes the adapter's locks around a fork, and switches the adapter off in a forked child.
 //
-// A child has no device. It may free inherited blocks, so slots and pages still know them. It
-// serves no block, waits for no stream, gives nothing back, and makes no driver call.
+// A child has no device. It may free inherited blocks, so engines and pages keep their records of
+// these blocks. The adapter in a child serves no block, waits for no stream, gives nothing back,
+// and makes no driver call.
 //
 // Only torch_cuda.cpp includes this file.
 
@@ -16,7 +17,8 @@
 namespace c10::cuda::CUDACachingAllocator::pgmo {
 namespace {
 
-// Visit the locks held while pages, engine or torch's allocator are called, in locking order.
+// Visit the locks that may be held while pages, engine or torch's allocator are called, in locking
+// order.
 template <typename Visit>
 void for_each_outer_lock(Visit&& visit) {
   visit(Trace::get().mutex());
@@ -47,8 +49,8 @@ void for_each_leaf_lock(Visit&& visit) {
 constexpr auto kTake = [](std::mutex& mutex) { mutex.lock(); };
 constexpr auto kFree = [](std::mutex& mutex) { mutex.unlock(); };
 
-// Turn this process into a child without a device, unless the parent has not used CUDA: then the
-// child may. Requires all locks.
+// Turn this process into a child without a device. If the parent has not used CUDA, do nothing,
+// because the child may use it. Requires all locks.
 void become_child() {
   if (!cuda_used.load()) return;
   forked.store(true);
@@ -66,7 +68,7 @@ void become_child() {
   }
 }
 
-// Register the adapter's locks for all later forks; only the first call does.
+// Register the adapter's locks for all later forks. Only the first call has an effect.
 void handle_forks() {
   static const bool handled = [] {
     return pages_api->at_fork(

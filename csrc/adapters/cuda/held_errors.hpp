@@ -2,9 +2,9 @@
 // alive, and the tensors in them.
 //
 // A typical case: a request fails in a backward pass, and the program catches the error and tries a
-// smaller batch. Autograd's device thread has a reference to the error, too, and needs the GIL to
-// drop it. So a request that fails while such an error exists waits until it is dropped, and is
-// then retried.
+// smaller batch. Autograd's device thread also has a reference to the error, and needs the GIL to
+// drop this reference. So if a request fails while an earlier error exists, the request waits until
+// the error is dropped, and is retried.
 //
 // Only out_of_memory.hpp includes this file.
 
@@ -20,21 +20,23 @@
 namespace c10::cuda::CUDACachingAllocator::pgmo {
 namespace {
 
-// Address of the number of such errors, counted by pgmo/error_frames.py (null: not counted), and
-// the maximum wait in milliseconds.
+// `errors_held`: address of the number of out-of-memory errors that exist, which
+// pgmo/error_frames.py counts; null if they are not counted. `error_patience_ms`: maximum wait in
+// milliseconds.
 std::atomic<const int64_t*> errors_held{nullptr};
 std::atomic<uint32_t> error_patience_ms{0};
 
-// Return whether this thread holds the GIL. It must not wait then, as other threads need the GIL to
-// drop errors. Nor is the GIL released here, since the caller may depend on it.
+// Return whether this thread holds the GIL, or Python's functions are not found. A thread with the
+// GIL must not wait, because other threads need the GIL to drop errors. It does not release the GIL
+// either, because its caller may depend on it.
 bool holds_gil() {
   static const auto check = reinterpret_cast<int (*)()>(dlsym(RTLD_DEFAULT, "PyGILState_Check"));
   return check == nullptr || check() != 0;
 }
 
-// Wait until fewer errors exist than now, and return true. Return false if there are none, if this
-// thread holds the GIL, or if none is dropped in time, as during an `except` clause. Requires that
-// no lock is held.
+// Wait until fewer errors exist than now, and return true. Return false if no error exists, if this
+// thread holds the GIL, or if no error is dropped in time, as during an `except` clause. The caller
+// must hold no lock.
 bool await_held_errors() {
   const int64_t* const held = errors_held.load(std::memory_order_acquire);
   const auto now = [&] { return __atomic_load_n(held, __ATOMIC_ACQUIRE); };

@@ -5,10 +5,10 @@
 //
 // A pool of torch can have its own allocator for segments. Python creates such a pool: a
 // torch.cuda.MemPool with `pgmo_managed_alloc` and `pgmo_managed_free`. This file directs requests
-// of all threads to the pool. torch.cuda.use_mem_pool covers only one thread, but the backward pass
-// runs on another.
+// of all threads to the pool. torch.cuda.use_mem_pool would cover only one thread, but the backward
+// pass runs on another thread.
 //
-// Only torch_cuda.cpp includes this file.
+// This file is part of the translation unit torch_cuda.cpp.
 
 #pragma once
 
@@ -35,8 +35,8 @@ Managed& managed() {
   return *all;
 }
 
-// Allocate unified memory on behalf of a device. Return null if there is none, and clear CUDA's
-// last error.
+// Allocate unified memory on behalf of a device. If CUDA refuses, clear its last error and return
+// null.
 void* take_managed(size_t bytes, int device) {
   void* block = nullptr;
   if (cudaMallocManaged(&block, bytes, cudaMemAttachGlobal) != cudaSuccess) {
@@ -51,7 +51,7 @@ void* take_managed(size_t bytes, int device) {
   return block;
 }
 
-// Free a block of `take_managed`; others have no effect.
+// Free a block of `take_managed`. Other addresses have no effect.
 void drop_managed(void* block) {
   {
     Managed& all = managed();
@@ -75,9 +75,9 @@ void begin_managed(int index, c10::cuda::MempoolId_t pool) {
       });
 }
 
-// Stop directing requests to the pool, and release the reference of its torch.cuda.MemPool, too.
-// Python never destroys that object: its destructor calls emptyCache, which throws during a capture
-// or while another pool is active, and would so end the process.
+// Stop directing requests to the pool, and also release the reference that its torch.cuda.MemPool
+// holds. Python never destroys the MemPool: its destructor calls emptyCache, which throws during a
+// capture or while another pool is active, and an exception in a destructor would end the process.
 void end_managed(int index, c10::cuda::MempoolId_t pool) {
   auto* upstream = current_adapter()->upstream();
   const auto device = static_cast<c10::DeviceIndex>(index);
@@ -107,7 +107,7 @@ struct Spilled {
 // `pgmo_arena::give_back`. Blocks of all streams lie in the arena, so wait for the device.
 void give_spilled_back(void* context) {
   const std::unique_ptr<Spilled> spilled(static_cast<Spilled*>(context));
-  if (forked.load()) return;  // it belongs to the parent
+  if (forked.load()) return;  // the block belongs to the parent process
   synchronize(*spilled->device);
   drop_managed(spilled->block);
 }
@@ -118,7 +118,7 @@ void give_spilled_back(void* context) {
 extern "C" {
 
 // Allocate a segment of unified memory. A torch.cuda.memory.CUDAPluggableAllocator calls this
-// function and the next.
+// function and `pgmo_managed_free`.
 void* pgmo_managed_alloc(ssize_t bytes, int device, cudaStream_t) {
   if (bytes < 0 || !is_known(device)) return nullptr;
   return take_managed(static_cast<size_t>(bytes), device);

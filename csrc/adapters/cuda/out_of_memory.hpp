@@ -4,7 +4,7 @@
 //     request ──▶ allocator beneath: fails ──▶ idle pages and arenas go back ──▶ retry: fails
 //         ──▶ its error, with the pages included
 //
-// Only adapter.hpp includes this file.
+// This file is part of the translation unit torch_cuda.cpp.
 
 #pragma once
 
@@ -21,7 +21,7 @@
 namespace c10::cuda::CUDACachingAllocator::pgmo {
 namespace {
 
-// Give idle arenas and pages back, and return whether there were some, so that a retry may succeed.
+// Give idle arenas and pages back. Return whether any were given back, so that a retry may succeed.
 // Does nothing during a graph capture, whose addresses must not change.
 bool relieve(Device& device) {
   if (device.pools.any()) return false;
@@ -86,8 +86,8 @@ void count_pages_in(std::string& text, const Device& device, const pgmo_pages_st
   }
 }
 
-// Throw torch's error, extended by figures and advice of pgmo. The text begins with torch's own:
-// programs that search for the largest batch size match it.
+// Throw torch's error, extended by figures and advice of pgmo. The text begins with torch's own
+// text, which programs that search for the largest batch size match.
 [[noreturn]] void throw_out_of_memory(Device& device, const c10::OutOfMemoryError& error) {
   std::string text = error.what_without_backtrace();
   const auto size = [](uint64_t bytes) { return binary_units(static_cast<double>(bytes)); };
@@ -116,7 +116,7 @@ void count_pages_in(std::string& text, const Device& device, const pgmo_pages_st
 }
 
 // Throw an out-of-memory error in torch's words, because the session's limit on pages is reached.
-// The allocator beneath cannot raise it, as it does not count pages.
+// The allocator beneath cannot raise this error, because it does not count pages.
 [[noreturn]] void throw_beyond_limit(Device& device, size_t bytes) {
   size_t available = 0, total = 0;
   const OnDevice on(device.index);
@@ -140,9 +140,9 @@ bool adds_to_error(const Device& device) {
   return device.active() || device.pages() != nullptr;
 }
 
-// Call `ask` (a request to the allocator beneath). If it fails, give idle memory back and retry;
-// then retry once more after another thread has dropped an earlier error. In PyTorch's statistics,
-// the request counts as at most one failure.
+// Call `ask` (a request to the allocator beneath). If it fails, give idle memory back and retry. If
+// it fails again, wait until another thread has dropped an earlier error, and retry once more. In
+// PyTorch's statistics, the request counts as at most one failure.
 template <typename Ask>
 auto ask_again_if_relieved(Device& device, CUDAAllocator* upstream, Ask&& ask) {
   const auto retries = [&] {
@@ -150,7 +150,7 @@ auto ask_again_if_relieved(Device& device, CUDAAllocator* upstream, Ask&& ask) {
   };
   bool again = false, relieved = false, waited = false;
   int64_t before = 0;
-  // At most one, because other threads subtract their own retries.
+  // Count at most one retry, because other threads subtract their own retries.
   const auto own_retry = [&] { return std::min<int64_t>(retries() - before, 1); };
   for (;;) {
     try {

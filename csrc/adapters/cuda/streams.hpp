@@ -22,8 +22,8 @@ class StreamNumbers {
   static constexpr uint32_t kMost = 64;
   static constexpr uint32_t kMostOrderOnly = 256;
 
-  // Return the stream's number, a new one at its first request; nullopt if `kMost` streams have
-  // one.
+  // Return the stream's number. The first call for a stream gives it a new number. Return nullopt
+  // if the stream has no number and `kMost` streams have one.
   std::optional<uint32_t> number_of(cudaStream_t stream) {
     if (stream == nullptr) return 0;
     const uint32_t count = count_.load(std::memory_order_acquire);
@@ -34,7 +34,7 @@ class StreamNumbers {
   }
 
   // Return the stream's number for the order of streams. A stream that has made no request yet gets
-  // a number of its own from `kMost` on; nullopt if there are too many.
+  // a number from `kMost` on. Return nullopt if `kMostOrderOnly` streams have one.
   std::optional<uint32_t> number_for_order(cudaStream_t stream) {
     if (stream == nullptr) return 0;
     const uint32_t count = count_.load(std::memory_order_acquire);

@@ -29,11 +29,11 @@ struct LiveBlock {
   bool operator==(const LiveBlock&) const = default;
 };
 
-// A capture of the chain, and which places it leaves with or without a block.
+// A capture of the chain, and the places that it leaves alive or frees.
 struct GraphCapture {
   GraphId graph;
-  std::vector<GraphPlace*> alive = {};   // alive at its end
-  std::vector<GraphPlace*> closes = {};  // left alive by an earlier capture, and freed in this one
+  std::vector<GraphPlace*> alive = {};   // places alive at the end of the capture
+  std::vector<GraphPlace*> closes = {};  // places alive after an earlier capture, freed in this one
 };
 
 struct Chain {
@@ -44,7 +44,7 @@ struct Chain {
   bool capturing = false;
   bool apart = false;                 // the chain shares no page from now on
   bool undecided = false;             // some of its places are undecided
-  std::map<Stream, Event> last = {};  // by stream: event after the last replay there
+  std::map<Stream, Event> last = {};  // by stream: event after the last replay on the stream
   std::vector<Chain*> partners = {};  // chains that share a page with this one
   std::size_t version = 0;            // Mappings::version() when `partners` was computed
 };
@@ -54,7 +54,7 @@ struct SharingFigures {
   std::size_t held;    // bytes of pages that the device has given
   std::size_t mapped;  // bytes of segments
   std::size_t moves;   // places that were moved to another page
-  std::size_t waits;   // waits of a replay for one on another stream
+  std::size_t waits;   // waits of a replay for a replay on another stream
   std::size_t lent;    // pages given back to the device between replays
 };
 

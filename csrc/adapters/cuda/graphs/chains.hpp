@@ -4,24 +4,24 @@
 //     capture B   [ b b b b ][ out ]  B's temporaries share the pages of A's temporaries
 //     replay  A on stream 1 ──▶ replay B on stream 2 waits for A's event
 //
-// The graphs of one pool are a chain. A block may be left alive by one capture and freed by a later
-// one: for example, activations between a forward and a backward graph. Then its contents are
-// needed from the replay of the first graph to that of the second. Meanwhile the block's places are
-// *open*.
+// The graphs of one pool are a chain. One capture may leave a block alive that a later capture
+// frees. For example, a forward graph leaves activations alive, which the backward graph frees. The
+// contents of the block are needed from the replay of the first graph to the replay of the second.
+// Between these replays, the block's places are *open*.
 //
 // Rules of safety:
 //
 // 1. A page with a block that no capture frees belongs to one chain alone.
 //
-// 2. No replay begins while a page that it may write is open for another chain: its own places move
-// to another page first.
+// 2. No replay begins while a page that it may write is open for another chain: the places of the
+// replayed chain move to other pages first.
 //
 // 3. A replay waits for the last replays of chains with which it shares pages, on other streams.
 //
 // 4. A block that is alive at the end of a capture is *undecided*: a later capture may free it. If
-// none has until the next replay of any graph, the block survives and moves, with its contents, to
-// pages of its own. The program may write to it until then, so the end of a capture waits for the
-// device.
+// no capture has freed the block until the next replay of any graph, the block survives: it moves,
+// with its contents, to pages of its own. The program may write to an undecided block, so the end
+// of a capture waits for the device.
 //
 // 5. Pages are lent only if no replay is about to be launched and all work is completed. A chain
 // gets its pages back before it is replayed, captured or moved.
@@ -46,8 +46,8 @@ namespace pgmo::graphs {
 
 // Chains of one device. Every call takes the lock, which is held while the driver is called.
 // Between `before_replay` and `after_replay` the caller launches the graph. No other thread may
-// replay a graph or end a capture meanwhile: a lock in
-// pgmo/allocator/adapters/hooks/graph_replays.py prevents that.
+// replay a graph or end a capture meanwhile, which a lock in
+// pgmo/allocator/adapters/hooks/graph_replays.py ensures.
 class Chains {
  public:
   Chains(Driver& driver, std::size_t page) : driver_(driver), mappings_(driver, page) {}
@@ -64,14 +64,14 @@ class Chains {
     return mappings_.owns(base);
   }
 
-  // Return whether the pool is a chain.
+  // Return whether the pool has a chain.
   bool knows(const PoolId& pool) {
     const std::lock_guard guard(mutex_);
     return chains_.contains(pool);
   }
 
-  // Lend pages: give those whose contents no later replay needs back to the device. Return their
-  // bytes; 0 during a capture, or if the device cannot be waited for.
+  // Lend pages: give the pages back to the device whose contents no later replay needs. Return
+  // their bytes; 0 during a capture or a launch, or if the device cannot be waited for.
   std::size_t lend() {
     const std::lock_guard guard(mutex_);
     const bool capturing = std::any_of(chains_.begin(), chains_.end(),
@@ -85,8 +85,8 @@ class Chains {
   }
 
   // Begin a capture of a graph, and get the pool's lent pages back. `alive`: the pool's live
-  // blocks. Blocks from the end of the last capture that are not among them were freed by the
-  // program. Return false if the device is full.
+  // blocks. The program has freed the blocks that were live at the end of the last capture and are
+  // not in `alive`. Return false if the device is full.
   bool begin(const PoolId& pool, GraphId graph, const std::vector<LiveBlock>& alive) {
     const std::lock_guard guard(mutex_);
     collect();
@@ -123,8 +123,8 @@ class Chains {
     return base;
   }
 
-  // Unmap a segment: now, or, if a capture prevents waiting for the device, later. Return false if
-  // it is unknown.
+  // Unmap a segment. If a capture prevents waiting for the device, a later call unmaps it. Return
+  // false if the segment is unknown.
   bool deallocate(Address base) {
     const std::lock_guard guard(mutex_);
     for (auto& [pool, chain] : chains_) {
@@ -138,7 +138,7 @@ class Chains {
   }
 
   // End the capture. `alive`: the pool's live blocks. Return false if the device could not be
-  // waited for, or is full. The caller must not use such a graph.
+  // waited for, or is full. If so, the caller must not use the graph.
   bool end(const PoolId& pool, const std::vector<LiveBlock>& alive) {
     const std::lock_guard guard(mutex_);
     Chain& chain = chains_[pool];
@@ -156,8 +156,8 @@ class Chains {
       place.kept = place.kept || lives || place.left;
       chain.undecided = chain.undecided || place.undecided;
     });
-    // Other chains may have been replayed during the capture, so wait for their work, and leave
-    // pages that are open for them.
+    // Other chains may have been replayed during the capture. So wait for their work, and move live
+    // places off pages that are open for these chains.
     return (partners(chain).empty() || driver_.settle(false)) &&
            separate(
                places_on_open_pages(chain, [](const GraphPlace& place) { return place.alive; }),
@@ -176,9 +176,9 @@ class Chains {
     return found == graphs_.end() || keep_apart(*found->second);
   }
 
-  // Prepare a replay on a stream: restore lent pages, leave open pages of other chains, wait for
-  // their replays. Return false if the device has too few pages or refuses. The caller must not
-  // launch such a graph.
+  // Prepare a replay on a stream: restore lent pages, leave open pages of other chains, and wait
+  // for the replays of these chains. Return false if the device has too few pages or refuses. If
+  // so, the caller must not launch the graph.
   bool before_replay(GraphId graph, Stream stream) {
     const std::lock_guard guard(mutex_);
     const auto found = graphs_.find(graph);
@@ -215,7 +215,7 @@ class Chains {
     last = event;
   }
 
-  // Record that no graph uses the pool any more. Its live blocks and their pages stay valid.
+  // Record that no graph uses the pool any more. The pool's live blocks and their pages stay valid.
   void release(const PoolId& pool) {
     const std::lock_guard guard(mutex_);
     const auto found = chains_.find(pool);
@@ -277,8 +277,8 @@ class Chains {
     return chain.partners;
   }
 
-  // Exchange the shared pages of survivors for unshared pages of temporaries, as long as there are
-  // both. Return false if the device could not be waited for or refuses.
+  // Exchange the shared pages of survivors for unshared pages of temporaries, as long as both
+  // exist. Return false if the device could not be waited for or refuses.
   bool exchange(const std::vector<GraphPlace*>& survivors,
                 const std::vector<GraphPlace*>& unshared) {
     auto next = unshared.begin();
@@ -344,8 +344,9 @@ class Chains {
     });
   }
 
-  // Give the chain's survivors pages of their own: blocks that no capture has freed until now, and
-  // blocks that the program freed. Return false if that fails.
+  // Give the chain's survivors pages of their own. Survivors are the places of undecided blocks,
+  // which no capture has freed until now or which the program freed between captures. Return false
+  // if the device cannot be waited for, is full or refuses.
   bool decide(Chain& chain) {
     std::vector<GraphPlace*> survivors;
     std::vector<GraphPlace*> unshared;  // temporaries whose page no other chain shares
@@ -388,7 +389,7 @@ class Chains {
   }
 
   // Move all places of the chain off pages on which another chain may have contents. Return false
-  // if that fails.
+  // if the device cannot be waited for, is full or refuses.
   bool leave_open_pages(Chain& chain) {
     const auto all = [](const GraphPlace&) { return true; };
     if (places_on_open_pages(chain, all).empty()) return true;
@@ -397,10 +398,11 @@ class Chains {
     return separate(places_on_open_pages(chain, all), Temporaries::kShare);
   }
 
-  // Move the chain's temporaries to the oldest pages of temporaries, which releases pages that are
-  // then mapped nowhere. Captures leave temporaries on more pages than one chain needs: while the
-  // survivors of a capture are undecided, the next capture gets other pages in place of theirs.
-  // Requires that all work of the device is completed. Stops if the device refuses.
+  // Move the chain's temporaries to the oldest pages of temporaries, and release the pages that
+  // this leaves unmapped. Captures leave temporaries on more pages than one chain needs: while the
+  // survivors of a capture are undecided, the next capture gets other pages in place of the
+  // survivors' pages. Requires that all work of the device is completed. Stops if the device
+  // refuses.
   void gather(Chain& chain) {
     if (chain.capturing) return;
     for (auto& [base, segment] : chain.segments) {
@@ -417,7 +419,7 @@ class Chains {
   }
 
   // Delay the stream until the last replays of partners on other streams are done. Return false if
-  // that is impossible.
+  // the driver refuses.
   bool wait_for_partners(Chain& chain, Stream stream) {
     for (Chain* partner : partners(chain)) {
       for (auto at = partner->last.begin(); at != partner->last.end();) {
@@ -475,7 +477,7 @@ class Chains {
   std::map<PoolId, Chain> chains_;
   std::map<GraphId, Chain*> graphs_;
   std::vector<std::pair<Chain*, Address>> dead_;  // segments to be unmapped
-  std::vector<PoolId> released_;                  // pools to be forgotten without segments
+  std::vector<PoolId> released_;                  // pools to be forgotten after their last segment
   std::atomic<std::int64_t> saved_{0};
   std::size_t moves_ = 0;
   std::size_t waits_ = 0;

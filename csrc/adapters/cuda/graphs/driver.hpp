@@ -13,14 +13,14 @@ using Handle = std::uint64_t;  // handle of a page
 using Event = std::uint64_t;   // 0: none
 using Stream = std::uint64_t;  // handle of a stream
 
-// No function throws. Those that return bool return false if the driver refuses. Sizes are in
+// No function throws. Functions that return bool return false if the driver refuses. Sizes are in
 // bytes; pages have the size that `Mappings` was constructed with.
 class Driver {
  public:
   virtual ~Driver() = default;
 
   // Reserve a range of addresses, for the life of the process, that begins at a multiple of the
-  // page size. Return 0 if refused.
+  // page size. Return 0 if the driver refuses.
   virtual Address reserve(std::size_t bytes) noexcept = 0;
 
   virtual bool create(Handle& page) noexcept = 0;
@@ -30,15 +30,16 @@ class Driver {
   // Make consecutive mapped pages accessible to the device and its peers.
   virtual bool grant(Address address, std::size_t bytes) noexcept = 0;
 
-  // Unmap consecutive whole pages. Requires that work which may use these addresses is completed.
+  // Unmap consecutive whole pages. Requires that all work which may use these addresses is
+  // completed.
   virtual void unmap(Address address, std::size_t bytes) noexcept = 0;
 
   // Copy on the device, and wait for the copy. Requires that other work on these addresses is
   // completed.
   virtual bool copy(Address to, Address from, std::size_t bytes) noexcept = 0;
 
-  // Wait for all work that was submitted to the device. During a capture that is impossible. Then,
-  // if `whole`, return false; otherwise wait for all known streams that are not being captured.
+  // Wait for all work that was submitted to the device. During a capture this is impossible: return
+  // false if `whole`; otherwise wait for all known streams that are not being captured.
   virtual bool settle(bool whole) noexcept = 0;
 
   // Record an event after the work of a stream. Return 0 if that is impossible. `discard` returns

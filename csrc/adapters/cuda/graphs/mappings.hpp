@@ -60,7 +60,7 @@ class Mappings {
   Mappings(Driver& driver, std::size_t page) : driver_(driver), page_(page) {}
 
   std::size_t page() const noexcept { return page_; }
-  // Return the number of pages that are not lent, and the number of places.
+  // `held` returns the number of pages that are not lent, `mapped` the number of places.
   std::size_t held() const noexcept { return pages_.size() - lent_; }
   std::size_t mapped() const noexcept { return mapped_; }
 
@@ -70,9 +70,9 @@ class Mappings {
   // Return a number that increases whenever a page becomes, or ceases to be, shared.
   std::size_t version() const noexcept { return version_; }
 
-  // Map a segment for a chain, of `bytes` rounded up to pages. Use the pages for which `may_share`
-  // returns true first, the oldest first, then new ones. Return nullptr if the device is full or
-  // refuses.
+  // Map a segment for a chain, of `bytes` rounded up to pages. Use first the pages for which
+  // `may_share` returns true, the oldest first, and then new pages. Return nullptr if the device is
+  // full or refuses.
   template <typename MayShare>
   std::unique_ptr<Segment> make(Chain& chain, std::size_t bytes, MayShare&& may_share) {
     const std::size_t count = (bytes + page_ - 1) / page_;
@@ -112,9 +112,9 @@ class Mappings {
     if (!segment.places.empty()) spare_[segment.places.size()].push_back(segment.base);
   }
 
-  // Move a place to another page, with its contents if it has any: to the oldest page for which
-  // `may_share` returns true, or to a new one. Requires that all work of the device is completed.
-  // Return false if the device is full or refuses. The place then keeps its page, unless `lost`.
+  // Move a place, with its contents if it has any, to the oldest page for which `may_share` returns
+  // true, or to a new page. Requires that all work of the device is completed. Return false if the
+  // device is full or refuses. If so, the place keeps its page, unless `lost()`.
   template <typename MayShare>
   bool move(GraphPlace& place, MayShare&& may_share) {
     const auto found = std::find_if(pages_.begin(), pages_.end(), [&](const GraphPage& page) {
@@ -151,9 +151,9 @@ class Mappings {
     return false;
   }
 
-  // Exchange the pages of two places. The contents of `place` move with it; those of `other` are
-  // lost. Requires that all work of the device is completed. Return false if the device refuses.
-  // Both places then keep their pages, unless `lost`.
+  // Exchange the pages of two places. `place` keeps its contents; the contents of `other` are lost.
+  // Requires that all work of the device is completed. Return false if the device refuses. If so,
+  // both places keep their pages, unless `lost()`.
   bool exchange(GraphPlace& place, GraphPlace& other) {
     if (!driver_.copy(other.address, place.address, page_)) return false;
     driver_.unmap(place.address, page_);
@@ -221,7 +221,8 @@ class Mappings {
   bool lost() const noexcept { return lost_; }
 
  private:
-  // Return addresses for `count` pages: those of a removed segment, or new ones. 0: refused.
+  // Return addresses for `count` pages: the addresses of a removed segment, or new addresses.
+  // Return 0 if the driver refuses.
   Address addresses(std::size_t count) {
     std::vector<Address>& spare = spare_[count];
     if (spare.empty()) {
@@ -287,8 +288,8 @@ class Mappings {
 
   Driver& driver_;
   const std::size_t page_;
-  std::list<GraphPage> pages_;                         // the oldest first
-  std::map<std::size_t, std::vector<Address>> spare_;  // of removed segments, by number of pages
+  std::list<GraphPage> pages_;                         // the oldest page first
+  std::map<std::size_t, std::vector<Address>> spare_;  // removed segments, by number of pages
   std::set<Address> bases_;                            // addresses where segments ever began
   std::size_t mapped_ = 0;
   std::size_t version_ = 0;

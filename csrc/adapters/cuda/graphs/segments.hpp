@@ -1,6 +1,6 @@
 // Allocator of segments for a pool of graphs. Torch's allocator calls it in place of the driver.
 //
-// Only torch_cuda.cpp includes this file.
+// This file is part of the translation unit torch_cuda.cpp.
 
 #pragma once
 
@@ -13,7 +13,7 @@
 namespace c10::cuda::CUDACachingAllocator::pgmo {
 namespace {
 
-// Allocator of one pool's segments. Torch calls only these two methods, while it holds its own
+// Allocator of one pool's segments. Torch calls only the two methods below, while it holds its own
 // lock.
 class GraphSegments final : public TorchCudaAdapter {
  public:
@@ -74,7 +74,7 @@ bool TorchCudaAdapter::begin_graph(c10::DeviceIndex index, c10::cuda::MempoolId_
         "CUDA out of memory. The pool of this graph needs the pages that were lent meanwhile");
     return false;
   }
-  if (users_of(upstream_, index, pool)) return false;  // its segments are torch's already
+  if (users_of(upstream_, index, pool)) return false;  // the pool exists, with segments of torch
   chains = open_graphs(devices()[index], upstream_);
   if (chains == nullptr) return false;
   try {

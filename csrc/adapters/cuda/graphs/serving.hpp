@@ -6,10 +6,10 @@
 //     Python is about to replay  ──▶ before_replay ──▶ the launch ──▶ after_replay
 //
 // Torch's allocator serves the requests of a pool, as without pgmo. Only the pool's segments are
-// pgmo's. If a capture into a pool was not announced, its replays are not seen, so the pool then
-// shares no page.
+// pgmo's. If a capture into a pool is not announced, pgmo does not see its replays, so the pool
+// shares no page from then on.
 //
-// Only adapter.hpp includes this file.
+// This file is part of the translation unit torch_cuda.cpp.
 
 #pragma once
 
@@ -31,12 +31,13 @@ namespace {
 
 namespace graphs = ::pgmo::graphs;
 
-// Number of the graph whose capture this thread is about to begin; 0: none, or one whose replays
-// are not reported.
+// Number of the graph whose capture this thread is about to begin. 0: no graph, or a graph whose
+// replays are not reported.
 thread_local uint64_t announced_graph = 0;
 
 // Driver functions of one device. Pages come from the driver without the callbacks of the page
-// space: these may call torch's allocator, which holds its lock while it requests a segment.
+// space: the callbacks may call torch's allocator, which holds its lock while it requests a
+// segment.
 class GraphDevice final : public graphs::Driver {
  public:
   explicit GraphDevice(Device& device) : device_(device), calls_(device.page_device->table()) {}
@@ -120,7 +121,7 @@ class GraphDevice final : public graphs::Driver {
 
   Device& device_;
   const pgmo_pages_device calls_;
-  cudaStream_t stream_ = nullptr;  // for copies; created at the first one
+  cudaStream_t stream_ = nullptr;  // for copies; created at the first copy
 };
 
 // Chains of one device, with their driver.
@@ -132,18 +133,18 @@ struct DeviceGraphs {
   graphs::Chains chains;
 };
 
-// By device; null until a capture was announced there. Never destroyed.
+// Graphs of each device; null until the first announced capture on the device. Never destroyed.
 std::array<std::atomic<DeviceGraphs*>, kMostDevices> all_graphs{};
 
-// Return the chains of a device; null if no capture was announced there.
+// Return the chains of a device, or null if no capture was announced on the device.
 graphs::Chains* chains_of(int device) {
   if (device < 0 || device >= kMostDevices) return nullptr;
   DeviceGraphs* const known = all_graphs[static_cast<size_t>(device)].load();
   return known == nullptr ? nullptr : &known->chains;
 }
 
-// Return the chains of a device, created if there are none; null if the device has no pages that
-// can be mapped twice.
+// Return the chains of a device, created if there are none. Return null if the device has no pages
+// that can be mapped twice.
 graphs::Chains* open_graphs(Device& device, CUDAAllocator* upstream) {
   const auto index = static_cast<c10::DeviceIndex>(device.index);
   const int64_t peak = upstream->getDeviceStats(index).reserved_bytes[0].peak;
@@ -191,8 +192,8 @@ std::vector<graphs::LiveBlock> living_in(Allocator* upstream, c10::cuda::Mempool
   return all;
 }
 
-// Return the number of users of a pool; nullopt if torch has no such pool (it then throws an
-// internal error).
+// Return the number of users of a pool, or nullopt if torch has no pool of this id and throws an
+// internal error.
 template <typename Allocator>
 std::optional<int> users_of(Allocator* upstream, c10::DeviceIndex device,
                             c10::cuda::MempoolId_t pool) {
@@ -203,7 +204,7 @@ std::optional<int> users_of(Allocator* upstream, c10::DeviceIndex device,
       return std::nullopt;
     }
   }
-  return 1;  // this version of torch does not report it
+  return 1;  // this version of torch does not report the number
 }
 
 // Record that a user has released the pool. After the last user, no graph uses the pool any more.
@@ -214,7 +215,7 @@ void note_graph_release(CUDAAllocator* upstream, c10::DeviceIndex device,
   if (users_of(upstream, device, pool).value_or(0) == 0) chains->release(pool);
 }
 
-// End the capture into a pool that shares pages.
+// End the capture into a pool that shares pages. Throws torch's out-of-memory error.
 void end_graph(CUDAAllocator* upstream, int device, c10::cuda::MempoolId_t pool) {
   graphs::Chains* const chains = chains_of(device);
   if (chains == nullptr || !chains->knows(pool)) return;
@@ -228,8 +229,8 @@ void grant_again(const Device& device) {
   if (graphs::Chains* const chains = chains_of(device.index)) chains->grant_again();
 }
 
-// Call `attempt` up to three times, until it returns true, and free memory in between. Return false
-// if all attempts fail.
+// Call `attempt` up to three times, until it returns true, and free memory in between. During a
+// capture, call it only once. Return false if all attempts fail.
 template <typename Attempt>
 bool with_room(Device& device, CUDAAllocator* upstream, Attempt&& attempt) {
   if (attempt()) return true;
@@ -249,7 +250,7 @@ void before_replay(Device& device, CUDAAllocator* upstream, uint64_t graph) {
   const cudaStream_t stream = c10::cuda::getCurrentCUDAStream(index).stream();
   const int64_t saved = device.saved();
   const bool ready = with_room(device, upstream, [&] {
-    // The launch is captured into another graph, whose replays then launch this one unseen.
+    // The launch is captured into another graph, whose replays launch this graph without a report.
     if (is_capturing(stream) && !chains->keep_apart(graph)) return false;
     return chains->before_replay(graph, reinterpret_cast<graphs::Stream>(stream));
   });

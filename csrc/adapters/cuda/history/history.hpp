@@ -39,8 +39,8 @@ class History {
   std::mutex& mutex() { return mutex_; }  // for forks
   bool enabled() const { return enabled_.load(std::memory_order_relaxed); }
 
-  // Start or stop recording, with the arguments of torch's recordHistory. `most`: entries per
-  // device. `left_out`: names of actions that are not recorded.
+  // Start or stop recording, with the arguments of torch's recordHistory. `most`: maximum number of
+  // entries per device. `left_out`: names of actions that are not recorded.
   void set(bool enabled, CreateContextFn recorder, size_t most, RecordContext when, bool clear,
            const std::vector<std::string>& left_out) {
     const std::lock_guard guard(mutex_);
@@ -96,8 +96,8 @@ class History {
     return found == known_.end() ? Known{} : found->second;
   }
 
-  // Merge this device's trace into `all`, that of the allocator beneath, by time. At most `most`
-  // entries remain.
+  // Merge this device's trace into `all`, the trace of the allocator beneath, by time. At most as
+  // many entries remain as torch's recordHistory allows.
   void add_to(int device, std::vector<TraceEntry>& all) {
     const std::lock_guard guard(mutex_);
     const auto to_nanoseconds = converter_.makeConverter();
@@ -121,7 +121,7 @@ class History {
     return wanted ? found->second.context : nullptr;
   }
 
-  // Later versions of torch also take the pool.
+  // Make an entry of the trace. Later versions of torch also store the pool.
   template <typename Entry>
   static Entry made(Action action, int device, void* block, size_t bytes, cudaStream_t stream,
                     Context context) {

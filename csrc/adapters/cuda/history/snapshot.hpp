@@ -4,7 +4,7 @@
 //     live      ▓▓▓  ▓▓▓         ▓▓      blocks of windows, and slots
 //     segments  [   ][ ][   ]    [ ][ ]  their blocks, and idle blocks in between
 //
-// Only adapter.hpp includes this file.
+// This file is part of the translation unit torch_cuda.cpp.
 
 #pragma once
 
@@ -25,8 +25,8 @@ struct Run {
   uint64_t pool = 0;  // number of the user's pool; 0: none
 };
 
-// Return the slots and blocks of windows of all streams that are live, sorted by address. Slots
-// have stream 0 here: their segment names the stream.
+// Return all live slots and live blocks of windows, sorted by address. Slots have stream 0 in this
+// list, because their segment has the stream.
 std::vector<Run> living_blocks(const Device& device) {
   std::vector<Run> all;
   pages_api->for_each(
@@ -97,7 +97,7 @@ SegmentInfo segment_of(Device& device, const Run& run, const std::vector<Run>& l
                        [](const Run& one, uintptr_t address) { return one.address < address; });
   for (; next != living.end() && next->address < end; ++next) {
     const uint64_t bytes = (next->bytes + kAlignment - 1) / kAlignment * kAlignment;
-    // The block was allocated after the runs had been listed.
+    // The pages have changed since the blocks were listed, so this block does not fit the run.
     if (next->address < at || end - next->address < bytes) continue;
     if (next->address > at) add_idle(segment, next->address - at);
     add_block(segment, next->address, bytes, next->bytes);
@@ -109,8 +109,8 @@ SegmentInfo segment_of(Device& device, const Run& run, const std::vector<Run>& l
 }
 
 // Return torch's snapshot with pages added. `more`: the pool, and whether to include traces, in
-// versions of torch that have these. A snapshot of a single pool has only its segments, and no
-// history of pgmo's blocks.
+// versions of torch that pass these arguments. A snapshot of a single pool has only the segments of
+// this pool, and no history of pgmo's blocks.
 template <typename... More>
 SnapshotInfo with_pages(SnapshotInfo info, const More&... more) {
   c10::cuda::MempoolId_t pool{0, 0};

@@ -3,12 +3,13 @@
 //     torch ──event recorded, waited for, stream synchronized──▶ GPUTrace ──▶ Trace ──▶ engine
 //                                                                               └──▶ Python's trace
 //
-// PyTorch reports events to one receiver, `GPUTrace`. In programs that trace events in Python, that
-// is Python's interpreter, which takes the GIL for each event. This class replaces the receiver,
-// needs no GIL, and forwards events to it. If Python's trace is activated later, PyTorch replaces
-// this class in turn. The next request notices that, and this class installs itself again. The
-// order of events in between is unknown, so the engine forgets earlier events. Events of direct
-// CUDA calls are not seen. So less order may be known than exists, but never more.
+// PyTorch reports events to one receiver, `GPUTrace`. In programs that trace events in Python, the
+// receiver is Python's interpreter, which takes the GIL for each event. This class replaces the
+// receiver, needs no GIL, and forwards events to the replaced receiver. If Python's trace is
+// activated later, PyTorch replaces this class in turn. The next request detects this, and installs
+// this class again. The order of events in between is unknown, so the engine forgets earlier
+// events. Events of direct CUDA calls are not seen. So less order may be known than exists, but
+// never more.
 //
 // The base class has dozens of methods that no trace calls. Their set differs between versions of
 // torch, so they are generated: torch_trace_methods.inc, see pgmo/allocator/build/forwarders.py.
@@ -77,7 +78,7 @@ class Trace final : public c10::impl::PyInterpreterVTable {
     return *only;
   }
 
-  // Return whether another trace has replaced this one. Each request calls this.
+  // Return whether another receiver has replaced this one. Called at each request.
   static bool displaced() noexcept {
     const auto* const ours = listening_.load(std::memory_order_relaxed);
     return ours != nullptr &&
@@ -109,7 +110,7 @@ class Trace final : public c10::impl::PyInterpreterVTable {
     take_place();
   }
 
-  // Remove this trace, and restore Python's.
+  // Remove this trace, and restore the receiver that it replaced.
   void stop() {
     listening_.store(nullptr);
     const c10::impl::PyInterpreter* now = &self_;
@@ -119,8 +120,7 @@ class Trace final : public c10::impl::PyInterpreterVTable {
  private:
   Trace() : self_(this) {}
 
-  // Replace the current receiver. Does nothing if traces were switched off: the current receiver is
-  // unknown then.
+  // Replace the current receiver. Does nothing if torch has a receiver but tracing is off.
   void take_place() {
     const c10::impl::PyInterpreter* now = c10::impl::GPUTrace::gpuTraceState.load();
     if (now == &self_ || (now != nullptr && !c10::impl::GPUTrace::haveState)) return;

@@ -1,12 +1,13 @@
-// File descriptors through which other processes map pages: one per page, which is exported once.
-// Thread-safe; no other lock is taken under its lock.
+// File descriptors through which other processes map pages: one per exported page. Thread-safe; no
+// other lock is taken under its lock.
 //
 //     page ──export──▶ descriptor, at a high number ──▶ handle of a tensor ──▶ another process
 //       └─ released                                                 ──▶ descriptor is closed
 //       └─ no sent tensor lies there, and descriptors are scarce    ──▶ descriptor is closed
 //
 // While the tensor lives, the other process copies the descriptor, which it knows by number.
-// Numbers below 1,024 stay free for the program: calls like select() fail with higher ones.
+// Numbers below 1,024 stay free for the program, because calls like select() fail with higher
+// numbers.
 
 #pragma once
 
@@ -63,7 +64,7 @@ class Exports {
     ++closed_;
   }
 
-  // Close the descriptors of all other pages.
+  // Close the descriptors of all pages except these.
   void close_all_but(const std::unordered_set<uint64_t>& pages) {
     const std::lock_guard guard(mutex_);
     for (auto at = descriptors_.begin(); at != descriptors_.end();) {
@@ -90,8 +91,8 @@ class Exports {
 
   std::mutex& mutex() { return mutex_; }  // for forks
 
-  // Close all descriptors in a forked child: its copies would keep the pages allocated. Requires
-  // the mutex.
+  // Close all descriptors in a forked child, because the child's copies would keep the pages
+  // allocated. Requires the mutex.
   void forget() {
     for (const auto& [page, descriptor] : descriptors_) (void)close(descriptor);
     descriptors_.clear();
@@ -110,7 +111,7 @@ class Exports {
   static int lowest_number() { return static_cast<int>(std::min(kLowNumbers, limit() / 4)); }
 
   // Raise the limit of descriptors to the maximum that the system allows. Return false if it is
-  // there.
+  // there already, or if the system refuses.
   static bool raise_limit() {
     rlimit most{};
     if (getrlimit(RLIMIT_NOFILE, &most) != 0 || most.rlim_cur >= most.rlim_max) return false;

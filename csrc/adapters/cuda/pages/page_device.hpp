@@ -88,8 +88,8 @@ class PageDevice {
   uint64_t page() const { return page_; }
   std::mutex& mutex() { return mutex_; }  // for forks
 
-  // Query the device, and return the page size; 0 if device, driver or system does not support
-  // virtual memory. Call it once, before all other functions.
+  // Query the device, and return the page size in bytes; 0 if device, driver or system does not
+  // support virtual memory. Call it once, before all other functions.
   uint64_t prepare() {
     driver_ = CudaDriver::get();
     CUdevice device = 0;
@@ -124,8 +124,8 @@ class PageDevice {
     return page_;
   }
 
-  // Give another device access to mappings that are granted from now on; existing ones must be
-  // granted again. Return false if it has access already.
+  // Give another device access to mappings that are granted from now on; existing mappings must be
+  // granted again. Return false if the device has access already.
   bool add_peer(int device) {
     const std::lock_guard guard(mutex_);
     for (const CUmemAccessDesc& one : access_) {
@@ -159,7 +159,7 @@ class PageDevice {
   }
 
   // Create a page for a segment of the allocator beneath. No callback of Room is called, because
-  // that allocator counts the page itself and holds its lock.
+  // that allocator counts the page itself, and holds its own lock meanwhile.
   bool create_for_segment(uint64_t* page) { return create_once(page) == CUDA_SUCCESS; }
 
   // Record an event on the stream. Return 0 if that is impossible, for example during a capture of
@@ -225,8 +225,8 @@ class PageDevice {
  private:
   static constexpr size_t kPage = size_t{2} << 20;  // rounded up to the device's granularity
 
-  // Maximum number of trials. The first refusal may be due to allocation properties, which are then
-  // reset. The second may be accidental.
+  // Maximum number of trials. The first refusal may be due to allocation properties, which the
+  // refused call has reset. The second may be accidental.
   static constexpr int kTrials = 3;
 
   // Scope with a page mapped at two addresses, and a stream.
@@ -279,7 +279,7 @@ class PageDevice {
     std::array<bool, 2> mapped{};
     uint64_t page = 0;
     cudaStream_t stream = nullptr;
-    bool whole = false;    // all of it could be made
+    bool whole = false;    // page, both mappings and stream exist
     bool refused = false;  // mapping or access was refused
   };
 

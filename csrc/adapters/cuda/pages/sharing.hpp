@@ -4,13 +4,13 @@
 //     version       byte, as in handles of the allocator beneath
 //     'e'           "expandable segment"
 //     header        process id, bytes of a page, number of pages, kind (from version 3 on)
-//     descriptors   one per page: numbers in this process, which the other process copies
+//     descriptors   one per page, as numbers in this process: the other process copies them
 //
 // This is the format of an expandable segment, so the other process needs no pgmo. PyTorch keeps
-// the block of a sent tensor alive until the other process has released it. Pages under such a
-// block stay in place while it lives.
+// the block of a sent tensor alive until the other process has released it. The pages under the
+// block of a sent tensor stay in place while the block lives.
 //
-// Only adapter.hpp includes this file.
+// This file is part of the translation unit torch_cuda.cpp.
 
 #pragma once
 
@@ -76,7 +76,7 @@ Device* device_of_pages(const void* block) {
   return nullptr;
 }
 
-// Return the pages under live blocks that were sent.
+// Return the handles of the pages under live blocks that were sent.
 std::unordered_set<uint64_t> pages_of_sent_blocks(Device& device) {
   std::unordered_set<uint64_t> pages;
   pages_api->for_each_shared(
@@ -101,8 +101,9 @@ std::unordered_set<uint64_t> pages_of_sent_blocks(Device& device) {
       "or switch pages off: PGMO_PAGES=0, or pgmo.optimize(pages=False)");
 }
 
-// Return the descriptors of these pages. If descriptors are scarce, close unneeded ones. Throws
-// c10::Error if one of the pages cannot be exported, and closes those that this call has exported.
+// Return the descriptors of these pages. If descriptors are scarce, close unneeded ones. If one of
+// the pages cannot be exported, close the descriptors that this call has exported, and throw
+// c10::Error.
 std::vector<int> descriptors_of(Device& device, const std::vector<uint64_t>& pages, size_t bytes) {
   std::vector<int> descriptors;
   std::vector<uint64_t> fresh;

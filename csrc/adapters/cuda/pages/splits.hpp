@@ -5,11 +5,11 @@
 // last block is freed. So the allocator beneath serves requests that fit a gap, before pages are
 // used.
 //
-// That allocator cannot be queried for its gaps: a request that fits none makes it take a new
-// segment. So this class follows its rules: best fit by size, then address; remainders above 1 MiB
-// are split off; neighbours merge. Each address that it returns is compared with the expected one.
-// At the first difference (a tensor of the model was freed, or the cache emptied) the mirror ends,
-// and pages serve as if there were no gaps.
+// That allocator cannot be queried for its gaps: a request that fits no gap makes it take a new
+// segment. So this class follows the allocator's rules: best fit by size, then address; remainders
+// above 1 MiB are split off; neighbours merge. Each address that the allocator returns is compared
+// with the address in the mirror. At the first difference (a tensor of the model was freed, or the
+// cache emptied) the mirror ends, and pages serve as if there were no gaps.
 
 #pragma once
 
@@ -52,8 +52,8 @@ class SplitBlocks {
     any_.store(!gaps_.empty(), std::memory_order_relaxed);
   }
 
-  // Return the address in a gap at which the allocator beneath will serve the request, and take it
-  // from the gap; null if the request fits none.
+  // Return the address in a gap at which the allocator beneath will serve the request, and take the
+  // block from the gap. Return null if the request fits no gap.
   const void* expected(uint64_t bytes, uint64_t stream) {
     if (bytes <= kSmall) return nullptr;
     const std::lock_guard guard(mutex_);
@@ -76,7 +76,8 @@ class SplitBlocks {
     return reinterpret_cast<const void*>(taken.address);
   }
 
-  // Compare the address at which the allocator beneath served a request with the expected one.
+  // Compare the address at which the allocator beneath served a request with the expected address.
+  // End the mirror if they differ.
   void served(const void* expected, const void* address) {
     if (address != expected) stop();
   }

@@ -54,8 +54,8 @@ Device* device_or_null(int index) {
   return index < 0 || index >= kMostDevices ? nullptr : &devices()[static_cast<size_t>(index)];
 }
 
-// Let pages serve a pool, if it was just created and has no allocator `own`. Torch serves all
-// others. The id of a torch.cuda.MemPool is (0, n) with n > 0, that of a graph's pool (n, 0).
+// Let pages serve a pool, if it was just created and has no allocator `own`. Torch serves all other
+// pools. The id of a torch.cuda.MemPool is (0, n) with n > 0; the id of a graph's pool is (n, 0).
 template <typename Allocator>
 void note_pool(CUDAAllocator* upstream, int index, PoolId pool, const Allocator& own) {
   Device* const device = device_or_null(index);
@@ -89,8 +89,8 @@ bool lives_in_pages(int index, PoolId pool) {
   });
 }
 
-// Release as many bytes of idle pages as the pool has. They may be pages of other windows instead.
-// Does nothing during a capture.
+// Release as many bytes of idle pages as lie in the pool's windows. The released pages may lie in
+// other windows. Does nothing during a capture.
 void empty_pool(Device& device, PoolId pool) {
   if (device.pools.any()) return;
   const uint64_t idle = pages_api->idle_in(device.pages(), pool.second);
@@ -101,7 +101,7 @@ void empty_pool(Device& device, PoolId pool) {
 
 // Record that a user has released a pool. After the last user, pages stop serving it. Even a pool
 // that the allocator beneath serves by then may have windows. Pools with an id (n, 0) belong to
-// graphs and have none.
+// graphs and have no windows.
 void note_release(CUDAAllocator* upstream, c10::DeviceIndex index, PoolId pool) {
   note_graph_release(upstream, index, pool);
   Device* const device = device_or_null(index);
@@ -133,9 +133,9 @@ class WithinPool {
           index_, pool_, [thread](cudaStream_t) { return std::this_thread::get_id() == thread; });
       begun_ = true;
     } catch (const c10::Error&) {
-      // Another thread has made the pool active. The block then lies outside of the pool. PyTorch
-      // has counted a user before it raised the error, so the destructor must release the pool in
-      // this case, too.
+      // Another thread has made the pool active, so the block lies outside of the pool. PyTorch has
+      // counted a user before it raised the error, so the destructor must release the pool in this
+      // case, too.
     }
   }
   ~WithinPool() {

@@ -4,7 +4,7 @@
 //                   └─ no page is available ──▶ empty torch's own cache, and retry
 //                                                 └─▶ the allocator beneath, which raises the error
 //
-// Only adapter.hpp includes this file.
+// This file is part of the translation unit torch_cuda.cpp.
 
 #pragma once
 
@@ -21,7 +21,7 @@ namespace {
 std::atomic<bool> pages_everywhere{false};
 
 // Return whether torch may cache blocks. If not, each block must come from the driver, and pgmo
-// serves none.
+// serves no block.
 bool wants_caching() {
   return std::getenv("PYTORCH_NO_CUDA_MEMORY_CACHING") == nullptr;
 }
@@ -56,8 +56,8 @@ int64_t unused_beneath(const Device& device, CUDAAllocator* upstream) {
   return stats.reserved_bytes[0].current - stats.allocated_bytes[0].current;
 }
 
-// Release unused memory of the allocator beneath to the card, and return whether there was some.
-// Does nothing during a capture.
+// Release unused memory of the allocator beneath to the card. Return whether any was released. Does
+// nothing during a capture.
 bool drop_cache_beneath(Device& device, CUDAAllocator* upstream) {
   if (device.pools.any()) return false;
   const int64_t before = unused_beneath(device, upstream);
@@ -66,9 +66,9 @@ bool drop_cache_beneath(Device& device, CUDAAllocator* upstream) {
   return unused_beneath(device, upstream) < before;
 }
 
-// Return whether emptying torch's cache gathers a stack: it does while torch records its memory
-// history. That waits for the GIL, so a thread with the pages' lock must not do it: the thread with
-// the GIL may wait for that lock.
+// Return whether emptying torch's cache gathers a stack trace, as it does while torch records its
+// memory history. Gathering waits for the GIL. So a thread with the pages' lock must not empty the
+// cache: the thread with the GIL may wait for that lock.
 bool gathers_stacks(CUDAAllocator* upstream) {
   try {
     return upstream->isHistoryEnabled();
@@ -80,7 +80,7 @@ bool gathers_stacks(CUDAAllocator* upstream) {
 // Empty the cache of the allocator beneath before the pages grow, if its unused memory has grown by
 // at least a segment since the last time. For example, DDP frees its first buckets, as large as the
 // model, after an iteration. Emptying costs a synchronization, and releases no segment of large
-// blocks if less than one is unused.
+// blocks if the unused memory is smaller than a segment.
 void trim_cache_beneath(Device& device, CUDAAllocator* upstream) {
   device.trim_due.store(false, std::memory_order_relaxed);
   constexpr int64_t kLargeSegment = int64_t{20} << 20;  // kLargeBuffer of PyTorch
@@ -144,8 +144,8 @@ void read_fraction(Device& device, CUDAAllocator* upstream) {
   fraction.whole.store(fraction.beneath);
 }
 
-// Set the fraction for pages and the allocator beneath together. Throws if it is invalid, and
-// changes nothing then.
+// Set the fraction for pages and the allocator beneath together. If `whole` is invalid, throws and
+// changes nothing.
 void set_fraction(Device& device, CUDAAllocator* upstream, double whole) {
   Fraction& fraction = device.fraction;
   {
@@ -158,8 +158,8 @@ void set_fraction(Device& device, CUDAAllocator* upstream, double whole) {
   limit_pages(device);
 }
 
-// Set the fraction of the allocator beneath. It makes the device current, so restore the previous
-// one. Requires the fraction's mutex.
+// Set the fraction of the allocator beneath. setMemoryFraction makes the device current, so restore
+// the previous device. Requires the fraction's mutex.
 void limit_beneath(Device& device, CUDAAllocator* upstream, double rest) {
   const OnDevice on(device.index);
   upstream->setMemoryFraction(rest, static_cast<c10::DeviceIndex>(device.index));
@@ -167,8 +167,8 @@ void limit_beneath(Device& device, CUDAAllocator* upstream, double rest) {
 }
 
 // Leave the part of the fraction that pages do not use to the allocator beneath. That allocator
-// raises the error when its part is used up; until then it may find memory in pools that other
-// requests may use. Return whether its part has grown.
+// raises the out-of-memory error when its part is used up. Until then, it may find memory in pools
+// that other requests may use. Return whether the part of that allocator has grown.
 bool share_fraction(Device& device, CUDAAllocator* upstream) {
   Fraction& fraction = device.fraction;
   if (device.pages() == nullptr || device.card == 0 || !fraction.limits()) return false;
@@ -206,9 +206,9 @@ Room room_of(Device& device) {
           .took = [&device](int64_t bytes) { device.baseline.took(bytes); }};
 }
 
-// Open the pages of a device, and return whether it has pages now. It has none without virtual
-// memory, or if the driver refuses to map a page, if torch uses cudaMallocAsync, or in a forked
-// child.
+// Open the pages of a device, and return whether the device has pages now. It has no pages without
+// virtual memory, if the driver refuses to map a page, if torch uses cudaMallocAsync, in a forked
+// child, or if the host is out of memory.
 bool open_pages(Device& device, CUDAAllocator* upstream) {
   const std::lock_guard guard(device.mutex);
   if (device.page_device != nullptr) return device.pages() != nullptr;
@@ -275,8 +275,8 @@ void* block_for(Device& device, size_t bytes, uint32_t stream, uint64_t pool) {
 using Stats = c10::CachingDeviceAllocator::DeviceStats;
 
 // Return torch's statistics with each page that several segments of graphs share counted once.
-// Torch's own peak counts it once per segment. So from the first such segment on, the peak comes
-// from the pages' meter.
+// Torch's own peak counts such a page once per segment. So once the device has graphs with shared
+// pages, the peak comes from the pages' meter.
 Stats without_sharing(const Device& device, Stats stats) {
   if (device.saved_in_graphs.load() == nullptr) return stats;
   auto& reserved = stats.reserved_bytes[0];
@@ -285,7 +285,7 @@ Stats without_sharing(const Device& device, Stats stats) {
   return stats;
 }
 
-// Return the bytes and blocks that torch's statistics contain now.
+// Return the current bytes and blocks in torch's statistics.
 pgmo_usage usage_of(const Stats& stats) {
   const auto now = [](const auto& levels) { return static_cast<uint64_t>(levels[0].current); };
   return {now(stats.allocated_bytes), now(stats.allocation), now(stats.reserved_bytes)};
@@ -347,8 +347,8 @@ void reset_accumulated(Device& device) {
   before.releases = all.releases;
 }
 
-// Add slots, blocks of windows and pages to torch's statistics. The figures by small and large
-// pool, and those of segments and their unused parts, stay those of the allocator beneath.
+// Add slots, blocks of windows and pages to torch's statistics. Figures of the small and the large
+// pool, and figures of segments and their unused parts, contain only the allocator beneath.
 void add_pages(const Device& device, Stats& stats) {
   stats.num_ooms += device.failures.ooms;
   stats.num_alloc_retries += device.failures.retries;

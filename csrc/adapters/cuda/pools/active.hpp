@@ -5,13 +5,14 @@
 //     capture                               the allocator beneath, without the engine: a graph
 //                                           replays with the addresses of its blocks
 //     MemPool with an allocator of its own  the allocator beneath, without the engine
-//     MemPool without one                   a window of the pool: see cuda/pages/user_pools.hpp;
+//     other MemPool                         a window of the pool: see cuda/pages/user_pools.hpp;
 //                                           without pages, the allocator beneath
 //
 // Each active pool has a filter: it decides by thread or by stream whether a request belongs to the
 // pool. Torch makes a graph's pool active before the capture begins, and the filter accepts no
-// stream until then. So a pool whose filter accepts the current stream at once is not that of a
-// capture. While only such pools are active, pgmo may call the driver and wait for the device.
+// stream until the capture begins. So a pool whose filter accepts the current stream at once is not
+// the pool of a capture. Unless another pool is active, pgmo may call the driver and wait for the
+// device.
 
 #pragma once
 

@@ -1,18 +1,19 @@
-// Expandable segments in torch's allocator, for pools of graphs that it serves.
+// Expandable segments in torch's allocator, for pools of graphs that torch's allocator serves.
 //
 //     Python begins a capture into a new pool ──▶ the pool is chosen, for as long as it exists
 //     a chosen pool is active                 ──▶ expandable segments are on in torch's allocator
 //
 // Without expandable segments, each large block of a pool gets a segment of its own, which later
 // blocks fill only in part. Pages serve most requests outside of pools, so torch's allocator needs
-// expandable segments nowhere else.
+// expandable segments only for pools.
 //
-// Torch reuses the blocks of an expandable segment only while the setting is on, and those of other
-// segments at any time. So a chosen pool stays chosen.
+// Torch reuses the blocks of an expandable segment only while the setting `expandable_segments` is
+// on, and blocks of other segments at any time. So a chosen pool stays chosen.
 //
 // Thread-safe; no other lock is taken under its lock.
 //
-// Standard C++, so that tests can replace torch's settings; torch_expandable.hpp has torch's.
+// This file is standard C++, so that tests can replace torch's settings; torch_expandable.hpp uses
+// torch's.
 
 #pragma once
 
@@ -32,8 +33,8 @@ inline constexpr std::size_t kStepMib = 12;
 inline constexpr std::size_t kDefaultStep = std::size_t{20} << 20;
 
 // Maximum address space that all pools ever chosen may reserve, in bytes; a process has 2^47. Each
-// pool reserves 9/8 of the card for small blocks, and as much for large ones. Above it, no further
-// pool is chosen: torch raises an error if no addresses are left.
+// pool reserves 9/8 of the card for small blocks, and as much for large blocks. Above it, no
+// further pool is chosen: torch raises an error if no addresses are left.
 inline constexpr std::uint64_t kMostAddressSpace = std::uint64_t{1} << 46;
 
 // Versions of torch whose settings can be read as text and parsed again, to change one of them.
@@ -104,8 +105,8 @@ class ExpandableSegmentsOf {
            text().find("expandable_segments") != std::string::npos;
   }
 
-  // Set expandable segments, in addition to these other settings. Torch resets some settings that a
-  // text leaves out, so the text repeats the others.
+  // Switch expandable segments on or off, and keep the settings `others`. Torch resets some
+  // settings that a text leaves out, so the text repeats `others`.
   void set(const std::string& others, bool on) const {
     std::string settings = others.empty() ? others : others + ",";
     settings += on ? "expandable_segments:True" : "expandable_segments:False";
@@ -117,7 +118,7 @@ class ExpandableSegmentsOf {
 
   std::mutex mutex_;
   std::set<Pool> pools_;
-  int active_ = 0;        // chosen pools that are active
+  int active_ = 0;        // number of chosen pools that are active
   bool on_ = false;       // whether this class has switched the setting on
   std::size_t step_ = 0;  // torch's step before `on_` was set, in bytes
   std::string before_;    // torch's settings before `on_` was set
