@@ -57,7 +57,7 @@ class Windows {
 
  private:
   static constexpr double kFar = 16;  // ratio of sizes from which a pair scores less
-  static constexpr std::size_t kMostCells = 1u << 17;  // maximum rows x columns without windows
+  static constexpr std::size_t kMostCells = 1u << 17;  // maximum cells of a gap solved as a whole
   static constexpr std::size_t kWindow = 256;          // requests of `b` in a window
   static constexpr std::size_t kSlack = 128;           // requests of `a` in a window beyond kWindow
 

@@ -100,15 +100,17 @@ void pair_in_gaps(const Column<std::int64_t>& a_token, const Column<double>& a_s
 void bind_alignment(py::module_& module) {
   module.def("pair_by_anchors", &pair_by_anchors, py::arg("a_token"), py::arg("b_token"),
              py::arg("off"), py::arg("row").noconvert(),
-             R"(Pairs requests of two iterations by sizes that occur equally often in both.
+             R"(Pair requests of two iterations by sizes that occur equally often in both.
 
 Args:
-    a_token, b_token: equal for the same size and stream, numbered from 0, shapes (n,) and (m,).
+    a_token, b_token: numbers from 0, equal for equal size and stream, shapes (n,) and (m,).
     off: maximum difference between the two positions of an anchor, in requests.
-    row: output, shape (m,): the request of a that is paired with each request of b.
+    row: output, shape (m,): the request of a that is paired with each request of b. Entries of
+        unpaired requests are unchanged.
 
 Returns:
-    The gaps without anchors, a[low:high] and b[left:right]; rows (low, high, left, right).
+    The gaps without anchors, a[low:high] and b[left:right], as rows (low, high, left, right) of
+    an array of shape (g, 4).
 
 Raises:
     TypeError: if `row` is not a contiguous array of 64-bit integers.
@@ -116,17 +118,18 @@ Raises:
   module.def("pair_in_gaps", &pair_in_gaps, py::arg("a_token"), py::arg("a_size"),
              py::arg("a_stream"), py::arg("b_token"), py::arg("b_size"), py::arg("b_stream"),
              py::arg("ratios"), py::arg("gaps"), py::arg("row").noconvert(),
-             R"(Pairs requests of two iterations in gaps without anchors.
+             R"(Pair requests of two iterations in gaps without anchors.
 
 Uses the algorithm of Needleman and Wunsch 1970, in windows that slide along large gaps.
 
 Args:
-    a_token, b_token: equal for the same size and stream, shapes (n,) and (m,).
-    a_size, b_size: bytes, shapes (n,) and (m,).
+    a_token, b_token: numbers, equal for equal size and stream, shapes (n,) and (m,).
+    a_size, b_size: sizes of the requests in bytes, shapes (n,) and (m,).
     a_stream, b_stream: numbers of streams, shapes (n,) and (m,).
     ratios: common ratios of a size in b to a size in a, shape (k,).
     gaps: a[low:high] and b[left:right] as rows (low, high, left, right), shape (g, 4).
-    row: output, shape (m,): the request of a that is paired with each request of b.
+    row: output, shape (m,): the request of a that is paired with each request of b. Entries of
+        unpaired requests are unchanged.
 
 Raises:
     TypeError: if `row` is not a contiguous array of 64-bit integers.

@@ -40,7 +40,7 @@ class ModelledAllocator {
                 .large_segment_size = large_segment_size},
                {.capacity = capacity > 0 ? capacity : baseline::kUnlimited, .total = card}) {}
 
-  // Return the block's number and address, or (-1, 0) if there is no room.
+  // Return the block's number and address, or (-1, 0) if memory is exhausted.
   std::tuple<std::int64_t, Bytes> allocate(Bytes size, std::uint64_t stream,
                                            std::uint64_t user_pool) {
     Block* const block = model_.allocate(size, stream, user_pool);
@@ -55,7 +55,8 @@ class ModelledAllocator {
 
   baseline::CachingAllocator& model() { return model_; }
 
-  // Return size, address and stream of every free block, and whether its pool is the small one.
+  // Return size, address and stream of every free block, and whether it is in a pool of small
+  // blocks.
   std::vector<std::tuple<Bytes, Bytes, std::uint64_t, bool>> free_blocks() const {
     std::vector<std::tuple<Bytes, Bytes, std::uint64_t, bool>> all;
     model_.for_each_pool([&](const BlockPool& pool) {
@@ -86,33 +87,36 @@ class ModelledAllocator {
 void bind_baseline(py::module_& module) {
   module.def(
       "baseline_api", [] { return reinterpret_cast<std::uintptr_t>(baseline::baseline_api()); },
-      "Address of the table of functions in pgmo_baseline.h, for adapters.");
+      "Return the address of the function table in pgmo_baseline.h, for adapters.");
 
   using Model = ModelledAllocator;
   py::class_<Model>(module, "ModelledAllocator",
-                    "A model of PyTorch's CUDA caching allocator, for one device.")
+                    "Model of PyTorch's CUDA caching allocator, for one device.")
       .def(py::init<bool, const std::array<Bytes, baseline::kIntervals>&, Bytes, Bytes, double,
                     Bytes, Bytes, Bytes>(),
            py::arg("expandable_segments"), py::arg("roundup_power2_divisions"),
            py::arg("max_split_size"), py::arg("max_non_split_rounding"),
            py::arg("garbage_collection_threshold"), py::arg("large_segment_size"),
            py::arg("capacity"), py::arg("card"),
-           "Creates an allocator without blocks. Sizes are in bytes. 0 means no limit, and "
-           "for\n`card` an unknown size.")
+           "Create an allocator without blocks. Sizes are in bytes. For `max_split_size` and\n"
+           "`capacity`, 0 means no limit; for `card`, 0 means an unknown size.")
       .def("allocate", &Model::allocate, py::arg("bytes"), py::arg("stream"),
            py::arg("user_pool") = 0,
-           "Allocates a block. Returns its number and address, or (-1, 0) if there is no "
-           "room.\n`user_pool` is the number of a MemPool, 0 for none.")
-      .def("free", &Model::free, py::arg("block"), "Frees a block.")
+           "Allocate a block. Return its number and address, or (-1, 0) if memory is exhausted.\n"
+           "`user_pool` is the number of a MemPool, 0 for none.")
+      .def("free", &Model::free, py::arg("block"),
+           "Free a block. Raises KeyError if there is no block with this number.")
       .def("postpone", &Model::postpone, py::arg("block"),
-           "Frees a block that other streams use. Returns a number to pass to `settle`.")
+           "Begin to free a block that other streams use. Return a number to pass to `settle`.\n"
+           "Raises KeyError if there is no block with this number.")
       .def(
           "settle", [](Model& self, std::uint64_t number) { self.model().settle(number); },
           py::arg("number"),
-          "Completes a free that `postpone` began: other streams no longer use the block.")
+          "Complete a free that `postpone` began, because other streams no longer use the\n"
+          "block.")
       .def(
           "empty_cache", [](Model& self) { self.model().empty_cache(); },
-          "Returns free memory to the driver.")
+          "Give free memory back to the driver.")
       .def(
           "close_pool",
           [](Model& self, std::uint64_t user_pool) {
@@ -120,12 +124,12 @@ void bind_baseline(py::module_& module) {
             self.model().empty_pool(user_pool);
           },
           py::arg("user_pool"),
-          "Ends a MemPool as its destructor does: its free memory returns to the driver.")
+          "End a MemPool as its destructor does: its free memory goes back to the driver.")
       .def(
           "set_fraction", [](Model& self, double fraction) { self.model().set_fraction(fraction); },
-          py::arg("fraction"), "Limits the program to this share of the card's memory.")
+          py::arg("fraction"), "Limit the program to this share of the card's memory.")
       .def("free_blocks", &Model::free_blocks,
-           "Returns (size, address, stream, is_small) of each free block, sorted.")
+           "Return (size, address, stream, is_small) of each free block, sorted.")
       .def_property_readonly("reserved", [](Model& self) { return self.model().reserved(); })
       .def_property_readonly("peak_reserved",
                              [](Model& self) { return self.model().peak_reserved(); })

@@ -19,14 +19,14 @@ struct BlockObject {
   PyObject* memory;  // owned reference to the framework's memory; null for slots
 };
 
-// True once the interpreter exits. After that, the callbacks of arenas may no longer exist.
+// Whether the interpreter exits. From then on, the callbacks of arenas may no longer exist.
 bool ended = false;
 
 void destroy(PyObject* self) {
   BlockObject* block = reinterpret_cast<BlockObject*>(self);
   // The release of an arena's last block calls Python code, perhaps while an exception propagates.
   const py::error_scope pending;
-  // Release first, so that the engine knows before the framework reuses the memory.
+  // Release first, so that the engine forgets the block before the framework reuses its memory.
   if (!ended) (void)block->engine->release(block->address);
   Py_XDECREF(block->memory);
   PyTypeObject* type = Py_TYPE(self);
@@ -68,7 +68,8 @@ void bind_block(py::module_& module) {
   block_type = make_type();
   module.def(
       "end_blocks", [](bool on) { ended = on; }, py::arg("on") = true,
-      "Sets whether blocks end without a release, because the interpreter exits.");
+      "Set whether owners of blocks are destroyed without a release, because the interpreter\n"
+      "exits.");
 }
 
 }  // namespace pgmo

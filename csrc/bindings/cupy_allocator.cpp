@@ -1,8 +1,8 @@
 // The callable that replaces CuPy's allocator, see pgmo/allocator/adapters/cupy_allocator.py.
 //
-// The allocator *beneath* is the one that the program used before. No Python code of pgmo runs for
-// an array, with one exception: `make_room`, after the allocator beneath has failed. The GIL guards
-// all state here.
+// The allocator *beneath* is the allocator that the program used before. No Python code of pgmo
+// runs for a request, except `make_room` after the allocator beneath has failed. The GIL guards all
+// state here.
 
 #include <dlfcn.h>
 #include <pybind11/stl.h>
@@ -96,8 +96,8 @@ class CupyRoute {
   std::ptrdiff_t known_ = 1;  // number 0 is the default stream
 };
 
-// Constructs objects of a type. It reuses the argument tuple unless it is still referenced. On
-// Python 3.12, a new tuple takes a tenth of the time that an array needs.
+// Constructs objects of a type. It reuses the argument tuple unless another object refers to the
+// tuple. On Python 3.12, a new tuple takes a tenth of the time of an allocation.
 template <std::size_t kCount>
 class Constructor {
  public:
@@ -199,8 +199,8 @@ class CupyAllocator {
     return route.number(handle);
   }
 
-  // Return whether the stream is in capture. Ask CuPy only if the driver does not clearly deny it:
-  // CuPy raises the errors.
+  // Return whether the stream is being captured. Call CuPy only if the driver's answer is not a
+  // plain no, because CuPy raises the errors.
   bool is_capturing(const py::object& ptr, std::intptr_t handle) {
     int status = 0;
     const bool is_plain_no = query_capture_ != nullptr &&
@@ -243,7 +243,7 @@ class CupyAllocator {
 
 // --- as a Python object -------------------------------------------------------------------------
 
-// Return null during construction.
+// Return the allocator in a Python object; null while the object is constructed.
 CupyAllocator* allocator_of(PyObject* self) {
   return static_cast<CupyAllocator*>(
       reinterpret_cast<py::detail::instance*>(self)->simple_value_holder[0]);
@@ -277,7 +277,7 @@ PyObject* make_instance(PyTypeObject* type, Py_ssize_t items) {
 }
 
 // Visit only the allocator beneath, which may refer to this object. CuPy's functions and types do
-// not.
+// not refer to it.
 int traverse(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(Py_TYPE(self));
   if (CupyAllocator* const allocator = allocator_of(self)) Py_VISIT(allocator->upstream.ptr());
@@ -309,30 +309,31 @@ void bind_cupy_allocator(py::module_& module) {
 
   py::class_<CupyRoute, std::unique_ptr<CupyRoute, py::nodelete>>(
       module, "CupyRoute",
-      "Engine and streams of one device that CuPy allocates on. Never destroyed.")
+      "Engine and streams of one device on which CuPy allocates. Never destroyed.")
       .def(py::init<std::shared_ptr<Engine>>(), py::arg("engine"))
       .def_property_readonly("engine", &CupyRoute::engine)
       .def_readwrite("advice", &CupyRoute::advice, "Text to add to out-of-memory errors.")
       .def("handle", &CupyRoute::handle, py::arg("number"),
-           "Returns the handle of the stream with this number, or None if no stream has it.")
-      .def("forget_streams", &CupyRoute::forget_streams, "Numbers the streams from 0 again.");
+           "Return the handle of the stream with this number, or None if no stream has it.")
+      .def("forget_streams", &CupyRoute::forget_streams, "Number the streams from 0 again.");
 
   py::class_<CupyAllocator>(module, "CupyAllocator", py::is_final(), py::custom_type_setup(&set_up),
-                            "An allocator for `cupy.cuda.set_allocator`.")
+                            "Allocator for `cupy.cuda.set_allocator`.")
       .def(py::init<py::object, py::object, py::object>(), py::arg("cuda"), py::arg("upstream"),
            py::arg("make_room"),
-           "Takes the module `cupy.cuda` and the program's own allocator `upstream`. "
-           "`make_room` is\ncalled with the route and the error of `upstream`, and returns whether "
-           "to call `upstream` again.")
+           "Wrap the program's own allocator `upstream`. `cuda` is the module `cupy.cuda`.\n"
+           "`make_room` is called with the route and the error of `upstream`, and returns\n"
+           "whether to call `upstream` again.")
       .def_readwrite("upstream", &CupyAllocator::upstream)
       .def_readwrite(
           "stays", &CupyAllocator::stays,
-          "True if the program itself has installed this allocator; sessions then keep it.")
+          "True if the program itself has installed this allocator, so that sessions do not\n"
+          "remove it.")
       .def_property_readonly("serves", &CupyAllocator::serves, "True if any device has a route.")
       .def("attach", &CupyAllocator::attach, py::arg("device"), py::arg("route").none(false),
-           "Sends a device's requests to a route.")
+           "Send a device's requests to a route.")
       .def("detach", &CupyAllocator::detach, py::arg("device"),
-           "Sends a device's requests to `upstream` again.");
+           "Send a device's requests to `upstream` again.");
 }
 
 }  // namespace pgmo

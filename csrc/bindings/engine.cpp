@@ -136,7 +136,7 @@ py::array read_living(Engine& engine) {
   return py::array_t<Living>(static_cast<py::ssize_t>(living.size()), living.data());
 }
 
-// Leak a reference, because the engine, its arenas and plans must outlive every tensor in them.
+// Leak a reference, because the engine and its plans must outlive every tensor in its arenas.
 void keep_forever(const std::shared_ptr<Engine>& engine) {
   new std::shared_ptr<Engine>(engine);
 }
@@ -151,38 +151,42 @@ void bind_engine(py::module_& module) {
 
   module.def(
       "set_tag", &set_thread_tag, py::arg("tag"), py::arg("generation"),
-      "Sets the tag of blocks that this thread requests from now on; -1: none.\nOnly engines "
-      "that expect this generation of tags record it.");
+      "Set the tag of blocks that this thread requests from now on; -1: none. Only engines that\n"
+      "expect this generation of tags record the tag.");
   module.def(
       "tag_end", [] { return reinterpret_cast<std::uintptr_t>(&end_thread_tag); },
-      "Address of a C function without arguments that sets the calling thread's tag to none.");
+      "Return the address of a C function without arguments that sets the calling thread's tag\n"
+      "to none.");
   module.def("next_tag_generation", &next_tag_generation,
-             "Returns a new generation number, for the tags of one tagger.");
+             "Return a new generation number, for the tags of one tagger.");
   module.def(
       "engine_api", [] { return reinterpret_cast<std::uintptr_t>(engine_api()); },
-      "Address of the table of functions in pgmo_engine.h, for adapters.");
+      "Return the address of the function table in pgmo_engine.h, for adapters.");
 
   py::class_<Engine, std::shared_ptr<Engine>>(
-      module, "Engine", "Records and replays the requests of one framework allocator.")
+      module, "Engine",
+      "Engine of one framework allocator: it records requests, and serves them from plans.")
       .def(py::init<>())
       .def_property_readonly(
           "handle", [](Engine& engine) { return reinterpret_cast<std::uintptr_t>(&engine); },
           "Pointer to the pgmo_engine, for adapters.")
       .def(
           "keep_forever", [](const std::shared_ptr<Engine>& engine) { keep_forever(engine); },
-          "Never destroys the engine. Call it before an adapter hands out blocks.")
+          "Keep the engine until the process exits. Call this before an adapter hands out\n"
+          "blocks.")
       .def("start_recording", &Engine::start_recording,
-           "Discards earlier events and starts recording.")
-      .def("stop_recording", &Engine::stop_recording, "Stops recording; the events remain.")
+           "Discard all recorded events and start recording.")
+      .def("stop_recording", &Engine::stop_recording, "Stop recording; the events remain.")
       .def("forget_recording", &Engine::forget_recording,
-           "Discards all events and frees their memory. If recording is on, it continues.")
+           "Discard all events and free their memory. If recording is on, it continues.")
       .def("events", &read_events, py::arg("start") = 0,
-           "Returns the events from number `start` on, as a structured "
-           "array\n(pgmo.profiler.recording).")
+           "Return the events from number `start` on, as a structured array\n"
+           "(pgmo.profiler.recording).")
       .def_property_readonly("recording_truncated", &Engine::recording_truncated,
-                             "True if memory for recording ran out.")
+                             "True if events are missing, because memory ran out or the\n"
+                             "recording reached its limit.")
       .def("expect_tags", &Engine::expect_tags, py::arg("generation"),
-           "Records only tags of this generation from now on; 0: no tags.")
+           "From now on, record only tags of this generation; 0: no tags.")
       .def(
           "add_plan",
           [](Engine& engine, const Column<Bytes>& bytes, const Column<std::uint32_t>& stream_index,
@@ -199,15 +203,19 @@ void bind_engine(py::module_& module) {
           py::arg("size"), py::arg("stream_index"), py::arg("varying"), py::arg("end"),
           py::arg("offset"), py::arg("alternate"), py::arg("family"), py::arg("streams"),
           py::arg("arena_bytes"), py::arg("alignment"), py::arg("behind") = py::none(),
-          "Adds a validated plan with one row per request, and returns its number.\n`behind`: for "
-          "each block and stream, the tick from which the stream runs after the block's\nlast use "
-          "(pgmo.profiler.ordering). Only from then on may the stream share the block's "
-          "pages.\n\nRaises ValueError if a row is malformed or the arena is too small.")
+          "Add a validated plan with one row per request, and return its number. Sizes, offsets\n"
+          "and `arena_bytes` are in bytes. `behind`, one row per request and one column per\n"
+          "stream: the tick from which the stream runs after the last use of the block\n"
+          "(pgmo.profiler.ordering). Only from this tick on may the stream share the block's\n"
+          "pages.\n\n"
+          "Raises ValueError if a row is malformed, if columns differ in length, or if a slot\n"
+          "lies outside its arena.")
       .def("select_plan", &Engine::select_plan, py::arg("plan"),
-           "Starts the next iteration with this plan.")
+           "Serve the next requests from this plan. Raises ValueError if there is no such plan.")
       .def_property_readonly("ended_plan", &Engine::ended_plan,
-                             "Number of the plan that was in use when the last iteration ended.")
-      .def("remove_plans", &Engine::remove_plans, "Stops serving, and removes all plans.")
+                             "Number of the plan that was selected when the last iteration\n"
+                             "ended.")
+      .def("remove_plans", &Engine::remove_plans, "Stop serving, and remove all plans.")
       .def(
           "take_grown",
           [](Engine& engine) {
@@ -215,9 +223,8 @@ void bind_engine(py::module_& module) {
             for (const Grown& one : engine.take_grown()) grown.push_back({one.request, one.bytes});
             return grown;
           },
-          "Returns (request, bytes) of varying requests that were larger than their slots since "
-          "the "
-          "last\ncall.")
+          "Return (request, bytes) of varying requests of the plan `ended_plan` that were\n"
+          "larger than their slots since the last call.")
       .def(
           "add_arena",
           [](Engine& engine, std::uint64_t stream, Offset begin, std::uintptr_t base,
@@ -226,14 +233,14 @@ void bind_engine(py::module_& module) {
           },
           py::arg("stream"), py::arg("begin"), py::arg("base"), py::arg("bytes"),
           py::arg("give_back") = 0, py::arg("context") = 0,
-          "Adds an arena of this stream, for the offsets from `begin` on. After it was detached "
-          "and its\nlast block freed, give_back(context) is called.")
+          "Add an arena of this stream, for the offsets from `begin` on. The engine calls\n"
+          "give_back(context) once the arena is detached and its last block is freed.")
       .def(
           "use_pages",
           [](Engine& engine, std::uintptr_t space) {
             engine.use_pages(*pages::space_of(reinterpret_cast<pgmo_space*>(space)));
           },
-          py::arg("space"), "Sets the page space of the engine's arenas.")
+          py::arg("space"), "Set the page space of the engine's arenas.")
       .def(
           "reserve_arena",
           [](Engine& engine, std::uintptr_t space, Bytes bytes, std::uint32_t stream) {
@@ -244,8 +251,8 @@ void bind_engine(py::module_& module) {
                                    reinterpret_cast<std::uintptr_t>(arena.context));
           },
           py::arg("space"), py::arg("bytes"), py::arg("stream"),
-          "Reserves addresses for an arena, whose pages are mapped when slots need them. "
-          "Returns (base,\nbytes, give_back, context); the base is 0 on failure.")
+          "Reserve addresses for an arena, whose pages are mapped when slots need them. Return\n"
+          "(base, bytes, give_back, context). The base is 0 if no addresses are available.")
       .def(
           "add_spill",
           [](Engine& engine, Offset begin, std::uintptr_t base, std::size_t bytes,
@@ -254,51 +261,51 @@ void bind_engine(py::module_& module) {
           },
           py::arg("begin"), py::arg("base"), py::arg("bytes"), py::arg("give_back") = 0,
           py::arg("context") = 0,
-          "Adds an arena for slots of all streams, for the offsets from `begin` on, which are "
-          "above "
-          "all\nothers. Call it before the other arenas are added.")
+          "Add the spill arena, for slots of all streams at the offsets from `begin` on, which\n"
+          "are above the offsets of all other arenas. Call this before the other arenas are\n"
+          "added.")
       .def_property_readonly(
           "busy",
           [](Engine& engine) { return __atomic_load_n(engine.mode(), __ATOMIC_RELAXED) != 0; },
           "True if the engine records or serves requests.")
       .def_property_readonly("has_arena", &Engine::has_arena)
       .def("living", &read_living,
-           "Returns the blocks alive between two iterations as a structured array: address, "
-           "bytes,\nkind. Kind 0: block of the framework; 1: block in a slot; 2: block in a slot, "
-           "past the\nplanned end of its lifetime.")
+           "Return the live blocks as a structured array: address, bytes, kind. Kind 0: block\n"
+           "of the framework; 1: block in a slot; 2: block in a slot, past the planned end of\n"
+           "its lifetime.")
       .def("return_idle", &Engine::return_idle, py::call_guard<py::gil_scoped_release>(),
-           "Returns pages without live blocks to the operating system, and their bytes to the "
-           "caller.\nCurrent arenas are included only while the engine does not serve. For arenas "
-           "in "
-           "private memory.")
-      .def(
-          "lend_idle", &Engine::lend_idle, py::arg("on"),
-          "Sets whether an iteration that diverges from its plan returns pages without live blocks "
-          "to\nthe operating system. For arenas in private memory.")
+           "Give pages of arenas without live blocks back to the operating system, and return\n"
+           "their bytes. Current arenas are included only while the engine does not serve.\n"
+           "Requires arenas in private memory.")
+      .def("lend_idle", &Engine::lend_idle, py::arg("on"),
+           "Set whether an iteration that diverges from its plan gives pages without live blocks\n"
+           "back to the operating system. Requires arenas in private memory.")
       .def_property_readonly(
           "sparse_from", &Engine::sparse_from,
-          "Size in bytes above which the program touched less than half of each block; 0: none.")
+          "Size in bytes from which on the program touched less than half of each block; 0:\n"
+          "none.")
       .def(
           "owns",
           [](Engine& engine, std::uintptr_t pointer) {
             return engine.owns(reinterpret_cast<void*>(pointer));
           },
-          py::arg("pointer"), "Returns whether the address is in an arena.")
+          py::arg("pointer"), "Return whether the address is in an arena.")
       .def(
           "shared",
           [](Engine& engine, std::uintptr_t pointer, std::uint64_t stream) {
             return engine.shared(reinterpret_cast<void*>(pointer), stream);
           },
           py::arg("pointer"), py::arg("stream"),
-          "Records that this stream uses the block. Returns True if the caller must defer its "
+          "Record that this stream uses the block. Return True if the caller must defer its\n"
           "release.")
       .def("detach_arena", &Engine::detach_arena,
-           "Stops serving. Each arena is given back when its last block is freed.")
+           "Stop serving, and give each arena back once it has no live block.")
       .def("start_serving", &Engine::start_serving)
-      .def("pause", &Engine::pause, "Delegates all requests to the framework until `resume`.")
+      .def("pause", &Engine::pause, "Delegate all requests to the framework until `resume`.")
       .def("resume", &Engine::resume)
       .def("delegate_thread", &Engine::delegate_thread, py::arg("thread"), py::arg("on"),
-           "Sets whether all requests of a thread are delegated. `thread` is a native id.")
+           "Set whether all requests of a thread are delegated to the framework. `thread` is a\n"
+           "native id.")
       .def(
           "threads",
           [](Engine& engine) {
@@ -308,8 +315,9 @@ void bind_engine(py::module_& module) {
             }
             return all;
           },
-          "Returns (native id, first request, last request, number of requests) for each thread "
-          "with\nrequests in this iteration, except delegated threads. Requests are ordinals.")
+          "Return (native id, first request, last request, number of requests) for each thread\n"
+          "with requests in this iteration, except requests of delegated threads. The first and\n"
+          "the last request are ordinals among the requests of all threads, from 1.")
       .def("end_iteration", &Engine::end_iteration)
       .def(
           "let_pass",
@@ -317,41 +325,44 @@ void bind_engine(py::module_& module) {
             engine.let_pass({.most = most, .again = again, .anything = anything});
           },
           py::arg("most"), py::arg("again"), py::arg("anything"),
-          "Lets at most `most` iterations end without an examination by Python: iterations that "
-          "follow\nthe plan, that repeat the one before (`again`), or all (`anything`).")
+          "Let at most `most` iterations end without an examination by Python: iterations that\n"
+          "follow the plan; with `again`, also iterations that repeat the previous one; with\n"
+          "`anything`, all.")
       .def("let_steps_pass", &Engine::let_steps_pass, py::arg("thread"),
-           "Sets the thread that ends all iterations with `pass_step`, by its native id; 0: none.")
+           "Set the thread that ends all iterations with `pass_step`, by its native id; 0:\n"
+           "none.")
       .def("set_steps", &Engine::set_steps, py::arg("steps"),
-           "Sets the number of calls of `pass_iteration` that make one iteration; usually 1.")
+           "Set the number of calls of `pass_iteration` that make one iteration; usually 1.")
       .def("pass_iteration", &Engine::pass_iteration,
-           "Returns True if only a step has ended, or an iteration that needs no examination. "
-           "Otherwise\ndoes nothing.")
+           "End the step, and return True, if it is not the last step of its iteration or if\n"
+           "the iteration needs no examination by Python. Otherwise return False and do\n"
+           "nothing.")
       .def("pass_step", &Engine::pass_step,
-           "Does the same as `pass_iteration`, in the thread that `let_steps_pass` has set.")
+           "Do the same as `pass_iteration` in the thread that `let_steps_pass` has set. In\n"
+           "other threads, return False and do nothing.")
       .def("take_passed", &take_passed,
-           "Returns the iterations that ended without an examination since the last call, and "
-           "the\nstatistics after the last one. Each run of equal iterations is (number, plan, "
-           "counters of one).")
-      .def(
-          "live_levels", &read_levels,
-          "Returns the number of iterations per span, and a pair for each span since "
-          "`forget_levels`:\nthe least live bytes at the end of an iteration, and the peak of live "
-          "bytes.")
+           "Return the iterations that ended without an examination since the last call, and\n"
+           "the statistics after the last of them. Each run of equal iterations is (number of\n"
+           "iterations, number of the plan, increases of the counters per iteration).")
+      .def("live_levels", &read_levels,
+           "Return the number of iterations per span, and a pair for each span since\n"
+           "`forget_levels`: the least live bytes at the end of an iteration, and the peak of\n"
+           "live bytes.")
       .def("forget_levels", &Engine::forget_levels)
       .def("reset_peaks", &Engine::reset_peaks)
       .def("yield_idle", &Engine::yield_idle,
-           "Returns arenas without live blocks to the framework. Returns True if there were any: "
-           "the\nframework may then have memory.")
+           "Give all arenas back to the framework, if none of them has a live block. Return\n"
+           "whether any were given back, so that the framework may have memory.")
       .def(
           "statistics", [](Engine& engine) { return read_statistics(engine.statistics()); },
-          "Returns counters since the engine was created, and current levels.")
+          "Return counters since the engine was created, and current levels.")
       .def(
           "allocate",
           [](Engine& engine, std::size_t bytes, std::uint64_t stream) {
             return reinterpret_cast<std::uintptr_t>(engine.allocate(bytes, stream));
           },
           py::arg("bytes"), py::arg("stream") = 0,
-          "Returns the address of a slot, or 0 if the framework must serve the request.")
+          "Return the address of a slot, or 0 if the framework must serve the request.")
       .def(
           "adopt",
           [](Engine& engine, std::uintptr_t pointer, std::size_t bytes, std::uint64_t stream,
@@ -359,16 +370,16 @@ void bind_engine(py::module_& module) {
             return engine.adopt(reinterpret_cast<void*>(pointer), bytes, stream, in_gap);
           },
           py::arg("pointer"), py::arg("bytes"), py::arg("stream") = 0, py::arg("in_gap") = false,
-          "Records a block that the framework has allocated. Returns True if the engine must "
-          "release "
-          "it.")
+          "Record a block that the framework has allocated. Return True if the caller must call\n"
+          "`release` when the block is freed.")
       .def(
           "release",
           [](Engine& engine, std::uintptr_t pointer) {
             return engine.release(reinterpret_cast<void*>(pointer));
           },
           py::arg("pointer"),
-          "Releases a block. Returns False if it is not a slot: the framework must free it.");
+          "Release a block. Return False if it is not a slot, so that the framework must free\n"
+          "it.");
 }
 
 }  // namespace pgmo

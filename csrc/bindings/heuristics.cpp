@@ -9,10 +9,9 @@ namespace py = pybind11;
 namespace pgmo {
 
 void bind_heuristics(py::module_& module) {
-  py::class_<Heuristics>(
-      module, "Heuristics",
-      "Heuristics of the native code. pgmo.allocator.heuristics documents the fields.")
-      .def(py::init<>(), "Creates the default heuristics.")
+  py::class_<Heuristics>(module, "Heuristics",
+                         "Heuristics of the native code. csrc/heuristics.hpp documents the fields.")
+      .def(py::init<>(), "Create the default heuristics.")
       .def_readwrite("confirmations", &Heuristics::confirmations)
       .def_readwrite("look_ahead", &Heuristics::look_ahead)
       .def_readwrite("length_ratio", &Heuristics::length_ratio)
@@ -24,10 +23,10 @@ void bind_heuristics(py::module_& module) {
       .def_readwrite("lending_share", &Heuristics::lending_share);
   module.def(
       "use_heuristics", [](const Heuristics& chosen) { process_heuristics = chosen; },
-      py::arg("chosen"), "Sets the heuristics of engines and spaces created from now on.");
+      py::arg("chosen"), "Set the heuristics of engines and spaces created from now on.");
   module.def(
       "used_heuristics", [] { return process_heuristics; },
-      "Returns the heuristics for new engines and spaces.");
+      "Return the heuristics for new engines and spaces.");
 }
 
 }  // namespace pgmo

@@ -1,4 +1,4 @@
-// Each function binds one part of the native code, and has a file of its own.
+// Each of these functions binds one part of the native code, and has a file of its own.
 
 #pragma once
 

@@ -4,9 +4,9 @@
 //                             ◀── kHidden            the error is kept
 //                    returns to Python ────────────▶ the error is raised
 //
-// No error can pass through an operator. A callback of ctypes would print the error and drop it,
-// and then a signal would not end the script: in a backward pass on the CPU, all Python code that
-// the main thread runs is in these callbacks. The GIL guards all state here.
+// No error can pass through an operator. A callback of ctypes would print the error and drop it. So
+// a signal would not end the script: in a backward pass on the CPU, the main thread runs Python
+// code only in these callbacks. The GIL guards all state here.
 
 #include <cstdint>
 #include <utility>
@@ -40,8 +40,8 @@ int raise_kept(void*) noexcept {
   return -1;
 }
 
-// Raise the pending error later, where the main thread runs code of the program again. Its
-// traceback is dropped, because it holds the modules that are running.
+// Raise the pending error later, where the main thread runs code of the program again. The error's
+// traceback is dropped, because it refers to the modules that are running.
 void keep_error() noexcept {
   PyObject* type = nullptr;
   PyObject* error = nullptr;
@@ -53,7 +53,8 @@ void keep_error() noexcept {
     kept = error;
     Py_XDECREF(type);
     Py_XDECREF(traceback);
-  } else {  // No signal raises there: the error is a fault of pgmo, and must not fail the program.
+  } else {  // No signal handler raised this error: it is a bug of pgmo, and must not end the
+            // program.
     PyErr_Restore(type, error, traceback);
     PyErr_WriteUnraisable(function);
   }
@@ -64,7 +65,7 @@ int begin_operator(const char* name, const char* overload, std::int64_t nodes) n
   const PyGILState_STATE gil = PyGILState_Ensure();
   int answer = kHidden;
   if (function != nullptr && kept == nullptr && PyErr_Occurred() == nullptr) {
-    PyObject* const called = function;  // it may be replaced meanwhile
+    PyObject* const called = function;  // `function` may be replaced during the call
     Py_INCREF(called);
     const auto count = static_cast<long long>(nodes);
     if (PyObject* const result = PyObject_CallFunction(called, "ssL", name, overload, count)) {
@@ -84,7 +85,7 @@ int begin_operator(const char* name, const char* overload, std::int64_t nodes) n
 void call_before_operators(const py::object& begin, unsigned long main) {
   PyObject* const before = std::exchange(function, begin.is_none() ? nullptr : begin.ptr());
   Py_XINCREF(function);
-  if (function != nullptr) main_thread = main;  // a call that is running may still need it
+  if (function != nullptr) main_thread = main;  // else a running call may still need it
   Py_XDECREF(before);
 }
 
@@ -93,11 +94,11 @@ void call_before_operators(const py::object& begin, unsigned long main) {
 void bind_operator_begin(py::module_& module) {
   module.def("call_before_operators", &call_before_operators, py::arg("begin"),
              py::arg("main_thread"),
-             "Sets the function that `operator_begin` calls, or None, and the id of the main\n"
-             "thread, on which its errors are raised.");
+             "Set the function that the C function `operator_begin` calls, or None, and the id\n"
+             "of the main thread, on which errors of the function are raised.");
   module.def(
       "operator_begin", [] { return reinterpret_cast<std::uintptr_t>(&begin_operator); },
-      "Address of the C function that adapters call before an operator.");
+      "Return the address of the C function that adapters call before an operator.");
 }
 
 }  // namespace pgmo

@@ -141,27 +141,30 @@ void bind_packing(py::module_& module) {
   module.def(
       "pack", &pack, py::arg("packer"), py::arg("size"), py::arg("lower"), py::arg("upper"),
       py::arg("period"), py::arg("alignment"), py::arg("time_limit"),
-      "Returns offsets (n,) in bytes for blocks with sizes (n,) and lifetimes [lower, "
-      "upper), and\nwhether Ctrl-C was pressed.\n\nAfter `time_limit` seconds or Ctrl-C, the "
-      "remaining blocks are stacked above the others.\nReleases the GIL.");
+      "Return offsets (n,) in bytes for blocks with sizes (n,) and lifetimes [lower, upper),\n"
+      "and whether Ctrl-C was pressed.\n\n"
+      "After `time_limit` seconds or Ctrl-C, the remaining blocks are stacked above the placed\n"
+      "ones. Releases the GIL.");
   module.def("max_load", &max_load, py::arg("size"), py::arg("lower"), py::arg("upper"),
              py::arg("period"), py::arg("alignment"),
-             "Returns the largest sum of aligned sizes alive at the same tick, in bytes.");
+             "Return the largest sum of aligned sizes that are live at one tick, in bytes.");
   module.def(
       "first_overlap", &first_overlap, py::arg("begin"), py::arg("end"), py::arg("low"),
       py::arg("high"),
-      "Returns two rows that are alive at the same tick and share a byte, the later one "
-      "first;\nNone if there are none. A row lives in ticks [begin, end) on bytes [low, high); "
-      "all columns\nhave shape (n,).\n\nRaises ValueError if a row is empty. Releases the GIL.");
+      "Return two rows that are live at the same tick and share a byte, the later row first.\n"
+      "Return None if no two rows do. A row lives in ticks [begin, end) on bytes [low, high);\n"
+      "all columns have shape (n,).\n\n"
+      "Raises ValueError if a row is empty or the columns differ in length. Releases the GIL.");
   module.def(
       "solve", &solve, py::arg("method"), py::arg("size"), py::arg("lower"), py::arg("upper"),
       py::arg("period"), py::arg("alignment"), py::arg("offsets"), py::arg("bound"),
       py::arg("time_limit"), py::arg("threads"), py::arg("seed"), py::arg("observer"),
-      "Improves the packing `offsets` (n,) by \"search\" or \"branch-and-bound\".\n\n"
-      "Returns the offsets, the proved lower bound in bytes, and whether Ctrl-C was pressed. Ends\n"
-      "after `time_limit` seconds, or when the packing is optimal. The observer is called in this\n"
-      "thread with (seconds, arena, bound) for each improvement. Releases the GIL.");
-  module.def("packers", &names, "Returns the names of the packers, fastest first.");
+      "Improve the packing `offsets` (n,) by \"search\" or \"branch-and-bound\".\n\n"
+      "Return the offsets, the proved lower bound in bytes, and whether Ctrl-C was pressed.\n"
+      "Ends after `time_limit` seconds, after Ctrl-C, or when the packing is optimal. The\n"
+      "observer is called in this thread with (seconds, arena bytes, bound) for each\n"
+      "improvement. Releases the GIL.");
+  module.def("packers", &names, "Return the names of the packers, fastest first.");
 }
 
 }  // namespace pgmo

@@ -51,30 +51,32 @@ std::tuple<bool, Runs> wake(std::uintptr_t space, pages::Sleep sleep) {
 void bind_pages(py::module_& module) {
   module.def(
       "pages_api", [] { return reinterpret_cast<std::uintptr_t>(pages::pages_api()); },
-      "Address of the table of functions in pgmo_pages.h, for adapters.");
+      "Return the address of the function table in pgmo_pages.h, for adapters.");
 
   const auto without_gil = py::call_guard<py::gil_scoped_release>();
   module.def("lie_down", &lie_down, py::arg("space"), py::arg("blocks"), without_gil,
-             "Prepares for sleep the pages on which only these blocks live; a block is (address, "
-             "bytes).\nReturns the number of the sleep (0 during a capture), and runs of pages "
-             "whose\ncontents the caller must save.");
+             "Prepare for sleep the pages on which only these blocks live; a block is (address,\n"
+             "bytes). Return the number of the sleep (0 during a capture), and the runs of\n"
+             "pages, as (address, bytes), whose contents the caller must save.");
   module.def(
       "fall_asleep",
       [](std::uintptr_t space, pages::Sleep sleep) { return space_at(space).fall_asleep(sleep); },
       py::arg("space"), py::arg("sleep"), without_gil,
-      "Returns the prepared pages to the device, and their bytes to the caller. No running "
-      "work\nmay use them.");
+      "Give the prepared pages back to the device, and return their bytes. No running work may\n"
+      "use them.");
   module.def(
       "get_up", [](std::uintptr_t space, pages::Sleep sleep) { space_at(space).get_up(sleep); },
       py::arg("space"), py::arg("sleep"), without_gil,
-      "Cancels a sleep before `fall_asleep`, or ends it after `wake`.");
+      "Cancel a sleep before `fall_asleep`, or end it after `wake`.");
   module.def("wake", &wake, py::arg("space"), py::arg("sleep"), without_gil,
-             "Maps pages at the same addresses. Returns whether there were enough pages, and the "
-             "runs\nwhose contents the caller must restore, after it has synchronized the device.");
+             "Map pages at the same addresses. Return whether there were enough pages, and the\n"
+             "runs, as (address, bytes), whose contents the caller must restore after it has\n"
+             "synchronized the device.");
   module.def(
       "forget_peak", [](std::uintptr_t space) { space_at(space).forget_peak(); }, py::arg("space"),
       without_gil,
-      "Limits the creation of pages to those in use now: requests take idle pages first.");
+      "Set the highest occupancy to the pages in use now: above it, requests take idle pages\n"
+      "before new pages are created.");
 }
 
 }  // namespace pgmo

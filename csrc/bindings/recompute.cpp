@@ -234,23 +234,28 @@ std::pair<std::int64_t, Column<std::uint8_t>> min_cut(std::int32_t nodes, const 
 
 void bind_recompute(py::module_& module) {
   py::class_<recompute::Step>(module, "Step",
-                              "One training step as flat columns; evaluates choices.")
+                              "One training step as flat columns; evaluates choices of dropped\n"
+                              "operations.")
       .def(py::init(&from_columns<recompute::Step>), py::arg("forward"), py::arg("reads_begin"),
            py::arg("reads"), py::arg("writes_begin"), py::arg("writes"), py::arg("cost"),
            py::arg("workspace"), py::arg("size"), py::arg("producer"), py::arg("result"),
            py::arg("pinned"))
       .def("evaluate", &evaluate, py::arg("choice"),
-           "Peak in bytes and cost of what runs twice, for a choice (forward,) of 0 and 1.")
+           "Return the peak in bytes and the cost of the operations that run twice, for a\n"
+           "choice (forward,) of 0 and 1. The cost has the unit of the column `cost`.")
       .def("search", &search, py::arg("candidates"), py::arg("start"), py::arg("budget"),
            py::arg("evaluations"), py::arg("time_limit"), py::arg("seed"), py::arg("period"),
-           "Improves the choice `start` (forward,): cheapest with a peak within `budget` bytes,\n"
-           "or the lowest peak for a budget of -1. `period` is the number of candidates after\n"
-           "which equal ones recur; 0 if they do not.\n\n"
-           "Returns choice, peak, cost, evaluations, and (evaluations, peak, cost) for each\n"
-           "improvement. Deterministic for a seed unless `time_limit` seconds pass. Releases the\n"
-           "GIL; not to be called from two threads on one object.");
+           "Improve the choice `start` (forward,). With a budget of at least 0 bytes, search\n"
+           "the cheapest choice whose peak is within `budget`; with -1, the choice with the\n"
+           "lowest peak. `period` is the number of candidates after which equal candidates\n"
+           "recur; 0 if they do not recur.\n\n"
+           "Return choice, peak, cost, evaluations, and (evaluations, peak, cost) for each\n"
+           "improvement. Deterministic for a seed unless `time_limit` seconds pass. Releases\n"
+           "the GIL; must not be called from two threads on one object.");
   py::class_<recompute::Replay> replay(
-      module, "Replay", "One training step, in which operations run again anywhere.");
+      module, "Replay",
+      "One training step, in which forward operations may run again before any later\n"
+      "operation.");
   replay
       .def(py::init(&from_columns<recompute::Replay>), py::arg("forward"), py::arg("reads_begin"),
            py::arg("reads"), py::arg("writes_begin"), py::arg("writes"), py::arg("cost"),
@@ -262,40 +267,39 @@ void bind_recompute(py::module_& module) {
             replay.set_transfers({copy(seconds), copy(until)});
           },
           py::arg("seconds"), py::arg("until"),
-          "Sets the transfers of each forward operation: the seconds of one transfer, negative if\n"
-          "the operation cannot be offloaded; and the operation before which its value is freed.")
+          "Set the transfers of each forward operation: the seconds of one transfer, negative\n"
+          "if the operation cannot be offloaded; and the operation before which its value is\n"
+          "freed.")
       .def(
           "set_homes",
           [](recompute::Replay& replay, const Indices& homes) { replay.set_homes(copy(homes)); },
           py::arg("homes"),
-          "Assigns operations to parts (operations,): reruns only precede operations of their "
+          "Assign operations to parts (operations,): reruns only precede operations of their\n"
           "part.")
       .def("evaluate", &evaluate_reruns, py::arg("reruns"), py::arg("offloaded"),
-           "Peak in bytes and cost of what runs again, for (moment, operation) pairs: the\n"
-           "operation runs again right before operation `moment`, or is fetched if it is among\n"
-           "those `offloaded`; waiting for transfers is part of the cost.")
+           "Return the peak in bytes and the cost of the reruns, for (moment, operation) pairs:\n"
+           "the operation runs again right before operation `moment`, or its value is fetched\n"
+           "if the operation is in `offloaded`. The cost includes waits for transfers.")
       .def("search", &search_reruns, py::arg("movable"), py::arg("start"), py::arg("offloaded"),
            py::arg("budget"), py::arg("enough"), py::arg("most"), py::arg("evaluations"),
            py::arg("time_limit"), py::arg("seed"),
-           "Improves the reruns `start`: cheapest with a peak within `budget` bytes. For a budget "
-           "of\n"
-           "-1, searches the lowest peak, and ends at a peak of `enough`. The cost is at most "
-           "`most`.\n"
-           "`movable` (forward,) has 1 for what may run again.\n\n"
-           "Returns reruns, what is offloaded, peak, cost, evaluations, and (evaluations, peak,\n"
-           "cost) for each improvement. Deterministic for a seed unless `time_limit` seconds "
-           "pass. Releases the\n"
-           "GIL; not to be called from two threads on one object.");
+           "Improve the reruns `start`. With a budget of at least 0 bytes, search the cheapest\n"
+           "reruns whose peak is within `budget`; with -1, the lowest peak, until a peak of\n"
+           "`enough` bytes. The cost is at most `most`. `movable` (forward,) has 1 for\n"
+           "operations that may run again.\n\n"
+           "Return reruns, offloaded operations, peak, cost, evaluations, and (evaluations,\n"
+           "peak, cost) for each improvement. Deterministic for a seed unless `time_limit`\n"
+           "seconds pass. Releases the GIL; must not be called from two threads on one object.");
   replay.def("beam", &beam, py::arg("movable"), py::arg("budget"), py::arg("width"),
              py::arg("time_limit"),
-             "Reruns with a peak within `budget` bytes, by a search from the end of the step to "
-             "its\n"
-             "beginning that keeps `width` sets of needed values; None if it finds none.\n"
-             "`movable` (forward,) has 1 for what may run again. Releases the GIL.");
+             "Return reruns with a peak within `budget` bytes, found by a search from the end\n"
+             "of the step to its beginning that keeps `width` sets of needed values. Return\n"
+             "None if it finds none, or after `time_limit` seconds. `movable` (forward,) has 1\n"
+             "for operations that may run again. Releases the GIL.");
   module.def("min_cut", &min_cut, py::arg("nodes"), py::arg("tail"), py::arg("head"),
              py::arg("capacity"), py::arg("source"), py::arg("sink"),
-             "Least capacity between two nodes of a graph with edges (m,), and the nodes on the\n"
-             "side of the source (nodes,).");
+             "Return the least capacity between two nodes of a graph with edges (m,), and which\n"
+             "nodes are on the side of the source (nodes,).");
   module.attr("UNCUTTABLE") = recompute::kUncuttable;
 }
 

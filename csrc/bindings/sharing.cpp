@@ -1,4 +1,4 @@
-// Counts the pages that a plan's arenas need, for pgmo/allocator/plans/shared_pages.py.
+// Counts the physical pages that a plan's arenas need, for pgmo/allocator/plans/shared_pages.py.
 
 #include "engine/memory/sharing.hpp"
 
@@ -44,9 +44,10 @@ void bind_sharing(py::module_& module) {
   module.def(
       "count_shared_pages", &count_shared_pages, py::arg("arena"), py::arg("first"),
       py::arg("last"), py::arg("begin"), py::arg("end"), py::arg("ticks"),
-      "Returns the number of physical pages that arenas need if they share pages.\nEach row is a "
-      "use of the pages `first` to `last` of an arena, during the ticks from `begin`\nto `end`. "
-      "Streams are assumed to run in the order of the ticks.");
+      "Return the number of physical pages that arenas need if they share pages. Each row is a\n"
+      "use of the pages `first` to `last` (inclusive) of an arena, during the ticks from\n"
+      "`begin` to `end` (exclusive). Streams are assumed to run in the order of the ticks.\n\n"
+      "Raises ValueError if the columns differ in length.");
 }
 
 }  // namespace pgmo

@@ -116,7 +116,7 @@ class DeferredFrees {
   // streams' work is done. Otherwise `finished` returns `name` later, or the block's address if
   // `name` is null.
   bool defer(void* block, void* name = nullptr) noexcept {
-#ifdef PGMO_BREAK_RECORD_STREAM  // defined by a test of the tests, which must then fail
+#ifdef PGMO_BREAK_RECORD_STREAM  // a test defines this, to show that other tests fail
     (void)block, (void)name;
     return false;
 #else

@@ -74,7 +74,7 @@ struct Fraction {
 struct Device {
   int index = 0;
   std::atomic<pgmo_engine*> engine{nullptr};   // engine of the session whose turn it is; not owned
-  std::atomic<const uint32_t*> mode{nullptr};  // its mode word; null: no session has begun here
+  std::atomic<const uint32_t*> mode{nullptr};  // the engine's mode word; null: no session yet
   // Engines of all sessions that ever began; not owned. Each may have live slots.
   std::array<pgmo_engine*, kMostEngines> engines{};
   std::atomic<int> engine_count{0};
