@@ -25,7 +25,7 @@ struct Heuristics {
 
   // --- matching requests to a plan ---
 
-  // Number of requests of a plan in which an unexpected request is searched, ahead of the cursor
+  // Number of requests of a plan among which an unexpected request is searched, ahead of the cursor
   // and behind it. Also the number of an iteration's first requests that select the plan.
   // Unit: requests. Reason: each is compared on a miss. With more, blocks that stay alive and are
   // not in the plan more often occupy slots of other requests.
@@ -43,8 +43,8 @@ struct Heuristics {
   // Maximum memory wasted to save driver calls or time. It limits the excess of a plan over
   // windows, the waste of packers before a search, the ends of slots after a divergence, and the
   // pages created at once for a plan.
-  // Unit: share of the memory concerned. Reason: no program may need more memory with a plan. With
-  // one page too few, one page moves in each iteration.
+  // Unit: share of the memory that is needed without this waste. Reason: no program may need more
+  // memory with a plan. With one page too few, one page moves in each iteration.
   double spare_share = 0.005;
 
   // Blocks below this size have windows of their own. The touched part of a block is measured only

@@ -117,8 +117,8 @@ void Engine::detach_arena() {
   for (const pgmo_arena& arena : empty) give_back(arena);
 }
 
-// Works in every mode, also in a pause: an evaluation may need the memory of an arena that is idle
-// between two training steps.
+// This works in every mode, even in a pause: an evaluation may need the memory of an arena that is
+// idle between two training steps.
 bool Engine::yield_idle() noexcept {
   std::vector<pgmo_arena> empty;
   try {

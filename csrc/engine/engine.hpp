@@ -262,7 +262,7 @@ class Engine final : private pages::RangeOwner {
   // The address of the slot that serves a request.
   struct Placed {
     std::uintptr_t address = 0;
-    pages::PlannedRange* range = nullptr;  // set if its pages may be missing
+    pages::PlannedRange* range = nullptr;  // the slot's range, if pages may be missing
     std::uint64_t generation = 0;          // the range's, read when the slot was taken
   };
 

@@ -51,7 +51,7 @@ enum {
 
 typedef struct pgmo_engine_statistics {
   uint64_t live_slot_bytes;     /* sum of the requested sizes of live slots */
-  uint64_t live_fallback_bytes; /* the same of tracked framework blocks; see `adopt` */
+  uint64_t live_fallback_bytes; /* sum of the requested sizes of blocks of `adopt` */
   /* Framework memory in arenas, including retired arenas that still have a live block. Arenas of
    * pages (`Engine::reserve_arena`) are not included. */
   uint64_t arena_bytes;

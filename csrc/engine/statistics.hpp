@@ -1,5 +1,5 @@
 // Counters and levels of one engine. Counters never decrease, except that `retract` turns a hit
-// into a miss. So the difference of two readings counts the requests between them.
+// into a miss. So the difference of two readings has the counts of the time between them.
 
 #pragma once
 

@@ -113,7 +113,7 @@ typedef struct pgmo_pages_api {
                        void* context);
 
   /* Report a call by which the program orders its streams; `what` is as in pgmo_engine.h. Only one
-   * statistic depends on it: the waits that the program does not imply. */
+   * statistic depends on these calls: the waits that the program does not imply. */
   void (*ordered)(pgmo_space*, int what, uint32_t stream, uint64_t event);
 
   /* Note that a capture has ended. The pages of all live blocks stay mapped for the graph, until no

@@ -201,8 +201,8 @@ class Space final : private Uncounted {
   // call appends the same addresses, without places whose blocks were freed since the first call.
   bool wake(Sleep sleep, std::vector<Extent>& runs);
 
-  // Set the highest occupancy to the current one. Above it, idle pages are taken before new ones
-  // are created.
+  // Set the highest occupancy to the current occupancy. Above it, idle pages are taken before new
+  // pages are created.
   void forget_peak() noexcept;
 
   // --- the device -------------------------------------------------------------------------------

@@ -33,8 +33,8 @@ class PageWindow {
   // how many were found.
   std::size_t find_others(Bytes bytes, std::span<Address> found) const noexcept;
 
-  // Return the best fit outside of these ranges, which are sorted and disjoint, or 0. Inspects only
-  // a few gaps.
+  // Return the best fit outside of these ranges, which are sorted by address, or 0. Inspects only a
+  // few gaps.
   Address find_outside(Bytes bytes, std::span<const Extent> ranges) const noexcept;
 
   // Return the lowest free address that fits between these bounds, or 0.

@@ -14,7 +14,7 @@ namespace {
 struct Pair {
   std::size_t run;
   std::size_t other;
-  std::size_t partners;  // number of pages that could be shared with those of `run`
+  std::size_t partners;  // number of pages that could be shared with pages of `run`
   double changes;        // added hand-overs per iteration and saved page
   std::size_t pages;     // number of pages to share
 };

@@ -147,11 +147,12 @@ class ReplayPlan {
   // Return the ranges of offsets that the slots cover, sorted and disjoint.
   std::span<const Range> covered() const noexcept { return covered_; }
 
-  // Return the next request that is at least as large as this one; `requests()` if there is none.
+  // Return the next request that is at least as large as this request; `requests()` if there is
+  // none.
   SlotIndex next_as_large(SlotIndex request) const noexcept { return as_large_[request]; }
 
-  // Return the only request with this key that follows one with key `previous`, both of fixed size.
-  // Return kNoSlot if there is none, or if there are several.
+  // Return the only request with this key that follows a request with key `previous`, if both have
+  // fixed sizes. Return kNoSlot if there is no such pair, or if there are several.
   SlotIndex anchor(RequestKey previous, RequestKey key) const noexcept;
 
  private:

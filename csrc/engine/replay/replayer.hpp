@@ -146,7 +146,7 @@ class Replayer {
   bool expects(RequestKey key) const noexcept;
 
   // Return how well these first requests of an iteration fill their slots; -1 if one does not fit.
-  // Each request of exactly the planned size adds kFullScore, a smaller one proportionally less.
+  // A request of exactly the planned size adds kFullScore, a smaller request proportionally less.
   int prefix_score(std::span<const RequestKey> keys) const noexcept;
 
   // `take_grown` returns the varying requests that were larger than their slots since the last

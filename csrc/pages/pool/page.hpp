@@ -32,10 +32,10 @@ struct PagePlace {
   enum class Step : std::uint8_t {
     kNone,
     kGetsPage,
-    kAwaitsOthers,  // its stream will wait for the page's last users
+    kAwaitsOthers,  // the request's stream will wait for the page's last users
     kLosesPage,
     kBlocked,  // only within one call of `admit`
-    kAsleep,   // or about to be: see sleep.cpp
+    kAsleep,   // or prepared for sleep: see sleep.cpp
   };
 
   explicit PagePlace(Address where) : address(where) {}
@@ -66,7 +66,7 @@ struct Page {
 
   Handle handle = 0;
   State state = State::kGone;
-  PagePlace* home = nullptr;         // the place of its blocks, or of the last ones
+  PagePlace* home = nullptr;         // the place of its blocks, or of its last blocks
   PagePlace* places = nullptr;       // all mappings, linked by `another`
   Marks marks;                       // last uses through any address
   bool untouched = true;             // not mapped for any block yet

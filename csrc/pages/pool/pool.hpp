@@ -101,7 +101,8 @@ class Pool {
   // two places may hold each other's planned page, and one of them is always in use.
   bool take_strayed() noexcept { return std::exchange(strayed_, false); }
 
-  // Set the highest occupancy to the current one. It limits page creation from now on.
+  // Set the highest occupancy, which limits page creation, to the current occupancy. Does nothing
+  // while a range is held.
   void forget_peak() noexcept;
 
   // Hold places of a planned range as a whole. Each place must have a page. Blocks are no longer
