@@ -1,4 +1,5 @@
-// Shared by the adapters for PyTorch: error handling at the C boundary, and formatting of sizes.
+// Functions that the adapters for PyTorch share: error handling at the C boundary, formatting of
+// sizes.
 
 #pragma once
 

@@ -219,7 +219,7 @@ int pgmo_uninstall(char* message, size_t capacity) {
     for (adapter::Device& device : adapter::devices()) adapter::leave(device);
     c10::cuda::CUDACachingAllocator::CUDAAllocator* now = c10::cuda::CUDACachingAllocator::get();
     adapter::TorchCudaAdapter* ours = adapter::as_ours(now);
-    // Already uninstalled.
+    // The adapter is already uninstalled.
     if (ours == nullptr && !adapter::stored && adapter::was_wrapped(now)) return;
     adapter::left_beneath = ours == nullptr;
     TORCH_CHECK(ours != nullptr, "another CUDA allocator was installed on top of pgmo's");
@@ -331,7 +331,7 @@ int pgmo_poll(int device) {
   try {
     adapter::finish_all_deferred(one);
   } catch (const std::exception&) {
-    // The host is out of memory: a later call releases them.
+    // The host is out of memory: a later call releases the blocks.
   }
   return one.deferred.any_waiting();
 }

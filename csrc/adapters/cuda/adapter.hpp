@@ -39,7 +39,7 @@
 #include "adapters/torch_common.hpp"
 #include "engine/pgmo_engine.h"
 
-// In torch's namespace, because the generated methods use torch's type names unqualified.
+// The adapter is in torch's namespace, because generated methods use torch's types unqualified.
 namespace c10::cuda::CUDACachingAllocator::pgmo {
 namespace {
 
@@ -312,8 +312,8 @@ class TorchCudaAdapter : public CUDAAllocator {
   void endAllocateToPool(c10::DeviceIndex device, c10::cuda::MempoolId_t pool) override {
     Device* const one = device_or_null(device);
     if (one == nullptr) return upstream_->endAllocateToPool(device, pool);
-    // Replays of the graph may use addresses outside its pool, so the pages there must stay in
-    // place.
+    // Replays of the graph may use addresses outside its pool, so the pages of all live blocks must
+    // stay in place.
     const bool pins = one->pools.captured(pool) && one->pages() != nullptr;
     const auto kind = one->pools.end(pool);
     if (pins) pages_api->note_capture(one->pages());

@@ -89,7 +89,7 @@ class BaselineFeed {
     if (pgmo_baseline* const model = model_.load()) baseline_api->took(model, bytes);
   }
 
-  // Empty the model's cache, because the program empties torch's.
+  // Empty the model's cache, because the program empties torch's cache.
   void empty_cache() {
     pgmo_baseline* const model = model_.load();
     if (model != nullptr && !in_pgmo_call) baseline_api->empty_cache(model);
@@ -250,8 +250,8 @@ void BaselineFeed::traced(const TraceEntry& entry) {
   }
 }
 
-// Return the settings from the environment, updated by those in torch's snapshot, which the program
-// may have changed since start-up.
+// Return the settings from the environment, updated by the settings in torch's snapshot, which the
+// program may have changed since start-up.
 pgmo_baseline_settings BaselineFeed::settings_of(const AllocatorConfigInfo& config) {
   pgmo_baseline_settings settings = baseline_settings;
   settings.expandable_segments = config.expandable_segments;
@@ -283,8 +283,8 @@ void BaselineFeed::add(pgmo_baseline* model, const SegmentInfo& segment) {
                             pieces.data(), pieces.size());
 }
 
-// Pass each trace entry of torch's allocator to its device's feed from now on. Torch cannot detach
-// a tracker.
+// Pass each trace entry of torch's allocator to the feed of its device from now on. Torch cannot
+// detach a tracker.
 void attach_trace(CUDAAllocator* upstream) {
   static std::once_flag attached;
   std::call_once(attached, [&] {

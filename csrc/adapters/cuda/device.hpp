@@ -87,7 +87,7 @@ struct Device {
   std::unordered_set<void*> raw_slots;  // blocks of pgmo from raw_alloc, which have no deleter
   std::unordered_set<void*> survivors;  // see `pgmo_survive`
   std::atomic<bool> has_survivors{false};
-  std::atomic<bool> attended{false};  // whether a session is open; it polls delayed frees
+  std::atomic<bool> attended{false};  // whether a session is open, which polls delayed frees
 
   // Pages, once opened; see cuda/pages/windows.hpp.
   std::atomic<pgmo_space*> space{nullptr};

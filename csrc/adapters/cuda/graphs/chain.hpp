@@ -45,7 +45,7 @@ struct Chain {
   bool apart = false;                 // the chain shares no page from now on
   bool undecided = false;             // some of its places are undecided
   std::map<Stream, Event> last = {};  // by stream: event after the last replay on the stream
-  std::vector<Chain*> partners = {};  // chains that share a page with this one
+  std::vector<Chain*> partners = {};  // chains that share a page with this chain
   std::size_t version = 0;            // Mappings::version() when `partners` was computed
 };
 

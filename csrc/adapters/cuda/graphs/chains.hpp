@@ -261,7 +261,7 @@ class Chains {
     saved_.store(more * static_cast<std::int64_t>(mappings_.page()), std::memory_order_relaxed);
   }
 
-  // Return the chains that share a page with this one.
+  // Return the chains that share a page with this chain.
   const std::vector<Chain*>& partners(Chain& chain) {
     if (chain.version == mappings_.version()) return chain.partners;
     chain.partners.clear();

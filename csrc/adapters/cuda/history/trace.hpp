@@ -11,8 +11,8 @@
 // events. Events of direct CUDA calls are not seen. So less order may be known than exists, but
 // never more.
 //
-// The base class has dozens of methods that no trace calls. Their set differs between versions of
-// torch, so they are generated: torch_trace_methods.inc, see pgmo/allocator/build/forwarders.py.
+// The base class has dozens of methods that no trace calls. These methods differ between versions
+// of torch, so they are generated: torch_trace_methods.inc, see pgmo/allocator/build/forwarders.py.
 
 #pragma once
 

@@ -84,7 +84,7 @@ class PageDevice {
   PageDevice(int index, StreamNumbers& streams, const ActivePools& pools, Room room)
       : index_(index), streams_(streams), pools_(pools), room_(std::move(room)) {}
 
-  // Return the size of a page; 0 before `prepare`.
+  // Return the size of a page in bytes; 0 before `prepare`.
   uint64_t page() const { return page_; }
   std::mutex& mutex() { return mutex_; }  // for forks
 

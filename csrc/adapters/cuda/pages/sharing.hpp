@@ -1,5 +1,5 @@
-// Shares pages with other processes, through handles that PyTorch's own allocator opens there. A
-// handle consists of:
+// Shares pages with other processes, through handles that PyTorch's own allocator opens in the
+// other process. A handle consists of:
 //
 //     version       byte, as in handles of the allocator beneath
 //     'e'           "expandable segment"
