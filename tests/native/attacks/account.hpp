@@ -1,4 +1,4 @@
-// What the engine's statistics have to say, counted by its client.
+// The statistics that the engine must report, as its client counts them.
 
 #pragma once
 
@@ -44,7 +44,7 @@ struct Account {
     require_equal(all.arenas, oracle.count(), "arenas");
   }
 
-  // With everything freed and the arena detached.
+  // Compare after all blocks are freed and the arenas detached.
   static void compare_end(Engine& engine, const Oracle& oracle) {
     const Statistics all = engine.statistics();
     require_equal(all.late_now, 0, "late blocks at the end");

@@ -1,6 +1,6 @@
 // The command line of an attack:  fuzz_replay --seed 7 --events 100000
 //
-// Both may be left out, and what is neither of them is ignored.
+// Both options may be left out. Other arguments are ignored.
 
 #pragma once
 

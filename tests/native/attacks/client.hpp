@@ -1,5 +1,5 @@
-// What a program does through an adapter, and an account of it: every call goes to the engine and
-// to the oracle, and the engine's statistics and records have to agree with the account.
+// A program's calls through an adapter. Every call goes to the engine and to the oracle. The
+// engine's statistics and recordings must agree with the client's account of the calls.
 
 #pragma once
 
@@ -13,12 +13,12 @@ struct Block {
   std::uintptr_t address;
   std::uint64_t bytes;
   std::uint32_t stream;
-  bool ours;  // in an arena
+  bool ours;  // whether it lies in an arena
   bool adopted;
-  std::uint32_t record;  // its number in recording `epoch`
+  std::uint32_t record;  // its number in the recording `epoch`
   std::uint32_t epoch;
 
-  bool known() const { return ours || adopted; }  // to the engine
+  bool known() const { return ours || adopted; }  // whether the engine knows the block
 };
 
 class Client : public Session {
@@ -64,9 +64,9 @@ class Client : public Session {
     void* const pointer = reinterpret_cast<void*>(block.address);
     require((api_->owns(handle_, pointer) != 0) == block.ours,
             "the engine does not know which blocks lie in its arenas");
-    // Counted first: an arena may go back in the call.
+    // Count the free first, because the call may give an arena back.
     record_.free(block.record, block.epoch);
-    // A block that was not adopted need not be released through the engine, but may be.
+    // A block that was not adopted may be released through the engine, but need not be.
     if (block.known() || random_.chance(0.5)) {
       int kind = 0;
       {
@@ -84,7 +84,7 @@ class Client : public Session {
     }
   }
 
-  // Tells the engine that the block is used on that stream.
+  // Report to the engine that this stream uses the block.
   void share(const Block& block, std::uint32_t stream) {
     bool puts_off = false;
     {
@@ -125,14 +125,14 @@ class Client : public Session {
             .epoch = record_.epoch()};
   }
 
-  // Where the engine has put it.
+  // Record the slot that the engine has served.
   void settle(Block& block) {
     block.ours = true;
     ground_.served_from_arena(block.address, block.bytes, block.stream);
     account_.slots.add(static_cast<Bytes>(block.bytes));
   }
 
-  // Once memory has run out nothing is counted.
+  // Count a request. The engine counts none that failed for lack of memory.
   void count_request(std::uint64_t bytes, bool served, bool failed) {
     if (!served && failed) {
       return require_equal(engine_.statistics().counters.requests, account_.requests,
@@ -141,7 +141,7 @@ class Client : public Session {
     account_.requested(bytes);
   }
 
-  // Whether memory ran out in it.
+  // Report a framework block to the engine. Return whether memory ran out in the call.
   bool adopt(Block& block) {
     const FailingAllocation failing(failure());
     void* const pointer = reinterpret_cast<void*>(block.address);

@@ -1,4 +1,4 @@
-// What went on in an attack, to show that it reaches everything: one that does not proves nothing.
+// Counts of an attack's events, which show that the attack reaches every kind of miss.
 
 #pragma once
 

@@ -1,4 +1,4 @@
-// What a recording has to show, event by event. Known to be incomplete once memory has run out.
+// The events that a recording must have. The recording is incomplete once memory has run out.
 
 #pragma once
 
@@ -15,7 +15,7 @@ class ExpectedRecord {
   bool active() const { return active_; }
   bool complete() const { return complete_; }
 
-  // Which recording it is; blocks are numbered in each.
+  // Return the number of this recording. Each recording numbers its blocks from 0.
   std::uint32_t epoch() const { return epoch_; }
 
   void start() {
@@ -29,7 +29,7 @@ class ExpectedRecord {
     if (active_) complete_ = false;
   }
 
-  // The block's number.
+  // Expect a request, and return the block's number.
   std::uint32_t request(std::uint64_t bytes, std::uint64_t stream) {
     events_.push_back({Event::kRequest, blocks_, static_cast<Bytes>(bytes), stream});
     return blocks_++;

@@ -1,11 +1,11 @@
-// What an engine stands on, as its client knows it: arenas, taken from the framework.
+// The arenas of an engine, as its client knows them. They are taken from the framework.
 //
-//     stream 0   [──── arena ────]                       an arena for each stream, or none; in
-//     stream 1            [─ arena ─]                    offsets, which is what they may not
-//     stream 2                          (none yet)       share
+//     stream 0   [──── arena ────]                       an arena for each stream, or none; two
+//     stream 1            [─ arena ─]                    arenas must not share offsets
+//     stream 2                          (none yet)
 //     all                                   [─ spilled ─]
 //
-// Arenas that the engine has retired are known to the oracle alone.
+// Only the oracle knows the arenas that the engine has retired.
 
 #pragma once
 
@@ -23,7 +23,7 @@ namespace pgmo::test {
 
 class Ground {
  public:
-  // Zero where there is none.
+  // All zero if there is no arena.
   struct Arena {
     std::uintptr_t base = 0;
     Offset begin = 0;
@@ -33,7 +33,7 @@ class Ground {
   Oracle& oracle() { return oracle_; }
   PretendedMemory& memory() { return memory_; }
 
-  // A range that the engine may take over.
+  // Take a range from the framework that may become an arena.
   pgmo_arena take(std::uint64_t bytes) {
     const std::uintptr_t base = memory_.take(bytes);
     oracle_.taken(base, bytes);
@@ -52,7 +52,7 @@ class Ground {
   }
   bool has_arena(std::uint32_t stream) const { return arenas_[stream].base != 0; }
 
-  // Whether there are arenas, and nothing lives in any of them.
+  // Return whether there are arenas, and no block lives in any of them.
   bool idle() const {
     for (const Arena& arena : arenas_) {
       if (arena.base != 0 && !oracle_.is_free(arena.base, arena.bytes)) return false;
@@ -69,7 +69,7 @@ class Ground {
     alignment_ = alignment;
   }
 
-  // Whether a stream's arena for these offsets gets into the way of none that is there.
+  // Return whether the stream may get an arena for these offsets.
   bool has_room_for(std::uint32_t stream, Offset begin, std::uint64_t bytes) const {
     if (has_arena(stream)) return false;
     if (spill_.base != 0 && begin + static_cast<Offset>(bytes) > spill_.begin) return false;
@@ -119,7 +119,7 @@ class Ground {
   };
 
   static void give_back(void* context) {
-    allocations_until_failure = -1;  // the failures are meant for the engine
+    allocations_until_failure = -1;  // only allocations of the engine may fail
     const Token& token = *static_cast<Token*>(context);
     token.ground->return_range(token.base);
   }

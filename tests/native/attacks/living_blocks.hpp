@@ -1,4 +1,4 @@
-// What lives, as the attack knows it. The engine's list has to agree with it, block by block.
+// The live blocks, as the attack knows them. The engine's list must agree, block by block.
 //
 //     alive      framework's [a]   slot [b]   late [c]
 
@@ -13,7 +13,7 @@
 
 namespace pgmo::test {
 
-using LivingBlocks = std::multimap<Tick, Block>;  // by the tick at which they die
+using LivingBlocks = std::multimap<Tick, Block>;  // by the tick at which they are freed
 
 inline void compare_living(Engine& engine, const LivingBlocks& blocks) {
   std::unordered_map<std::uintptr_t, const Block*> known;

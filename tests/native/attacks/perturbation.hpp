@@ -1,8 +1,8 @@
-// An iteration of a program that does not keep to its plan.
+// An iteration of a program that diverges from its plan.
 //
 //     plan      a b c d e f g h
 //     program   a c b d d x   g       reordered, duplicated, inserted, dropped, cut short, outgrown
-//     or        a b c f g d e f g h   a part of it too early, or once more
+//     or        a b c f g d e f g h   a part of the plan too early, or once more
 
 #pragma once
 
@@ -19,7 +19,7 @@ namespace pgmo::test {
 struct Step {
   std::uint64_t bytes;
   std::uint32_t stream;
-  Tick tick;  // within its iteration
+  Tick tick;  // within the iteration
   Tick lifetime;
 };
 
@@ -29,7 +29,8 @@ inline std::uint64_t any_size(Random& random, Bytes most) {
 
 class Perturbation {
  public:
-  // `wildness` is 0 for a program that keeps to the plan; strangers have one of the sizes, or any.
+  // `wildness`: 0 for a program that follows the plan. An inserted request has one of `sizes`, or
+  // any size. `outgrown`: whether varying requests are larger than planned.
   Perturbation(Random& random, double wildness, const std::vector<Bytes>& sizes, bool outgrown)
       : random_(random), wildness_(wildness), sizes_(sizes), outgrown_(outgrown) {}
 
@@ -37,7 +38,7 @@ class Perturbation {
     std::vector<Step> steps;
     const Tick ticks = static_cast<Tick>(plan.rows.size());
     for (Tick tick = 0; tick < ticks; ++tick) {
-      if (random_.chance(wildness_ / 8)) tick += random_.between(1, 12);  // dropped, these and one
+      if (random_.chance(wildness_ / 8)) tick += random_.between(1, 12);  // drop several requests
       if (random_.chance(wildness_ / 2) || tick >= ticks) continue;
       const PlannedRequest& row = plan.rows[static_cast<std::size_t>(tick)];
       if (random_.chance(wildness_ / 2)) steps.push_back(stranger(tick, ticks));
@@ -73,7 +74,7 @@ class Perturbation {
             .lifetime = random_.between(1, 2 * ticks)};
   }
 
-  // Some rows of any place, as they are planned, and dead soon or as planned.
+  // Add some consecutive rows from anywhere in the plan, freed soon or as planned.
   void add_part(const RandomPlan& plan, std::vector<Step>& steps) {
     const Tick ticks = static_cast<Tick>(plan.rows.size());
     const Tick begin = random_.between(0, ticks - 1);
@@ -90,7 +91,7 @@ class Perturbation {
 
   Tick lifetime(Tick planned, bool persistent, Tick ticks) {
     if (persistent) return random_.between(20 * ticks, 30 * ticks);
-    if (random_.chance(wildness_ / 2)) return random_.between(1, planned);  // early
+    if (random_.chance(wildness_ / 2)) return random_.between(1, planned);  // freed early
     if (random_.chance(wildness_ / 4)) return planned + random_.between(1, 4);
     if (random_.chance(wildness_ / 8)) return planned + random_.between(1, 4 * ticks);
     if (random_.chance(wildness_ / 100)) return planned + 100 * ticks;

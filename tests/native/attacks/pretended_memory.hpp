@@ -1,7 +1,7 @@
-// Addresses without memory behind them, handed out again soon after they were given back.
+// Addresses without memory, which are reused soon after they were given back.
 //
-// Arenas and the framework's blocks come from the same ranges, as they do in a framework, so that
-// stale knowledge of an address in the engine does harm here, too.
+// Arenas and framework blocks come from the same addresses, as in a framework. So outdated entries
+// of an address in the engine do harm here, too.
 
 #pragma once
 
@@ -31,7 +31,7 @@ class PretendedMemory {
 
  private:
   static std::size_t size_class(std::uint64_t bytes) {
-    return static_cast<std::size_t>(std::bit_width(bytes | 511));  // multiples of 512
+    return static_cast<std::size_t>(std::bit_width(bytes | 511));  // at least 512 bytes
   }
 
   std::array<std::vector<std::uintptr_t>, 64> free_;

@@ -1,5 +1,5 @@
-// What a session does, and what the engine has to make of it: arenas, plans and modes.
-// Each call may run out of memory, and is then as if it had not been.
+// Calls of a session, and the state that the engine must have after them: arenas, plans and modes.
+// Each call may run out of memory, and must then have no effect.
 
 #pragma once
 
@@ -24,14 +24,14 @@ namespace pgmo::test {
 class Session {
  public:
   static constexpr std::uint64_t kStreams[] = {0, 0x7f0000001000, 0x7f0000002000, 0xdead};
-  static constexpr std::uint32_t kUnknownStream = 3;  // in no plan
+  static constexpr std::uint32_t kUnknownStream = 3;  // a stream that no plan has
 
   Session(Random& random, double failure_rate) : random_(random), failure_rate_(failure_rate) {}
 
   Engine& engine() { return engine_; }
   Ground& ground() { return ground_; }
   const ExpectedRecord& record() const { return record_; }
-  const std::vector<RandomPlan>& plans() const { return plans_; }  // by their numbers
+  const std::vector<RandomPlan>& plans() const { return plans_; }  // by number
   bool paused() const { return paused_; }
 
   // --- arenas ---
@@ -146,7 +146,7 @@ class Session {
   }
 
  private:
-  // Whether the engine takes the range over; it is the framework's again if not.
+  // Return whether the engine accepts the range. If not, return the range to the framework.
   template <typename Work>
   bool accepts(Work&& work, const pgmo_arena& range) {
     bool accepted = false;
@@ -158,7 +158,7 @@ class Session {
     return accepted;
   }
 
-  // Whether every plan's slots of the stream lie within these offsets.
+  // Return whether all slots of the stream, in every plan, lie within these offsets.
   bool holds(std::uint32_t stream, Offset begin, std::uint64_t bytes) const {
     const Offset end = begin + static_cast<Offset>(bytes);
     for (const RandomPlan& plan : plans_) {
@@ -180,7 +180,7 @@ class Session {
            offset + bytes <= spill.begin + static_cast<Bytes>(spill.bytes);
   }
 
-  // Whether every plan's slots lie within these offsets or below.
+  // Return whether all slots, in every plan, lie within these offsets or below.
   bool holds_spill(Offset begin, std::uint64_t bytes) const {
     const Offset end = begin + static_cast<Offset>(bytes);
     for (const RandomPlan& plan : plans_) {
@@ -195,7 +195,7 @@ class Session {
     return true;
   }
 
-  bool ran_out_ = false;  // in the last call that may
+  bool ran_out_ = false;  // whether memory ran out in the last fallible call
 
  protected:
   Random& random_;

@@ -1,9 +1,9 @@
-// The smallest test framework that says what went wrong.
+// Minimal test framework, which prints the checks that failed.
 //
 //     TEST(a_slot_is_served_once) { CHECK_EQ(engine.hits(), 1u); }
 //     int main(int argc, char** argv) { return pgmo::test::run_all(argc, argv); }
 //
-// A program runs all its tests, or those named on the command line.
+// A program runs all its tests, or the tests named on the command line.
 
 #pragma once
 

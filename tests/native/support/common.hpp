@@ -1,4 +1,4 @@
-// What most units include, compiled once: see native.mk. No file relies on it.
+// Precompiled header of the headers that most files include: see native.mk. No file relies on it.
 
 #include <algorithm>
 #include <array>

@@ -1,4 +1,5 @@
-// Random numbers that are the same everywhere, which distributions of the library are not.
+// Random numbers that are the same on every platform, unlike those of the standard library's
+// distributions.
 
 #pragma once
 
@@ -6,7 +7,7 @@
 
 struct Dice {
   explicit Dice(unsigned seed) : twister(seed) {}
-  // From low to high, both included.
+  // Return a number from `low` to `high`, both included.
   int roll(int low, int high) {
     return low + static_cast<int>(twister() % static_cast<unsigned>(high - low + 1));
   }

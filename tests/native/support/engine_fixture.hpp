@@ -1,4 +1,4 @@
-// An engine, and arenas whose addresses nobody reads or writes.
+// An engine, and arenas whose addresses no test reads or writes.
 
 #pragma once
 
@@ -18,7 +18,7 @@ inline const std::vector<std::uint64_t> kStreams = {kStream, kOtherStream};
 
 struct Fixture {
   Engine engine;
-  std::array<int, 8> returned{};  // how often each range was given back
+  std::array<int, 8> returned{};  // number of times that each range was given back
 
   static std::uintptr_t base(int range) {
     return 0x10000000u + static_cast<std::uintptr_t>(range) * 0x1000000u;

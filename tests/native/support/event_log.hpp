@@ -1,8 +1,8 @@
-// Events by their numbers, which only grow: those that are over are forgotten from the front.
+// Events by number. Numbers only grow, and events that are neither pending nor held are forgotten.
 //
 //     event     4  5  6  7  8 ...
 //     pending   .  .  x  .  x       work before it is still to be done
-//     held      .  x  x  .  x       whoever recorded it has not discarded it
+//     held      .  x  x  .  x       its recorder has not discarded it
 //               └ forgotten
 
 #pragma once
@@ -18,7 +18,7 @@ class EventLog {
  public:
   using Event = pages::Event;
 
-  // A new one, pending; held until it is discarded, or by nobody.
+  // Record a new pending event. `held`: whether its recorder will discard it.
   Event record(bool held) {
     states_.push_back(static_cast<std::uint8_t>(held ? kPending | kHeld : kPending));
     return first_ + states_.size() - 1;

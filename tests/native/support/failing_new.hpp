@@ -1,7 +1,7 @@
-// An operator new that fails on demand, to attack what happens when memory runs out.
+// An operator new that fails on demand, to test code that runs out of memory.
 //
-// Include it in one source file of a program. Only the calling thread's allocations fail, and only
-// the one that is armed.
+// Include this file in one source file of a program. Only an allocation of the calling thread
+// fails, and only the one that was armed.
 
 #pragma once
 
@@ -10,10 +10,10 @@
 
 namespace pgmo::test {
 
-inline thread_local int allocations_until_failure = -1;  // below zero: none fails
+inline thread_local int allocations_until_failure = -1;  // below zero: no allocation fails
 inline thread_local bool allocation_failed = false;
 
-// Lets the allocation after so many others fail, for as long as it is in scope.
+// Scope in which one allocation fails, after `after` successful ones.
 class FailingAllocation {
  public:
   explicit FailingAllocation(int after) {

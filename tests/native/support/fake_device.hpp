@@ -1,12 +1,12 @@
-// A device whose streams do their work later.
+// A device whose streams run their work later.
 //
 //     memory     pages, and addresses that are translated in software: fake_memory.hpp
 //     streams    fill ─ check ─ record ─ wait ─ ...      run by `step`, in any order that events
 //     allow
 //
-// Work reads and writes through addresses when it runs, not when it is given, as on a real device:
-// a page that changes hands too early is found by what a check reads, an address that is unmapped
-// too early by the work that is still to come. Other misuse of the driver ends the program at once.
+// Work reads and writes through addresses when it runs, not when it is submitted, as on a real
+// device. So a check finds a page that was reused too early, and pending work finds an address that
+// was unmapped too early. Other misuse of the driver ends the program at once.
 
 #pragma once
 
@@ -110,7 +110,7 @@ class FakeDevice final : public pages::DeviceDriver {
 
   // --- the program's own work --------------------------------------------------------------------
 
-  // Of whole words.
+  // Submit work on whole words: write a pattern, or check it.
   void fill(Stream stream, Extent where, std::uint64_t pattern) {
     give(stream, {Work::kFill, where, pattern});
   }
@@ -118,7 +118,8 @@ class FakeDevice final : public pages::DeviceDriver {
     give(stream, {Work::kCheck, where, pattern});
   }
 
-  // The second stream goes on behind what the first one has been given, as a program orders them.
+  // Order the later work of the second stream after the work submitted to the first stream, as a
+  // program does.
   void order(Stream first, Stream second) {
     const std::lock_guard guard(mutex_);
     const Event event = events_.record(false);
@@ -126,13 +127,13 @@ class FakeDevice final : public pages::DeviceDriver {
     streams_[second].push_back({Work::kWait, {0, 0}, event});
   }
 
-  // One piece of work of a stream. False: none, or it has to wait.
+  // Run one piece of work of a stream. Return false if there is none, or if it must wait.
   bool step(Stream stream) {
     const std::lock_guard guard(mutex_);
     return proceed(stream);
   }
 
-  // So many steps of the streams that `choose` names, one after the other.
+  // Run this many steps, each on the stream that `choose` returns.
   static constexpr Stream kNoStream = pages::kMostStreams;
   template <typename Choose>
   void run(std::int64_t steps, Choose&& choose) {
@@ -159,13 +160,13 @@ class FakeDevice final : public pages::DeviceDriver {
 
   // --- for oracles -------------------------------------------------------------------------------
 
-  // The page behind an address; 0: none that may be accessed.
+  // Return the page that is accessible at an address, or 0.
   Handle page_at(Address address) {
     const std::lock_guard guard(mutex_);
     return memory_.page_behind(address);
   }
 
-  // Calls `visit` with each piece of a block and the page behind it, or 0.
+  // Call `visit` with each piece of a block and the page accessible there, or 0.
   template <typename Visit>
   void for_each_piece(Extent where, Visit&& visit) {
     const std::lock_guard guard(mutex_);
@@ -179,15 +180,15 @@ class FakeDevice final : public pages::DeviceDriver {
     return memory_.created();
   }
 
-  // Faults to be injected.
+  // Faults to inject, and a statistic.
   bool refuse_reserve = false;
   bool refuse_create = false;
   bool refuse_map = false;
   bool refuse_grant = false;
-  std::uint64_t fail_one_in = 0;  // of the calls that may fail
+  std::uint64_t fail_one_in = 0;  // one in this many fallible calls fails; 0: none
   bool is_capturing = false;
   std::uint64_t captured_streams = 0;
-  int most_mappings = 0;  // of a page, ever
+  int most_mappings = 0;  // most mappings of one page so far
 
  private:
   struct Work {
@@ -232,7 +233,8 @@ class FakeDevice final : public pages::DeviceDriver {
     streams_[stream].push_back(work);
   }
 
-  // The first and the last word, and one in between here and there: of each page one at least.
+  // Write or check the first and the last word of a block, and one word per `kStride` bytes: at
+  // least one word per page.
   template <typename Work::Kind kKind>
   void touch(const Work& work) {
     const auto word = [&](FakeMemory::Word& at, std::size_t offset) {
@@ -241,7 +243,7 @@ class FakeDevice final : public pages::DeviceDriver {
       if (at != expected) violation("a block does not hold what was written to it");
     };
     const auto bytes = static_cast<std::size_t>(work.where.bytes);
-    std::size_t before = 0;  // bytes of the block in the pages before
+    std::size_t before = 0;  // bytes of the block in earlier pages
     std::size_t next = 0;    // offset of the next word in the block
     memory_.for_each_piece(work.where, [&](const FakeMemory::Piece& piece) {
       FakeMemory::Word* const page = memory_.accessible(piece.number);

@@ -1,13 +1,14 @@
 // The memory of a device whose addresses are translated in software.
 //
-//     addresses   ░░░░░░░░  ░░░░░░░░░░░░     reserved, and never accessible: who reads or writes
-//                   │  │       │             there otherwise than through this faults
-//     table       [ 3  7 ]   [ 7 ]           a page each; two entries with one page are aliases
-//     card        # # # # # # #              real words
+//     addresses   ░░░░░░░░  ░░░░░░░░░░░░     reserved and inaccessible: direct reads and writes
+//     fault
+//                   │  │       │
+//     table       [ 3  7 ]   [ 7 ]           one page per entry; entries with the same page are
+//     aliases card        # # # # # # #              real words
 //
-// No call of the system is made for a page, so that an attack is bound by what it attacks. What a
-// page holds when it is created is undefined, as on a real device: nobody finds there what he left.
-// Not for several threads at once; see FakeDevice.
+// Pages need no system calls, so that attacks spend their time in the code under test. A new page
+// does not have the contents that it had before, as on a real device. Not thread-safe; see
+// FakeDevice.
 
 #pragma once
 
@@ -32,7 +33,7 @@ class FakeMemory {
 
   static constexpr std::size_t kPage = 4096;
 
-  // The page in the table that an address belongs to, and the piece of it that is meant.
+  // A piece of a page: the page's number in the table, and offsets in bytes.
   struct Piece {
     std::size_t number;
     std::size_t begin;
@@ -56,7 +57,7 @@ class FakeMemory {
   std::size_t created() const { return frames_.size() - unused_.size(); }
   std::size_t left() const { return unused_.size(); }
 
-  // No two pages ever have the same handle.
+  // Create a page. No two pages ever have the same handle.
   Handle create() {
     const std::size_t frame = unused_.back();
     unused_.pop_back();
@@ -73,7 +74,7 @@ class FakeMemory {
     unused_.push_back(frame_of(page));
   }
 
-  // Where a page lies on the card; no two lie at the same place at once.
+  // Return the page's place on the card. No two existing pages have the same place.
   static std::size_t frame_of(Handle page) { return page % kFrames; }
   bool exists(Handle page) const {
     return frame_of(page) < frames_.size() && page != 0 && frames_[frame_of(page)].handle == page;
@@ -81,7 +82,7 @@ class FakeMemory {
 
   // --- addresses ---------------------------------------------------------------------------------
 
-  // 0: more than there are. A page is left out before them.
+  // Reserve addresses, and leave out a page before them. Return 0 if there are too few addresses.
   Address reserve(Bytes bytes) {
     const std::size_t count = static_cast<std::size_t>(bytes) / kPage;
     const std::size_t first = table_.size() + 1;
@@ -92,7 +93,7 @@ class FakeMemory {
     return base_ + first * kPage;
   }
 
-  // Whether a page may be mapped there.
+  // Require that a page may be mapped at this address.
   void require_vacant(Address address) const {
     require(is_known(address) && entry(address).reserved,
             "a page is mapped where nothing is reserved");
@@ -100,7 +101,7 @@ class FakeMemory {
     require(!entry(address).mapped, "a page is mapped where another one is");
   }
 
-  // Returns how many mappings of the page there are, then.
+  // Map a page, and return its number of mappings.
   int map(Address address, Handle page) {
     Entry& here = entry(address);
     here.frame = static_cast<std::uint32_t>(frame_of(page)) & (kFrames - 1);
@@ -126,7 +127,8 @@ class FakeMemory {
 
   // --- use ---------------------------------------------------------------------------------------
 
-  // Work on these addresses has been given, or has been done.
+  // Count pending work on these addresses: `promise` when it is submitted, `fulfil` when it is
+  // done.
   void promise(Extent where) {
     for_each_piece(where, [&](const Piece& piece) { ++table_[piece.number].pending; });
   }
@@ -134,14 +136,14 @@ class FakeMemory {
     for_each_piece(where, [&](const Piece& piece) { --table_[piece.number].pending; });
   }
 
-  // The first word of a page that may be accessed.
+  // Return the first word of an accessible page.
   Word* accessible(std::size_t number) {
     const Entry& here = table_[number];
     require(here.granted, "work uses what is not mapped");
     return words_.get() + here.frame * kWords;
   }
 
-  // 0: none that may be accessed.
+  // Return the accessible page, or 0.
   Handle page_at(std::size_t number) const {
     const Entry& here = table_[number];
     return here.granted ? frames_[here.frame].handle : 0;
@@ -150,7 +152,7 @@ class FakeMemory {
     return is_known(address) ? page_at((address - base_) / kPage) : 0;
   }
 
-  // Calls `visit` with what a block has of each page that it touches.
+  // Call `visit` with the piece of each page that a block touches.
   template <typename Visit>
   void for_each_piece(Extent where, Visit&& visit) const {
     const Address end = where.address + static_cast<Address>(where.bytes);
@@ -172,10 +174,10 @@ class FakeMemory {
     std::uint32_t reserved : 1 = false;
     std::uint32_t mapped : 1 = false;
     std::uint32_t granted : 1 = false;
-    std::uint32_t pending = 0;  // pieces of work that are still to use it
+    std::uint32_t pending = 0;  // number of pending pieces of work on the page
   };
   struct Frame {
-    Handle handle = 0;  // 0: there is no page
+    Handle handle = 0;  // 0: no page
     int mappings = 0;
   };
 

@@ -1,11 +1,10 @@
-// Knows every live range and every arena by absolute address, and believes nothing that the engine
-// says.
+// Oracle of all live blocks and arenas by absolute address. It does not rely on the engine.
 //
 //     ranges    [───────────── A ─────────────]      [──── B ────]
 //     blocks      [a]   [b────]     [c]     [d──]  [framework's]
 //
-// A block may not overlap another one, nor leave the arena that it was served from. Each of those
-// is given back once, when none of its blocks lives. The first violation ends the program.
+// A block must not overlap another block, nor leave the arena of its slot. Each arena must be given
+// back once, when none of its blocks lives. The first violation ends the program.
 
 #pragma once
 
@@ -20,7 +19,7 @@
 
 namespace pgmo::test {
 
-// Where the program is, for the message; see fuzz_replay.cpp.
+// Position in an attack, for the message of a violation; see fuzz_replay.cpp.
 struct Whereabouts {
   std::uint64_t seed = 0;
   std::uint64_t episode = 0;
@@ -52,7 +51,7 @@ class Oracle {
  public:
   void taken(std::uintptr_t base, std::uint64_t bytes) { ranges_[base] = bytes; }
 
-  // Returns its bytes.
+  // Record that an arena was given back, and return its bytes.
   std::uint64_t given_back(std::uintptr_t base) {
     const auto range = ranges_.find(base);
     require(range != ranges_.end(), "an arena is given back twice");
@@ -101,7 +100,7 @@ class Oracle {
 
  private:
   std::map<std::uintptr_t, std::uint64_t> live_;
-  std::map<std::uintptr_t, std::uint64_t> ranges_;  // the bytes of each
+  std::map<std::uintptr_t, std::uint64_t> ranges_;  // bytes of each arena, by its base
 };
 
 }  // namespace pgmo::test

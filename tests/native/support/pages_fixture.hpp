@@ -1,4 +1,5 @@
-// A card of a thousand pages, a plan whose slots are what a test says, and a device without memory.
+// A fake device of a thousand pages, an owner of a planned range with given live slots, and a
+// device without memory.
 
 #pragma once
 
@@ -28,7 +29,7 @@ struct PagesFixture {
   Heuristics heuristics = heuristics_for(device);
 };
 
-// A range of a plan in which what the test says is living.
+// Owner of a planned range that lists the live slots of the test.
 struct Owner final : pages::RangeOwner {
   void list_living(pages::PlannedRange& range, std::vector<pages::Extent>& all) override {
     all = living;
@@ -37,7 +38,7 @@ struct Owner final : pages::RangeOwner {
   std::vector<pages::Extent> living;
 };
 
-// Hands out numbers, and needs no memory for it.
+// A device that returns new numbers as handles, and has no memory.
 struct PretendedDevice final : pages::DeviceDriver {
   using Address = pages::Address;
 

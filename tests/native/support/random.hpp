@@ -1,4 +1,4 @@
-// Numbers that follow from a seed, the same on every machine.
+// Random numbers from a seed, the same on every machine.
 
 #pragma once
 
@@ -12,7 +12,7 @@ class Random {
  public:
   explicit Random(std::uint64_t seed) : engine_(seed) {}
 
-  // Uniform in [low, high].
+  // Return a number that is uniformly distributed in [low, high].
   std::int64_t between(std::int64_t low, std::int64_t high) {
     return low + static_cast<std::int64_t>(engine_() % static_cast<std::uint64_t>(high - low + 1));
   }

@@ -1,4 +1,4 @@
-// Random circular plans, and a first-fit packer that shares no code with pgmo's.
+// Random circular plans, and a first-fit packer that shares no code with pgmo's packers.
 //
 //     tick      0 1 2 3 4 5 6 7
 //     block a   ▓ ▓ ▓ . . . . .      one bit per tick: two blocks conflict
@@ -18,16 +18,17 @@
 
 namespace pgmo::test {
 
-inline constexpr std::uint32_t kMostStreams = 3;  // that plans have
+inline constexpr std::uint32_t kMostStreams = 3;  // maximum number of streams of a plan
 
 struct RandomPlan {
   std::vector<PlannedRequest> rows;
   Bytes arena = 0;
   Bytes alignment = 1;
-  std::array<Bytes, kMostStreams> heights{};  // of each stream's part
+  std::array<Bytes, kMostStreams> heights{};  // bytes of each stream's part
 };
 
-// What the plans of one program have in common.
+// Properties that all plans of one program share. `varying`, `persistent` and `two_turns`: shares
+// of requests.
 struct PlanStyle {
   std::int64_t ticks;
   Bytes alignment;
@@ -43,7 +44,7 @@ class FirstFit {
   FirstFit(Tick ticks, Bytes alignment)
       : words_(static_cast<std::size_t>(ticks + 63) / 64), ticks_(ticks), alignment_(alignment) {}
 
-  // The lowest aligned offset at which nothing that is alive in [start, end) lies.
+  // Place a block at the lowest aligned offset that is free in [start, end), and return the offset.
   Offset place(Bytes bytes, Tick start, Tick end) {
     std::vector<std::uint64_t> mask(words_);
     for (Tick tick = start; tick < std::min(end, start + ticks_); ++tick) {
@@ -143,10 +144,10 @@ inline RandomPlan random_plan(Random& random, const PlanStyle& style) {
 struct Layout {
   std::array<Offset, kMostStreams> begins;
   std::array<Bytes, kMostStreams> bytes;
-  Bytes spill = 0;  // of the spilled range, which begins at as many; 0: there is none
+  Bytes spill = 0;  // size and begin of the spilled range; 0: there is none
 };
 
-// Puts the streams' parts one behind the other, with a gap now and then.
+// Place the parts of the streams one after another, with gaps between some of them.
 inline Layout lay_out(Random& random, std::vector<RandomPlan>& plans, const PlanStyle& style) {
   Layout layout{{}, {}, 0};
   Bytes all = 0;
@@ -169,7 +170,7 @@ inline Layout lay_out(Random& random, std::vector<RandomPlan>& plans, const Plan
   return layout;
 }
 
-// So many times the addresses that the streams' parts need, so that plans can grow.
+// Multiply the offsets of all parts, so that plans can grow.
 inline void give_room(std::vector<RandomPlan>& plans, Layout& layout, Bytes times) {
   for (std::uint32_t stream = 0; stream < kMostStreams; ++stream) layout.bytes[stream] *= times;
   for (RandomPlan& plan : plans) {
@@ -183,7 +184,7 @@ inline void give_room(std::vector<RandomPlan>& plans, Layout& layout, Bytes time
   for (Offset& begin : layout.begins) begin *= times;
 }
 
-// Spills some rows: to where they lie, in a second range of offsets that is as large as the first.
+// Spill some rows: move them into a second range of offsets, which is as large as the first.
 inline void spill(Random& random, std::vector<RandomPlan>& plans, Layout& layout) {
   layout.spill = plans.front().arena;
   const double share = random.chance(0.2) ? 1 : 0.3;

@@ -1,4 +1,4 @@
-// A replayer with what it refers to, and rows that lie apart.
+// A replayer with the state that it refers to, and rows with disjoint slots.
 
 #pragma once
 
@@ -28,7 +28,7 @@ struct ReplayerFixture {
   std::uint64_t missed(Miss reason) const { return counters.misses[static_cast<int>(reason)]; }
 };
 
-// Slots that live to the end of the plan, each at bytes of its own.
+// Return rows whose slots live until the end of the plan and do not overlap.
 inline std::vector<PlannedRequest> disjoint(const std::vector<Bytes>& sizes) {
   std::vector<PlannedRequest> rows;
   for (std::size_t row = 0; row < sizes.size(); ++row) {

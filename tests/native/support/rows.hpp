@@ -1,4 +1,4 @@
-// Short ways to write a plan's rows down.
+// Short forms for the rows of a plan.
 
 #pragma once
 

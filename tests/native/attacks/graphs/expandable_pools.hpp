@@ -1,10 +1,10 @@
-// Pools that become active and inactive at random, beside a program that changes its settings.
+// Pools that become active and inactive at random, while the program changes its settings.
 //
-//     settings  as torch has them: each text resets the threshold, and nothing else that it omits
+//     settings  as in torch: each text resets the threshold if it omits it, but no other setting
 //     program   the same settings, as they would be without pgmo
 //
-// Outside of chosen pools both are equal. Within them, expandable segments are on, unless the
-// program has decided about them.
+// Both are equal while no chosen pool is active. While one is, expandable segments are on, unless
+// the program's settings decide about them.
 
 #pragma once
 
@@ -54,7 +54,7 @@ struct AllocatorSettings {
   }
 };
 
-// What the adapter changes in place of torch's settings.
+// The settings that the adapter changes in these tests, in place of torch's.
 class PretendedSettings {
  public:
   static PretendedSettings& instance() {
@@ -80,7 +80,7 @@ class ExpandablePools {
   void step_sometimes() {
     if (!random_.chance(0.1)) return;
     if (random_.chance(0.1)) {
-      // Torch keeps the last text only, so pgmo knows no more of one capture.
+      // Torch keeps only the last text, so a program may set only one text per capture here.
       if (active_.empty() || !set_within_) set();
     } else if (!active_.empty() && random_.chance(0.5)) {
       end(random_.pick(active_));
@@ -93,7 +93,7 @@ class ExpandablePools {
  private:
   using Settings = ExpandableSegmentsOf<PretendedSettings>;
   static constexpr std::uint64_t kCard = std::uint64_t{1} << 42;
-  static constexpr std::size_t kMostPools = 7;  // of 9/4 of the card, in 2^46 bytes
+  static constexpr std::size_t kMostPools = 7;  // pools of 9/4 of the card each, in 2^46 bytes
 
   static Settings::Pool id(std::int64_t pool) { return {0, {0, static_cast<std::uint64_t>(pool)}}; }
 
@@ -155,9 +155,9 @@ class ExpandablePools {
   std::vector<std::int64_t> active_;
   std::set<std::int64_t> known_;
   std::set<std::int64_t> chosen_;
-  std::optional<bool> decided_;  // whether the program had, when the first chosen pool began
+  std::optional<bool> decided_;  // `decides()` when the first chosen pool became active
   int chosen_active_ = 0;
-  bool set_within_ = false;  // the program has made a setting since a pool became active
+  bool set_within_ = false;  // whether the program changed settings while a pool was active
   std::int64_t newest_ = 0;
 };
 

@@ -1,8 +1,8 @@
-// A pool of graphs as a program and its allocator use it: captures request and free blocks, replays
-// write and read them, and the program reads and writes what captures have left alive.
+// A pool of graphs as a program and its allocator use it. Captures request and free blocks, replays
+// write and read them, and the program reads and writes blocks that captures have left alive.
 //
-// Expected values are kept by address, as if each pool had pages of its own. What a graph frees is
-// forgotten after its replay: no one may read it then.
+// Expected values are kept by address, as if each pool had pages of its own. Values in blocks that
+// a graph frees are forgotten after its replay, because no later read depends on them.
 
 #pragma once
 
@@ -31,7 +31,7 @@ class GraphPool {
   std::size_t graphs() const { return graphs_.size(); }
   std::uint64_t replays() const { return replays_; }
 
-  // Return false if the device is full.
+  // Begin a capture. Return false if the device is full.
   bool begin_capture(graphs::GraphId graph) {
     if (!chains_.begin(id_, graph, living())) return false;
     capturing_ = true;
@@ -62,7 +62,7 @@ class GraphPool {
     return true;
   }
 
-  // Return false if the device is full.
+  // End the capture. Return false if the device is full.
   bool end_capture() {
     capturing_ = false;
     for (const Address at : spanning_) {
@@ -88,13 +88,13 @@ class GraphPool {
     return true;
   }
 
-  // Replay the next graph, or begin anew. Return false if the device is full.
+  // Replay the next graph, or the first one again. Return false if the device is full.
   bool replay() {
     if (next_ == graphs_.size() || random_.chance(0.05)) next_ = 0;
     change_stream();
     const Graph& graph = graphs_[next_];
     if (!unseen_ && !chains_.before_replay(graph.id, stream_)) return false;
-    // Another thread, whose request failed.
+    // A request of another thread has failed, so pages are lent.
     if (random_.chance(0.05)) (void)chains_.lend();
     for (const auto& [writes, block] : graph.uses) touch(writes, block);
     for (const auto& block : graph.freed) forget(block);
@@ -104,7 +104,7 @@ class GraphPool {
     return true;
   }
 
-  // Read or write as the program, or free a tensor. What lay in a freed one stays there until its
+  // Read, write or free a tensor, as the program does. A freed tensor keeps its contents until its
   // pool uses the memory again.
   void access() {
     if (outputs_.empty()) return;
@@ -119,7 +119,7 @@ class GraphPool {
     outputs_.erase(outputs_.begin() + static_cast<std::ptrdiff_t>(at));
   }
 
-  // Launch graphs unseen from now on.
+  // Launch graphs without a report from now on.
   bool launch_unseen() {
     if (graphs_.empty()) return true;
     if (!chains_.keep_apart(graphs_.back().id)) return false;
@@ -172,7 +172,7 @@ class GraphPool {
     return all;
   }
 
-  // First fit in the pool's segments.
+  // Allocate by first fit in the pool's segments. Return 0 if the device is full.
   Address allocate(std::size_t bytes) {
     for (const auto& [base, size] : segments_) {
       Address at = base;
@@ -230,10 +230,10 @@ class GraphPool {
   std::vector<Graph> graphs_;
   std::map<Address, std::size_t> segments_;
   std::map<Address, std::size_t> live_;
-  std::vector<Address> made_;      // in this capture
-  std::vector<Address> spanning_;  // a later capture frees them
+  std::vector<Address> made_;      // blocks of this capture
+  std::vector<Address> spanning_;  // blocks that a later capture frees
   std::vector<Address> outputs_;   // tensors of the program
-  std::vector<LiveBlock> freed_;   // by the program
+  std::vector<LiveBlock> freed_;   // tensors that the program has freed
   std::map<Address, std::uint64_t> values_;
   std::uint64_t newest_ = 0;
   std::uint64_t replays_ = 0;

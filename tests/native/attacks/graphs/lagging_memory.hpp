@@ -1,6 +1,6 @@
-// A device whose streams lag behind: work reads and writes when it runs, through the mappings of
-// that moment. An unmapping under pending work, and a value that is not the expected one, are
-// violations.
+// A device whose streams run their work later. Work reads and writes when it runs, through the
+// mappings of that moment. It is a violation to unmap pages under pending work, or to read an
+// unexpected value.
 
 #pragma once
 
@@ -108,18 +108,18 @@ class LaggingMemory final : public graphs::Driver {
   void write(Stream stream, Address at, std::uint64_t value) {
     streams_.at(stream).push_back({Kind::kWrite, at, value});
   }
-  // Require a value when the work runs.
+  // Submit work that requires a value when it runs.
   void expect(Stream stream, Address at, std::uint64_t value) {
     streams_.at(stream).push_back({Kind::kRead, at, value});
   }
-  // Delay the later work of one stream until the work of the other one.
+  // Delay the later work of one stream until the work submitted to the other stream is done.
   void order(Stream later, Stream earlier) {
     streams_.at(earlier).push_back({Kind::kRecord, 0, ++events_});
     pending_.insert(events_);
     streams_.at(later).push_back({Kind::kWait, 0, events_});
   }
 
-  // Pages to which access was granted, each as often as it was.
+  // Addresses to which access was granted.
   std::size_t grants() const { return grants_; }
 
   void run_some() {

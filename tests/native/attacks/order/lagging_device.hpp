@@ -1,6 +1,6 @@
-// A device that lags: it does no work before so many iterations more have been submitted. So a page
-// that comes from another stream has to be waited for, and the oracle knows for each page whether
-// that has been done, and for each wait whether the program has it, too.
+// A device that runs the work of an iteration only after several more iterations were submitted. So
+// a stream must wait for a page of another stream. The oracle knows for each page whether its
+// streams have waited, and for each wait whether the program implies it.
 
 #pragma once
 
@@ -38,7 +38,7 @@ class LaggingDevice final : public pages::DeviceDriver {
     real_.host_waits(real_.here(stream));
   }
 
-  // A block that a stream has just been given is about to be used there.
+  // Require that the stream may use a new block.
   void uses(pages::Extent block, pages::Stream stream) {
     for_each_page(block, [&](pages::Address, pages::Handle page) {
       require(page != 0, "a block lives where no page is");
@@ -51,7 +51,7 @@ class LaggingDevice final : public pages::DeviceDriver {
     given(stream);
   }
 
-  // It is freed: these streams have used it up to now.
+  // Record that a block was freed, and that these streams have used it until now.
   void used(pages::Extent block, std::uint64_t streams) {
     Counts counts{};
     for (pages::Stream stream = 0; stream < kOrderedStreams; ++stream) {
@@ -63,7 +63,7 @@ class LaggingDevice final : public pages::DeviceDriver {
     });
   }
 
-  // The other stream has done all that it has been given so far.
+  // Return whether the stream has completed this many pieces of work.
   bool done(pages::Stream stream, std::uint64_t count) const { return done_[stream] >= count; }
   std::uint64_t count(pages::Stream stream) const { return real_.count(stream); }
 
@@ -124,7 +124,7 @@ class LaggingDevice final : public pages::DeviceDriver {
 
   std::uint64_t maps = 0;
   std::uint64_t waits = 0;
-  std::uint64_t added = 0;  // waits that the program does not have
+  std::uint64_t added = 0;  // waits that the program does not imply
 
  private:
   static constexpr pages::Address kPage = OrderedProgram::kPage;
@@ -155,7 +155,7 @@ class LaggingDevice final : public pages::DeviceDriver {
   }
 
   std::size_t lag_;
-  std::size_t card_;  // pages
+  std::size_t card_;  // number of pages of the card
   OrderOracle program_;
   OrderOracle real_;
   std::array<Counts, OrderedProgram::kEvents> planned_{};

@@ -1,10 +1,10 @@
-// Knows what is ordered before what, by counting, and believes nothing that the pages say.
+// Oracle of the order of streams. It counts submitted work, and does not rely on the pages.
 //
-//     stream 0   ──1──2──▲e──3──▶            counts of what each stream has been given
-//     stream 1   ──1──2──▽w──3──4──▶         from its 3 on it is behind the 2 of stream 0
+//     stream 0   ──1──2──▲e──3──▶            counts of the work submitted to each stream
+//     stream 1   ──1──2──▽w──3──4──▶         its work from 3 on is behind work 2 of stream 0
 //
-// Two of them watch a program: one hears of the program's own events and waits alone, the other of
-// those that the pages add, too.
+// Two oracles observe a program: one only the program's own events and waits, the other also the
+// events and waits that the pages add.
 
 #pragma once
 
@@ -34,7 +34,7 @@ class OrderOracle {
   std::uint64_t count(pages::Stream stream) const { return given_[stream]; }
   const Counts& counts() const { return given_; }
 
-  // All that a stream has come behind so far, itself included.
+  // Return the work of each stream that the later work of this stream is behind.
   Counts here(pages::Stream stream) const {
     Counts counts = behind_[stream];
     counts[stream] = given_[stream];
@@ -43,7 +43,7 @@ class OrderOracle {
 
   void wait(pages::Stream stream, const Counts& counts) { raise(behind_[stream], counts); }
 
-  // The host has waited: whatever is given to anyone from now on comes later.
+  // Record that the host has waited for this work: all work submitted later comes after it.
   void host_waits(const Counts& counts) { raise(host_, counts); }
 
   bool is_behind(pages::Stream stream, pages::Stream other, std::uint64_t count) const {
@@ -56,7 +56,7 @@ class OrderOracle {
   std::array<Counts, kOrderedStreams> behind_{};
 };
 
-// The last uses of each page, and those through each address.
+// The last uses by key: of each page, or through each address.
 class Uses {
  public:
   using Key = std::uint64_t;

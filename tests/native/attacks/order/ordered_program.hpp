@@ -1,5 +1,5 @@
-// An iteration of several streams at random: requests, and how the program orders its streams
-// between them. Its plan has what the oracle knows of the order.
+// A random iteration of several streams: requests, and the calls between them that order the
+// streams. Its plan has the order that the oracle knows.
 
 #pragma once
 
@@ -16,11 +16,11 @@
 
 namespace pgmo::test {
 
-// What a program does between two requests.
+// A call of the program between two requests.
 struct Act {
   enum class Kind : std::uint8_t { kRecord, kWait, kWaitOnHost };
   Kind kind;
-  std::size_t event;  // of the program's
+  std::size_t event;  // index of the program's event
   pages::Stream stream;
 };
 
@@ -57,7 +57,8 @@ class OrderedProgram {
             any_stream(random)};
   }
 
-  // From which tick on each stream comes after each block, by following some iterations.
+  // Return the tick from which each stream comes after each block, as in StreamOrder::behind.
+  // Simulates some iterations.
   std::vector<Tick> behind() const {
     constexpr Tick kFirst = 2, kTurns = 6;
     OrderOracle oracle;
@@ -91,7 +92,7 @@ class OrderedProgram {
   }
 
   Tick ticks;
-  std::vector<std::vector<Act>> acts;  // before each request
+  std::vector<std::vector<Act>> acts;  // calls before each request
   std::vector<PlannedRequest> rows;
   std::array<Bytes, kOrderedStreams> begins{};
   std::array<Bytes, kOrderedStreams> sizes{};
@@ -105,7 +106,8 @@ class OrderedProgram {
 
   pages::Stream stream_of(std::size_t row) const { return rows[row].stream_index; }
 
-  // Each beside those of its stream that live at the same time, as low as possible.
+  // Place each block as low as possible, disjoint from blocks of its stream that live at the same
+  // time.
   void place() {
     for (pages::Stream stream = 0; stream < kOrderedStreams; ++stream) {
       begins[stream] = whole;

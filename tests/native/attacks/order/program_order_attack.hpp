@@ -1,5 +1,5 @@
-// What is known of the program's own order, attacked by itself: it may be less than there is, as
-// after a silence in which nothing was heard, and never more.
+// Attack on pages::ProgramOrder. The order that it knows may be less than the actual order, as
+// after missed calls, but never more.
 //
 //     heard      record e on 0 ··········silence·········· lost ──▶ 1 waits for e: behind what?
 //     happened   record e on 0 ── record e on 2 ─────────────────▶ behind 2, not behind 0
@@ -33,7 +33,7 @@ class ProgramOrderAttack {
   }
 
  private:
-  // An event of ours: as late as one of the program's, or later.
+  // An event of pgmo, and the number of the program's event that is as late, or its own number.
   struct Ours {
     pages::Stream stream;
     std::uint64_t count;
@@ -42,7 +42,7 @@ class ProgramOrderAttack {
 
   void act(pages::Stream stream, std::size_t event) {
     switch (random_.between(0, 4)) {
-      case 0:  // a request notices that somebody else was told instead
+      case 0:  // a request detects that calls were missed
         if (silent_) order_.lost();
         silent_ = false;
         oracle_.given(stream);

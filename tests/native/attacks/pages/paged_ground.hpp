@@ -1,4 +1,4 @@
-// An engine over pages, asked as an adapter asks it, and an account of what that has come to.
+// An engine over pages, with the requests of an adapter, and counts of their results.
 
 #pragma once
 
@@ -26,7 +26,7 @@ struct PagedBlock {
   std::uint64_t pattern = 0;
 };
 
-// What has happened, so that an attack that misses something is noticed.
+// Counts of an attack's events, which show that the attack reaches all of them.
 struct PagedSeen {
   std::atomic<std::uint64_t> slots{0};
   std::atomic<std::uint64_t> settled{0};
@@ -57,12 +57,12 @@ struct PagedSeen {
   }
 };
 
-// An engine, its pages, and everybody who asks.
+// An engine, its pages, and an adapter's requests.
 class PagedGround {
  public:
   PagedGround(Random& random, std::size_t card)
       : device_(card),
-        // In braces, so that they are drawn in this order.
+        // The braces fix the order in which the random arguments are drawn.
         space_{device_, random_properties(random, device_), random_heuristics(random, device_)},
         oracle_(device_),
         engine_(heuristics_for(device_)) {}
@@ -73,7 +73,7 @@ class PagedGround {
   pages::Space& space() { return space_; }
   Engine& engine() { return engine_; }
 
-  // As an adapter asks. False: there is no memory.
+  // Request a block as an adapter does. Return false if there is no memory.
   bool request(Bytes bytes, pages::Stream stream, std::uint64_t pattern, PagedBlock& held,
                PagedSeen& seen) {
     const bool settled = engine_.settled();
@@ -105,7 +105,7 @@ class PagedGround {
     require(space_.deallocate(held.where.address), "a block is not known");
   }
 
-  // Of each stream one.
+  // Replace all plans and arenas: add one arena per stream.
   void attach(const std::vector<RandomPlan>& plans, const Layout& layout, PagedSeen& seen) {
     ++seen.retired;
     engine_.remove_plans();

@@ -1,5 +1,4 @@
-// What the attacks on pages have in common, whoever asks for them: see fuzz_pages.cpp and
-// fuzz_paged.cpp.
+// Functions that the attacks on pages share: see fuzz_pages.cpp and fuzz_paged.cpp.
 
 #pragma once
 
@@ -34,7 +33,7 @@ inline Heuristics random_heuristics(Random& random, const FakeDevice& device) {
   return heuristics;
 }
 
-// Streams that do their work at a speed of their own; one of them may be held.
+// Streams that run their work at a random speed; one of them may be held.
 class RandomStreams {
  public:
   RandomStreams(Random& random, FakeDevice& device, pages::Stream count)
@@ -44,7 +43,7 @@ class RandomStreams {
   pages::Stream any() { return static_cast<pages::Stream>(random_.between(0, count_ - 1)); }
   void hold_one_or_none() { held_ = random_.between(-1, count_ - 1); }
 
-  // After each event.
+  // Run some work. Called after each event.
   void work() {
     std::int64_t choices = random_.between(0, std::int64_t{1} << 60);  // ten bits each
     device_.run(speed_, [&] {
@@ -52,7 +51,7 @@ class RandomStreams {
       choices /= 1024;
       return static_cast<std::int64_t>(stream) == held_ ? FakeDevice::kNoStream : stream;
     });
-    if (whereabouts.event % 64 == 0) {  // no program is far behind for ever
+    if (whereabouts.event % 64 == 0) {  // limit the pending work of a stream
       for (pages::Stream stream = 0; stream < count_; ++stream) {
         if (device_.queued(stream) > 400) device_.synchronize();
       }
@@ -67,14 +66,15 @@ class RandomStreams {
   std::int64_t held_ = -1;
 };
 
-// What nothing uses any more; the first time records what has to be completed.
+// Give all unused pages back. The first call records events, which must be completed before the
+// second.
 inline void give_all_back(pages::Space& space, FakeDevice& device) {
   space.give_back(Bytes{1} << 40);
   device.synchronize();
   space.give_back(Bytes{1} << 40);
 }
 
-// Calls `run` with the seed of each episode and the most events that it may have.
+// Call `run` with the seed of each episode and its maximum number of events.
 template <typename Run>
 void for_each_episode(std::uint64_t seed, std::uint64_t events, Run&& run) {
   constexpr std::uint64_t kMostEvents = 6000;
@@ -87,8 +87,9 @@ void for_each_episode(std::uint64_t seed, std::uint64_t events, Run&& run) {
   }
 }
 
-// Calls `run` with the seed and the events of each of several crowds, which have four tenths of the
-// episodes' events in all: some more crowds rather than longer ones, since each differs.
+// Call `run` with the seed and the number of events of each crowd. All crowds together have four
+// tenths of the episodes' events. More events make more crowds, not longer ones, because each crowd
+// differs.
 template <typename Run>
 void for_each_crowd(std::uint64_t seed, std::uint64_t events, Run&& run) {
   constexpr std::uint64_t kMostEvents = 100'000;
@@ -98,9 +99,9 @@ void for_each_crowd(std::uint64_t seed, std::uint64_t events, Run&& run) {
     run(seed * 1'000'003 + crowd, all / crowds);
 }
 
-// Memory that is used and not there is a violation like others.
+// Make the use of inaccessible memory a violation.
 inline void notice_faults() {
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // they say more
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // sanitizers report more
   std::signal(SIGSEGV, [](int) { violation("memory is used that is not there"); });
 #endif
 }

@@ -45,7 +45,7 @@ class Crowd {
  private:
   static constexpr std::uint64_t kThreads = 4;
 
-  // Two threads share a stream; all share the plan, which is ordered by its stream alone.
+  // Two threads share a stream. All threads share the plan, whose slots belong to one stream.
   void work(std::uint64_t number) {
     Random random(seed_ * kThreads + number);
     const auto stream = static_cast<pages::Stream>(number / 2);
@@ -76,7 +76,7 @@ class Crowd {
     for (const auto& one : living) free(one);
   }
 
-  // Each fourth block lies in a pool; threads close pools in which others allocate.
+  // Every fourth block lies in a pool. Threads close pools in which other threads allocate.
   pages::PoolNumber any_pool(std::uint64_t event) {
     constexpr std::uint64_t kLifetime = 64;
     if (event % kLifetime == 0) space_.close_pool(event / kLifetime);

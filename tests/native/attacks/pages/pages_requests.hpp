@@ -1,4 +1,4 @@
-// What the attack on pages asks for, and how its pages are set up.
+// Requests of the attack on pages, and properties of its device.
 
 #pragma once
 
@@ -11,7 +11,7 @@
 
 namespace pgmo::test {
 
-// A block or a slot that lives: what it was filled with, and which other streams have used it.
+// A live block or slot: its contents, and the other streams that have used it.
 struct Held {
   pages::Extent where;
   pages::Stream stream;

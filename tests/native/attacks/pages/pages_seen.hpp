@@ -1,4 +1,4 @@
-// What an attack on pages has met, so that one that misses something is noticed.
+// Counts of the events of an attack on pages, which show that the attack reaches all of them.
 
 #pragma once
 

@@ -1,4 +1,5 @@
-// Blocks of an attack that sleep: they are nobody's until they wake, and are filled anew then.
+// Blocks of an attack that sleep. The oracle does not track them until they wake and are filled
+// again.
 
 #pragma once
 
@@ -27,8 +28,8 @@ class Sleepers {
   std::uint64_t slept() const { return slept_; }
   std::uint64_t woken() const { return woken_; }
 
-  // Some of those that live, if nobody sleeps. Returns runs of pages, each of which is another when
-  // it comes back.
+  // Let some live blocks sleep, if none sleeps. Return the runs of pages that sleep; other pages
+  // are mapped there when the blocks wake.
   std::vector<pages::Extent> sleep(Random& random, std::vector<Block>& living) {
     std::vector<pages::Extent> extents;
     std::vector<pages::Extent> runs;
@@ -65,7 +66,8 @@ class Sleepers {
     rose_ = std::exchange(sleeping_, {});
   }
 
-  // Contents have come back: until then nobody else may have come to live there.
+  // End the sleep after the contents were restored. Require that no other block has entered the
+  // woken pages before.
   void get_up(const std::vector<Block>& living) {
     for (const auto& [held, plan] : living) {
       const bool there = std::any_of(rising_.begin(), rising_.end(), [&](const auto& run) {
@@ -82,7 +84,7 @@ class Sleepers {
     space_.get_up(number_);
   }
 
-  // One that is asleep.
+  // Remove a random sleeping block, and return it.
   Block take(Random& random) {
     const auto last = static_cast<std::int64_t>(sleeping_.size()) - 1;
     std::swap(sleeping_[static_cast<std::size_t>(random.between(0, last))], sleeping_.back());
@@ -96,8 +98,8 @@ class Sleepers {
   FakeDevice& device_;
   PhysicalOracle& oracle_;
   std::vector<Block> sleeping_;
-  std::vector<pages::Extent> rising_;  // runs that wake
-  std::vector<Block> rose_;            // who lived there
+  std::vector<pages::Extent> rising_;  // runs of pages that wake
+  std::vector<Block> rose_;            // the blocks in these runs
   pages::Sleep number_ = 0;
   std::uint64_t slept_ = 0;
   std::uint64_t woken_ = 0;

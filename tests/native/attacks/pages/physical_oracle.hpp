@@ -1,9 +1,10 @@
-// Knows which bytes of which page each living block has, and believes nothing that the pages say.
+// Oracle of the bytes and pages that each live block has. It does not rely on the page space.
 //
 //     blocks    [──── a ────]     [─ b ─]        at different addresses
 //     page 7    xxxx.xxxxxxxx.....               must not be the same bytes, and must stay there
 //
-// A page is one word, with a bit for each 64 bytes: blocks begin and end at multiples of these.
+// One word stands for a page, with a bit per 64 bytes: blocks begin and end at multiples of 64
+// bytes.
 
 #pragma once
 
@@ -54,7 +55,7 @@ class PhysicalOracle {
     live_ -= block.bytes;
   }
 
-  // Of whole pages.
+  // Return the bytes of all pages on which a block lives.
   Bytes occupied() {
     const std::lock_guard guard(mutex_);
     return occupied_ * FakeDevice::page();
@@ -67,7 +68,8 @@ class PhysicalOracle {
  private:
   using Piece = FakeMemory::Piece;
 
-  // Of a page's size: what lay behind it when the first of the blocks began to live there.
+  // One page of addresses: the page mapped there when its first live block was allocated, and the
+  // number of live blocks.
   struct Address {
     pages::Handle page = 0;
     std::uint32_t blocks = 0;
@@ -93,9 +95,9 @@ class PhysicalOracle {
 
   FakeDevice& device_;
   std::mutex mutex_;
-  std::vector<Address> addresses_;   // by their number in the device's table
-  std::vector<std::uint64_t> used_;  // by the place of a page on the card
-  Bytes occupied_ = 0;               // pages
+  std::vector<Address> addresses_;   // by number in the device's table
+  std::vector<std::uint64_t> used_;  // used units of each page, by its place on the card
+  Bytes occupied_ = 0;               // number of pages with a live block
   Bytes live_ = 0;
 };
 

@@ -1,4 +1,4 @@
-// A plan over pages, without an engine: slots come in any order, as long as no two that live
+// A plan over pages, without an engine. Slots are taken in any order, but live slots do not
 // overlap.
 
 #pragma once
@@ -25,7 +25,7 @@ class PretendedPlan final : public pages::RangeOwner {
   bool reserved() const { return range_ != nullptr; }
   pages::Stream stream() const { return stream_; }
 
-  // A slot that may be used; false: none.
+  // Take a random slot. Return false if it overlaps a live slot or gets no page.
   bool take(Random& random, Bytes bytes, pages::Extent& slot) {
     const Bytes whole = range_->where().bytes;
     bytes = std::min(bytes, whole);
@@ -45,7 +45,7 @@ class PretendedPlan final : public pages::RangeOwner {
     return false;
   }
 
-  // Late: as by a thread that is interrupted between its lock and its call.
+  // Free a slot. `late`: delay the call of `vacate`, as if the thread were interrupted before it.
   void free(pages::Extent slot, std::uint64_t users, bool late = false) {
     std::uint64_t generation = 0;
     {
@@ -107,7 +107,7 @@ class PretendedPlan final : public pages::RangeOwner {
   pages::PlannedRange* range_ = nullptr;
   std::mutex mutex_;
   std::map<pages::Address, Bytes> living_;
-  std::vector<Late> late_;  // of one thread
+  std::vector<Late> late_;  // delayed calls of one thread
 };
 
 }  // namespace pgmo::test
