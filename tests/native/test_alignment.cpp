@@ -1,5 +1,6 @@
-// Anchors: pairs of equal tokens in the order of both, gaps between them. Gaps without anchors:
-// pairs against the best score that there is, and large gaps in windows.
+// Tests of anchors: pairs of equal tokens in the order of both iterations, and the gaps between
+// them. Tests of gaps without anchors: pairs against the best possible score, and windows in large
+// gaps.
 
 #include <algorithm>
 #include <cmath>
@@ -15,7 +16,7 @@ using namespace pgmo::alignment;
 
 namespace {
 
-constexpr std::int64_t kUnpaired = -1;  // in a row of pairs
+constexpr std::int64_t kUnpaired = -1;  // entry of a request without a pair
 
 struct Iteration {
   std::vector<std::int64_t> token;
@@ -36,7 +37,7 @@ int score(const Iteration& a, const Iteration& b, double ratio, std::size_t i, s
   return std::abs(b.size[j] / a.size[i] - ratio) < 1e-6 ? 5 : 3;
 }
 
-// Of all ways to pair the rest of both, without a table.
+// Return the best score of all ways to pair the remaining requests, by recursion.
 int most(const Iteration& a, const Iteration& b, double ratio, std::size_t i, std::size_t j) {
   if (i == a.size.size() || j == b.size.size()) return 0;
   return std::max({most(a, b, ratio, i + 1, j), most(a, b, ratio, i, j + 1),
@@ -108,14 +109,14 @@ TEST(large_gaps_are_paired_in_windows) {
   for (std::int64_t i = 0; i < 3000; ++i) {
     const std::int64_t bytes = 64 * (1 + static_cast<std::int64_t>(chance() % 40));
     a.add(bytes, 0);
-    if (chance() % 50 == 0) continue;  // missing in the other one
+    if (chance() % 50 == 0) continue;  // missing in the other iteration
     b.add(bytes * 3, 0);
     expected.push_back(i);
   }
   const std::vector<std::int64_t> row = pair(a, b, 3.0);
   std::size_t right = 0;
   for (std::size_t j = 0; j < row.size(); ++j) right += row[j] == expected[j];
-  // Where one of two equal neighbours is missing nobody knows which.
+  // If one of two equal neighbours is missing, either may be paired.
   CHECK(right * 100 >= row.size() * 95);
 }
 

@@ -1,4 +1,4 @@
-// Exact packing against enumeration, and what the reduction takes out against the whole problem.
+// Tests of exact packing against enumeration, and of the reduction against the whole problem.
 
 #include <algorithm>
 #include <numeric>
@@ -17,7 +17,7 @@ using namespace pgmo::packing;
 
 namespace {
 
-// Few sizes or many, on a line or a circle, aligned or not.
+// Return a problem with few or many sizes, on a line or a circle, aligned or not.
 Problem random_problem(Dice& dice, int blocks, int ticks) {
   Problem problem;
   problem.period = dice.roll(0, 1) == 1 ? ticks : 0;
@@ -56,7 +56,7 @@ bool valid(const Problem& problem, const Ring& ring, const Offsets& offsets) {
   return true;
 }
 
-// Each block in turn at the lowest offset that is free.
+// Place each block in turn at the lowest free offset.
 Offsets place(const Problem& problem, const Ring& ring, const std::vector<std::size_t>& order) {
   Offsets offsets(order.size());
   for (std::size_t i = 0; i < order.size(); ++i) {
@@ -73,7 +73,7 @@ Offsets place(const Problem& problem, const Ring& ring, const std::vector<std::s
   return offsets;
 }
 
-// The smallest arena: some order of placing leads to it.
+// Return the smallest arena. Some order of placing leads to it.
 Bytes enumerate(const Problem& problem, const Ring& ring) {
   std::vector<std::size_t> order(problem.size.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
@@ -94,7 +94,8 @@ Offsets stacked(const Ring& ring) {
   return offsets;
 }
 
-// The least height of a window, every lower one being proved impossible. -1 if undecided.
+// Return the least height of a window, after all lower heights were proved impossible. Return -1 if
+// undecided.
 Bytes least_height(const Window& window, std::uint64_t order, Offsets& offsets) {
   for (Bytes capacity = window.load;; ++capacity) {
     ExactSearch search(window, capacity, search_order(window, 0, order));
@@ -114,7 +115,7 @@ TEST(search_of_the_windows_finds_what_enumeration_finds) {
     Dice dice(seed);
     const Problem problem = random_problem(dice, dice.roll(4, 7), dice.roll(3, 9));
     const Ring ring = make_ring(problem);
-    const Reduction reduction = reduce(ring, 0);  // spares nothing
+    const Reduction reduction = reduce(ring, 0);  // spares no block
     CHECK(reduction.spared.empty());
     Offsets offsets = reduction.offsets;
     for (const Window& window : reduction.windows) {
@@ -128,7 +129,7 @@ TEST(search_of_the_windows_finds_what_enumeration_finds) {
     CHECK_EQ(arena_of(ring, offsets), least);
     above_load += least > ring.max_load;
   }
-  CHECK(above_load > 10);  // or the proofs of impossibility were never put to the test
+  CHECK(above_load > 10);  // otherwise no proof of impossibility was tested
 }
 
 TEST(the_reduced_problem_needs_what_the_whole_one_needs) {
@@ -137,7 +138,7 @@ TEST(the_reduced_problem_needs_what_the_whole_one_needs) {
     Dice dice(seed);
     const int ticks = dice.roll(5, 12);
     Problem problem = random_problem(dice, dice.roll(8, 13), ticks);
-    if (problem.period == 0 && seed % 2 == 0) {  // two in a row, which never meet
+    if (problem.period == 0 && seed % 2 == 0) {  // two problems in a row, which never meet
       for (std::size_t i = problem.size.size(); i-- > 0;) {
         problem.size.push_back(problem.size[i] + dice.roll(0, 1));
         problem.lower.push_back(problem.lower[i] + ticks);
@@ -145,7 +146,7 @@ TEST(the_reduced_problem_needs_what_the_whole_one_needs) {
       }
     }
     const Ring ring = make_ring(problem);
-    // All ranks, all blocks.
+    // A window of all ranks and all blocks.
     Window whole;
     whole.block.resize(ring.size.size());
     std::iota(whole.block.begin(), whole.block.end(), 0);
@@ -188,7 +189,7 @@ TEST(spared_blocks_fit_below_the_bound_wherever_the_others_lie) {
     const Ring ring = make_ring(problem);
     const Reduction reduction = reduce(ring, ring.max_load);
     spared += static_cast<int>(reduction.spared.size());
-    // Some packing; that of the blocks that stay is what is left of it.
+    // Pack all blocks in any way. The remaining blocks keep their offsets.
     std::vector<std::size_t> order(ring.size.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
     std::shuffle(order.begin(), order.end(), dice.twister);
@@ -213,7 +214,7 @@ TEST(the_same_seed_and_threads_give_the_same_packing) {
       Monitor monitor(first, arena_of(ring, first), ring.max_load,
                       Clock::now() + std::chrono::seconds(30));
       found.push_back(branch_and_bound(ring, first, monitor, {3, seed}).offsets);
-      CHECK(monitor.optimal());  // it ended by itself
+      CHECK(monitor.optimal());  // the search ended by itself
     }
     CHECK(found[0] == found[1]);
   }

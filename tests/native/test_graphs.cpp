@@ -1,4 +1,4 @@
-// What pools of graphs share, and what they do not.
+// Tests of pools of graphs: which pages they share, and which they do not.
 
 #include "adapters/cuda/graphs/chains.hpp"
 #include "check.hpp"
@@ -11,7 +11,7 @@ namespace {
 constexpr std::size_t kPage = LaggingMemory::kPage;
 
 struct Fixture {
-  // Capture a graph with a temporary of four pages and a result of one.
+  // Capture a graph with a temporary of four pages and a result of one page.
   void capture(std::uint64_t pool) {
     const graphs::PoolId id{0, pool};
     chains.begin(id, pool, {});
@@ -20,7 +20,8 @@ struct Fixture {
     CHECK(chains.end(id, {{result, kPage}}));
   }
 
-  // The device refuses to wait now and then, because another thread is capturing.
+  // Lend pages. Retry, because the device sometimes refuses to wait, as if another thread were
+  // capturing.
   std::size_t lend() {
     for (int tries = 0; tries < 20; ++tries) {
       if (const std::size_t bytes = chains.lend(); bytes != 0) return bytes / kPage;
@@ -51,7 +52,7 @@ TEST(a_result_takes_the_page_of_a_temporary) {
   all.capture(1);
   const graphs::PoolId id{0, 2};
   all.chains.begin(id, 2, {});
-  const graphs::Address result = all.chains.allocate(id, kPage);  // where the first graph's lie
+  const graphs::Address result = all.chains.allocate(id, kPage);  // on a page of the first graph
   (void)all.chains.allocate(id, 4 * kPage);
   CHECK(all.chains.end(id, {{result, kPage}}));
   CHECK_EQ(all.held(), 6u);
@@ -78,17 +79,17 @@ TEST(temporaries_gather_on_the_oldest_pages_while_other_chains_are_open) {
     CHECK(all.chains.before_replay(2 * pool, 0));
     all.chains.after_replay(2 * pool, 0);
   }
-  CHECK_EQ(all.held(), 3 * kChains + 4);  // an activation and a result each, and four temporaries
+  CHECK_EQ(all.held(), 3 * kChains + 4);  // own pages of each chain, and four for temporaries
 }
 
 TEST(pages_of_temporaries_are_lent_between_replays) {
   Fixture all;
   all.capture(1);
-  CHECK_EQ(all.lend(), 4u);  // all but that of the result, which is not decided yet
+  CHECK_EQ(all.lend(), 4u);  // all pages except the undecided result's
   CHECK_EQ(all.held(), 1u);
   CHECK(all.chains.before_replay(1, 0));
   CHECK_EQ(all.held(), 5u);
-  CHECK_EQ(all.lend(), 0u);  // it is about to be launched
+  CHECK_EQ(all.lend(), 0u);  // the graph is about to be launched
   all.chains.after_replay(1, 0);
   CHECK_EQ(all.lend(), 4u);
 }
@@ -143,7 +144,7 @@ TEST(pages_go_with_the_last_segment) {
   CHECK(all.chains.deallocate(segment));
   CHECK(!all.chains.deallocate(segment + 1));
   for (std::uint64_t pool = 2; pool < 20 && all.held() != 0; ++pool) {
-    all.chains.begin({0, pool}, pool, {});  // tries again, if the device could not be waited for
+    all.chains.begin({0, pool}, pool, {});  // retries if the device could not be waited for
   }
   CHECK_EQ(all.held(), 0u);
 }

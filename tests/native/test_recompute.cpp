@@ -1,4 +1,4 @@
-// Evaluation of choices against a replay that counts every use, and the search on top of it.
+// Tests of the evaluation of choices against a replay that counts every use, and of the search.
 
 #include <algorithm>
 #include <set>
@@ -52,7 +52,8 @@ Columns random_columns(Dice& dice, Index forward, Index backward) {
   return columns;
 }
 
-// The steps in order, then at each of them what was written before and is read from here on.
+// Run the operations in order. The live values at each are those that were written before and are
+// read later.
 Evaluation replay(const Columns& columns, const Choice& choice) {
   const auto lost = [&](Index value) {
     const Index producer = columns.producer[at(value)];
@@ -207,7 +208,7 @@ TEST(a_minimum_cut_is_the_least_of_all) {
       edges.push_back({dice.roll(0, nodes - 1), dice.roll(0, nodes - 1), dice.roll(0, 9)});
     }
     std::int64_t least = INT64_MAX;
-    for (unsigned side = 1; side < 1U << (nodes - 1); side += 2) {  // node 0 in, the last one out
+    for (unsigned side = 1; side < 1U << (nodes - 1); side += 2) {  // with node 0, without the last
       std::int64_t across = 0;
       for (const Edge& edge : edges) {
         if ((side >> edge.tail & 1) != 0 && (side >> edge.head & 1) == 0) across += edge.capacity;

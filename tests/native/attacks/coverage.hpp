@@ -1,4 +1,4 @@
-// Counts of an attack's events, which show that the attack reaches every kind of miss.
+// Counts of an attack's events, which show that the attack reaches all of them.
 
 #pragma once
 

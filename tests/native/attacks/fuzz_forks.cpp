@@ -1,11 +1,10 @@
-// The attack on forks: threads allocate, free, grow and give back while the main thread forks.
+// Attack on forks: threads allocate, free, grow and give back while the main thread forks.
 //
 //     threads     slots, blocks of windows, iterations, arenas, sessions that settle and surrender
 //     main        fork ──▶ the child frees what it inherits, asks for more, ends its session
 //
-// A child that waits for a lock that nobody frees is ended by its watchdog, and a parent that waits
-// for itself by its own: nothing else here depends on time. Each call of the device in a child is a
-// violation.
+// A watchdog ends a child or a parent that waits forever for a lock. Nothing else here depends on
+// time. Each call of the device in a child is a violation.
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -33,7 +32,8 @@
 namespace pgmo::test {
 namespace {
 
-// Seconds without a fork: far more than any needs. Mutants are not waited for as long.
+// Return the seconds without a fork after which the watchdog ends the process: far more than a fork
+// needs. Mutants get less time.
 unsigned watchdog() {
   static const char* const chosen = std::getenv("FUZZ_FORKS_WATCHDOG");
   static const int seconds = chosen != nullptr ? std::atoi(chosen) : 300;
@@ -49,7 +49,7 @@ void on_alarm(int) {
   _exit(1);
 }
 
-// Locks of an adapter's, of both kinds: see csrc/forks.hpp.
+// Locks of an adapter, of both ranks: see csrc/forks.hpp.
 struct Adapter {
   std::mutex outer;
   std::mutex leaf;
@@ -62,7 +62,7 @@ struct Adapter {
   }
 };
 
-// Takes a lock of the adapter's in each call, and has a driver in the parent only.
+// A device that takes a lock of the adapter in each call. Only the parent may call it.
 class Driver final : public pages::DeviceDriver {
  public:
   using Address = pages::Address;
@@ -101,7 +101,7 @@ class Driver final : public pages::DeviceDriver {
 class Attack {
  public:
   Attack(std::uint64_t seed, std::uint64_t forks) : seed_(seed), forks_(forks) {
-    // Pages first or the engine first: the order of locks must not depend on it.
+    // Create the pages or the engine first: the order of locks must not depend on this.
     if (seed_ % 2 == 0) {
       space_.emplace(driver_, properties_of(device_), heuristics_for(device_));
       engine_.emplace();
@@ -161,7 +161,7 @@ class Attack {
     (void)space_->deallocate(held.address);
   }
 
-  // What a thread of the program does. The blocks are where a forked child finds them.
+  // Work of a thread of the program. Its blocks are members, so that a forked child finds them.
   void play(int number) {
     Random random(seed_ * 97 + static_cast<std::uint64_t>(number));
     std::array<Held, kBlocks>& blocks = held_[static_cast<std::size_t>(number)];
@@ -171,7 +171,7 @@ class Attack {
       release(std::exchange(block, {}));
       const auto stream = static_cast<pages::Stream>(number);
       {
-        // As an adapter that opens the pages of a device, say.
+        // Hold a lock of the adapter, as an adapter does while it opens the pages of a device.
         std::unique_lock outer(adapter_.outer, std::defer_lock);
         if (number == 1) outer.lock();
         block = allocate(number == 0 ? page : random.between(1, 4 * page), stream);
@@ -182,14 +182,14 @@ class Attack {
     }
   }
 
-  // What the session does: settles, which others surrender, and exchanges arenas.
+  // Work of the session: it settles ranges, which other threads surrender, and exchanges arenas.
   void play_session() {
     Random random(seed_ + 5);
     while (!stop_) {
       engine_->end_iteration();
       if (random.chance(1.0 / 64)) (void)engine_->yield_idle();
       if (random.chance(1.0 / 64) || !engine_->has_arena()) exchange();
-      // Locks of a second engine come and go while others fork.
+      // Register and remove the locks of a second engine while the main thread forks.
       if (random.chance(1.0 / 16)) Engine().start_recording();
     }
   }
@@ -218,7 +218,7 @@ class Attack {
     std::_Exit(1);
   }
 
-  // The child: all that a program may do with what it has inherited.
+  // Run the child: it does everything that a program may do with inherited objects.
   void live_on() {
     const std::lock_guard leaf(adapter_.leaf);
     require(*engine_->mode() == 0, "a forked child is served");
@@ -235,7 +235,7 @@ class Attack {
     engine_->remove_plans();
     engine_->detach_arena();
     (void)engine_->statistics();
-    // And a session of its own, of memory that is not the device's.
+    // The child may have a session of its own, in memory that is not the device's.
     static std::array<std::uint64_t, 1024> memory;
     engine_->add_arena(0, 0, {memory.data(), sizeof memory, nullptr, nullptr});
     (void)engine_->add_plan({slot(64, 2, 0), slot(64, 2, 64)}, std::vector<std::uint64_t>{0}, 128,
@@ -252,7 +252,7 @@ class Attack {
 
   const std::uint64_t seed_;
   const std::uint64_t forks_;
-  Adapter& adapter_ = *new Adapter;  // whose locks each fork takes to the end
+  Adapter& adapter_ = *new Adapter;  // never destroyed, because each fork takes its locks
   FakeDevice device_{kCard};
   Driver driver_{device_, adapter_.leaf};
   std::optional<pages::Space> space_;
@@ -269,7 +269,7 @@ int main(int argc, char** argv) {
   std::signal(SIGALRM, pgmo::test::on_alarm);
   const auto [seed, forks] = pgmo::test::read_arguments(argc, argv, 400);
   for (std::uint64_t turn = 0; turn < 2; ++turn) {
-    // Never destroyed: an arena that blocks keep is given back by nobody.
+    // Never destroyed, because no thread would give back an arena with live blocks.
     (*new pgmo::test::Attack(seed * 2 + turn, forks / 2)).run();
   }
   return 0;

@@ -1,9 +1,10 @@
-// Graphs at random: captures in pools that share pages, and replays on streams that lag behind.
+// Attack on graphs: random captures in pools that share pages, and replays on streams that run
+// their work later.
 //
 //     pool A   capture ─ capture ─ replay ─ replay ─ ...      an oracle knows what each read of a
 //     pool B   capture ─ replay ─ replay ─ destroy            replay and of the program must find
 //
-// An event is a replay. Beside them, pools that share nothing get expandable segments.
+// An event is a replay. Meanwhile, pools that share no pages get expandable segments.
 
 #include <cstdint>
 #include <cstdio>
@@ -64,7 +65,7 @@ class Episode {
   }
 
  private:
-  // Return false if the device is full: the program ends.
+  // Run one step. Return false if the device is full, which ends the program.
   bool step() {
     memory_.run_some();
     expandable_.step_sometimes();

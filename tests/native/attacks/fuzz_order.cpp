@@ -1,12 +1,13 @@
-// Programs of several streams at random, which order these by events, and engines that replay them.
+// Attack on the order of streams: random programs whose events order several streams, and engines
+// that replay them.
 //
 //     stream 0   ──r0──r2──▲e──free r0──r5──▶
 //     stream 1   ──r1───────▽w────r3────────▶      an oracle knows: r3 comes after r0 and r2
 //
-// Nobody may be given a page before those are done with it who used it last, or before his stream
-// has come behind them. Where a program follows its plan, which has the oracle's own knowledge of
-// the order, it waits for nothing that it would not wait for itself, and nothing is mapped, once
-// pages are where the plan has them. Half of the programs do not follow theirs.
+// A stream must not get a page before the last users of the page are done, or before the stream is
+// ordered behind them. A plan has the order that the oracle knows. Once the pages of a program that
+// follows its plan are in place, the program must wait only where its own calls imply a wait, and
+// no page may be mapped. Half of the programs diverge from their plans.
 
 #include <algorithm>
 #include <cstdio>
@@ -27,7 +28,7 @@ namespace pgmo::test {
 namespace {
 
 struct Seen {
-  // Of so many programs one may be refused a slot for good by what lies in the way elsewhere.
+  // One in this many programs may permanently miss a slot, because another mapping is in the way.
   static constexpr std::uint64_t kFew = 1000;
 
   std::uint64_t events = 0, programs = 0, waits = 0, hand_overs = 0, misses = 0, slots = 0,
@@ -95,7 +96,7 @@ class Episode {
   }
 
  private:
-  // Pages come to where the plan has them, and stay there.
+  // Follow the plan until all pages are in place and stay there.
   void follow() {
     for (int turn = 0, calm = 0; calm < kCalm; ++turn) {
       if (turn == kMostTurns) {
@@ -110,15 +111,15 @@ class Episode {
   }
 
   static constexpr int kTurns = 30;
-  static constexpr int kMostTurns = 100;  // until all is where it stays
+  static constexpr int kMostTurns = 100;  // iterations until all pages are in place
   static constexpr int kCalm = 4;
   static constexpr std::int64_t kAnyCard = 1 << 20;
 
   struct Block {
     pages::Extent where;
-    std::uint64_t streams;  // that use it, one bit each
+    std::uint64_t streams;  // streams that use the block, one bit each
     bool is_slot;
-    pages::Stream other = 0;  // that uses a slot, and how much it had been given then
+    pages::Stream other = 0;  // a stream that uses the slot, and its work (`until`) at that time
     std::uint64_t until = 0;
   };
   using Living = std::multimap<Tick, Block>;
@@ -133,7 +134,7 @@ class Episode {
   Heuristics heuristics() {
     Heuristics chosen;
     chosen.freed_per_event = OrderedProgram::kPage * random_.between(1, 100);
-    chosen.spare_share = 1;  // with fewer pages more, slots are refused for each other for good
+    chosen.spare_share = 1;  // with fewer extra pages, some slots are permanently missed
     if (!follows()) chosen.stale_mappings = static_cast<std::size_t>(random_.between(0, 100));
     return chosen;
   }
@@ -179,7 +180,7 @@ class Episode {
             clock_ + random_.between(1, 2 * program_.ticks));
   }
 
-  // As an adapter asks.
+  // Request a block as an adapter does.
   void request(Bytes bytes, pages::Stream stream, Tick end) {
     event();
     void* const slot = engine_.allocate(static_cast<std::size_t>(bytes), stream);
@@ -201,7 +202,8 @@ class Episode {
     if (departs(0.3)) used_elsewhere(added->second);
   }
 
-  // A window lets go of it behind the other stream's work, too; a slot is kept until that is done.
+  // Let another stream use the block. A block of a window may be freed before the work of that
+  // stream is done; a slot may not.
   void used_elsewhere(Block& block) {
     const pages::Stream other = OrderedProgram::any_stream(random_);
     if (block.is_slot) {

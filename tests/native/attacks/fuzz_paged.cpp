@@ -1,12 +1,13 @@
-// The attack on the engine over pages: plans that bend, on a card that is too small.
+// Attack on the engine over pages: programs that diverge from their plans, on a card that is too
+// small.
 //
 //     program ──▶ engine: a slot? ──no──▶ window       as an adapter does
 //                   │        list_living ◀── pages are needed elsewhere
 //                   └──▶ fake device: work is done later, pages are few, calls fail now and then
 //
-// Each block is filled when it is born and checked when it dies, by work on its stream, and an
-// oracle knows which bytes of which page it has. First from one thread, where everything follows
-// from --seed, then from several.
+// Work on a block's stream fills the block after its allocation, and checks it before its free. An
+// oracle knows the bytes and pages of each block. The attack runs in one thread first, where
+// everything follows from --seed, and then in several threads.
 
 #include <cstdint>
 #include <iterator>
@@ -29,7 +30,7 @@ namespace {
 
 using pages::Stream;
 
-// Sizes around that of a page.
+// Return random sizes around the size of a page.
 std::vector<Bytes> sizes_for(Random& random, Bytes page) {
   std::vector<Bytes> sizes;
   for (std::int64_t count = random.between(1, 8); count > 0; --count) {
@@ -107,7 +108,7 @@ class Episode {
     there_ = plans_.all;
   }
 
-  // A plan is followed until its pages are settled, and a little longer.
+  // Follow a plan until its ranges are settled, and a little longer.
   void calm() {
     if (random_.chance(0.3)) {
       change_plans();
@@ -205,7 +206,7 @@ class Episode {
     }
   }
 
-  // To some of those that the arenas were made for.
+  // Replace the plans by some of those for which the arenas were made.
   void change_plans() {
     ground_.engine().remove_plans();
     there_ = plans_.all;
@@ -224,7 +225,7 @@ class Episode {
   RandomStreams streams_;
   Plans plans_;
   std::multimap<Tick, PagedBlock> living_;
-  std::vector<RandomPlan> there_;  // of the plans, the engine's
+  std::vector<RandomPlan> there_;  // the plans that the engine has
   Tick now_ = 0;
   std::uint64_t next_pattern_ = 0x7654321;
 };
@@ -285,7 +286,8 @@ class Crowd {
   PagedSeen& seen_;
   std::uint64_t events_;
   PagedGround ground_;
-  // Ranges are settled and surrendered, the more often the closer to what others do.
+  // Probability per event that an iteration ends; `give_back` is half as likely. A high probability
+  // makes ranges be settled and surrendered often.
   double often_ = random_.chance(0.5) ? 0.04 : 0.5;
   Plans plans_;
 };

@@ -1,12 +1,13 @@
-// The attack on pages: several streams that lag behind, a card that is too small, and an oracle
-// that knows physical memory.
+// Attack on pages: several streams that run their work later, a card that is too small, and an
+// oracle of physical memory.
 //
 //     program    request ─ fill ─ use on another stream ─ check ─ free        plans with slots,
 //                hold a stream, limit, give back, pin, capture, sleep         settled and
 //                surrendered
 //     device     does the work later; refuses to create, to map, to record, now and then
 //
-// First from one thread, where everything follows from --seed, then from several: pages_crowd.hpp.
+// The attack runs in one thread first, where everything follows from --seed, and then in several
+// threads (pages_crowd.hpp).
 
 #include <algorithm>
 #include <cstdint>
@@ -69,7 +70,7 @@ class Episode {
  private:
   void act() {
     const std::int64_t dice = random_.between(0, 999);
-    // Fuller and emptier, in waves.
+    // Fill and empty the card in turn.
     const bool filling = (whereabouts.event / 400) % 2 == 0;
     if (dice < (filling ? 480 : 250)) {
       if (!plans_.empty() && random_.chance(0.4))
@@ -136,7 +137,7 @@ class Episode {
     born({{address, space_.bytes_of(address)}, stream, next_pattern_++}, nullptr);
   }
 
-  // Each fourth block lies in a pool. Every 128 blocks the oldest pool is closed, and a new one
+  // Every fourth block lies in a pool. Every 128 blocks the oldest pool is closed, and a new pool
   // begins.
   PoolNumber any_pool() {
     constexpr std::uint64_t kLifetime = 128, kPools = 3;
@@ -146,7 +147,7 @@ class Episode {
     return next_pattern_ % 4 == 0 ? newest - next_pattern_ / 4 % kPools : 0;
   }
 
-  // Blocks of different pools lie on different pages.
+  // Require that blocks of different pools lie on different pages.
   void check_pool(Extent block, PoolNumber pool) {
     const auto last_page = [&](Extent of) {
       return (of.address + static_cast<Address>(of.bytes) - 1) /
@@ -203,7 +204,7 @@ class Episode {
 
   void free(const Held& held, PretendedPlan* plan) {
     if (plan != nullptr) {
-      // An owner frees a slot that others use once they are done.
+      // An owner frees a slot only after other streams that use it are done.
       for (Stream stream = 0; stream < streams_.count(); ++stream) {
         if (held.users >> stream & 1) device_.order(stream, held.stream);
       }
@@ -235,7 +236,7 @@ class Episode {
     any_pinned_ = true;
   }
 
-  // What is pinned stays at its address, and may come to lie on another page.
+  // Let blocks sleep. A pinned address stays mapped, but may get another page.
   void sleep() {
     for (const Extent& run : sleepers_.sleep(random_, living_)) {
       const auto end = pinned_.lower_bound(run.address + static_cast<Address>(run.bytes));
@@ -251,7 +252,7 @@ class Episode {
     });
   }
 
-  // What is pinned stays until no block lives there.
+  // Give pages back. A pinned page stays until no block lives there.
   void give_back() {
     const auto before = device_.pages_created();
     std::erase_if(pinned_, [&](const auto& pin) { return !lives_at(pin.first); });
@@ -280,7 +281,8 @@ class Episode {
     }
   }
 
-  // Others go on between pages that are there and contents that are.
+  // Wake blocks. Requests and frees continue between the mapping of pages and the restoration of
+  // contents.
   void wake() {
     sleepers_.wake(living_);
     for (std::int64_t times = random_.between(0, 10); times > 0; --times) {
@@ -332,7 +334,7 @@ class Episode {
   };
   std::map<Address, InPool> pools_;  // live blocks of windows
   PoolNumber newest_pool_ = 0;
-  std::map<Address, pages::Handle> pinned_;  // those under the first byte of a block
+  std::map<Address, pages::Handle> pinned_;  // pages under the first byte of pinned blocks
   bool any_pinned_ = false;
 };
 

@@ -1,4 +1,4 @@
-// The randomized attack: plans replayed against programs that do not keep to them.
+// Attack on replay: random plans, and programs that diverge from them.
 //
 //     plan      a b c d e f g h
 //     program   a c b d d x   g | a b c | a b c ... twice | ...      | end of an iteration
@@ -6,7 +6,8 @@
 //               early, late, iterations later; plans, arenas and modes changed in the middle;
 //               arenas of single streams, some without; memory runs out
 //
-// Everything follows from --seed. A violation names the seed, the episode and the event in it.
+// Everything follows from --seed. The message of a violation has the seed, the episode and the
+// event in the episode.
 
 #include <algorithm>
 #include <cstdint>
@@ -74,7 +75,7 @@ class Episode {
 
   Offset any_offset() { return random_.between(0, static_cast<Bytes>(room())); }
 
-  // Some streams have none, as if the program had not used them yet.
+  // Attach arenas. Some streams get none, as if the program had not used them yet.
   void attach() {
     while (client_.attached() && !client_.detach()) {
     }
@@ -99,7 +100,7 @@ class Episode {
     return plans_[static_cast<std::size_t>(current_)];
   }
 
-  void iterate(RandomPlan plan) {  // a copy: the plans may change on the way
+  void iterate(RandomPlan plan) {  // a copy, because the plans may change meanwhile
     const Tick ticks = static_cast<Tick>(plan.rows.size());
     const bool twice = random_.chance(wildness_ / 4);
     const bool outgrown = random_.chance(0.01 + wildness_ / 4);
@@ -169,7 +170,7 @@ class Episode {
       case 2:
         if (added_) return serve_from_others();
         return;
-      case 3:  // anywhere: most likely refused
+      case 3:  // a spill arena anywhere, which the engine most likely refuses
         if (random_.chance(0.3)) {
           if (random_.chance(0.5)) client_.detach();
           static_cast<void>(client_.add_spill(any_offset(), any_size(random_, 5000), alignment_));
@@ -181,7 +182,7 @@ class Episode {
     }
   }
 
-  // Nearly where the stream's slots are, or not at all.
+  // Add an arena near the stream's slots, or anywhere.
   void add_arena_anywhere(std::uint32_t stream) {
     const bool near = random_.chance(0.5);
     const Bytes shift = std::min<Bytes>(random_.between(0, 8), layout_.begins[stream]);
@@ -190,7 +191,7 @@ class Episode {
     client_.add_arena(stream, begin, static_cast<std::uint64_t>(bytes), alignment_);
   }
 
-  // Refused where there is one already.
+  // Add an arena of any stream. The engine refuses a second arena of a stream.
   void add_any_arena() {
     add_arena(static_cast<std::uint32_t>(random_.between(0, kMostStreams - 1)));
   }
@@ -208,7 +209,7 @@ class Episode {
     }
   }
 
-  // From whatever state, to serving.
+  // Make the engine serve, from any state.
   void serve() {
     if (!added_) make_plans();
     if (!client_.attached() || !added_) attach();
@@ -240,7 +241,7 @@ class Episode {
   std::uint64_t alignment_ = 1;
   std::int64_t current_ = 0;
   bool added_ = false;
-  Tick base_tick_ = 0;  // where the iteration started
+  Tick base_tick_ = 0;  // tick at which the iteration began
   LivingBlocks living_;
 };
 

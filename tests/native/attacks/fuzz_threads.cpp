@@ -1,12 +1,12 @@
-// The attack from several threads at once, with real memory.
+// Attack from several threads at once, with real memory.
 //
 //     driver     end_iteration  select_plan  detach_arena  add_arena  pause  record
 //     ... workers    request ──▶ write ──▶ pool ──▶ check what was written ──▶ free
 //                                                                          (another thread's
 //                                                                           block, often)
 //
-// A range is marked live after allocate has returned and unmarked before release is called, so the
-// oracle never reports an overlap that was none. What each block holds is checked as well.
+// A range is marked live after `allocate` has returned, and unmarked before `release` is called. So
+// the oracle reports only actual overlaps. The contents of each block are checked, too.
 
 #include <atomic>
 #include <cstdint>
@@ -51,7 +51,7 @@ class SharedOracle {
 
 class Attack {
  public:
-  // Where pages are lent, blocks are large enough for them.
+  // `lends`: whether idle pages are lent, for which blocks are large enough.
   Attack(std::uint64_t seed, std::uint64_t events, bool lends) : seed_(seed), most_events_(events) {
     engine_.lend_idle(lends);
     Random random(seed);
@@ -133,7 +133,7 @@ class Attack {
     return {base, bytes, give_back, new Token{this, base}};
   }
 
-  // One arena for each stream, of which some have to do without.
+  // Attach one arena per stream. Some streams get none.
   void attach(Random& random) {
     engine_.detach_arena();
     while (!engine_.has_arena()) {
@@ -161,11 +161,11 @@ class Attack {
     try {
       engine_.start_serving();
     } catch (const std::logic_error&) {
-      // A worker has made it yield the arenas just now.
+      // Repeat: a worker has just made the engine yield its arenas.
     }
   }
 
-  // Requests in the order of the current plan, whoever issues them: nearly what a program does.
+  // Make requests in the order of the current plan, across all workers: nearly what a program does.
   void work(std::uint64_t number) {
     Random random(seed_ * 100 + number);
     while (events_.load(std::memory_order_relaxed) < most_events_) {
@@ -222,7 +222,7 @@ class Attack {
     pool_.push_back(block);
   }
 
-  // Oldest first, mostly, and more of them when there are many.
+  // Free some blocks, mostly the oldest first, and more if there are many.
   void free_some(Random& random, std::int64_t most) {
     for (std::int64_t left = random.between(0, most); left > 0; --left) {
       Held block;
@@ -248,7 +248,7 @@ class Attack {
         std::this_thread::yield();
       }
       if (random.chance(0.05)) interfere(random);
-      if (random.chance(0.02)) engine_.resume();  // or hardly anything might be served
+      if (random.chance(0.02)) engine_.resume();  // otherwise few requests would be served
       end_iteration(random);
       if (!engine_.has_arena()) {
         ++detached_;
@@ -309,7 +309,7 @@ class Attack {
   SharedOracle oracle_;
   std::atomic<std::uint64_t> events_{0};
   std::atomic<std::uint64_t> served_{0};
-  std::uint64_t detached_ = 0;  // that the driver has come across
+  std::uint64_t detached_ = 0;  // times that the driver found no arena
   std::atomic<bool> outgrown_{false};
   std::atomic<std::size_t> current_{0};
   std::atomic<std::size_t> tick_{0};

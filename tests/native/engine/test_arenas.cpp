@@ -21,7 +21,7 @@ Arenas::Segment segment(std::uint32_t stream, Offset begin, std::uintptr_t base,
   return {stream, begin, {reinterpret_cast<void*>(base), bytes, nullptr, nullptr}};
 }
 
-// The first stream's offsets are [0, 1000), the second one's [1000, 3000).
+// Return arenas with offsets [0, 1000) for the first stream, and [1000, 3000) for the second.
 Arenas two_arenas() {
   Arenas arenas;
   arenas.add(segment(0, 0, kA, 1000));
@@ -60,8 +60,7 @@ TEST(streams_without_an_arena_are_known) {
   CHECK(!Arenas().attached());
   const Arenas arenas = two_arenas();
   CHECK_EQ(arenas.without(), ~std::uint64_t{3});
-  CHECK(
-      arenas.has_room(5, 123'456, 1 << 20, 1));  // nothing is known yet that it could not fit into
+  CHECK(arenas.has_room(5, 123'456, 1 << 20, 1));  // the stream has no arena yet
 }
 
 TEST(a_slot_has_room_in_the_arena_of_its_own_stream_only) {
@@ -124,7 +123,7 @@ TEST(only_so_many_streams_have_an_arena_of_their_own) {
   }
   CHECK_THROWS(arenas.add(segment(Arenas::kMostStreams, 1'000'000, kB, 1000)),
                std::invalid_argument);
-  // However many have one, those beyond them are known to have none.
+  // Even if all streams below kMostStreams have arenas, further streams are known to have none.
   CHECK(arenas.without() != 0);
   CHECK_EQ(arenas.address(Arenas::kMostStreams - 1, 1000 * (Arenas::kMostStreams - 1)),
            kA + 0x10000 * (Arenas::kMostStreams - 1));
@@ -175,7 +174,7 @@ TEST(retired_arenas_take_their_late_blocks_with_them) {
   const Arenas::Released last = released(kA + 40);
   CHECK_EQ(last.bytes, 10);
   CHECK(last.empty.base == reinterpret_cast<void*>(kA));
-  CHECK(!arenas.release_retired(kA + 40));  // it is no longer ours
+  CHECK(!arenas.release_retired(kA + 40));  // the arena is gone
   CHECK_EQ(arenas.count(), 1u);
   CHECK(released(kB).empty.base == reinterpret_cast<void*>(kB));
   CHECK_EQ(arenas.bytes(), 0);
@@ -201,7 +200,7 @@ TEST(retirement_without_memory_changes_nothing) {
     CHECK_EQ(late.size(), 2u);
     CHECK(late_blocks(arenas, late) == before);
   }
-  CHECK(failures >= 4);  // two vectors and two parts
+  CHECK(failures >= 4);  // allocations for two vectors and two parts
   CHECK(late_blocks(arenas, late) == before);
 }
 

@@ -92,7 +92,7 @@ TEST(malformed_plans_are_refused_and_leave_nothing_behind) {
   Fixture f;
   f.attach(0);
   CHECK_THROWS(f.add({slot(100, 1, 9'950)}), std::invalid_argument);
-  CHECK_THROWS(f.add({slot(100, 1, 0, 2)}), std::invalid_argument);  // the third of two streams
+  CHECK_THROWS(f.add({slot(100, 1, 0, 2)}), std::invalid_argument);  // stream 2 of two streams
   CHECK_EQ(f.add(kTwoSlots), 0u);
   CHECK_THROWS(f.engine.select_plan(1), std::invalid_argument);
 }
@@ -111,7 +111,7 @@ TEST(a_plan_is_added_wholly_or_not_at_all) {
     }
   }
   CHECK(failures > 5);
-  CHECK_EQ(f.add(kTwoSlots), 1u);  // only the one that succeeded is there
+  CHECK_EQ(f.add(kTwoSlots), 1u);  // only the successful call has added a plan
   f.engine.start_serving();
   for (int iteration = 0; iteration < 3; ++iteration) f.engine.end_iteration();
   CHECK_EQ(f.allocate(100), Fixture::base(0));
@@ -148,7 +148,7 @@ TEST(a_late_block_keeps_its_arena) {
   CHECK(f.release(Fixture::base(0) + 1000));
   f.engine.detach_arena();
   CHECK_EQ(f.given_back(), 0);
-  CHECK_EQ(f.engine.statistics().late_now, 0u);  // of the current arena, which is none
+  CHECK_EQ(f.engine.statistics().late_now, 0u);  // there is no current arena
   CHECK(f.release(block));
   CHECK_EQ(f.given_back(), 1);
   CHECK(!f.release(block));
@@ -207,7 +207,7 @@ TEST(the_plan_that_followed_the_last_time_is_expected_again) {
     f.release(block);
     f.engine.end_iteration();
   }
-  CHECK_EQ(f.engine.statistics().counters.takeovers, 2u);  // there and back, once
+  CHECK_EQ(f.engine.statistics().counters.takeovers, 2u);  // to the other plan and back
 }
 
 TEST(pause_delegates_and_resume_goes_on) {
@@ -279,11 +279,11 @@ TEST(the_size_of_a_living_block_is_what_was_asked_for) {
   const std::uintptr_t second = f.allocate(200);
   CHECK_EQ(size_of(first), 90u);
   CHECK_EQ(size_of(second), 200u);
-  f.engine.end_iteration();  // both are late now
+  f.engine.end_iteration();  // both blocks become late
   CHECK_EQ(size_of(first), 90u);
   f.release(second);
   CHECK_EQ(size_of(second), 0u);
-  f.engine.detach_arena();  // retired
+  f.engine.detach_arena();  // retires the arena
   CHECK_EQ(size_of(first), 90u);
   f.release(first);
   CHECK_EQ(size_of(first), 0u);

@@ -12,11 +12,11 @@ using namespace pgmo::test;
 
 namespace {
 
-// Of two streams, whose slots follow each other in one range of offsets.
+// Slots of two streams in one range of offsets.
 const std::vector<PlannedRequest> kApart = {slot(100, 4, 0, 0), slot(200, 4, 4000, 1),
                                             slot(300, 4, 3000, 0), slot(400, 4, 5000, 1)};
 
-// Begins at 0 and 4000.
+// Attach the arenas of both streams, which begin at offsets 0 and 4000.
 void attach_both(Fixture& f) {
   f.engine.add_arena(kStream, 0, f.range(0, 4000));
   f.engine.add_arena(kOtherStream, 4000, f.range(1, 2000));

@@ -14,7 +14,7 @@ TEST(a_forked_child_delegates_and_still_knows_its_slots) {
   Fixture f;
   f.serve(kTwoSlots);
   const std::uintptr_t block = f.allocate(100);
-  f.engine.pause();  // does not come back in the child
+  f.engine.pause();  // the child does not resume serving
   const pid_t child = fork();
   if (child == 0) {
     f.engine.resume();
@@ -44,7 +44,7 @@ TEST(a_fork_amid_other_threads_leaves_the_child_unlocked) {
   for (int turn = 0; turn < kForks; ++turn) {
     const pid_t child = fork();
     if (child == 0) {
-      alarm(60);  // rather than to wait forever for a lock
+      alarm(60);  // ends a child that waits for a lock
       f.release(Fixture::base(0));
       _exit(f.allocate(100) == 0 ? 0 : 1);
     }

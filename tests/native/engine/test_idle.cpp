@@ -1,4 +1,5 @@
-// Pages that go back to the system, on memory that is there: what lives keeps its bytes.
+// Tests of idle pages that go back to the operating system, with real memory: live blocks keep
+// their contents.
 
 #include <sys/mman.h>
 #include <unistd.h>
@@ -18,7 +19,7 @@ namespace {
 const std::size_t kPage = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
 constexpr std::size_t kPages = 16;
 
-// Two slots of two pages each, four and eight pages behind the beginning.
+// Two slots of two pages each, at pages 4 and 8, and a small slot.
 const std::vector<PlannedRequest> kApart = {slot(2 * kPage, 3, 4 * kPage),
                                             slot(2 * kPage, 3, 8 * kPage), slot(100, 3, 0)};
 
@@ -35,7 +36,7 @@ struct Mapped : Fixture {
   }
   ~Mapped() { ::munmap(memory, kPages * kPage); }
 
-  // Whether a page still has what was written to it.
+  // Return whether a page has kept its contents.
   bool kept(std::size_t page) const { return memory[page * kPage] == 0x5a; }
   std::size_t pages_kept() const {
     std::size_t count = 0;
@@ -111,7 +112,7 @@ namespace {
 
 constexpr std::size_t kLarge = std::size_t{16} << 20;
 
-// An arena of a small slot and a large one, all of which was touched.
+// An arena with a small and a large slot, whose pages were all touched.
 struct Touched : Fixture {
   std::uint8_t* memory = static_cast<std::uint8_t*>(
       ::mmap(nullptr, 2 * kLarge, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
@@ -126,7 +127,7 @@ struct Touched : Fixture {
   }
   ~Touched() { ::munmap(memory, 2 * kLarge); }
 
-  // One iteration as planned; then one that goes on otherwise, with so much of the framework's.
+  // Run an iteration as planned, and one that diverges with a framework block of `bytes` bytes.
   void depart_with(std::size_t bytes) {
     const std::uintptr_t small = allocate(kPage);
     const std::uintptr_t large = allocate(kLarge);
@@ -149,7 +150,7 @@ TEST(pages_are_lent_to_what_has_no_slot) {
   f.depart_with(kLarge);
   CHECK_EQ(f.memory[0], 0);
   CHECK_EQ(f.memory[kLarge - 1], 0);
-  CHECK_EQ(f.memory[kLarge], 0x5a);  // it lives
+  CHECK_EQ(f.memory[kLarge], 0x5a);  // in a live block
 }
 
 TEST(pages_are_lent_to_an_evaluation_in_a_pause) {
@@ -159,14 +160,14 @@ TEST(pages_are_lent_to_an_evaluation_in_a_pause) {
   std::memset(f.memory, 0x5a, kLarge + kPage);
   f.release(large);
   f.engine.pause();
-  CHECK(!f.adopt(0x10000000u, kPage));  // a line of a log
+  CHECK(!f.adopt(0x10000000u, kPage));  // a small block
   CHECK_EQ(f.memory[0], 0x5a);
   CHECK(!f.adopt(0x10000000u, kLarge));
   CHECK_EQ(f.memory[0], 0);
-  CHECK_EQ(f.memory[kLarge], 0x5a);  // it lives
+  CHECK_EQ(f.memory[kLarge], 0x5a);  // in a live block
   std::memset(f.memory, 0x5a, 1);
   CHECK(!f.adopt(0x10000000u, kLarge));
-  CHECK_EQ(f.memory[0], 0x5a);  // nothing was served meanwhile
+  CHECK_EQ(f.memory[0], 0x5a);  // no slot was served meanwhile
   f.engine.resume();
 }
 
@@ -177,7 +178,7 @@ TEST(what_malloc_keeps_of_missed_blocks_counts_as_resident) {
   f.release(0x10000000u);
   std::uint8_t& idle = f.memory[2 * kLarge - 1];
   idle = 0x5a;
-  CHECK(f.allocate(kLarge) != 0);  // its slot is served after all
+  CHECK(f.allocate(kLarge) != 0);  // the slot is served nevertheless
   CHECK_EQ(idle, 0);
 }
 
@@ -196,7 +197,7 @@ TEST(a_little_beside_the_arena_lends_nothing) {
 
 namespace {
 
-// A block of the framework's comes and goes, of which so much was touched.
+// Adopt and release a framework block of `bytes` bytes, of which the first `touched` are touched.
 void free_block(Fixture& f, std::size_t bytes, std::size_t touched) {
   auto* const block = static_cast<std::uint8_t*>(
       ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
@@ -209,7 +210,7 @@ void free_block(Fixture& f, std::size_t bytes, std::size_t touched) {
   ::munmap(block, bytes);
 }
 
-// A plan for two slots that are never alive together, and lie apart all the same.
+// A plan with two disjoint slots that are never alive together.
 struct Spread : Fixture {
   std::uint8_t* memory = static_cast<std::uint8_t*>(
       ::mmap(nullptr, 2 * kLarge, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
@@ -228,7 +229,7 @@ struct Spread : Fixture {
     engine.start_serving();
   }
 
-  // The first slot is touched and freed before the second one is served.
+  // Touch and free the first slot before the second slot is served.
   void run() {
     const std::uintptr_t first = allocate(kLarge);
     std::memset(memory, 0x5a, kLarge);
@@ -240,7 +241,7 @@ struct Spread : Fixture {
     release(second);
     engine.end_iteration();
   }
-  int kept = -1;  // in the first slot, when the second one was served
+  int kept = -1;  // first byte of the first slot when the second slot was served
 };
 
 }  // namespace
@@ -249,7 +250,7 @@ TEST(a_plan_that_spreads_over_more_than_is_needed_is_swept) {
   Spread f;
   f.serve();
   f.run();
-  CHECK_EQ(f.kept, 0x5a);  // nobody knows yet what is needed
+  CHECK_EQ(f.kept, 0x5a);  // the need is not known yet
   f.run();
   CHECK_EQ(f.kept, 0);
 }
@@ -257,7 +258,7 @@ TEST(a_plan_that_spreads_over_more_than_is_needed_is_swept) {
 TEST(a_plan_is_swept_a_few_times_in_an_iteration_at_most) {
   Spread f;
   f.serve();
-  f.run();  // shows what is needed
+  f.run();  // measures the need
   f.engine.remove_plans();
   constexpr int kTurns = 20;
   std::vector<PlannedRequest> rows;
@@ -283,7 +284,7 @@ TEST(blocks_that_are_hardly_touched_are_not_needed) {
   Spread f;
   f.engine.start_recording();
   free_block(f, kLarge, kLarge);
-  free_block(f, 8 * kLarge, 0);  // as logits of a large vocabulary, of which little is used
+  free_block(f, 8 * kLarge, 0);  // like logits of a large vocabulary, which are hardly touched
   f.engine.end_iteration();
   f.engine.stop_recording();
   f.serve();
@@ -300,7 +301,7 @@ TEST(blocks_that_are_hardly_touched_are_told_by_their_size) {
   CHECK_EQ(f.engine.sparse_from(), static_cast<Bytes>(kLarge));
   free_block(f, kLarge / 2, kLarge / 2);
   CHECK_EQ(f.engine.sparse_from(), static_cast<Bytes>(kLarge));
-  free_block(f, 2 * kLarge, 2 * kLarge);  // others are as large, and all of them is used
+  free_block(f, 2 * kLarge, 2 * kLarge);  // a larger block that is fully touched
   CHECK_EQ(f.engine.sparse_from(), 0);
 }
 

@@ -11,17 +11,17 @@ using namespace pgmo::test;
 
 namespace {
 
-// Request 1 lives into the next iteration, request 2 is born anew in each and has two slots.
+// The block of request 1 lives into the next iteration. Request 2 has two slots, used in turn.
 const std::vector<PlannedRequest> kWrapping = {slot(100, 2, 0), slot(200, 4, 1000),
                                                two_turns(300, 6, 2000, 3000)};
 
-// Where the tests put what the framework provides.
+// Address of the framework blocks of these tests.
 constexpr std::uintptr_t kForeign = 0x1000;
 
 struct Alive : Fixture {
   std::size_t alive() { return engine.living().size(); }
 
-  // What is said of one block; the kind is ~0 when it is not reported.
+  // Return the entry of one block. Its kind is ~0 if the engine does not list it.
   Living find(std::uintptr_t address) {
     const std::vector<Living> all = engine.living();
     const auto same = [&](const Living& block) { return block.address == address; };
@@ -30,7 +30,7 @@ struct Alive : Fixture {
     return found != all.end() ? *found : Living{address, -1, ~std::uint64_t{0}};
   }
 
-  // A whole iteration of kWrapping, in which nothing is freed.
+  // Run an iteration of kWrapping that frees no block.
   void iterate() {
     allocate(100);
     allocate(200);
@@ -83,7 +83,7 @@ TEST(slots_are_reported_at_the_addresses_of_their_streams) {
 TEST(late_blocks_are_alive) {
   Alive f;
   f.serve(kWrapping);
-  f.iterate();  // request 0 is late from its end on
+  f.iterate();  // the block of request 0 becomes late
   CHECK_LIVING(f.find(f.base(0)), 100, Living::kLate);
   f.replace(1);
   CHECK_LIVING(f.find(f.base(0)), 100, Living::kLate);
@@ -99,7 +99,7 @@ TEST(what_the_framework_provided_is_alive) {
   f.allocate(100);
   CHECK_EQ(f.allocate(50), 0u);
   f.adopt(kForeign, 50);
-  f.adopt(kForeign + 0x1000, 5);  // nobody asked for a slot
+  f.adopt(kForeign + 0x1000, 5);  // without a request to the engine
   CHECK_LIVING(f.find(kForeign), 50, Living::kForeign);
   CHECK_LIVING(f.find(kForeign + 0x1000), 5, Living::kForeign);
   f.engine.remove_plans();

@@ -10,7 +10,8 @@ using namespace pgmo::test;
 
 namespace {
 
-// Whether an iteration of these requests passes on terms that were set when one was looked at.
+// Runs iterations and returns whether they pass. Sets the terms again after an iteration that does
+// not.
 struct Passer {
   Fixture& f;
   Passing::Terms terms;
@@ -33,18 +34,18 @@ TEST(an_iteration_that_is_the_one_before_over_again_passes) {
   Fixture f;
   f.serve({slot(100, 1, 0), slot(400, 2, 1000)});
   Passer passes{f, {.most = 1000, .again = true}};
-  CHECK(!passes({100, 200}));  // no plan has the second one
+  CHECK(!passes({100, 200}));  // the plan does not have the second request
   CHECK(passes({100, 200}));
   CHECK(passes({100, 200}));
   CHECK(!passes({100, 300}));  // another size
-  CHECK(passes({100, 300}));   // again
+  CHECK(passes({100, 300}));   // the same requests again
   CHECK(!passes({100, 200}));
   CHECK(passes({100, 200}));
-  CHECK(!passes({200}));  // one less
+  CHECK(!passes({200}));  // one request fewer
   CHECK(passes({200}));
   const std::uintptr_t kept = f.allocate(100);
   CHECK(!passes({200}));
-  CHECK(!passes({200}));  // and it is still there
+  CHECK(!passes({200}));  // the block is still live
   CHECK(passes({200}));
   CHECK(f.release(kept));
   CHECK(!passes({200}));
@@ -58,12 +59,12 @@ TEST(an_iteration_that_comes_as_planned_passes_whatever_came_before) {
   CHECK(passes({60, 200}));
   CHECK(passes({40, 200}));
   CHECK(passes({40, 200}));
-  CHECK(passes({80}));         // what is left out wastes no memory
+  CHECK(passes({80}));         // requests that are left out waste no memory
   CHECK(!passes({101, 200}));  // larger than planned
-  CHECK(!passes({101, 200}));  // and again
+  CHECK(!passes({101, 200}));  // larger again
   f.engine.take_grown();
-  CHECK(!passes({80, 200, 30}));  // one more than planned
-  CHECK(!passes({}));             // nothing came of what was planned
+  CHECK(!passes({80, 200, 30}));  // one request more than planned
+  CHECK(!passes({}));             // no requests
 }
 
 TEST(anything_passes_without_a_plan) {
@@ -87,7 +88,7 @@ TEST(no_more_pass_than_may) {
   f.engine.let_pass({.most = 1000});
   f.engine.remove_plans();
   f.serve({slot(100, 1, 0), slot(200, 2, 1000)});
-  CHECK(!passes({100, 200}));  // these terms were for other plans
+  CHECK(!passes({100, 200}));  // the terms were set for other plans
 }
 
 TEST(what_has_passed_is_told_once_and_alike_ones_together) {
@@ -102,14 +103,14 @@ TEST(what_has_passed_is_told_once_and_alike_ones_together) {
   CHECK_EQ(passed.size(), 2u);
   CHECK_EQ(passed[0].iterations, 3u);
   CHECK_EQ(passed[0].change[0], 2u);    // requests
-  CHECK_EQ(passed[0].change[8], 250u);  // their bytes
+  CHECK_EQ(passed[0].change[8], 250u);  // requested bytes
   CHECK_EQ(passed[1].iterations, 1u);
   CHECK_EQ(passed[1].change[8], 260u);
   CHECK_EQ(at_end.counters.iterations, 5u);
   CHECK_EQ(at_end.counters.requested_bytes, f.engine.statistics().counters.requested_bytes);
   f.engine.take_passed(passed);
   CHECK(passed.empty());
-  // Different ones are kept until there are too many.
+  // Different iterations pass until there are too many entries.
   for (std::size_t times = 0; times < Passing::kMost; ++times) {
     CHECK(passes({static_cast<Bytes>(10 + times), 200}));
   }
@@ -130,7 +131,7 @@ TEST(an_iteration_whose_end_makes_blocks_late_passes_only_as_planned) {
   std::vector<Passed> passed;
   CHECK_EQ(f.engine.take_passed(passed).late_now, 1u);
   CHECK_EQ(passed[0].change[12], 1u);
-  CHECK(!passes({100, 200}));  // its slot is taken
+  CHECK(!passes({100, 200}));  // the first slot is occupied
   CHECK(f.release(late));
   CHECK(passes({100, 200}));
 }

@@ -26,7 +26,7 @@ TEST(adopted_blocks_are_accounted_until_they_are_released) {
 TEST(a_recording_tells_requests_frees_and_steps_in_order) {
   Fixture f;
   f.serve(kTwoSlots);
-  f.adopt(512, 9);  // before the recording: its free is nobody's business
+  f.adopt(512, 9);  // before the recording, so its free is not recorded
   f.engine.start_recording();
   f.engine.expect_tags(1);
   set_thread_tag(7, 1);
@@ -78,11 +78,11 @@ TEST(a_use_on_another_stream_is_recorded) {
   const std::uintptr_t served = f.allocate(100);
   f.adopt(4096, 300, kOtherStream);
   CHECK(!f.shared(4096, kOtherStream));  // its own stream
-  CHECK(!f.shared(4096, kStream));       // the framework's, which knows what to do
+  CHECK(!f.shared(4096, kStream));       // a framework block, whose free the framework delays
   CHECK(f.shared(served, kOtherStream));
   CHECK(!f.shared(served, kStream));
   CHECK(!f.shared(512, kOtherStream));
-  CHECK(!f.shared(8192, kOtherStream));  // nobody knows it
+  CHECK(!f.shared(8192, kOtherStream));  // an unknown block
   f.release(4096);
   f.engine.stop_recording();
   CHECK(f.shared(served, kOtherStream));
@@ -119,7 +119,7 @@ TEST(a_use_on_another_stream_than_the_arenas_puts_off_the_release) {
   CHECK(!f.shared(second, kOtherStream));
   CHECK(f.shared(second, kStream));
   f.engine.detach_arena();
-  CHECK(f.shared(first, kOtherStream));  // in an arena that waits for it
+  CHECK(f.shared(first, kOtherStream));  // a slot of a retired arena
 }
 
 TEST(a_stream_is_that_of_the_block_and_not_of_one_before_it) {
@@ -234,14 +234,15 @@ TEST(events_are_read_whole_while_another_thread_records) {
   CHECK_EQ(f.engine.events(0).size(), kBlocks);
 }
 
-// --- blocks whose end nobody told of -------------------------------------------------------------
+// --- blocks whose free was not reported
+// -------------------------------------------------------------
 
 TEST(the_arena_s_stream_counts_not_that_of_a_block_that_was_there_before) {
   Fixture f;
   f.engine.add_arena(kStream, 0, f.range(0));
   f.add(kTwoSlots);
   f.engine.start_serving();
-  CHECK(f.adopt(Fixture::base(0), 4096, kOtherStream));  // as if it had been forgotten there
+  CHECK(f.adopt(Fixture::base(0), 4096, kOtherStream));  // an outdated entry
   CHECK_EQ(f.allocate(100), Fixture::base(0));
   CHECK(f.shared(Fixture::base(0), kOtherStream));
   CHECK(!f.shared(Fixture::base(0), kStream));
@@ -251,7 +252,7 @@ TEST(what_was_tracked_in_an_arena_s_memory_is_gone) {
   Fixture f;
   f.engine.start_recording();
   for (const int range : {0, 1}) CHECK(f.adopt(Fixture::base(range) - 50, 100));
-  CHECK(f.adopt(Fixture::base(0) - 150, 100));  // ends where the arena begins
+  CHECK(f.adopt(Fixture::base(0) - 150, 100));  // ends before the arena
   CHECK(f.adopt(Fixture::base(0) + 10'000, 100));
   CHECK_EQ(f.engine.statistics().fallback.live, 400);
   f.engine.add_arena(kStream, 0, f.range(0));
@@ -269,10 +270,10 @@ TEST(an_address_that_comes_again_ends_the_block_of_before) {
   ::unsetenv("PGMO_CHECK");
   f.engine.start_recording();
   CHECK(f.adopt(4096, 100));
-  CHECK(f.adopt(4096, 300));  // an overlap, if the first one counted as alive
+  CHECK(f.adopt(4096, 300));  // would overlap the first block if that counted as live
   CHECK_EQ(f.engine.statistics().fallback.live, 300);
   const std::vector<Event> events = f.engine.events(0);
-  CHECK_EQ(events.size(), 3u);  // a request, its end, a request
+  CHECK_EQ(events.size(), 3u);  // a request, its free, a request
   f.release(4096);
   CHECK_EQ(f.engine.statistics().fallback.live, 0);
 }

@@ -1,5 +1,5 @@
-// Idle pages go back to the system while the lock is not held: what others may do meanwhile. The
-// tests call the engine from within that call of the system.
+// Tests of idle pages that go back to the operating system while the lock is not held. The tests
+// call the engine from within the system call, as other threads may.
 
 #include <sys/mman.h>
 #include <sys/syscall.h>

@@ -15,7 +15,8 @@ namespace {
 constexpr Tick kTicks = 40;
 const std::vector<PlanTicks> kOnePlan = {{0, kTicks}};
 
-// No two pages of an entry are used at the same time, and each page that is used is in one entry.
+// Check that no two pages of an entry are used at the same time, and that each used page is in one
+// entry.
 void check_sound(const std::vector<PageUse>& uses,
                  const std::vector<std::vector<ArenaPage>>& pages) {
   const auto used = [&](const ArenaPage& page, Tick tick) {
@@ -64,7 +65,7 @@ TEST(pages_of_one_arena_are_never_one) {
 }
 
 TEST(no_more_pages_are_shared_than_saves_any) {
-  // Four live at once in any case: of the two pages that could be shared with others, none is.
+  // Four pages are in use at once in ticks 4 to 8, so no more than two pages are shared.
   const std::vector<PageUse> uses = {{0, 0, 1, 0, 4}, {1, 0, 1, 4, 8}, {0, 2, 3, 4, 8}};
   const auto pages = share_pages(uses, 2, kOnePlan);
   check_sound(uses, pages);
@@ -84,8 +85,8 @@ TEST(pages_that_change_hands_less_often_are_shared_first) {
   }
 }
 
-// Page 1 of the second arena can be one with page 0 of the first alone, which comes first to the
-// other one's mind as well.
+// Page 1 of the second arena has fewer possible partners in the first arena than page 0. Both must
+// get one.
 TEST(a_page_leaves_its_partner_to_one_that_has_no_other) {
   const std::vector<PageUse> uses = {
       {0, 0, 0, 0, 2}, {0, 1, 1, 0, 4}, {0, 2, 2, 8, 9}, {1, 0, 0, 5, 6}, {1, 1, 1, 3, 6}};
@@ -112,7 +113,7 @@ TEST(whatever_the_arenas_are_pages_that_share_are_never_used_at_once) {
   }
 }
 
-// Where it is known when streams come after each other, pages go from one to another only then.
+// Check that pages move between streams only where the known order allows it.
 void check_in_order(const std::vector<PageUse>& uses,
                     const std::vector<std::vector<ArenaPage>>& pages) {
   for (const auto& page : pages) {
@@ -127,7 +128,7 @@ void check_in_order(const std::vector<PageUse>& uses,
     for (const PageUse* one : here) {
       for (const PageUse* other : here) {
         if (one->arena == other->arena) continue;
-        // The next time that the other comes after this one.
+        // The next tick at which the other use follows this use.
         const Tick next = other->from >= one->to ? other->from : other->from + kTicks;
         CHECK(next >= one->behind[other->arena]);
       }
@@ -165,7 +166,7 @@ TEST(another_plan_comes_at_once) {
     const std::vector<Tick> first = {5, in_order};
     const std::vector<PageUse> uses = {{0, 0, 0, 0, 5, 0, first.data()},
                                        {1, 0, 0, 12, 19, 1, second.data()}};
-    CHECK_EQ(share_pages(uses, 2, plans).size(), 2u);  // the second outlives its iteration
+    CHECK_EQ(share_pages(uses, 2, plans).size(), 2u);  // the second block outlives its iteration
   }
   const std::vector<Tick> over = {19, 19};
   for (const Tick in_order : {Tick{10}, Tick{11}}) {
@@ -199,8 +200,8 @@ TEST(whatever_the_order_pages_go_to_others_only_along_it) {
     const auto pages = share_pages(uses, arenas, kOnePlan);
     check_sound(uses, pages);
     for (const auto& page : pages) shared += page.size() > 1;
-    // Only the next user counts: whoever comes after that one comes after this one, too. So the
-    // check holds for pairs without anybody in between.
+    // Only the next user counts, because all later users come after the next user. So check pairs
+    // without a use in between.
     for (const auto& page : pages) {
       std::vector<const PageUse*> here;
       for (const PageUse& use : uses) {
@@ -215,7 +216,8 @@ TEST(whatever_the_order_pages_go_to_others_only_along_it) {
         Tick at = 0;
         for (const PageUse* other : here) {
           const Tick comes = other->from >= one->to ? other->from : other->from + kTicks;
-          if (other->from < one->to && other->to > one->from) continue;  // of the same arena
+          if (other->from < one->to && other->to > one->from)
+            continue;  // both uses are of one arena
           if (next == nullptr || comes < at) {
             next = other;
             at = comes;

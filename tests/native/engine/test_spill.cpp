@@ -1,4 +1,4 @@
-// What plans spill: slots of every stream in one arena, behind all others in the range of offsets.
+// Tests of spilled slots: slots of every stream in one arena, at offsets above all other arenas.
 
 #include <cstdint>
 #include <stdexcept>

@@ -1,4 +1,4 @@
-// Which threads request memory, and those that are left to the framework.
+// Tests of the activity of threads, and of delegated threads.
 
 #include <thread>
 #include <vector>
@@ -60,22 +60,22 @@ TEST(a_thread_that_is_delegated_is_not_heard_of) {
   f.engine.delegate_thread(Threads::own(), true);
   CHECK_EQ(f.allocate(200), 0u);
   CHECK(!f.adopt(4096, 200));
-  CHECK(f.release(before));  // a slot of the time before is still one
+  CHECK(f.release(before));  // a slot from before the delegation
   on_another_thread([&] { CHECK(f.allocate(200) != 0); });
   f.engine.delegate_thread(Threads::own(), false);
   CHECK(f.adopt(8192, 5));
-  CHECK_EQ(f.engine.events(0).size(), 4u);  // two slots, a free, and the last block
+  CHECK_EQ(f.engine.events(0).size(), 4u);  // requests of two slots, a free, the last request
 }
 
 TEST(tags_of_another_tagger_are_not_recorded) {
   Fixture f;
   f.engine.start_recording();
   set_thread_tag(7, 1);
-  f.adopt(4096, 1);  // nobody expects tags
+  f.adopt(4096, 1);  // the engine expects no tags
   f.engine.expect_tags(1);
   f.adopt(8192, 1);
   f.engine.expect_tags(2);
-  f.adopt(12288, 1);  // an operator that began under the tagger before
+  f.adopt(12288, 1);  // the tag of an earlier tagger
   set_thread_tag(3, 2);
   f.adopt(16384, 1);
   set_thread_tag(-1, 2);

@@ -22,7 +22,7 @@ struct Yielding : Fixture {
 TEST(an_idle_arena_goes_back_when_memory_is_wanted) {
   Yielding f;
   const std::uintptr_t block = f.allocate(10);
-  CHECK(!f.engine.yield_idle());  // something lives in it
+  CHECK(!f.engine.yield_idle());  // a block lives in the arena
   CHECK(f.engine.has_arena());
   f.release(block);
   f.engine.pause();
@@ -72,7 +72,7 @@ TEST(a_new_arena_serves_after_a_yield) {
 TEST(an_arena_that_cannot_be_yielded_for_want_of_memory_serves_on) {
   Yielding f;
   int failures = 0;
-  // One more allocation succeeds each time, until the arena goes.
+  // In each turn, one more allocation succeeds, until the arena is given back.
   for (int after = 0; f.engine.has_arena() && after < 20; ++after) {
     {
       const FailingAllocation failing(after);

@@ -39,7 +39,7 @@ TEST(agrees_with_the_standard_map_through_growth_and_removals) {
   AddressMap<std::int64_t> map;
   std::unordered_map<std::uintptr_t, std::int64_t> truth;
   for (std::int64_t turn = 0; turn < 200'000; ++turn) {
-    // Few different addresses, so that there are long runs of neighbours to shift back.
+    // Few different addresses make long runs of neighbours that a removal shifts back.
     const auto address = static_cast<std::uintptr_t>(random.between(1, 6000)) * 16;
     if (random.chance(0.55)) {
       map.insert(address, turn);

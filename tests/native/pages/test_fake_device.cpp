@@ -1,4 +1,4 @@
-// The fake device itself: whoever misuses it is told so, and an alias is one.
+// Tests of the fake device: misuse is a violation, and aliases show the same contents.
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -16,7 +16,7 @@ using pages::Handle;
 
 namespace {
 
-// What the misuse ends its process with.
+// Return the message of the violation with which the misuse ends its process.
 template <typename Misuse>
 std::string violation_of(Misuse&& misuse) {
   int ends[2];
@@ -48,7 +48,8 @@ bool ends_with(const char* message, Misuse&& misuse) {
   return false;
 }
 
-// Two pages at the beginning of as many addresses again, and one that is mapped nowhere.
+// Addresses of four pages, of which the first two are mapped, and a third page that is mapped
+// nowhere.
 struct Mapped {
   Mapped() {
     for (Handle& one : page) device.create(one);
@@ -128,7 +129,7 @@ TEST(work_that_is_still_to_come_finds_its_pages) {
   };
   CHECK(ends_with("work uses what is not mapped", use(f.base + kPage)));
   CHECK(ends_with("addresses are used that are not reserved", use(f.base - kPage - 64)));
-  CHECK(f.device.map(f.base + kPage, f.page[1]));  // and nobody may access it
+  CHECK(f.device.map(f.base + kPage, f.page[1]));  // access is not granted
   CHECK_EQ(f.device.page_at(f.base + kPage), 0u);
   CHECK(ends_with("work uses what is not mapped", use(f.base + kPage)));
 }
@@ -142,7 +143,7 @@ TEST(pages_are_mapped_where_there_is_room) {
   CHECK(ends_with("a page is mapped where another one is", map(f.base, f.page[2])));
   CHECK(ends_with("a page is mapped where no page begins", map(f.base + 64, f.page[2])));
   CHECK(ends_with("a page is mapped where nothing is reserved", map(f.base - kPage, f.page[2])));
-  f.device.reserve(kPage);  // does not touch the addresses before
+  f.device.reserve(kPage);  // is not adjacent to the earlier addresses
   CHECK(
       ends_with("a page is mapped where nothing is reserved", map(f.base + 4 * kPage, f.page[2])));
   CHECK(ends_with("access is granted to what is not mapped",
@@ -166,7 +167,7 @@ TEST(events_are_known_until_they_are_discarded) {
   const Event second = f.device.record(0);
   CHECK(!f.device.completed(first));
   CHECK(f.device.wait(1, second));
-  f.device.discard(second);  // who waits for it goes on waiting
+  f.device.discard(second);  // streams that wait for it continue to wait
   CHECK(!f.device.step(1));
   CHECK(f.device.step(0));
   CHECK(f.device.completed(first));
@@ -183,7 +184,7 @@ TEST(events_are_known_until_they_are_discarded) {
 TEST(the_host_has_no_access_to_addresses_of_the_device) {
   Mapped f;
   CHECK(violation_of([&] {
-          std::fclose(stderr);  // of a sanitizer
+          std::fclose(stderr);  // suppresses the output of sanitizers
           *reinterpret_cast<volatile char*>(f.base) = 1;
         }) != "nothing");
 }

@@ -1,4 +1,4 @@
-// What statistics say of memory: peaks with the framework's allocator, and requests that fail.
+// Tests of memory statistics: peaks that include the framework's allocator, and failed requests.
 
 #include <vector>
 
@@ -152,7 +152,7 @@ TEST(what_sleeps_is_not_counted_until_it_wakes) {
   check_usage(space.meter().now(), 0, 2, 0);
   const Address other = space.allocate(f.pages(6), 0);
   CHECK_EQ(space.meter().peak().bytes, f.pages(6));
-  CHECK(space.deallocate(b, 0));  // it dies asleep
+  CHECK(space.deallocate(b, 0));  // freed while it sleeps
   check_usage(space.meter().now(), f.pages(6), 2, f.pages(6));
   CHECK(space.deallocate(other, 0));
   runs.clear();

@@ -1,4 +1,4 @@
-// How many pages a whole program needs beside what lives.
+// Test of the pages that a whole program needs beyond its live bytes.
 
 #include <algorithm>
 #include <cstdint>
@@ -16,8 +16,8 @@ using pages::Address;
 using pages::PageStatistics;
 using pages::Space;
 
-// Training with checkpoints at lengths that vary: sizes of a Llama of a billion parameters, scaled
-// as pages are. Weights, gradients and state live on; activations come and go.
+// Training with checkpoints at varying lengths: sizes of a Llama of a billion parameters, scaled
+// like the fake pages. Weights, gradients and state stay; activations are freed.
 TEST(a_program_of_any_length_needs_three_percent_more_than_what_lives) {
   for (const std::uint64_t seed : {1u, 2u, 3u}) {
     PagesFixture f(6000);

@@ -1,4 +1,5 @@
-// Pages where the card, a limit, the device or the host's memory has no more.
+// Tests of pages when the card is full, a limit is reached, the device refuses, or the host is out
+// of memory.
 
 #include <cstdint>
 #include <vector>
@@ -83,7 +84,7 @@ TEST(beyond_its_limit_nothing_is_held) {
   Space space(f.device, f.properties, f.heuristics);
   const Address a = space.allocate(f.pages(6), 0);
   space.deallocate(a, 0);
-  space.give_back(0);  // records
+  space.give_back(0);  // records events
   f.device.synchronize();
   space.limit(f.pages(4) + 1);
   CHECK_EQ(space.statistics().held, f.pages(4));

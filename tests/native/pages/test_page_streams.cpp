@@ -1,4 +1,4 @@
-// Pages that pass from one stream to another: who is ordered behind whom, and who waits.
+// Tests of pages that move between streams: the order of streams, and their waits.
 
 #include <cstdint>
 
@@ -23,7 +23,7 @@ TEST(a_page_that_work_still_uses_is_lent_in_the_order_of_its_stream) {
   f.device.check(0, {c, 512}, 1);
   space.deallocate(a, 0);
   space.deallocate(c, 0);
-  const Address d = space.allocate(f.pages(3), 0);  // behind b: c's own page, a's, and a new one
+  const Address d = space.allocate(f.pages(3), 0);  // behind b: pages of c and a, and a new page
   CHECK(d != 0);
   CHECK(b != 0);
   f.device.fill(0, {d, f.pages(3)}, 2);
@@ -66,7 +66,7 @@ TEST(nobody_waits_for_others_where_there_are_other_pages) {
   CHECK(f.device.page_at(b) != f.device.page_at(a));
   CHECK_EQ(space.statistics().waits, 0u);
   f.device.synchronize();
-  CHECK_EQ(space.allocate(100, 0), a);  // stream 3 is done
+  CHECK_EQ(space.allocate(100, 0), a);  // the work of stream 3 is done
   CHECK_EQ(space.statistics().held, f.pages(2));
 }
 
@@ -106,7 +106,7 @@ TEST(who_follows_a_block_that_others_use_waits_for_them) {
   f.device.fill(0, {b, 512}, 2);
   while (f.device.step(0)) {
   }
-  CHECK_EQ(f.device.queued(0), 2u);  // the wait, and what is behind it
+  CHECK_EQ(f.device.queued(0), 2u);  // the wait, and the work behind it
   f.device.synchronize();
   CHECK(!space.use_block(12345, 3));
   CHECK(!space.deallocate(12345, 0));

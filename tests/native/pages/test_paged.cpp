@@ -1,4 +1,5 @@
-// An engine whose arenas lie over pages, one rule at a time; see fuzz_paged.cpp for all at once.
+// Tests of an engine with arenas of pages, one rule at a time. fuzz_paged.cpp tests all rules at
+// once.
 
 #include <vector>
 
@@ -36,7 +37,7 @@ struct Paged {
     engine.add_plan(rows, {kStreamNumbers, 1}, slots * page, 1);
     engine.start_serving();
   }
-  // As an adapter asks: where there is no slot, a window or the framework serves.
+  // Request a block as an adapter does: a window or the framework serves a request without a slot.
   void* request(Bytes bytes) {
     void* served = engine.allocate(static_cast<std::size_t>(bytes), kStream);
     if (served != nullptr) return served;
@@ -68,7 +69,7 @@ TEST(a_slot_that_finds_no_page_is_recorded_where_it_is_served_in_the_end) {
   f.device.refuse_create = true;
   CHECK(f.engine.allocate(static_cast<std::size_t>(f.page), kStream) == nullptr);
   f.device.refuse_create = false;
-  void* const second = f.request(f.page / 4);  // what the program asks for next
+  void* const second = f.request(f.page / 4);  // the program's next request
   f.free(second);
   f.free(first);
   f.engine.stop_recording();

@@ -1,4 +1,4 @@
-// Pages under the blocks of windows, one rule at a time; see fuzz_pages.cpp for all of them at
+// Tests of pages under the blocks of windows, one rule at a time. fuzz_pages.cpp tests all rules at
 // once.
 
 #include <cstdint>
@@ -35,7 +35,8 @@ TEST(a_program_that_repeats_makes_no_calls) {
 }
 
 TEST(a_program_that_repeats_keeps_its_aliases) {
-  // Large blocks that do not fit where small ones were: pages change hands in every iteration.
+  // Large blocks do not fit the gaps of small blocks, so pages get other addresses in every
+  // iteration.
   PagesFixture f;
   Space space(f.device, f.properties, f.heuristics);
   std::uint64_t maps = 0;
@@ -65,8 +66,8 @@ TEST(idle_pages_are_taken_before_more_are_created) {
   CHECK_EQ(space.statistics().taken, 4u);
 }
 
-// What an optimizer keeps is born where activations have just been. There each of its blocks would
-// keep a page for itself.
+// Optimizer state is allocated after activations were freed. In their gaps, each of its blocks
+// would keep a page of its own.
 TEST(what_is_there_to_stay_lies_together) {
   PagesFixture f;
   Space space(f.device, f.properties, f.heuristics);
@@ -102,7 +103,7 @@ TEST(below_the_highest_occupancy_pages_are_created) {
   space.give_back(0);  // records
   f.device.synchronize();
   CHECK_EQ(space.give_back(f.pages(2)), f.pages(2));
-  CHECK_EQ(space.allocate(f.pages(5), 0), c);  // two are there, two created, one is a's
+  CHECK_EQ(space.allocate(f.pages(5), 0), c);  // two mapped pages, two new pages, one page of a
   CHECK_EQ(space.statistics().taken, 1u);
   CHECK_EQ(space.statistics().held, f.pages(8));
 }
@@ -113,16 +114,16 @@ TEST(an_address_whose_mapping_is_in_the_way_is_not_handed_out) {
   const Address a = space.allocate(f.pages(1), 0);
   const Address b = space.allocate(f.pages(1), 0);
   space.deallocate(a, 0);
-  const Address large = space.allocate(f.pages(2), 0);  // a's page, lent, and a new one
+  const Address large = space.allocate(f.pages(2), 0);  // a's page, which is lent, and a new page
   CHECK(large > b);
-  f.device.fill(0, {a, 512}, 1);  // as from before the free
+  f.device.fill(0, {a, 512}, 1);  // as if submitted before the free
   const Address c = space.allocate(f.pages(1), 0);
   CHECK(c != a);
   CHECK(c != 0);
   f.device.synchronize();
   space.deallocate(b, 0);
   space.deallocate(c, 0);
-  CHECK_EQ(space.allocate(f.pages(2), 0), a);  // now it may be mapped anew
+  CHECK_EQ(space.allocate(f.pages(2), 0), a);  // the address may be mapped again
 }
 
 TEST(a_gap_whose_pages_are_there_is_taken_before_a_better_fit) {
@@ -152,18 +153,18 @@ TEST(what_another_process_has_stays_as_long_as_it_lives) {
   const Address a = space.allocate(f.pages(1), 0);
   const Address b = space.allocate(f.pages(2), 0);
   std::vector<pages::Handle> pages;
-  CHECK_EQ(space.share({b + 512, f.pages(1)}, pages), b);  // not from the beginning of a page
+  CHECK_EQ(space.share({b + 512, f.pages(1)}, pages), b);  // begins inside a page
   CHECK_EQ(pages.size(), 2u);
   CHECK_EQ(shared(), 2u);
   std::vector<pages::Handle> same;
   CHECK_EQ(space.share({b, f.pages(2)}, same), b);
   CHECK(same == pages);
   space.deallocate(a, 0);
-  CHECK_EQ(space.allocate(f.pages(3), 1), 0u);  // two of four are not to be had
+  CHECK_EQ(space.allocate(f.pages(3), 1), 0u);  // only two of four pages are available
   f.device.fill(0, {b, f.pages(2)}, 7);
   space.deallocate(b, 0);
   CHECK_EQ(shared(), 0u);
-  (void)space.give_back(f.pages(4));  // records
+  (void)space.give_back(f.pages(4));  // records events
   f.device.synchronize();
   (void)space.give_back(f.pages(4));
   CHECK_EQ(space.statistics().held, 0);
@@ -187,7 +188,7 @@ TEST(during_a_capture_what_is_there_is_served) {
   Space space(f.device, f.properties, f.heuristics);
   const Address a = space.allocate(f.pages(3), 0);
   space.deallocate(a, 0);
-  f.device.is_capturing = true;  // any call ends the program
+  f.device.is_capturing = true;  // any call of the device ends the program
   CHECK_EQ(space.allocate(f.pages(3), 0), a);
   CHECK_EQ(space.allocate(f.pages(3), 0), 0u);
   CHECK_EQ(space.give_back(f.pages(3)), 0);

@@ -1,4 +1,4 @@
-// Slots of plans over pages, one rule at a time.
+// Tests of slots of plans over pages, one rule at a time.
 
 #include "check.hpp"
 #include "pages/space.hpp"
@@ -29,11 +29,11 @@ TEST(a_plan_asks_for_pages_where_slots_are_and_then_for_nothing) {
   CHECK(space.settle(*range, {range->where()}));
   CHECK(range->fully_mapped());
   CHECK_EQ(space.statistics().held, f.pages(8));
-  space.vacate(*range, high, 1);  // comes late
+  space.vacate(*range, high, 1);  // a delayed call
   CHECK(space.occupy(*range, low, 1));
   CHECK_EQ(space.statistics().occupied, f.pages(8));
 
-  // A window needs pages: five idle in the plan.
+  // A window takes five idle pages of the plan.
   owner.living = {high};
   const Address block = space.allocate(f.pages(5), 0);
   CHECK(block != 0);
@@ -43,7 +43,7 @@ TEST(a_plan_asks_for_pages_where_slots_are_and_then_for_nothing) {
   CHECK(!space.settle(*range, {range->where()}));
   CHECK(!space.close_range(*range));
   space.deallocate(block, 0);
-  CHECK(space.settle(*range, {range->where()}));  // its pages are still mapped there, too
+  CHECK(space.settle(*range, {range->where()}));  // its pages are still mapped in the range
   owner.living.clear();
   CHECK(space.close_range(*range));
 }
@@ -70,8 +70,8 @@ TEST(a_slot_that_was_freed_before_its_range_closed_may_be_vacated_afterwards) {
   CHECK_EQ(space.statistics().occupied, 0);
 }
 
-// A plan of eight pages on a device whose work is over at once. Of two slots, one after the other,
-// each takes so many pages from an end: there are never as many occupied as the plan has.
+// A plan of eight pages on a device whose work is done at once. Two slots live one after the other,
+// each at one end of the plan. So the occupancy never reaches the plan's number of pages.
 struct LargerThanItsLoad {
   explicit LargerThanItsLoad(Bytes slot_pages)
       : slot(slot_pages * space.page()), range(space.reserve_range(8 * space.page(), 0, owner)) {}
@@ -105,7 +105,7 @@ TEST(a_page_that_a_plan_lacks_in_each_iteration_is_created) {
   CHECK(plan.settles_after_an_iteration());
   CHECK_EQ(plan.space.statistics().maps, maps);
 
-  // Somebody else lives on one of them from now on: one more is occupied, and one more is there.
+  // Another block takes one of the pages: one more page is occupied, and one more is created.
   const Address block = plan.space.allocate(plan.space.page(), 0);
   CHECK(block != 0);
   CHECK(!plan.range->fully_mapped());
@@ -133,7 +133,7 @@ TEST(a_slot_whose_page_is_lent_and_still_in_use_is_refused) {
   CHECK_EQ(space.statistics().held, f.pages(2));
   CHECK(!space.occupy(*range, slot, 1));
   f.device.synchronize();
-  CHECK(space.occupy(*range, slot, 1));  // other pages, mapped there
+  CHECK(space.occupy(*range, slot, 1));  // maps other pages
   CHECK_EQ(space.statistics().held, f.pages(4));
   space.deallocate(block, 0);
 }
@@ -146,7 +146,7 @@ TEST(what_was_needed_while_slots_were_refused_goes_back) {
   const Extent slot{range->where().address, f.pages(2)};
   space.share(owner, {{{range, 0}}, {{range, 1}}}, 0);
   CHECK(space.occupy(*range, slot, 1));
-  f.device.fill(0, slot, 1);  // which stays in the way
+  f.device.fill(0, slot, 1);  // pending work, which keeps the mapping
   space.vacate(*range, slot, 1);
   const Address block = space.allocate(f.pages(2), 0);
   for (int iteration = 0; !space.has_to_give_back(); ++iteration) {
@@ -163,7 +163,7 @@ TEST(what_was_needed_while_slots_were_refused_goes_back) {
   f.device.synchronize();
 
   for (int iteration = 0; iteration < 2; ++iteration) {
-    CHECK(space.occupy(*range, slot, 1));  // maps it the first time
+    CHECK(space.occupy(*range, slot, 1));  // maps the pages for the first time
     space.arrange(owner);
     space.vacate(*range, slot, 1);
   }

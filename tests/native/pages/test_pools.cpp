@@ -1,4 +1,4 @@
-// Windows of pools: what a torch.cuda.MemPool is to the pages.
+// Tests of windows of pools, with which pages serve a torch.cuda.MemPool.
 
 #include <cstdint>
 #include <vector>
@@ -78,7 +78,7 @@ TEST(a_later_pool_gets_the_addresses_of_a_closed_one_without_blocks) {
   const Address first = space.allocate(f.pages(1), 0, 1);
   space.close_pool(1);
   const Address second = space.allocate(f.pages(1), 0, 2);
-  CHECK(second != 0 && second != first);  // a block of the first still lives
+  CHECK(second != 0 && second != first);  // a block of the first pool is still live
   CHECK(space.deallocate(first));
   CHECK_EQ(space.allocate(f.pages(1), 0, 3), first);
   for (const PoolNumber pool : pools_of_runs(space)) CHECK(pool == 2 || pool == 3);

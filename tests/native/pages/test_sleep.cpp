@@ -1,4 +1,4 @@
-// Blocks that sleep: who keeps a page, who may come to live there, and what comes back.
+// Tests of sleeping blocks: which pages stay, which blocks may use them, and which contents return.
 
 #include <functional>
 #include <utility>
@@ -23,7 +23,7 @@ Sleep put_to_sleep(Space& space, const std::vector<Extent>& blocks, std::vector<
   return sleep;
 }
 
-// A device amid whose calls something happens, as on another thread.
+// A device that calls a function during its own calls, as another thread might.
 struct Interrupted final : pages::DeviceDriver {
   explicit Interrupted(FakeDevice& beneath) : beneath_(beneath) {}
 
@@ -100,7 +100,7 @@ TEST(nobody_comes_to_live_where_others_sleep) {
   const Address a = space.allocate(f.pages(1) / 2 + 512, 0);
   std::vector<Extent> runs;
   const Sleep sleep = put_to_sleep(space, {{a, 0}}, runs);
-  const Address b = space.allocate(f.pages(1) / 2 - 512, 0);  // would fit behind it
+  const Address b = space.allocate(f.pages(1) / 2 - 512, 0);  // would fit behind the first block
   CHECK(b != 0);
   CHECK(b / static_cast<Address>(f.pages(1)) != a / static_cast<Address>(f.pages(1)));
   CHECK(space.wake(sleep, runs));
@@ -147,7 +147,7 @@ TEST(who_dies_lying_down_leaves_its_place_to_others) {
   std::vector<Extent> runs;
   const Sleep sleep = space.lie_down(std::vector<Extent>{{a, 0}}, runs);
   CHECK(space.deallocate(a, 0));
-  (void)space.give_back(f.pages(1));  // records what has to be completed
+  (void)space.give_back(f.pages(1));  // records events
   f.device.synchronize();
   CHECK_EQ(space.give_back(f.pages(1)), f.pages(1));
   CHECK_EQ(space.fall_asleep(sleep), 0);
@@ -164,7 +164,7 @@ TEST(who_comes_to_live_where_another_lay_down_and_died_keeps_its_page) {
   CHECK(space.deallocate(a, 0));
   (void)space.give_back(0);
   f.device.synchronize();
-  const Address b = space.allocate(f.pages(1), 1);  // takes its page
+  const Address b = space.allocate(f.pages(1), 1);  // takes the page of the sleeping block
   const Address c = space.allocate(f.pages(1), 0);
   CHECK_EQ(c, a);
   CHECK_EQ(space.fall_asleep(sleep), 0);
@@ -181,12 +181,12 @@ TEST(who_dies_waking_leaves_its_place_once_contents_are_back) {
   runs.clear();
   CHECK(space.wake(sleep, runs));
   CHECK(space.deallocate(a, 0));
-  const Address b = space.allocate(f.pages(1), 0);  // not there, and not on its pages
+  const Address b = space.allocate(f.pages(1), 0);  // at other addresses, on other pages
   CHECK(b != 0);
   CHECK(b >= a + static_cast<Address>(f.pages(2)));
-  CHECK_EQ(space.allocate(f.pages(1), 0), Address{0});  // and there are no others
+  CHECK_EQ(space.allocate(f.pages(1), 0), Address{0});  // there are no other pages
   std::vector<Extent> again;
-  CHECK(space.wake(sleep, again));  // as after a copy that failed
+  CHECK(space.wake(sleep, again));  // as after a failed copy
   CHECK_EQ(again.size(), 1u);
   CHECK_EQ(again[0].address, a);
   CHECK_EQ(again[0].bytes, f.pages(2));
@@ -220,7 +220,7 @@ TEST(who_gets_up_has_lost_nothing) {
   const Sleep sleep = space.lie_down(std::vector<Extent>{{a, 0}}, runs);
   space.get_up(sleep);
   CHECK_EQ(f.device.page_at(a), page);
-  CHECK(space.wake(sleep, runs));  // nothing to do
+  CHECK(space.wake(sleep, runs));  // has no effect
   CHECK(space.deallocate(a, 0));
   CHECK_EQ(space.allocate(f.pages(2), 0), a);
 }
@@ -254,13 +254,13 @@ TEST(the_highest_occupancy_can_be_forgotten) {
   Space space(f.device, f.properties, f.heuristics);
   const Address a = space.allocate(f.pages(8), 0);
   space.deallocate(a, 0);
-  space.give_back(f.pages(8));  // records what has to be completed
+  space.give_back(f.pages(8));  // records events
   f.device.synchronize();
   space.give_back(f.pages(8));
   space.forget_peak();
   const Address b = space.allocate(f.pages(2), 0);
   space.deallocate(b, 0);
-  const Address c = space.allocate(f.pages(2), 1);  // would be created otherwise
+  const Address c = space.allocate(f.pages(2), 1);  // would otherwise get new pages
   CHECK(c != 0);
   CHECK_EQ(space.statistics().held, f.pages(2));
 }

@@ -1,4 +1,4 @@
-// Addresses of which best fit hands out pieces: against a map of each byte.
+// Tests of best fit in a window, against a map of each byte.
 
 #include <algorithm>
 #include <cstdint>
@@ -35,7 +35,7 @@ TEST(a_window_finds_what_fits_best_and_joins_what_touches) {
       }
       CHECK_EQ(window.find(bytes), best);
       if (best != 0) {
-        // Anywhere in a gap, as beside what is blocked.
+        // Take a range anywhere in a gap, as next to blocked addresses.
         const Address at = best + static_cast<Address>(random.between(0, smallest - bytes));
         window.take({at, bytes});
         std::fill_n(taken.begin() + static_cast<std::ptrdiff_t>(at - 1000), bytes, true);

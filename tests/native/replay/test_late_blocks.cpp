@@ -1,4 +1,4 @@
-// Blocks that live longer than planned keep others away from their bytes.
+// Tests of late blocks: no slot that overlaps a block past its planned end is served.
 
 #include <vector>
 
@@ -10,7 +10,7 @@ using namespace pgmo;
 using namespace pgmo::test;
 
 TEST(a_block_that_outlives_its_plan_keeps_others_away) {
-  // Rows 0 and 1 overlap in space, one after the other in time.
+  // The slots of rows 0 and 1 overlap, but their lifetimes do not.
   ReplayerFixture f({slot(100, 1, 0), slot(100, 2, 50)});
   CHECK_EQ(f.serve(100), 0);
   CHECK_EQ(f.serve(100), kUnplanned);
@@ -33,7 +33,8 @@ TEST(a_late_block_at_the_same_offset_is_told_from_the_slots_own) {
 }
 
 TEST(a_wrapping_block_is_late_only_when_its_end_in_the_next_iteration_is_passed) {
-  // Row 1 lives [1, 3): into the next iteration, until its request 1... of a plan of 2 requests.
+  // Row 1 lives in [1, 3), which is until tick 1 of the next iteration, because the plan has two
+  // requests.
   ReplayerFixture f({slot(10, 1, 0), slot(20, 3, 100)});
   f.serve(10);
   f.replayer.release(0);
@@ -53,7 +54,7 @@ TEST(an_iteration_cut_short_passes_the_ends_that_remain) {
   f.serve(10);
   f.serve(20);
   f.replayer.end_iteration();
-  CHECK_EQ(f.late.size(), 1u);  // row 0 ended at 2; row 1 at 3, which is tick 0 of the next
+  CHECK_EQ(f.late.size(), 1u);  // row 0 ends at 2; row 1 at 3, in the next iteration
   f.serve(10);
   CHECK_EQ(f.late.size(), 2u);
 }
@@ -77,7 +78,7 @@ TEST(retired_blocks_are_late_until_they_are_freed) {
   f.serve(20);
   f.replayer.retire_living();
   CHECK_EQ(f.late.size(), 2u);
-  CHECK_EQ(f.replayer.release(0), 0);  // no longer the replayer's
+  CHECK_EQ(f.replayer.release(0), 0);  // the replayer has forgotten the block
   CHECK_EQ(f.serve(10), kUnplanned);
   CHECK_EQ(f.late.erase(0), 10);
   CHECK_EQ(f.serve(20), kUnplanned);

@@ -1,4 +1,4 @@
-// PGMO_CHECK=1 ends the process when a block is handed out over a living one, and only then.
+// Tests that PGMO_CHECK=1 ends the process if a new block overlaps a live block, and only then.
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -20,7 +20,7 @@ struct Ended {
   std::string message;
 };
 
-// Runs it in a child and listens to what it says on standard error.
+// Run the work in a child process. Return its exit status and its standard error.
 template <typename Work>
 Ended in_child(Work&& work) {
   int ends[2];
@@ -48,7 +48,8 @@ void* at(std::uintptr_t address) {
   return reinterpret_cast<void*>(address);
 }
 
-// Rows 0 and 1 live at the same time on the same bytes: a plan that no validator lets through.
+// Replay a plan that the validator would reject: rows 0 and 1 live at the same time on the same
+// bytes.
 void replay_an_invalid_plan() {
   Engine engine;
   engine.add_arena(0, 0, {at(0x100000), 1000, nullptr, nullptr});

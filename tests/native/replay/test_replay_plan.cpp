@@ -51,8 +51,8 @@ TEST(sizes_out_of_range_are_refused) {
 TEST(lifetimes_out_of_range_are_refused) {
   CHECK_THROWS(plan_of({slot(1, 0, 0)}), std::invalid_argument);
   CHECK_THROWS(plan_of({slot(1, 2, 0)}), std::invalid_argument);          // needs two slots
-  CHECK_THROWS(plan_of({two_turns(1, 1, 0, 1)}), std::invalid_argument);  // needs only one
-  CHECK_THROWS(plan_of({two_turns(1, 3, 0, 1)}), std::invalid_argument);  // needs three
+  CHECK_THROWS(plan_of({two_turns(1, 1, 0, 1)}), std::invalid_argument);  // needs only one slot
+  CHECK_THROWS(plan_of({two_turns(1, 3, 0, 1)}), std::invalid_argument);  // needs three slots
   CHECK_THROWS(plan_of({slot(1, kHuge, 0)}), std::invalid_argument);
   PlannedRequest second_only = persistent(5);
   second_only.alternate = 0;
@@ -105,7 +105,7 @@ TEST(anchors_are_pairs_of_fixed_sizes_that_come_once) {
   };
   CHECK_EQ(anchor(7, 6), 4u);
   CHECK_EQ(anchor(7, 5), 2u);
-  CHECK_EQ(anchor(5, 7), kNoSlot);  // twice
+  CHECK_EQ(anchor(5, 7), kNoSlot);  // the pair occurs twice
   CHECK_EQ(anchor(6, 9), kNoSlot);
   CHECK_EQ(anchor(9, 8), kNoSlot);
   CHECK_EQ(anchor(6, 5), kNoSlot);

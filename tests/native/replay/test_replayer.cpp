@@ -1,4 +1,4 @@
-// The order of requests: what is left out, what is skipped, and anchors further ahead.
+// Tests of the order of requests: requests left out, skipped requests, and anchors further ahead.
 
 #include <vector>
 
@@ -59,7 +59,7 @@ TEST(two_requests_that_changed_places_are_both_served) {
 }
 
 TEST(a_skipped_request_whose_lifetime_is_over_is_not_served) {
-  // Row 0 lives until tick 1, row 1 lies on the same bytes.
+  // Row 0 lives until tick 1. The slot of row 1 has the same bytes.
   ReplayerFixture f({slot(10, 1, 0), slot(20, 2, 0)});
   CHECK_EQ(f.serve(20), 0);
   CHECK_EQ(f.serve(10), kUnplanned);

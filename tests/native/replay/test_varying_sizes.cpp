@@ -1,4 +1,4 @@
-// Requests whose sizes vary: which slot is theirs, and what one tells of the others.
+// Tests of varying requests: their slots, and the sizes that one request implies for others.
 
 #include <vector>
 
@@ -67,7 +67,7 @@ TEST(a_batch_is_not_looked_for_behind_what_is_as_large) {
   CHECK_EQ(f.missed(Miss::kUnknown), 1u);
 }
 
-// Three layers of two varying requests each, and a number in between.
+// Return three layers of two varying requests each, with a number in between.
 std::vector<PlannedRequest> layers(Tick end = 9) {
   std::vector<PlannedRequest> rows;
   for (Offset at = 0; at < 9000; at += 3000) {
@@ -82,8 +82,8 @@ TEST(requests_of_a_class_are_alike_in_an_iteration) {
   ReplayerFixture f(layers());
   f.serve(50);
   f.serve(8);
-  CHECK_EQ(f.serve(120), 2000);  // not by half, as the other one
-  CHECK_EQ(f.serve(120), 5000);  // so the first one of this layer was left out, and the number
+  CHECK_EQ(f.serve(120), 2000);  // its ratio differs from the first request's
+  CHECK_EQ(f.serve(120), 5000);  // the iteration has left out two requests
   CHECK_EQ(f.serve(50), 6000);
 }
 
@@ -92,7 +92,7 @@ TEST(a_request_that_no_plan_knows_moves_nothing) {
   f.serve(50);
   f.serve(8);
   f.serve(200);
-  CHECK_EQ(f.serve(77), kUnplanned);  // today these are of 50
+  CHECK_EQ(f.serve(77), kUnplanned);  // the size class is known to have 50 bytes
   CHECK_EQ(f.missed(Miss::kUnknown), 1u);
   CHECK_EQ(f.serve(50), 3000);
 }
@@ -117,10 +117,10 @@ TEST(families_of_one_planned_size_are_told_apart) {
   ReplayerFixture f(rows);
   CHECK_EQ(f.serve(60), 0);
   CHECK_EQ(f.serve(70), 1000);
-  CHECK_EQ(f.serve(70), 3000);  // the third was left out
+  CHECK_EQ(f.serve(70), 3000);  // the iteration has left out the third request
 }
 
-// Two in a row contradict what is known; the first of them was the one under the cursor.
+// Two requests in a row contradict the known sizes; the first of them is under the cursor.
 TEST(a_micro_batch_of_another_length_loses_no_place) {
   std::vector<PlannedRequest> rows;
   for (int row = 0; row < 5; ++row) rows.push_back(varying(800, 5, 1000 * row));
