@@ -1,4 +1,4 @@
-"""Builds with native.mk, and runs what it has built."""
+"""Functions that build with native.mk, and run commands in the project's folder."""
 
 import os
 import shutil

@@ -1,23 +1,23 @@
-# Tests of the engine, of pages, of exact packing and of recomputation: plain C++20, nothing but a compiler.
+# Native tests of engine, pages, packing, alignment and recomputation. They need only a C++20 compiler.
 #
-#   make native-test     build with -O2 and run everything, the attacks in full length included
-#   make -j2 sanitize    the same under AddressSanitizer + UBSan and under ThreadSanitizer
+#   make native-test     build with -O2, run all tests, and run the attacks in full length
+#   make -j2 sanitize    run shorter attacks under AddressSanitizer + UBSan and under ThreadSanitizer
 #   make -j4 native-attack ATTACK_SEEDS="1 2 3 4" ATTACK_EVENTS=1000000000
-#                        the attacks on pages, a process for each seed
+#                        run the attacks on pages, with a process for each seed
 #
-# Works from the top-level Makefile, and alone: make -f tests/native/native.mk native-test
+# The top-level Makefile includes this file. It also works alone: make -f tests/native/native.mk native-test
 
 comma = ,
 CXX ?= g++
 NATIVE_OUT ?= build/native
-# Through a header that was compiled before, GCC 12 tells of what it takes for errors in the strings
-# of its own library.
+# With a precompiled header, GCC 12 reports false array-bounds and stringop-overflow warnings in its own
+# string library.
 NATIVE_WARNINGS = -Wall -Wextra -Wshadow -Wconversion -Wno-array-bounds -Wno-stringop-overflow
-# All that the code checks itself: csrc/checks.hpp.
+# Enable all assertions of csrc/checks.hpp.
 NATIVE_BASE = -std=c++20 -pthread -DPGMO_CHECKS=3 $(NATIVE_WARNINGS)
 NATIVE_INCLUDES = -Icsrc -Itests/native/support -Itests/native/attacks -Itests/native/attacks/pages -Itests/native/attacks/order
 
-# Each source is a program of its name, whichever folder it is in.
+# Each source file, in any folder, is a program of the same name.
 NATIVE_SOURCES = $(wildcard tests/native/*.cpp tests/native/*/*.cpp)
 NATIVE_PROGRAMS = $(sort $(basename $(notdir $(NATIVE_SOURCES))))
 NATIVE_TESTS = $(filter test_%,$(NATIVE_PROGRAMS))
@@ -30,12 +30,13 @@ NATIVE_RECOMPUTE = $(patsubst csrc/recompute/%.cpp,%,$(sort $(wildcard csrc/reco
 NATIVE_ALIGNMENT = $(sort $(wildcard csrc/alignment/*.cpp))
 NATIVE_PACKING = $(patsubst csrc/packing/%.cpp,%,$(sort $(wildcard csrc/packing/*.cpp csrc/packing/*/*.cpp)))
 
-# Events of the attacks under a sanitizer, which makes them ten times slower; of that on forks, forks.
+# Number of events of an attack under a sanitizer, which makes it ten times slower; number of forks of fuzz_forks.
 SANITIZE_EVENTS ?= 1500000
 SANITIZE_FORKS ?= 500
 
-# The sources of a folder as one, which take a third of the time to compile: most of it is spent on
-# headers. Those of csrc/packing and csrc/recompute have names in common.
+# One source file that includes all sources of a folder takes a third of the time to compile, because most
+# of the time is spent on headers. Sources of csrc/packing and csrc/recompute define equal names, so they
+# are compiled one by one.
 $(NATIVE_OUT)/engine.cpp: $(NATIVE_ENGINE)
 $(NATIVE_OUT)/pages.cpp: $(NATIVE_PAGES)
 $(NATIVE_OUT)/alignment.cpp: $(NATIVE_ALIGNMENT)
@@ -43,7 +44,7 @@ $(NATIVE_OUT)/engine.cpp $(NATIVE_OUT)/pages.cpp $(NATIVE_OUT)/alignment.cpp:
 	@mkdir -p $(@D)
 	@printf '#include "%s"\n' $(^:csrc/%=%) > $@
 
-# One kind of build: $(1) its name, $(2) its flags. Programs are $(NATIVE_OUT)/NAME/PROGRAM.
+# Rules for one kind of build. $(1): its name; $(2): its flags. Programs are $(NATIVE_OUT)/NAME/PROGRAM.
 define native_build
 $(NATIVE_OUT)/$(1)/common.hpp.gch: tests/native/support/common.hpp tests/native/native.mk
 	@mkdir -p $$(@D)
@@ -79,7 +80,7 @@ $(eval $(call native_build,thread,-O1 -g -fno-omit-frame-pointer -fsanitize=thre
 
 # --- the oracle notices a broken engine -----------------------------------------------------------
 #
-# Each line of a list breaks a copy of one source file; the attack has to fail. See mutants.sh.
+# Each line of a list breaks a copy of one source file, and the attack must fail. See mutants.sh.
 
 $(NATIVE_OUT)/mutants_%: $(wildcard tests/native/mutants/* tests/native/attacks/*.* \
   tests/native/attacks/*/* tests/native/support/* csrc/*.hpp csrc/engine/* csrc/engine/*/* csrc/pages/* csrc/pages/*/* csrc/adapters/cuda/graphs/* csrc/adapters/cuda/pools/*)
@@ -93,10 +94,10 @@ native-mutants: $(NATIVE_OUT)/mutants_engine $(NATIVE_OUT)/mutants_pages $(NATIV
 	  $$(sed -n 's/^\([a-z_]*\) .*/\1/p' tests/native/mutants/$(kind).txt); do \
 	  sh tests/native/mutants/mutants.sh run $(NATIVE_OUT)/mutants_$(kind) $$mutant $(kind) || exit 1; done; )
 
-# --- what to type ---------------------------------------------------------------------------------
+# --- targets --------------------------------------------------------------------------------------
 
 .PHONY: native-test
-native-test: native-release  ## the engine: every native test, the attacks in full length
+native-test: native-release  ## run every native test, and the attacks in full length
 	@for test in $(NATIVE_TESTS) $(NATIVE_FUZZES); do \
 	  echo "== $$test"; $(NATIVE_OUT)/release/$$test || exit 1; done
 	@echo "== fuzz_replay with PGMO_CHECK=1"; \
@@ -109,28 +110,29 @@ ATTACK_EVENTS ?= 100000000
 ATTACK_KIND ?= release
 
 .PHONY: native-attack $(ATTACK_SEEDS:%=native-attack-%)
-native-attack: $(ATTACK_SEEDS:%=native-attack-%)  ## the attacks on pages, as long as you like
+native-attack: $(ATTACK_SEEDS:%=native-attack-%)  ## run the attacks on pages, with ATTACK_EVENTS events
 $(ATTACK_SEEDS:%=native-attack-%): native-attack-%: $(ATTACKS:%=$(NATIVE_OUT)/$(ATTACK_KIND)/%)
 	@for attack in $(ATTACKS); do \
 	  echo "== $$attack --seed $*"; \
 	  $(NATIVE_OUT)/$(ATTACK_KIND)/$$attack --seed $* --events $(ATTACK_EVENTS) || exit 1; done
 
-# Digest of the sources that the sanitizers check, without comments and whitespace. The file has the
-# digest of the sources that have passed; .ci/run skips the sanitizers if the two are equal.
+# Digest of the sources that the sanitizers check, without comments and whitespace. The file
+# sanitized.sha256 has the digest of the sources that have passed the sanitizers. If both digests are
+# equal, .ci/run skips the sanitizers.
 SANITIZED = tests/native/sanitized.sha256
 SANITIZED_DIGEST = (find csrc/*.hpp csrc/alignment csrc/engine csrc/pages csrc/packing csrc/recompute csrc/adapters/cuda/graphs csrc/adapters/cuda/pools/expandable.hpp tests/native \
   -name '*.[ch]pp' -o -name '*.h' | LC_ALL=C sort \
-  | xargs sed -z 's,//[^\n]*,,g; s,/\*\([^*]\|\*\+[^*/]\)*\*\+/,,g'; cat tests/native/native.mk) | tr -d '[:space:]' | sha256sum
+  | xargs sed -z 's,//[^\n]*,,g; s,/\*\([^*]\|\*\+[^*/]\)*\*\+/,,g'; sed 's,\#\# .*,,; /^\#/d' tests/native/native.mk) | tr -d '[:space:]' | sha256sum
 .PHONY: sanitized-digest is-sanitized
 sanitized-digest:
 	@$(SANITIZED_DIGEST)
 is-sanitized:
 	@$(SANITIZED_DIGEST) | cmp -s - $(SANITIZED)
 
-# fuzz_replay and test_engine replace operator new, which is fine with both sanitizers.
+# fuzz_replay and test_engine replace operator new, which works with both sanitizers.
 SANITIZERS = address thread
 .PHONY: sanitize $(SANITIZERS:%=sanitize-%)
-sanitize: $(SANITIZERS:%=sanitize-%)  ## the same under ASan+UBSan and TSan, shorter
+sanitize: $(SANITIZERS:%=sanitize-%)  ## run shorter native tests under ASan+UBSan and TSan
 	@$(SANITIZED_DIGEST) > $(SANITIZED)
 $(SANITIZERS:%=sanitize-%): sanitize-%: native-%
 	@export ASAN_OPTIONS=halt_on_error=1:abort_on_error=0 UBSAN_OPTIONS=print_stacktrace=1 \

@@ -1,4 +1,4 @@
-"""Each mutant's pattern occurs exactly once in the file that it breaks. Needs no compiler."""
+"""Checks that each mutant's pattern occurs exactly once in its file. Needs no compiler."""
 
 import re
 from functools import cache, partial
@@ -43,7 +43,7 @@ def replaced(match: re.Match[str], replacement: str) -> str:
 
 @pytest.mark.parametrize("kind", sorted(path.stem for path in LISTS.glob("*.txt")))
 def test_each_pattern_occurs_once(kind: str) -> None:
-    """Earlier mutants of the list are applied first, as `mutants.sh` does."""
+    """Apply the mutants of a list in order, as `mutants.sh` does."""
     texts: dict[Path, str] = {}
     wrong = []
     for line in (LISTS / f"{kind}.txt").read_text().splitlines():

@@ -1,4 +1,4 @@
-"""The attack notices every broken engine, and finds nothing wrong with the sound one."""
+"""Checks that each attack detects its mutants, and finds no violation in unbroken code."""
 
 import re
 from functools import cache
@@ -16,7 +16,7 @@ def names(kind: str) -> list[str]:
 
 
 KINDS = ("engine", "pages", "paged", "order", "forks", "graphs", "invariants")
-LONG = {  # that the attack needs many events for, or threads that meet at the wrong moment
+LONG = {  # mutants that need many events, or a rare interleaving of threads
     ("engine", "blind_late_set"),
     ("engine", "end_passed_one_tick_late"),
     ("engine", "slots_unaligned_in_their_arena"),

@@ -1,4 +1,4 @@
-"""Runs each native program: tests, and attacks of a million events; in full length where slow."""
+"""Runs each native program: tests, and attacks of a million events; slow tests run full attacks."""
 
 import re
 from pathlib import Path
@@ -29,7 +29,7 @@ def test_program_passes(built: Path, program: str) -> None:
 
 
 def attack(program: Path, events: int, seed: int, **environment: str) -> None:
-    """Runs an attack, which has to find nothing in as many events."""
+    """Run an attack. It must make this many events and find no violation."""
     ended = run(str(program), "--seed", str(seed), "--events", str(events), **environment)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     made = re.findall(r"^seed \d+: (\d+) (?:events|forks)", ended.stdout, re.MULTILINE)

@@ -1,10 +1,10 @@
 #!/bin/sh
-# Builds the attack on all deliberately broken engines at once, and runs it on one; see engine.txt.
+# Builds an attack with all mutants (deliberately broken code) at once, and runs it with one; see engine.txt.
 #
 #   mutants.sh build PROGRAM KIND
-#   mutants.sh run PROGRAM NAME KIND      succeeds when the oracle notices
+#   mutants.sh run PROGRAM NAME KIND      succeeds if the oracle detects the mutant
 #
-#   KIND      mutants       of              attacked by
+#   KIND      mutants       sources         attack
 #   engine    engine.txt    csrc/engine     fuzz_replay
 #   pages     pages.txt     csrc/pages      fuzz_pages
 #   paged     paged.txt     both            fuzz_paged
@@ -12,10 +12,10 @@
 #   forks     forks.txt     both            fuzz_forks
 #   graphs    graphs.txt    csrc/adapters/cuda/graphs, pools   fuzz_graphs
 #
-#   invariants, of both, by fuzz_paged with all checks of csrc/checks.hpp: those it is about
+#   invariants   invariants.txt   both      fuzz_paged, with all assertions of csrc/checks.hpp
 #
-# One compilation, as one file, serves all: PGMO_MUTANT, the number of a line, chooses when the
-# program starts. With none chosen the engine is the sound one.
+# All mutants are compiled into one program. The environment variable PGMO_MUTANT, the number of a line,
+# chooses one when the program starts. Without it, the code is not broken.
 set -eu
 here=$(dirname "$0")
 csrc=$here/../../../csrc attacks=$here/../attacks
@@ -70,7 +70,7 @@ done
   echo "#include \"$attack.cpp\""
   (cd "$copy" && find engine pages -name '*.cpp' | sort | sed 's/.*/#include "&"/')
 } > "$copy/attack.cpp"
-checks=0  # the oracle has to notice by itself
+checks=0  # the oracle must detect the mutant without assertions
 if [ "$kind" = invariants ]; then checks=3; fi
 ${CXX:-g++} -std=c++20 -DPGMO_CHECKS=$checks -w -pthread -O1 -I"$copy" -I"$here/../support" -I"$attacks" \
   -I"$attacks/pages" -I"$attacks/order" "$copy/attack.cpp" -o "$program"
