@@ -1,11 +1,11 @@
 // Blocks of windows.
 //
-//     allocate       best fit if all its pages are mapped; the usual case, which takes one lock
-//                    else pages for that place, for one next to blocked addresses, or for addresses
-//                    never mapped before; if no gap fits, more addresses are reserved
+//     allocate       usually: best fit among mapped pages, which takes one lock
+//                    otherwise: map pages at the best fit, outside of blocked addresses, or at
+//                    addresses never mapped before; if no gap fits, reserve more addresses
 //     deallocate     the pages become idle; an event is recorded once enough bytes were freed
 //
-// Reserved addresses are never given back. Hence the windows of a closed pool are kept, and a later
+// Reserved addresses are never given back. So the windows of a closed pool are kept, and a later
 // pool uses them.
 
 #include <algorithm>

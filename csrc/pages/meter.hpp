@@ -1,9 +1,10 @@
 // Measures the memory of a device: the bytes of pgmo, and the peak of their sum with the bytes of
 // the framework's allocator.
 //
-//     windows, slots   blocks born and died      ─┐
-//     pool             pages used for a block    ─┼─▶ sum ──▶ above the peak? ──▶ peak
-//     adapter          what the allocator has    ─┘
+//     windows, slots   allocations and frees       ─┐
+//     pool             pages used for a block      ─┼─▶ sum ──▶ above the peak? ──▶ peak
+//     adapter          usage of the framework's    ─┘
+//                      allocator
 //
 // The adapter does not see when the framework's allocator frees a block, so the adapter's last
 // figure may be too high. A sum above the peak stays unconfirmed until the adapter has asked the

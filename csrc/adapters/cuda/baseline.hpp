@@ -2,7 +2,7 @@
 //
 //     slots, blocks of windows         ──▶ allocated, freed   reported by the adapter
 //     blocks of the allocator beneath  ──▶ allocated, freed   reported by its trace
-//     its segments, pages              ──▶ took               what was really taken from the card
+//     segments of that allocator, pages ─▶ took               bytes actually taken from the card
 //
 // Private pools that the allocator beneath serves as it would without pgmo (pools of CUDA graphs,
 // and some of MemPool) count equally as reserved and as taken. The model serves the other private

@@ -1,7 +1,7 @@
 // Live blocks by address: the owner of their memory, and their number in the recording.
 //
-//     request ──▶ slot of the engine's ───┐
-//             └─▶ block of the framework's ┴─▶ table ──▶ recorder, while recording
+//     request ──▶ slot of the engine ──────┐
+//             └─▶ block of the framework ──┴─▶ table ──▶ recorder, while recording
 //
 // The table contains framework blocks that were allocated while the engine recorded or served,
 // because nothing else in the engine tracks them. It contains only those slots that were served

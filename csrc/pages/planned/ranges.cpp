@@ -1,7 +1,7 @@
 // Planned ranges. Slots are counted one by one; while a range is settled (settling.cpp), they are
 // not counted.
 //
-//     occupy, vacate      count a slot's pages like those of a block
+//     occupy, vacate      count a block on each page of a slot
 //     surrender           make the pages without live slots idle, because other requests need them
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // Settled ranges: their slots are not counted, because all of their pages are mapped.
 //
 //     covered     [  mapped    ][ missing ][   mapped  ]     extents of the slots of all plans
-//                        held as a whole, if at most a few pages are missing: these are created
+//                        held as a whole; if only a few pages are missing, they are created
 
 #include <algorithm>
 #include <new>

@@ -1,8 +1,9 @@
 // Adds blocks to places and removes them. A request with missing pages is served in steps.
 //
-//     enter       all pages are there                        under the lock: only counts
+//     enter       counts blocks, if all pages are mapped     under the lock
 //     admit       notes which places lack a page             under the lock
-//     provide     pages (supply.cpp), mapped (mapping.cpp)   device calls, without the lock
+//     provide     finds pages (supply.cpp) and maps them     device calls, without the lock
+//                 (mapping.cpp)
 
 #include "pages/pool/pool.hpp"
 

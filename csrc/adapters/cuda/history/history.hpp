@@ -1,8 +1,8 @@
 // Torch's memory history (record_memory_history) for slots and blocks of windows: stacks of
 // requests, and traces.
 //
-//     recordHistory ──▶ here, and the allocator beneath     allocations and frees ──▶ here
-//     snapshot      ◀── both, merged by time
+//     recordHistory ──▶ History, and the allocator beneath     slots, windows ──▶ History
+//     snapshot      ◀── traces of both, merged by time
 //
 // Only device.hpp includes this file.
 

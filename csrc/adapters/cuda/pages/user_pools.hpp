@@ -2,11 +2,11 @@
 // pool.
 //
 //     MemPool()       ──▶ createOrIncrefPool    pages serve the pool from now on
-//     use_mem_pool    ──▶ beginAllocateToPool   requests of the thread ──▶ windows of the pool
-//                                               no page is available, during a capture, or after
-//                                               the session: the allocator beneath, in its pool
-//                                               of the same id
-//     the last user   ──▶ releasePool           its idle pages go back to the card
+//     use_mem_pool    ──▶ beginAllocateToPool   requests of the thread ──▶ windows of the pool;
+//                                               without a page, during a capture, or after the
+//                                               session ──▶ the allocator beneath, in its pool of
+//                                               the same id
+//     last user       ──▶ releasePool           the pool's idle pages go back to the card
 //
 // Idle pages of a pool may serve other windows, and a pool may use pages that are idle elsewhere.
 // The allocator beneath has a pool of the same id, and counts its users.
