@@ -180,8 +180,8 @@ bool is_ours(const c10::Allocator* allocator) {
   return false;
 }
 
-// Return the adapter that wraps `upstream`, created if there is none. Return nullptr if there are
-// kMostUpstreams others.
+// Return the adapter that wraps `upstream`, created if there is none. Return nullptr if adapters
+// wrap kMostUpstreams other allocators.
 TorchCpuAdapter* adapter_over(c10::Allocator* upstream) {
   for (int index = 0; index < kMostUpstreams; ++index) {
     if (adapters[index] == nullptr) adapters[index] = new TorchCpuAdapter(upstream, index);

@@ -326,7 +326,7 @@ class Space final : private Uncounted {
   const Heuristics heuristics_;
   Pool pool_;
 
-  // Guarded by the pool's `state`; ranges and reservations change under `work`, too.
+  // Guarded by the pool's `state`; ranges and reservations change only under both locks.
   std::map<Address, Reservation> reservations_;
   WindowSet windows_;
   std::map<PoolNumber, std::unique_ptr<WindowSet>> pools_;
@@ -341,7 +341,7 @@ class Space final : private Uncounted {
     std::vector<std::vector<PagePlace*>> pages;
     std::optional<std::size_t> more;
   };
-  std::map<const RangeOwner*, SharingPlan> plans_;  // changes under `work`, too
+  std::map<const RangeOwner*, SharingPlan> plans_;  // changes only under both locks
   bool arranged_ = true;          // no slot has missed a page since the last arrangement
   std::size_t missed_ = 0;        // places of slots refused by `occupy` since the last `arrange`
   int arrangements_ = 0;          // number of arrangements since the last `share`

@@ -263,7 +263,7 @@ class TorchCudaAdapter : public CUDAAllocator {
   }
 
   // Torch calls this when the adapter becomes its CUDA allocator. torch.accelerator uses another
-  // table of allocators, so register there, too.
+  // table of allocators, so register the adapter in that table, too.
   void init(int count) override {
     cuda_used.store(true);
     upstream_->init(count);

@@ -107,7 +107,8 @@ class BaselineFeed {
     if (pgmo_baseline* const model = model_.load()) baseline_api->set_fraction(model, fraction);
   }
 
-  // Record an entry of the trace of PyTorch's allocator, which calls this under its own lock.
+  // Record an entry of the trace of PyTorch's allocator, which calls this function under its own
+  // lock.
   void traced(const TraceEntry& entry);
 
   // Count an out-of-memory error that the program gets.

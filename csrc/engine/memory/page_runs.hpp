@@ -46,7 +46,8 @@ class LatestOrder {
  public:
   explicit LatestOrder(std::uint32_t arenas) : arenas_(arenas) {}
 
-  // Return the maximum of two rows, arena by arena. If one is null (unknown), return the other.
+  // Return the maximum of two rows, arena by arena. If one row is null (its order is unknown),
+  // return the other row.
   const Tick* later(const Tick* one, const Tick* other);
 
  private:

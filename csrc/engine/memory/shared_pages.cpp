@@ -53,8 +53,8 @@ void Engine::share_pages() noexcept {
   if (begun) end_settling();
 }
 
-// Let the page space map idle pages where the plans use them. It maps nothing once all pages are
-// mapped there.
+// Let the page space map idle pages where the plans use them. It maps nothing once all pages are in
+// place.
 void Engine::arrange_pages() noexcept {
   pages::Space* const space = space_.load();
   if (space == nullptr) return;

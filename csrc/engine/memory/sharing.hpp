@@ -39,7 +39,7 @@ struct PlanTicks {
   Tick count;
 };
 
-// A page of an arena, by its index there.
+// A page of an arena, by its index in the arena.
 struct ArenaPage {
   std::uint32_t arena;
   std::size_t page;

@@ -96,7 +96,8 @@ class ReplayPlan {
   bool varying(SlotIndex index) const noexcept { return class_of_[index] != kFixed; }
 
   // Return the size class of a varying request. A size class contains all requests of one family
-  // with equal planned sizes and streams. In most iterations, their requested sizes are equal, too.
+  // with equal planned sizes and streams. In most iterations, the requested sizes in a class are
+  // equal, too.
   SizeClass size_class(SlotIndex index) const noexcept { return class_of_[index]; }
   std::size_t size_classes() const noexcept { return classes_; }
 

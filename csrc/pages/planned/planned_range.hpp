@@ -1,4 +1,4 @@
-// The addresses of one arena of a plan. Only slots in use need pages there.
+// The addresses of one arena of a plan. Only slots in use need pages.
 //
 //     generation    1 counted          2 settled                3 counted            4 ...
 //     slots         occupy / vacate    not counted              occupy / vacate

@@ -74,7 +74,7 @@ class Pool {
 
   // Mark the pages of a live block as shared with other processes. These pages do not sleep while a
   // block lives there. Return false if no block lives at one of the places, or if a thread works on
-  // one.
+  // one of them.
   bool share(Places places) noexcept;
 
   // Call `visit` with the handle of each page that another process may map.
@@ -86,7 +86,7 @@ class Pool {
   }
 
   // Keep the pages of a live block mapped at these places until `unpin`. Return false if no block
-  // lives at one of the places, or if a thread works on one.
+  // lives at one of the places, or if a thread works on one of them.
   bool pin(Places places) noexcept;
 
   // Unpin a place if no block lives there.

@@ -142,7 +142,7 @@ class PageDevice {
     kAliases   // two mappings of one page show the same contents, in stream order
   };
 
-  // Map a page at two addresses, and compare what a stream writes and reads there. Takes
+  // Map a page at two addresses, and compare what a stream writes and reads at both. Takes
   // milliseconds.
   Trial try_pages() {
     try {
@@ -356,7 +356,8 @@ class PageDevice {
 
   int wait(uint32_t stream, uint64_t event) { return wait_on(streams_.handle(stream), event); }
 
-  // Return a spare event, or a new one: creating one takes longer than recording it.
+  // Return a spare event, or a new event. Spare events save time, because creating an event takes
+  // longer than recording one.
   cudaEvent_t take_event() {
     {
       const std::lock_guard guard(mutex_);

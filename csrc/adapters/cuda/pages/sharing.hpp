@@ -101,8 +101,8 @@ std::unordered_set<uint64_t> pages_of_sent_blocks(Device& device) {
       "or switch pages off: PGMO_PAGES=0, or pgmo.optimize(pages=False)");
 }
 
-// Return the descriptors of these pages. If descriptors are scarce, close unneeded ones. If one of
-// the pages cannot be exported, close the descriptors that this call has exported, and throw
+// Return the descriptors of these pages. If descriptors are scarce, close unneeded descriptors. If
+// one of the pages cannot be exported, close the descriptors that this call has exported, and throw
 // c10::Error.
 std::vector<int> descriptors_of(Device& device, const std::vector<uint64_t>& pages, size_t bytes) {
   std::vector<int> descriptors;
@@ -138,7 +138,7 @@ std::mutex& sharing_mutex() {
   return one_at_a_time;
 }
 
-// Return the handle of a block in pages, and the block's offset there.
+// Return the handle of the pages under a block, and the block's offset in these pages.
 ShareableHandle share_pages(Device& device, CUDAAllocator* upstream, void* block) {
   TORCH_CHECK(!forked.load(), "a forked process cannot share CUDA tensors that it has inherited");
   const OnDevice on(device.index);
