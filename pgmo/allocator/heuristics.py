@@ -21,29 +21,29 @@ class Heuristics:
 
     usual_recording: int = 5
     """Usual length of a recording. Unit: iterations. Reason: the first iteration differs, the next
-    two are compared, and two more show which of their blocks are freed."""
+    two are compared, and two more show which blocks of the compared iterations are freed."""
 
     longest_recording: int = 24
     """Maximum number of iterations of one recording. Recordings are longer if structures
-    alternate, and after rare divergences. Unit: iterations. Reason: comparing longer ones takes
+    alternate, and after rare divergences. Unit: iterations. Reason: comparing more iterations takes
     too much time."""
 
     longest_period: int = 24
-    """Maximum number of steps that are treated as one iteration because the requests repeat only
-    after them; 1 for none. Unit: steps. Reason: if two models train in turn, gradients of one live
-    through the step of the other, so plans of single steps make 96 driver calls per step, and a
-    plan of two steps makes none."""
+    """Maximum number of steps that pgmo treats as one iteration if requests repeat only after
+    several steps. With 1, each step is an iteration. Unit: steps. Reason: if two models train in
+    turn, gradients of each model live through a step of the other. pgmo makes 96 driver calls per
+    step with a plan for each step, and none with one plan for both."""
 
     shortest_wait: int = 4
-    """Length of the first pause between two recordings of a program that does not repeat; each
-    further pause is twice as long. A session also switches to another thread after this many
-    consecutive iterations of that thread. Unit: iterations. Reason: a program may only be warming
-    up, and a thread may end only a few iterations."""
+    """Length of the first BACKOFF of a program that does not repeat; each BACKOFF is twice as long
+    as the previous one. A session also begins to serve another thread after that thread's first
+    `shortest_wait` consecutive iterations. Unit: iterations. Reason: a program may only be warming
+    up, and a thread may run only a few iterations."""
 
     longest_backoff: int = 256
-    """Maximum pause between two recordings of a program that does not repeat, or between two plans
-    of a program whose sizes keep growing. Unit: iterations. Reason: a program may begin to repeat
-    later."""
+    """Maximum length of a BACKOFF of a program that does not repeat, and maximum distance of two
+    plans of a program whose sizes keep growing. Unit: iterations. Reason: a program may begin to
+    repeat later."""
 
     # --- following a plan ---
 
@@ -54,14 +54,14 @@ class Heuristics:
     run of the same program has at least 0.97."""
 
     alike_share: float = 0.8
-    """Minimum share of requests that the first iteration must have in common with a later one to be
-    treated as the same program. Unit: share of the shorter iteration's requests. Reason: in stages
-    of a pipeline, the share is below 0.9."""
+    """Minimum share of requests that the first iteration must have in common with a steady plan.
+    Below it, the plan of the first iteration is not made from the steady plan. Unit: share of the
+    requests of whichever has fewer. Reason: in stages of a pipeline, the share is below 0.9."""
 
     equal_share: float = 1 / 3
-    """Minimum share of these common requests that must have equal sizes in both iterations. Unit:
-    share of the common requests. Reason: gradients and temporaries of the optimizer have equal
-    sizes at any sequence length."""
+    """Minimum share of the requests in common (`alike_share`) whose sizes the steady plan must
+    allow. Unit: share of the requests in common. Reason: gradients and temporaries of the optimizer
+    have equal sizes at any sequence length."""
 
     # --- plans ---
 
@@ -72,24 +72,24 @@ class Heuristics:
     # --- installation ---
 
     price: float = 4.0
-    """Number of pages that must have moved without a plan before a plan for varying lengths serves.
-    Unit: multiple of the pages that are free between two iterations. Reason: one divergence from a
-    plan moves about as many pages, and a few iterations diverge before the plan has the largest
-    size of each request. With 0, images that grow take 5.1 % more memory, and a Trainer of
-    transformers makes 520 driver calls per iteration instead of 37."""
+    """Number of pages that must have moved without a plan before a plan of iterations that differ
+    serves. Unit: multiple of the pages that are free between two iterations. Reason: one divergence
+    from a plan moves about as many pages as are free, and a few iterations diverge before the plan
+    has the largest size of each request. With 0, images that grow take 5.1 % more memory, and a
+    Trainer of transformers makes 520 driver calls per iteration instead of 37."""
 
     worthwhile_share: float = 0.5
     """Minimum share of a program that plans must serve to be kept. Unit: share of the requested
     bytes, after iterations have diverged; share of the requests, in the first iteration. Reason:
-    below it, an arena costs more memory than it saves. A first iteration at another length, or
-    after loading a checkpoint, still makes half of the planned requests."""
+    below this share, an arena costs more memory than it saves. A first iteration at another length,
+    or after loading a checkpoint, still makes at least half of the planned requests."""
 
     # --- threads ---
 
     tail_share: float = 1 / 8
     """Maximum number of requests of a thread, after the end of its iteration, that still belong to
-    that iteration. Unit: share of the iteration's requests. Reason: with more, the thread trains at
-    the same time as another one."""
+    that iteration. Unit: share of the iteration's requests. Reason: a thread that makes more
+    requests trains at the same time as another thread."""
 
     # --- used by native code; csrc/heuristics.hpp has their values, units and reasons ---
 
@@ -114,7 +114,8 @@ NATIVE = tuple(name for name in vars(_core.Heuristics) if not name.startswith("_
 def use(chosen: Heuristics) -> None:
     """Replace the heuristics of this process.
 
-    Call this before the first session: engines and pages keep the heuristics of their creation.
+    Call this before the first session: engines and page pools copy the heuristics when they are
+    created.
     """
     global current
     native = _core.Heuristics()

@@ -57,15 +57,16 @@ def metrics(device: object = None, framework: str = "torch") -> dict[str, float]
 
         - `pgmo/peak_live`: peak of the live bytes so far
         - `pgmo/reserved`: bytes that PyTorch and pgmo hold reserved on the device now; on the CPU
-          and under CuPy, those of this session
+          and under CuPy, the bytes of this session's arenas and other live blocks
         - `pgmo/stuck`: reserved bytes beyond the peak of the live bytes; 0 before the end of the
           first iteration
-        - `pgmo/retries`: requests that were tried again after PyTorch emptied its cache
-        - `pgmo/from_plan`: share of the last iteration's bytes that slots served
-        - `pgmo/growth`: bytes by which the live bytes grow per iteration; 0 if they do not
+        - `pgmo/retries`: requests that were tried again after PyTorch emptied its cache; 0 on the
+          CPU and under CuPy
+        - `pgmo/from_plan`: share of the last iteration's requested bytes that slots served
+        - `pgmo/growth`: bytes by which the live bytes grow per iteration; 0 without growth
 
     Raises:
-        OptionError: if `device` names no device.
+        OptionError: if the device or the framework is not supported.
         AdapterError: if the device does not exist.
 
     Example:
@@ -79,8 +80,8 @@ def metrics(device: object = None, framework: str = "torch") -> dict[str, float]
 def memory_stats(device: object = None, framework: str = "torch") -> dict[str, int]:
     """Return the counters and current memory use of the session on a device.
 
-    torch counts an arena as one allocated block, so `torch.cuda.memory_allocated` does not show how
-    much of it is in use. These figures do.
+    Without pages, torch counts an arena as one allocated block, so `torch.cuda.memory_allocated`
+    does not show how many of its bytes are in use. `live_slot_bytes` does.
 
     Args:
         device: as for `pgmo.optimize`.
@@ -90,11 +91,11 @@ def memory_stats(device: object = None, framework: str = "torch") -> dict[str, i
         Numbers by name; sizes are in bytes; empty if no session is open on the device.
         `arena_bytes`: bytes of all arenas. `live_slot_bytes`: bytes in use in slots.
         `live_fallback_bytes`: bytes in use outside the plan. `peak_slot_bytes` and
-        `peak_fallback_bytes` are their peaks. `requests`, `hits`, and the misses by reason are
-        counted since the session began.
+        `peak_fallback_bytes`: the peaks of these two. `requests`, `hits`, and the misses by reason
+        are counted since the session began.
 
     Raises:
-        OptionError: if `device` names no device.
+        OptionError: if the device or the framework is not supported.
         AdapterError: if the device does not exist.
 
     Example:
@@ -151,7 +152,8 @@ def log_metrics(
         framework: as for `pgmo.optimize`.
 
     Raises:
-        OptionError: if the name has another ending, `every` is below 1, or `device` is invalid.
+        OptionError: if `path` ends in neither `.jsonl` nor `.prom`, `every` is below 1, or the
+            device or the framework is not supported.
         AdapterError: if the device does not exist.
         FileError: if the file cannot be written.
 

@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 
 class OnePass:
-    """Recording of one run of a block; made by `record_once`.
+    """Recording of one run of a `with` block; made by `record_once`.
 
     Attributes:
         device: device whose memory is recorded.
-        profile: linear profile, in which blocks that are never freed live to the end. None until
-            the recording has ended, and if no memory was requested.
+        profile: linear profile, in which blocks that are never freed live to the end. None before
+            the end of the recording, and if no memory was requested.
     """
 
     def __init__(self, device: str) -> None:
@@ -38,18 +38,18 @@ class OnePass:
 
 @contextmanager
 def record_once(device: object = None, *, name: str = "") -> Iterator[OnePass]:
-    """Record every allocation on a device inside the block, with the operator that makes it.
+    """Record every allocation on a device inside the `with` block, with the operator that makes it.
 
     Nothing is planned or served. Operators become a few microseconds slower; their results do not
-    change. Blocks that were allocated before the recording do not count.
+    change. Memory that was allocated before the recording does not count.
 
     Args:
         device: "cpu", "cuda", "cuda:1"; by default as in `pgmo.optimize`.
         name: name of the profile.
 
     Raises:
-        SessionError: if a session is open on the device or is opened inside the block, or if there
-            are too many requests to record.
+        SessionError: if a session is open on the device or is opened inside the `with` block, or if
+            there are too many requests to record.
         AdapterError: if PyTorch is missing, or its allocator cannot be reached.
         OptionError: if there is no such device.
     """
@@ -98,7 +98,7 @@ def _close(session: Session) -> None:
 
 
 def _start_alike(device: str) -> None:
-    """Free garbage and cached memory of earlier code, so that equal code makes equal requests."""
+    """Free garbage and cuBLAS workspaces, so that equal code makes equal requests."""
     gc.collect()
     if device.startswith("cuda"):
         import torch

@@ -67,18 +67,18 @@ def optimize(
 ) -> Session | Optimized[P, R, Session]:
     """Serve a loop's memory from one arena, after recording a few of its iterations.
 
-    The result is a context manager. It is also a decorator, which makes each call of a function an
-    iteration. With PyTorch, the first use of each PyTorch version may need a C++ compiler. CuPy
-    needs none.
+    The session is a context manager. As a decorator, it makes each call of a function an iteration.
+    The first session with each version of PyTorch may need a C++ compiler. CuPy needs no compiler.
 
     Args:
         function: the decorated function, if `@pgmo.optimize` is used without parentheses.
-        plan: a plan, or the path of one, to begin with instead of a recording. It serves from the
-            first request if it includes the program's first iteration: a session that recorded this
-            iteration has saved it, or `pgmo.plan(profile, opening=...)` has made it. Otherwise it
-            serves after one iteration has followed it. If no iteration follows it, a new plan is
-            made. The path may also be a directory that `save` has written. Then the plan that this
-            rank saved there is used; without one, any plan there that an iteration follows.
+        plan: a plan, or the path of one, to begin with instead of a recording. The plan serves from
+            the first request if it includes the program's first iteration. A plan does so if its
+            session recorded the first iteration, or if `pgmo.plan(profile, opening=...)` made it.
+            Other plans serve after one iteration has followed them. If no iteration follows the
+            plan, the session makes a new plan. The path may also be a directory that `save` has
+            written: the session uses the plan that this rank saved, or else any plan of the
+            directory that an iteration follows.
         save: directory for the profile and the plan (`<model_name>.pgmoprof`, `.pgmoplan`). If
             iterations alternate between several structures, further files get a number. All ranks
             of a job use one directory, in which equal plans share one file
@@ -89,24 +89,24 @@ def optimize(
             devices may be open at the same time.
         model_name: name of the model in file names and reports.
         tags: record which module, operator and phase requested each block, for reports and
-            out-of-memory errors. One iteration then takes three to four times its CPU time. By
-            default only with `save` or `record_only`.
+            out-of-memory errors. The first recorded iteration takes three to four times its CPU
+            time. Default: only with `save` or `record_only`.
         record_only: record a profile, but plan and serve nothing (default: False).
         budget: device memory for the requests of an iteration, such as "12 GiB". If they need more,
-            the blocks with the longest idle times are placed in unified memory that stays on the
+            the blocks with the longest lifetimes are placed in unified memory that stays on the
             host; see `pgmo.plan`. Memory allocated before the session, such as parameters, does not
             count.
         pages: map pages of the device to addresses as needed, so that idle pages can serve other
-            addresses (default: if the device has virtual memory). With False, the arena is one
-            block of the framework; this suits programs that repeat exactly. If PyTorch uses the
-            driver's pool (`backend:cudaMallocAsync`), nothing is served unless this is False.
-        limit: maximum memory that pages may take on the card, such as "12 GiB". Out-of-memory
-            errors name this limit.
+            addresses (default: if the device has virtual memory). With False, each arena is one
+            block of the framework, which suits programs that repeat exactly. If PyTorch uses the
+            driver's pool (`backend:cudaMallocAsync`), pgmo serves nothing unless `pages=False`.
+        limit: maximum bytes of pages on the card, such as "12 GiB". Out-of-memory errors name this
+            limit.
 
     Raises:
-        OptionError: if an option is invalid. Opening the session raises `AdapterError` without
-            torch or a compiler, `FileError` and `PlanError` for a bad `plan`, and `SessionError`
-            while another session is open.
+        OptionError: if an option is invalid. Opening the session raises `AdapterError` if torch or
+            a needed compiler is missing, `FileError` or `PlanError` for a bad `plan`, and
+            `SessionError` if a session is open on the device and cannot share it.
 
     Example:
         >>> with pgmo.optimize() as session:  # doctest: +SKIP

@@ -4,9 +4,9 @@
     phase("scoring", asleep=[optimizer], drop=[cache])  optimizer stays asleep, cache is dropped
     phase("training", asleep=[reference], drop=[cache]) reference falls asleep, optimizer wakes
 
-A phase begins by freeing the memory of the objects that it lists. Then it restores sleeping objects
-that it does not list, so the card never holds both. The end of the outermost phase
-restores nothing: the next phase may list those objects, too.
+A phase first frees the memory of the objects that it lists. Then it restores the sleeping objects
+that it does not list. The end of the outermost phase restores nothing, because the next phase may
+list the sleeping objects, too.
 """
 
 import os
@@ -37,13 +37,14 @@ def phase(
 ) -> Iterator[Released]:
     """Run a phase of a program without the memory of objects that it does not use.
 
-    At its beginning and its end, all idle memory goes back to the card: pages, including those of
-    arenas, and PyTorch's cached segments. An inference engine or another process may use it.
+    At the beginning and the end of the phase, all idle memory goes back to the card: pages,
+    including pages of arenas, and PyTorch's cached segments. During the phase, an inference engine
+    or another process may use this memory.
 
-    Listed objects keep their addresses, and must not be used while they sleep. After the phase they
-    stay asleep until a phase begins that does not list them, so consecutive phases copy nothing
-    twice. At the end of an inner phase, the lists of the outer one apply again. If a phase fails,
-    all objects wake.
+    Listed objects keep their addresses, and must not be used while they sleep. They stay asleep
+    until a phase begins that does not list them, so consecutive phases copy nothing twice. At the
+    end of an inner phase, the lists of the outer phase apply again. If a phase fails, all objects
+    wake.
 
     With an open session, a phase without a marked iteration counts as one iteration. Without a
     session, objects sleep if `pgmo.torch_allocator()` serves the program.
@@ -57,13 +58,13 @@ def phase(
         device: as for `pgmo.optimize`.
 
     Yields:
-        Bytes that this phase gave back to the card, copied to the host, and could not put to sleep.
-        Objects that slept already are not counted again.
+        The numbers of bytes that this phase gave back to the card, that it copied to the host, and
+        that could not sleep. Objects that slept before the phase do not count.
 
     Raises:
         OptionError: if `asleep` or `drop` contains other objects, or `device` names no device.
-        SessionError: if the card has too little memory to wake an object, which then stays asleep;
-            inside `session.iteration()`, or during graph capture.
+        SessionError: if the card has too little memory to wake an object, which stays asleep; or if
+            the phase begins inside `session.iteration()` or during graph capture.
 
     Example:
         >>> with pgmo.phase("rollout", asleep=[optimizer, reference]):  # doctest: +SKIP
@@ -90,7 +91,7 @@ NOT_SERVED = (
 
 _LARGE = 64 << 20
 """The user is warned if more bytes of listed objects than this stay on the card, and more than the
-phase freed. Fewer bytes may just lie in pages that other live blocks share."""
+phase freed. Fewer bytes may lie in pages that other live blocks share."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,7 +128,7 @@ def _groups(objects: object, state: State) -> list[SleepGroup]:
 
 @dataclass(frozen=True, eq=False)
 class _Sleeper:
-    """Sleep of objects, begun by a phase. It holds only weak references to them."""
+    """Sleep of objects, begun by a phase, with weak references to the objects."""
 
     objects: list["weakref.ref[Any]"]
     sleeping: Sleeping
@@ -152,7 +153,7 @@ class _DevicePhases:
     sleepers: list[_Sleeper] = field(default_factory=list)
 
     def enter(self, sleeping: Sleeping, lists: PhaseLists) -> Released:
-        """Put the listed objects to sleep, free idle memory, and then wake all others."""
+        """Put the listed objects to sleep, free idle memory, and then wake all other sleepers."""
         self._forget_woken()
         before = sleeping.held
         named = {id(one) for group in lists.groups for one in group.objects}
@@ -246,7 +247,7 @@ def phase_on(adapter: Adapter, lists: PhaseLists) -> Iterator[Released]:
         with exclusive(), uninterrupted():  # Ctrl-C during the copy is raised afterwards
             phases.running.append(lists)
             if opened is not None:
-                opened.lifecycle.count_each_step()  # the end of the phase may be one
+                opened.lifecycle.count_each_step()  # the end of the phase may count as a step
             released = phases.enter(_sleeping(adapter, opened), lists)
         yield released
         if opened is not None and collector is not None and collector.iterations == ended:
@@ -272,13 +273,13 @@ def _sleeping(adapter: Adapter, opened: OpenSession | None) -> Sleeping:
         if cuda is not None:
             cuda.choose_pages(True, 0)
             if cuda.pages:
-                cuda.engine.use_pages(cuda.space)  # its statistics then include the pages
+                cuda.engine.use_pages(cuda.space)  # so that the engine's statistics include pages
         _without_session[adapter.device] = Sleeping(adapter, warn_user)
     return _without_session[adapter.device]
 
 
 def _mark_iteration(adapter: Adapter, opened: OpenSession) -> None:
-    """End an iteration with the phase, unless it is paused or iterations end in another way."""
+    """End an iteration with the phase, unless the session is paused or counts calls or turns."""
     session, turn = opened.session(), opened.device_turn
     ends_by_itself = isinstance(opened.turns, CallTurns) or (turn is not None and turn.shared)
     paused = opened.turns.is_paused

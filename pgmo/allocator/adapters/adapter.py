@@ -47,7 +47,7 @@ class Adapter(ABC):
     operators: Operators
     """The framework's operators, for tags. Adapters of CuPy have none."""
     session_index: int = 0
-    """Number of the session among those that share the device's pages; 0 without others."""
+    """Number of the session among the sessions that share the device's pages, from 0."""
     pages: bool = False
     """Whether arenas are only addresses, to which pages are mapped when slots need them."""
     unified: bool = False
@@ -55,7 +55,7 @@ class Adapter(ABC):
 
     @property
     def unified_memory(self) -> tuple[int, int]:
-        """Peak bytes of unified memory, and bytes that the card had free before it; else zeros."""
+        """Peak bytes of unified memory, and the card's free bytes before; zeros if not in use."""
         return 0, 0
 
     @property
@@ -72,7 +72,8 @@ class Adapter(ABC):
         """Set whether the session uses pages. Called before `install`.
 
         Args:
-            wanted: whether to use pages if the device has them; else arenas are single blocks.
+            wanted: whether to use pages if the device has virtual memory. Without pages, each arena
+                is one block of the framework.
             limit: maximum bytes of pages; 0 for no limit.
         """
 
@@ -97,7 +98,7 @@ class Adapter(ABC):
         """Allocate `size` bytes of unified memory for spilled slots of all streams.
 
         Raises:
-            AdapterError: if memory is short, or the device has no unified memory beyond its own.
+            AdapterError: if memory is short, or unified memory cannot exceed the device's memory.
         """
 
     @abstractmethod
@@ -108,7 +109,7 @@ class Adapter(ABC):
         """Switch the framework's own allocator between a low peak (on) and speed (off)."""
 
     def after_replay(self, plan: Plan) -> None:  # noqa: B027
-        """Prepare for the next iteration, which is expected to follow the same plan."""
+        """Prepare for the next iteration, which is expected to follow the plan."""
 
     def advise(self, text: str) -> None:  # noqa: B027
         """Set the text to append to out-of-memory errors, if the framework supports it."""
@@ -124,7 +125,9 @@ _THIS_IMPORT = object()
 def new_engine() -> _core.Engine:
     """Return an engine that is never destroyed, because its blocks may outlive all Python objects.
 
-    A second import of pgmo is an error: allocators still use the engines of the first one.
+    Raises:
+        AdapterError: if pgmo was imported a second time, because allocators still use the engines
+            of the first import.
     """
     if vars(_core).setdefault("_first_import", _THIS_IMPORT) is not _THIS_IMPORT:
         raise AdapterError(

@@ -19,19 +19,20 @@ _VARIABLES = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF")
 
 @dataclass(frozen=True)
 class Baseline:
-    """Figures of one device in bytes, including memory from before the model started.
+    """Bytes and counts of one device, including memory from before the model started.
 
     Args:
         reserved: `reserved_bytes.all.current` of plain PyTorch, modelled.
         peak_reserved: `reserved_bytes.all.peak` of plain PyTorch, modelled.
         live: bytes requested and not freed yet, counted.
         peak_live: the peak of `live`.
-        taken: pages and segments that the process holds, counted.
+        taken: bytes of the pages and segments that the process holds, counted.
         peak_taken: the peak of `taken`.
         card: bytes of the whole card.
         requests: number of requests that the model has served.
-        retries: requests for which plain PyTorch would have freed its cache, modelled.
-        failures: requests that pgmo served, but for which plain PyTorch would have lacked memory.
+        retries: number of requests for which plain PyTorch would have freed its cache, modelled.
+        failures: number of requests that pgmo served, but for which plain PyTorch would have lacked
+            memory.
         broken: 1 if the model has missed requests, so that its figures are wrong.
         errors: number of out-of-memory errors that the program got.
         slept: whether pages of live blocks were unmapped (`Session.release`).
@@ -84,7 +85,7 @@ def environment_settings(environment: Mapping[str, str] = os.environ) -> Allocat
 
 
 def observe(library: AdapterLibrary) -> None:
-    """Make the adapter feed the model, if the model supports the environment's settings."""
+    """Make the adapter report all requests to the model, if it supports the current settings."""
     settings = environment_settings()
     if settings is None:
         return

@@ -3,8 +3,9 @@
     with pgmo.optimize(framework="cupy") as session:       installs it, and uninstalls it at the end
     cupy.cuda.set_allocator(pgmo.cupy_allocator())         installs it permanently
 
-Nothing is compiled. The upstream allocator may be CuPy's pool, another one (managed memory, CUDA's
-asynchronous pool, RMM), or none. Requests inside `cupy.cuda.using_allocator` do not reach pgmo.
+Nothing is compiled. The upstream allocator may be CuPy's pool, another allocator (managed memory,
+CUDA's asynchronous pool, RMM), or plain `cudaMalloc`. Requests inside `cupy.cuda.using_allocator`
+do not reach pgmo.
 """
 
 import ctypes
@@ -25,7 +26,8 @@ ALIGNMENT = 512
 """Alignment of every block in bytes, as in `cudaMalloc` and CuPy's pools."""
 
 _held: dict[int, tuple[object, Callable[[], object] | None]] = {}
-"""Arenas by context number: the memory, and a callback to run before it is freed."""
+"""Arenas and spilled memory, by context number: the memory, and a callback to run before its free.
+"""
 ctypes.pythonapi.Py_IncRef(ctypes.py_object(_held))  # arrays may outlive this module
 
 _contexts = itertools.count(1)
@@ -33,7 +35,7 @@ _installing = new_lock()
 
 
 def _return_memory(context: int) -> None:
-    """Free an arena. The engine calls this as `give_back`, perhaps while an array is destroyed."""
+    """Free memory. The engine calls this as `give_back`, perhaps while an array is destroyed."""
     _memory, before = _held.pop(context)
     if before is not None:
         before()
@@ -80,7 +82,7 @@ class Cupy(Adapter):
                 exchange(self._cuda, allocator)
             if self._allocator is not allocator:
                 self._detach()
-                self._route.forget_streams()  # numbers of an earlier session or process
+                self._route.forget_streams()  # their numbers are of an earlier session or process
                 self._allocator = allocator
             allocator.attach(self.index, self._route)
 
@@ -163,7 +165,7 @@ class Cupy(Adapter):
                 free()
 
     def _card(self) -> DeviceMemory:
-        """Return the memory of the device. It must be CUDA's current device."""
+        """Return the memory of the device, which must be CUDA's current device."""
         runtime = self._cuda.runtime
         free, total = runtime.memGetInfo()
         concurrent = runtime.deviceGetAttribute(CONCURRENT_MANAGED_ACCESS, self.index)
@@ -189,11 +191,11 @@ def cupy_adapter(index: int | None = None) -> Cupy:
 
 
 def cupy_allocator() -> _core.CupyAllocator:
-    """Return an allocator for `cupy.cuda.set_allocator`, on top of the current one.
+    """Return an allocator for `cupy.cuda.set_allocator`, on top of CuPy's current allocator.
 
-    `pgmo.optimize(framework="cupy")` does not need this call: it installs the same allocator and
-    uninstalls it at the end. If the program has installed it, sessions use it and keep it
-    installed. While no session is open, the upstream allocator serves all requests.
+    `pgmo.optimize(framework="cupy")` does not need this call: a session installs such an allocator
+    and uninstalls it at its end. If the program has installed the allocator, sessions use it and
+    keep it installed. While no session is open, the upstream allocator serves all requests.
 
     Returns:
         A function that takes a size in bytes and returns a `cupy.cuda.MemoryPointer`.

@@ -3,11 +3,11 @@
     cupy.ndarray ──▶ CupyAllocator ──allocate──▶ engine ──▶ a slot:  UnownedMemory ─▶ Block
                           └──miss──▶ the upstream allocator ─▶ UnownedMemory ─▶ Block
 
-CuPy frees an array's memory by dropping its last reference. The destructor of its owner, a native
-object, then frees the block. A block of the upstream allocator has such an owner only if it was
-allocated while the engine recorded or served. All of this is native code
-(csrc/bindings/cupy_allocator.cpp). This module has only the code for a failure of the upstream
-allocator.
+CuPy frees an array's memory by dropping the last reference to the memory's owner, a native object.
+Its destructor frees the block. A block of the upstream allocator has a native owner only if it was
+allocated while the engine recorded or served. Requests and frees run in native code
+(csrc/bindings/cupy_allocator.cpp). This module installs the allocator, and handles failures of the
+upstream allocator.
 """
 
 import atexit
@@ -18,7 +18,7 @@ from pgmo import _core
 from pgmo.units import format_bytes
 
 LEGACY = 1
-"""CUDA's second handle of the default stream; the other one is 0."""
+"""CUDA's handle `cudaStreamLegacy` of the default stream, whose other handle is 0."""
 
 _NO_MEMORY = 2
 """CUDA's error `cudaErrorMemoryAllocation`, for which CuPy has no constant."""
@@ -26,7 +26,8 @@ _NO_MEMORY = 2
 PER_THREAD = 2
 """CUDA's handle of the per-thread default stream, the same in all threads."""
 
-# At exit, CuPy may be unloaded before the last blocks are freed. The process frees their memory.
+# At exit, CuPy may be unloaded before the last blocks are freed. So these blocks call nothing, and
+# the end of the process frees their memory.
 atexit.register(_core.end_blocks)
 
 
@@ -48,9 +49,10 @@ def current_or_over_it(cuda: Any) -> _core.CupyAllocator:
 
 
 def free_idle_arena(route: _core.CupyRoute, error: BaseException) -> bool:
-    """Free an idle arena after a failed request; return whether that was possible.
+    """Free an idle arena after an out-of-memory error; return whether there was one.
 
-    If not, an out-of-memory error gets a note with the memory that pgmo holds.
+    If no arena is idle, add a note to the error that names the memory that pgmo holds. Other errors
+    return False and get no note.
     """
     if not is_out_of_memory(error):
         return False

@@ -5,7 +5,7 @@
 
     cupy.ndarray ──▶ torch.cuda.caching_allocator_alloc ──▶ pgmo's adapter ──▶ PyTorch's own
 
-Without it, neither framework can reuse memory that the other has freed.
+Without this allocator, neither framework can reuse memory that the other has freed.
 """
 
 import atexit
@@ -26,18 +26,19 @@ def cupy_torch_allocator() -> Any:
 
     PyTorch then counts CuPy's arrays, reuses their memory, and serves them from the slots of a
     `pgmo.optimize()` session, so the program has one plan. The allocator works without a session
-    and stays when one ends. Requests are made on CuPy's current stream. After the array is freed,
-    that stream can reuse the block, as with CuPy's own pool.
+    and stays installed when a session ends. Requests are made on CuPy's current stream. After an
+    array is freed, the stream of its request can reuse the block, as with CuPy's own pool.
 
-    Out of memory raises `torch.OutOfMemoryError`. Memory that CuPy's pool already holds stays there
-    until `cupy.get_default_memory_pool().free_all_blocks()`.
+    If memory runs out, the allocator raises `torch.OutOfMemoryError`. Memory that CuPy's pool
+    already holds stays in the pool until `cupy.get_default_memory_pool().free_all_blocks()`.
 
     Returns:
         A function that takes a size in bytes and returns a `cupy.cuda.MemoryPointer`.
 
     Raises:
-        AdapterError: if CuPy or a PyTorch with CUDA is missing. Also on requests for the per-thread
-            default stream, whose handle PyTorch's allocator cannot distinguish between threads.
+        AdapterError: if CuPy or a PyTorch with CUDA is missing. The allocator also raises it for
+            requests on the per-thread default stream, because PyTorch's allocator cannot
+            distinguish the streams of several threads by their handle.
 
     Example:
         >>> cupy.cuda.set_allocator(pgmo.cupy_torch_allocator())  # doctest: +SKIP
@@ -71,8 +72,8 @@ def cupy_torch_allocator() -> Any:
 def quick_request(torch: Any) -> Callable[[int, int, int], int]:
     """Return a faster `torch.cuda.caching_allocator_alloc` for requests on the current device.
 
-    That function spends half of its time on switching the device. The check for the current device
-    uses torch, not CUDA, because torch may be about to change to another device.
+    `caching_allocator_alloc` spends half of its time on switching the device. The check for the
+    current device asks torch, not CUDA, because torch may be about to change to another device.
     """
     thorough: Callable[[int, int, int], int] = torch.cuda.caching_allocator_alloc
     bare = getattr(torch._C, "_cuda_cudaCachingAllocator_raw_alloc", None)

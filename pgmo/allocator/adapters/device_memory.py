@@ -22,7 +22,8 @@ class DeviceMemory:
         free: free bytes at the time of the query, over all processes.
         total: total bytes.
         concurrent: whether device and host may use one block of unified memory at the same time.
-            Only then do single pages move, and a block may be larger than the card.
+            Without concurrent access, the driver moves no single pages, and no block may be larger
+            than the card.
     """
 
     device: str

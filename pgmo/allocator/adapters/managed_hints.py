@@ -1,7 +1,7 @@
 """Hints to the driver about unified memory.
 
     advise    preferred location of a range, and remote readers      permanent
-    prefetch  move a range there now, before it is touched           in the order of a stream
+    prefetch  move a range to the device or host before its use      in the order of a stream
 
 The driver's exported functions have had the same parameters since CUDA 8, although the headers of
 CUDA 13 map their names to newer functions.

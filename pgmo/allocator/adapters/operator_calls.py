@@ -11,7 +11,7 @@ from pgmo.profiler.tagging.operators import OperatorAnswer
 
 
 class OperatorCalls:
-    """Operators of observed threads; see `pgmo.profiler.tagging.operators.Operators`.
+    """Reports on operators; implements `pgmo.profiler.tagging.operators.Operators`.
 
     Args:
         library: adapter that was compiled against the running torch.
@@ -21,10 +21,10 @@ class OperatorCalls:
         self._library = library
 
     def observe(self, begin: Callable[[str, str, int], OperatorAnswer]) -> None:
-        """Report the calling thread's operators, and those of its backward passes, from now on.
+        """Report the operators of the calling thread and of its backward passes from now on.
 
-        Operators that another adapter reports are no longer reported. An error of `begin` on the
-        main thread, for example by Ctrl-C, is raised after the operator.
+        Another adapter that reported operators stops. An error of `begin` on the main thread, for
+        example by Ctrl-C, is raised after the operator.
         """
         global _observing
         _ignore()
@@ -34,7 +34,7 @@ class OperatorCalls:
         self._library.ask("pgmo_observe_operators", begins, ends)
 
     def ignore(self) -> None:
-        """Report nothing more. Any thread may call this."""
+        """Stop all reports. Any thread may call this."""
         global _observing
         if _observing is self:
             _observing = None

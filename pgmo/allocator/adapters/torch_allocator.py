@@ -26,10 +26,10 @@ _MODULE = "pgmo_torch_cuda_module"
 def torch_allocator() -> Any:
     """Return pgmo's adapter for `torch.cuda.memory.change_current_allocator`.
 
-    This is torch's own way to replace its allocator, and works only before CUDA is used.
-    `pgmo.optimize` does not need it: a session installs the adapter itself at any time, or uses an
-    installed one. While no session is open, pages serve all requests if the device supports them.
-    Otherwise torch's own allocator does.
+    `change_current_allocator` is torch's own way to replace its allocator, and works only before
+    CUDA is used. `pgmo.optimize` does not need it: a session installs the adapter at any time, or
+    uses an installed adapter. While no session is open, pages serve all requests if the device has
+    virtual memory. On other devices, torch's own allocator serves them.
 
     Returns:
         An object whose `allocator()` is a `torch._C._cuda_CUDAAllocator`.

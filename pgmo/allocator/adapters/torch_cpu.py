@@ -13,10 +13,10 @@ from pgmo.allocator.build.library import load_adapter
 from pgmo.errors import AdapterError
 
 ALIGNMENT = 64
-"""Alignment of every block in bytes, as in c10's CPU allocator; vectorised kernels rely on it."""
+"""Alignment of every block in bytes, as in c10's CPU allocator. Vectorised kernels need it."""
 
-# Parameters of `mallopt` in glibc's malloc.h, and the range in which glibc adjusts its mmap
-# threshold.
+# Parameters of `mallopt` in glibc's malloc.h, and the range in bytes in which glibc adjusts its
+# mmap threshold.
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 _MALLOC_VARIABLES = ("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_", "GLIBC_TUNABLES")
 _SPARING_LIMIT, _GLIBC_LIMIT = 128 << 10, 32 << 20
@@ -57,16 +57,16 @@ class TorchCpu(Adapter):
         raise AdapterError("the CPU's memory is the host's: there is nowhere to spill to")
 
     def empty_cache(self, *, pages: bool = False) -> None:
-        """Return pages without live blocks to the system, including those of detached arenas."""
+        """Return pages without live blocks to the system, including pages of detached arenas."""
         self.engine.return_idle()
 
     def spare_memory(self, on: bool) -> None:
-        """Make glibc return large blocks to the system as soon as they are freed.
+        """With `on`, make glibc return large blocks to the system as soon as they are freed.
 
         While no slots serve, glibc would keep freed blocks of up to 32 MiB in a fragmented heap.
         The setting affects the whole process and costs page faults, so it is on for a few
-        iterations only. Switching off sets the threshold to its largest value, because glibc cannot
-        resume its own adjustment.
+        iterations only. Without `on`, set the mmap threshold to its largest value, because glibc
+        cannot resume its own adjustment.
         """
         if any(name in os.environ for name in _MALLOC_VARIABLES):
             return  # the user has chosen the limits

@@ -155,7 +155,7 @@ class TorchCuda(Adapter):
         self._ask_with("pgmo_survive", np.ascontiguousarray(foreign, np.uint64))
 
     def take_arena(self, size: int, stream: int) -> Memory | None:
-        """Allocate an arena for a stream: addresses if the device has pages, else a block."""
+        """Allocate an arena for a stream: addresses if the session uses pages, else a block."""
         if not self.library.ask("pgmo_knows_stream", self.index, ctypes.c_uint64(stream)):
             return None
         if self.pages:
@@ -185,9 +185,9 @@ class TorchCuda(Adapter):
         return DeviceMemory(self.device, free=out[0], total=out[1], concurrent=bool(out[2]))
 
     def empty_cache(self, *, pages: bool = False) -> None:
-        """Return cached memory to the driver before replay allocates its arenas."""
+        """Return cached memory to the driver. Idle pages stay unless `pages`: arenas reuse them."""
         self.library.ask("pgmo_poll", self.index)
-        if pages or not self.pages:  # the arenas reuse idle pages
+        if pages or not self.pages:
             self.library.call("pgmo_empty_cache")
 
     @property
@@ -210,7 +210,7 @@ class TorchCuda(Adapter):
         torch.cuda.synchronize(self.index)
 
     def copy(self, to: int, source: int, size: int) -> None:
-        """Copy bytes between device and host, after the work submitted before."""
+        """Copy bytes between device and host, after all work that was submitted earlier."""
         ends = ctypes.c_void_p(to), ctypes.c_void_p(source)
         self.library.call("pgmo_copy", self.index, *ends, ctypes.c_size_t(size))
 
@@ -230,9 +230,14 @@ _open: set[tuple[int, int]] = set()
 
 
 def torch_cuda(index: int | None = None, session_index: int = 0) -> TorchCuda:
-    """Return this process's adapter of a device, by default the current one, compiled on first use.
+    """Return this process's adapter of a device, compiled on first use.
 
-    Sessions on one device are numbered from 0.
+    Args:
+        index: index of the device; None for the current device.
+        session_index: number of the session on the device, from 0.
+
+    Raises:
+        AdapterError: if torch, CUDA or the device is missing, or the adapter cannot be compiled.
     """
     torch = torch_with_cuda()
     if index is None:

@@ -35,7 +35,7 @@ def pybind_abi(torch_c: Any) -> list[str]:
     """Return the compiler flags for pybind11 that torch's own module was compiled with.
 
     pybind11 shares types only between modules with equal settings. Newer versions of torch do not
-    publish them, because pybind11 then finds them by itself.
+    publish the settings, because their version of pybind11 determines them by itself.
     """
     names = ("COMPILER_TYPE", "STDLIB", "BUILD_ABI")
     settings = {name: getattr(torch_c, f"_PYBIND11_{name}", None) for name in names}
@@ -98,7 +98,7 @@ def torch_with_cuda() -> Any:
 def split_blocks(index: int) -> list[tuple[int, int, int, int]]:
     """Return the free blocks between live tensors in PyTorch's segments of large blocks.
 
-    Expandable segments are left out, because they keep no whole page idle.
+    Expandable segments are left out, because they keep no whole page idle. So are private pools.
 
     Returns:
         For each free block: address, bytes, address of the segment, and handle of its stream.

@@ -1,10 +1,10 @@
-"""Folder of compiled adapters. Only files of this user are loaded from there.
+"""Folder of compiled adapters. pgmo loads only files that the current user owns.
 
     CACHE/adapters/
         torch_cpu-2.13.0-0123456789abcdef.so      the library, followed by its seal
         torch_cpu-2.13.0-0123456789abcdef.lock    held by the process that compiles it
 
-`pgmo/files/cache_folder.py` has the rules for permissions and seals. They are needed because the
+`pgmo/files/cache_folder.py` has the rules for permissions and seals. A seal is needed because the
 system's loader does not verify a library: a truncated file would crash the process.
 """
 

@@ -72,7 +72,7 @@ class AdapterSource:
 
 @contextmanager
 def compiled_adapter(source: AdapterSource) -> Iterator[Path]:
-    """Yield a path from which the adapter can be loaded inside the block; compile it if needed."""
+    """Yield a path from which the adapter can be loaded meanwhile; compile it if needed."""
 
     def build(folder: Path) -> Path:
         for name, text in source.generated.items():
@@ -85,7 +85,7 @@ def compiled_adapter(source: AdapterSource) -> Iterator[Path]:
 
 @contextmanager
 def compiled_library(path: Path, what: str, build: Callable[[Path], Path]) -> Iterator[Path]:
-    """Yield a path from which a library can be loaded inside the block; build it if needed.
+    """Yield a path from which a library can be loaded meanwhile; build the library if needed.
 
     If several processes start at once, one builds and the others wait. If the cache cannot be
     trusted or written, the library is built for this process only, with a message.
@@ -106,7 +106,8 @@ def kept_adapter(source: AdapterSource) -> Iterator[Path]:
     """Yield a path to an adapter in the cache. Compile nothing and change nothing.
 
     Raises:
-        AdapterError: if there is no compiler; the file name depends on its command.
+        AdapterError: if there is no compiler, because the file name depends on the compiler's
+            command; or if the native sources are missing.
         DistrustError, DamageError: if the file exists, but must not be loaded.
         OSError: if the file does not exist or cannot be read.
     """
@@ -135,7 +136,7 @@ def native_sources() -> Path:
 
 
 def find_compiler(what: str) -> list[str]:
-    """Return the command of the C++ compiler: `CXX`, else the first of g++, c++, clang++ found."""
+    """Return the command of the C++ compiler: `CXX`, else the first found of g++, c++, clang++."""
     chosen = os.environ.get("CXX", "").strip()
     for candidate in (chosen,) if chosen else ("g++", "c++", "clang++"):
         program, *arguments = shlex.split(candidate)  # as in CXX="ccache g++"

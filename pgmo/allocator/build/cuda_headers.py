@@ -16,7 +16,7 @@ _NEEDED = ("cuda_runtime_api.h", "crt/host_defines.h")
 
 
 def cuda_include() -> Path:
-    """Return the folder of the CUDA headers of `CUDA_HOME`, `CUDA_PATH`, a wheel, or a toolkit."""
+    """Return the first complete folder of CUDA headers: CUDA_HOME, CUDA_PATH, wheels, toolkits."""
     for folder in _candidates():
         if all((folder / name).exists() for name in _NEEDED):
             return folder

@@ -72,8 +72,8 @@ _WITH_EXTRA_WORK = {
 _REVIEWED = frozenset(
     {
         "is_simple_data_ptr(const DataPtr&)",  # compares the pointer's own two fields
-        "cacheInfo(size_t*)",  # writes there
-        "checkPoolLiveAllocations(const unordered_set<void*>&)",  # of pools, which have no slots
+        "cacheInfo(size_t*)",  # writes its result to the address
+        "checkPoolLiveAllocations(const unordered_set<void*>&)",  # in pools, which have no slots
         "createOrIncrefPool(CUDAAllocator*)",  # 2.8 to 2.10: the pool's own allocator
         "memcpyAsync(void*, const void*)",  # queries only the devices of the addresses
         "getContextForPointer(const void*)",  # looks the address up, and does not find a slot
@@ -210,7 +210,7 @@ def _version(include: Path) -> str:
 
 
 def _signature(method: Method) -> str:
-    """Return name and parameter types, without namespaces, because not all headers write them."""
+    """Return name and parameter types without namespaces, which not all headers write."""
     types = (_NAMESPACES.sub("", each.type) for each in method.parameters)
     return f"{method.name}({', '.join(types)})"
 

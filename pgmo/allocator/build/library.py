@@ -28,7 +28,7 @@ class AdapterLibrary:
     Args:
         path: path by which the system's loader knows the library.
         what: framework for messages.
-        kept: path of the file for messages, if `path` is another one.
+        kept: path of the file for messages, if it differs from `path`.
     """
 
     def __init__(self, path: Path, what: str, kept: Path | None = None) -> None:

@@ -7,7 +7,7 @@
 A prebuilt adapter equals a compiled one if three inputs are equal: pgmo's sources with their
 generated files, the settings of the binary interface, and the text of every framework header that
 it includes. Version numbers are not compared: another build of PyTorch with the same headers
-matches, a patched one does not. Without a match, the adapter is compiled.
+matches, and a build with patched headers does not. Without a match, the adapter is compiled.
 """
 
 import hashlib
@@ -40,7 +40,7 @@ class Prebuilt:
 
 
 def find_prebuilt(source: "AdapterSource", folder: Path | None = None) -> Path | None:
-    """Return the path of the prebuilt adapter that equals a compiled one; None if there is none."""
+    """Return the path of the prebuilt adapter that equals a compiled one, or None."""
     if source.headers is None or os.environ.get(SWITCH) == "0":
         return None
     folder = folder or FOLDER

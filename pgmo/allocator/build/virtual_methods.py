@@ -1,6 +1,6 @@
 """Reader of the virtual methods of a class in a C++ header.
 
-It understands the plain interface classes of PyTorch's headers: comments, literals, templates,
+The reader understands the interface classes of PyTorch's headers: comments, literals, templates,
 default arguments and inline bodies. It refuses other constructs, such as preprocessor conditions
 among members. Every `virtual` and `override` of the class is counted, so no method is overlooked.
 """
@@ -27,7 +27,7 @@ _BEFORE_METHOD = re.compile(r"(?: ?\[\[.*?\]\])* ?(?:(?:virtual|inline|constexpr
 _NAME = re.compile(r"[A-Za-z_]\w*\Z")
 _TEMPLATE = re.compile(r"[A-Za-z_]\w* ?\Z")
 _PAIRS = {"(": ")", "[": "]", "{": "}", "<": ">"}
-# Words that are not part of a type's name, and words that are types, never parameter names.
+# Qualifiers, which are not part of a type's name; and built-in types, which name no parameter.
 _QUALIFIERS = frozenset({"const", "volatile", "struct", "class", "enum", "typename"})
 _BUILT_IN = frozenset(
     {"void", "bool", "char", "wchar_t", "char8_t", "char16_t", "char32_t", "short", "int", "long"}
@@ -70,8 +70,8 @@ def read_class(text: str, name: str) -> ClassText | None:
     """Read a class or struct by name; return None if the text does not define it.
 
     Raises:
-        UnreadableError: if there are two classes of that name, or a part is not understood. This
-            includes virtual methods that are not public or are `final`, which cannot be forwarded.
+        UnreadableError: if there are two classes of that name, a construct is not understood, or a
+            virtual method cannot be forwarded because it is `final` or not public.
     """
     text = " ".join(_IGNORED.sub(lambda match: "0" if match["literal"] else " ", text).split())
     found = list(re.finditer(_CLASS.format(name=name), text))
@@ -182,9 +182,9 @@ def _split(text: str) -> list[str]:
 
 
 def _outer(text: str) -> str:
-    """Return the text with blanks in place of what is inside brackets.
+    """Return the text with blanks in place of the characters inside brackets.
 
-    `<` is a bracket after a word, and `>` if it closes one; otherwise they are operators.
+    `<` is a bracket after a word, and `>` if it closes a bracket. Otherwise both are operators.
     """
     outer: list[str] = []
     closing: list[str] = []
@@ -204,7 +204,7 @@ def _outer(text: str) -> str:
 
 
 def _text(source: str) -> str:
-    """Return a text with equal spaces for equal types."""
+    """Return a text with normalized spaces, so that equal types have equal texts."""
     text = ""
     for token in _TOKEN.findall(source):
         wordy = _NAME.match(token) is not None or token == "="

@@ -30,7 +30,7 @@ class Managed:
 
     Raises:
         AdapterError: if torch, CUDA or the adapter is missing, torch's allocator has no pools, or
-            the device cannot use unified memory beyond its own.
+            unified memory cannot exceed the device's memory.
     """
 
     def __init__(self, index: int | None = None) -> None:
@@ -79,7 +79,7 @@ class Managed:
 
     def renew(self) -> None:
         """Free the cached memory by switching to a new pool: torch never empties a pool in use."""
-        if self._pool is not None:  # None if the program's block ended before its session
+        if self._pool is not None:  # None if `managed` ended before the session
             self._end()
             self._begin()
 
@@ -95,7 +95,7 @@ class Managed:
         self._pool = pool
 
     def _end(self) -> None:
-        pool, self._pool = self._pool, None  # torch keeps it until its last block is freed
+        pool, self._pool = self._pool, None  # torch keeps the pool until its last block is freed
         self._library.call("pgmo_managed_end", self.index, *_number(pool))
 
     def _held(self, *, reset: bool = False) -> tuple[int, int]:
@@ -138,15 +138,16 @@ def managed(*, device: object = None, framework: str = "torch") -> Iterator[Mana
     """Serve PyTorch's requests from unified memory, which may exceed the card.
 
     PyTorch's own allocator caches as before, but its segments come from `cudaMallocManaged`, for
-    requests of all threads. Memory moves to the card when touched, and back to the host when other
-    memory needs the space. This is slow, and meant for profiling a model that does not fit.
-    Existing tensors stay where they are. Tensors made inside the block stay valid afterwards.
-    Captured graphs keep their own pools. A nested `managed` block for the same device has no
+    requests of all threads. Memory moves to the card when a kernel touches it, and back to the host
+    when other memory needs the space. The moves are slow: `managed` is meant for profiling a model
+    that does not fit.
+    Existing tensors stay where they are. Tensors that are made inside `managed` stay valid
+    afterwards. Captured graphs keep their own pools. A nested `managed` for the same device has no
     effect.
 
-    A session that is opened inside the block uses unified memory for everything, including its
-    arena, and no pages. Close it before the block ends. At the end of each iteration, it moves the
-    memory that the next iteration needs first to the card.
+    A session that is opened inside `managed` uses unified memory for all requests and arenas, and
+    no pages. Close the session before `managed` ends. At the end of each iteration, the session
+    moves the memory that the next iteration needs first to the card.
 
     Args:
         device: "cuda", "cuda:1", or a `torch.device`; by default the current one.
@@ -157,8 +158,9 @@ def managed(*, device: object = None, framework: str = "torch") -> Iterator[Mana
 
     Raises:
         OptionError: if an option is invalid.
-        AdapterError: if PyTorch or a device is missing, or the device has no concurrent access to
-            unified memory (Windows, WSL, cards before Pascal).
+        AdapterError: if PyTorch or a device is missing, PyTorch's caching allocator was replaced,
+            or the device has no concurrent access to unified memory (Windows, WSL, cards before
+            Pascal).
 
     Example:
         >>> with pgmo.managed() as memory:  # doctest: +SKIP

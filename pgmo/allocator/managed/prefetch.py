@@ -8,8 +8,8 @@
     slot e     ▓▓───────────────▓            alive, and not needed before its end: to the host
 
 A slot is needed when its block is requested, because a new block is written at once. A slot with a
-live block is needed before the block's end, at an unknown tick. So slots are ordered by these
-starts and ends.
+live block is needed before the block's end, at an unknown tick. So slots are ordered by the start
+of their next block, or by the end of their live block.
 """
 
 from dataclasses import dataclass
@@ -39,7 +39,7 @@ class Moves:
 
 
 def moves(plan: Plan, room: int, *, page: int = PAGE) -> Moves:
-    """Choose the pages to move before an iteration, so that its first memory is on the device.
+    """Choose the pages to move before an iteration, so that the device has those needed first.
 
     Args:
         plan: plan of the iteration.
@@ -58,7 +58,7 @@ def moves(plan: Plan, room: int, *, page: int = PAGE) -> Moves:
     for offset in (plan.offset, plan.alternate):
         for row in np.flatnonzero(offset != UNPLANNED).tolist():
             within = slice(offset[row] // page, -(-(offset[row] + plan.size[row]) // page))
-            # Ticks from the request to the next start of the iteration; 0 for its first request.
+            # Ticks from the request to the iteration's next start; 0 for the first request.
             since = -int(plan.start[row]) % period
             life = int(plan.end[row] - plan.start[row])
             lives = 0 < since < life

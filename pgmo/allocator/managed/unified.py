@@ -41,7 +41,7 @@ class UnifiedAdapter(Adapter):
         return "; ".join(filter(None, (self._adapter.note, self.hints.note)))
 
     def choose_pages(self, wanted: bool, limit: int) -> None:
-        """Choose arenas of single blocks, because unified memory has no device pages."""
+        """Make each arena one block, because unified memory has no device pages."""
         self._adapter.choose_pages(False, 0)
 
     def install(self) -> None:
@@ -75,7 +75,7 @@ class UnifiedAdapter(Adapter):
 
     def empty_cache(self, *, pages: bool = False) -> None:
         """Free cached memory, so that memory of recording and of replay is never held together."""
-        if not pages:  # arenas are about to be replaced; a call for idle pages keeps them
+        if not pages:  # arenas are about to be replaced; a call for idle pages keeps the arenas
             self._arenas.clear()
         self.managed.renew()
         self._adapter.empty_cache()
@@ -87,7 +87,7 @@ class UnifiedAdapter(Adapter):
     def after_replay(self, plan: Plan) -> None:
         """Prefetch for the next iteration, which follows the plan."""
         known = self._moves is not None and self._moves[0] is plan
-        if not (known and self._fits):  # otherwise the first prefetch has moved all of it
+        if not (known and self._fits):  # if all arenas fit, the first prefetch has moved them
             self.prefetch(plan)
 
     def prefetch(self, plan: Plan) -> None:

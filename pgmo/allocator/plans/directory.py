@@ -58,15 +58,19 @@ class PlanDirectory:
                 yield loaded
 
     def save(self, plans: Sequence[PlannedProfile], opening: PlannedProfile | None) -> list[Path]:
-        """Write all plans to one file and each profile to a separate one, if they are missing.
+        """Write all plans to one file and each profile to a separate file.
 
-        Then remove the files of this rank's earlier plan, unless another rank's `.txt` names it. A
-        rank that saves that earlier plan at this moment may lose its file. It then starts without a
-        plan.
+        A rank writes only if no rank has saved equal plans. It removes the files of its earlier
+        plan, unless another rank's `.txt` names that plan. If another rank saves the same earlier
+        plan at this moment, the plan's file may be lost, and the next run of that rank starts
+        without a plan.
 
         Args:
             plans: plans of the program's structures, the main one first.
             opening: plan of the first iteration, or None.
+
+        Returns:
+            The paths of the profiles and of the plan file.
         """
         if self.world is None:
             return _write(plans, opening, self.folder, self._stem)
@@ -117,7 +121,7 @@ class PlanDirectory:
 
 
 def digest(plans: Sequence[Plan], opening: Plan | None) -> str:
-    """Return a short digest of plans; it does not depend on who made them, and when."""
+    """Return a short digest of plans; it does not depend on the rank or the time."""
     made = hashlib.sha256(str(len(plans)).encode())
     for one in (*plans, *(() if opening is None else (opening,))):
         made.update(f" {len(one)} {one.ticks} {one.alignment} ".encode())

@@ -20,7 +20,7 @@ _LEAST_ROOM = 1 << 30
 
 
 class Layout:
-    """One range of device memory for each stream of the plans, then one for spilled slots.
+    """Ranges of device memory for each stream of the plans, then ranges for spilled slots.
 
     Args:
         plans: the plans.
@@ -29,8 +29,8 @@ class Layout:
 
     Attributes:
         ranges: ranges of device memory, by stream. A stream whose slots are all spilled gets a
-            minimal one.
-        spilled: ranges of unified memory, by stream, after those of device memory.
+            minimal range.
+        spilled: ranges of unified memory for spilled slots, by stream, after `ranges`.
         resident: bytes of `ranges`.
         size: bytes of all ranges.
     """
@@ -87,7 +87,7 @@ def _successive_ranges(sizes: dict[int, int], begin: int) -> tuple[dict[int, ran
 
 
 def _slots(plan: Plan, spilled: bool) -> NDArray[np.bool_]:
-    """Return a mask of the rows whose slots are spilled, or of those in device memory."""
+    """Return a mask of the rows whose slots are in unified (`spilled`) or in device memory."""
     low, high = (plan.resident, plan.arena) if spilled else (0, plan.resident)
     return (plan.offset >= low) & (plan.offset < high)
 

@@ -22,7 +22,7 @@ def make_plan(profile: Profile, options: PlanningOptions) -> Plan:
     continues.
 
     Raises:
-        KeyboardInterrupt: if Ctrl-C was pressed during planning, because the program must get it.
+        KeyboardInterrupt: if Ctrl-C was pressed during planning.
     """
     budget = options.budget_bytes
     if budget is not None:
@@ -33,7 +33,7 @@ def make_plan(profile: Profile, options: PlanningOptions) -> Plan:
         if budget < least:
             warn_user(
                 f"pgmo: blocks without a slot need {format_bytes(least)}, more than the budget of "
-                f"{format_bytes(budget)}; all others are spilled"
+                f"{format_bytes(budget)}; all other blocks are spilled"
             )
             options = replace(options, budget=least)
 

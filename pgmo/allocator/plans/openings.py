@@ -4,10 +4,10 @@
     opening    a b s t c d          s, t: optimizer state, allocated in the first iteration
                                     and never freed, so it has no slot
 
-A recording shows which blocks only the first iteration allocates. Its other requests equal those of
-later iterations. So the plan of the first iteration is a steady plan to which these blocks are
-added. All other offsets stay, so blocks that outlive the first iteration lie where the next one
-expects them.
+A recording shows which blocks only the first iteration allocates. The other requests of the first
+iteration equal requests of later iterations. So the plan of the first iteration is a steady plan to
+which the blocks of the first iteration are added. All planned offsets stay, so blocks that outlive
+the first iteration lie where the second iteration expects them.
 """
 
 from dataclasses import replace
@@ -36,7 +36,7 @@ def _with_opening_blocks(recorded: Plan, steady: Plan) -> Plan | None:
     alike = _count_allowed_sizes(steady, rows[paired], recorded.size[others[paired]])
     if few or alike < heuristics.current.equal_share * np.count_nonzero(paired):
         return None
-    # Insert each added block before the next request that the steady plan has as well.
+    # Insert each added block before the next request that the steady plan has, too.
     before = np.full(len(recorded) + 1, len(steady))
     before[others[paired]] = rows[paired]
     before = np.minimum.accumulate(before[::-1])[::-1]
@@ -83,8 +83,8 @@ def _with_opening_blocks(recorded: Plan, steady: Plan) -> Plan | None:
 def _count_allowed_sizes(steady: Plan, rows: np.ndarray, size: np.ndarray) -> int:
     """Count requests of the first iteration whose sizes the steady plan allows.
 
-    The first iteration may have a shorter sequence. Sizes then lie between the shortest recorded
-    size and the planned one.
+    If the first iteration has a shorter sequence, its sizes lie between the smallest recorded size
+    and the planned size.
     """
     planned, shorter = steady.size[rows], steady.shorter[rows]
     between = (shorter > 0) & (shorter <= size) & (size <= planned)

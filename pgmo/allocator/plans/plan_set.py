@@ -4,8 +4,8 @@
     profile B ─▶ plan B ─┴─▶ one arena per stream, as large as the largest plan needs
 
 Each iteration follows one plan, which the engine selects by the iteration's first requests. An
-*opening* is a plan of the program's first iteration. Only openings are in the engine while that
-iteration runs.
+*opening* is a plan of the program's first iteration. Only openings are in the engine while the
+first iteration runs.
 """
 
 from contextlib import ExitStack
@@ -47,7 +47,7 @@ class PlannedProfile:
     followed: int = 0
 
     def __post_init__(self) -> None:
-        """Copy the plan's lifetimes into the profile. They differ if another rank made the plan."""
+        """Copy the plan's lifetimes into the profile: another rank may have made the plan."""
         profile, end = self.profile, self.plan.end
         if profile is not None and len(profile) == len(end) and np.any(profile.end != end):
             self.profile = replace(profile, end=end)
@@ -78,7 +78,7 @@ class PlanSet:
         self._adapter = adapter
         self._engine = adapter.engine
         self._layout = Layout([])
-        self._trims = 0  # number of iterations left that free idle pages at their end
+        self._trims = 0  # number of remaining iterations that free idle pages at their end
         self._missing: set[int] = set()  # streams without an arena yet
         self.all: list[PlannedProfile] = []
 
@@ -95,7 +95,8 @@ class PlanSet:
 
         Raises:
             PlanError: if a plan is invalid or cannot be replayed.
-            AdapterError: if there is no memory for the arenas; then nothing is served.
+            AdapterError: if there is no memory for the arenas. The engine then has neither plans
+                nor arenas.
         """
         for planned in plans:
             if planned not in self.all:
@@ -110,8 +111,8 @@ class PlanSet:
             self._attach([planned.plan for planned in plans])
         self._serve(plans)
         self.all = plans
-        # A plan with a budget needs less memory than the recording. Its pages are freed after two
-        # iterations, because earlier gradients are still alive in the first one.
+        # A plan with a budget needs fewer pages than the recording. Idle pages are freed after each
+        # of two iterations, because earlier gradients occupy pages during the first iteration.
         self._trims = 2 if any(planned.plan.spilled for planned in plans) else 0
 
     def install_openings(self, openings: list[Plan], steady: list[PlannedProfile]) -> None:
@@ -132,7 +133,7 @@ class PlanSet:
             try:
                 memory = self._adapter.take_arena(len(self._layout.ranges[stream]), stream)
             except AdapterError:
-                self._missing.remove(stream)  # the framework serves that stream
+                self._missing.remove(stream)  # no slot serves that stream
                 continue
             if memory is not None:
                 self._missing.remove(stream)
@@ -183,7 +184,7 @@ class PlanSet:
             undo.pop_all()
         self._layout = layout
         self._missing = set(layout.ranges) - set(arenas)
-        if spill is not None:  # first, because `add_arena` checks plans
+        if spill is not None:  # before the arenas, because `add_arena` checks plans
             self._engine.add_spill(layout.resident, spill.base, spill.bytes, *spill.owner)
         for stream, memory in arenas.items():
             self._add_arena(stream, memory)
@@ -212,7 +213,7 @@ class PlanSet:
 
 
 def _ticks_after_use(plan: Plan, streams: NDArray[np.uint64]) -> NDArray[np.int64] | None:
-    """Return when each stream is ordered after the use of each block, in ticks."""
+    """Return the tick from which each stream is ordered after each block's use; None if unknown."""
     if plan.order is None or len(streams) < 2:
         return None
     return behind(
@@ -226,7 +227,7 @@ def _ticks_after_use(plan: Plan, streams: NDArray[np.uint64]) -> NDArray[np.int6
 
 
 def check_replayable(plan: Plan, alignment: int) -> None:
-    """Raise `PlanError` if a plan is invalid, or was not made from a recorded iteration."""
+    """Raise `PlanError` if a plan is invalid, misaligned, empty, or not of a recorded iteration."""
     validate(plan)
     if plan.alignment % alignment:
         raise PlanError(

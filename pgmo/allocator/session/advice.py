@@ -10,14 +10,14 @@ from pgmo.units import format_bytes
 _MOST_BLOCKS = 10
 
 GOOD_SHARE = 0.999
-"""If slots serve a smaller share than this of an iteration's planned bytes, out-of-memory errors
-list the reasons for misses."""
+"""If slots serve less than this share of an iteration's planned bytes, out-of-memory errors list
+the reasons for misses."""
 
 HOW_TO_NAME = "To see which modules and operators hold memory: `pgmo run`, or tags=True."
 
 _GO_FURTHER = (
-    "To reduce memory further: a smaller batch, or pgmo.recompute. `pgmo fit --what-if` says by "
-    "how much each way helps."
+    "To reduce memory further: a smaller batch, or pgmo.recompute. `pgmo fit --what-if` shows how "
+    "much memory each change saves."
 )
 
 
@@ -51,10 +51,10 @@ def while_replaying(
     ]
     reasons = [f"{n} {MISS_REASONS[why]}" for why, n in last.misses.items() if n] if last else []
     if reasons:
-        lines.append(f"Requests of the last iteration outside of it: {'; '.join(reasons)}.")
+        lines.append(f"Requests of the last iteration outside the plan: {'; '.join(reasons)}.")
     rows, sizes = _at_peak(plan)
     if len(rows):
-        lines.append(f"The largest of the {len(rows)} blocks at its peak:")
+        lines.append(f"The largest of the {len(rows)} blocks at the plan's peak:")
         for row in rows[np.argsort(-sizes, kind="stable")][:_MOST_BLOCKS]:
             lines.append(f"  {format_bytes(int(plan.size[row])):>10}  {_origin(profile, int(row))}")
         if profile is None or not profile.tags:
@@ -91,7 +91,7 @@ def _remedies(plan: Plan) -> list[str]:
         )
     if plan.gap > 0.02:
         remedies.append(
-            "a plan= that `pgmo plan --effort best` made of a saved profile, because this one "
-            "needs more than its max load"
+            "a plan= that `pgmo plan --effort best` made from a saved profile, because the current "
+            "plan needs more than its max load"
         )
     return remedies

@@ -26,7 +26,7 @@ class Installer:
 
     Attributes:
         plans: plans in the engine.
-        opening: plan of the first iteration, to be saved with the others.
+        opening: plan of the first iteration, which is saved with `plans`; None if there is none.
     """
 
     def __init__(self, state: SessionState, recorder: Recorder) -> None:
@@ -40,9 +40,9 @@ class Installer:
 
     @uninterrupted()
     def install(self, plans: list[PlannedProfile], number: int) -> bool:
-        """Replay these plans, beginning with plan `number`; return whether there is memory.
+        """Replay these plans, beginning with plan `number`; return whether their arenas fit.
 
-        Without memory, the earlier plans serve, or none.
+        If they do not fit, the earlier plans serve. If there are none, the session gives up.
         """
         before = self.plans.all
         try:
@@ -62,8 +62,8 @@ class Installer:
     def widen(self, number: int, grown: list[tuple[int, int]]) -> None:
         """Replace a plan by one with slots for larger requests (Sekiyama et al. 2018, section 4).
 
-        The new plan has a slot of the largest size seen for each request. The old plan stays if an
-        arena of the new size did not fit before.
+        The new plan has a slot of the largest size seen for each request. The old plan stays if the
+        new arena is at least as large as one that did not fit before.
         """
         planned = self.plans.all[number]
         profile = planned.profile or planned.plan.profile()
@@ -113,7 +113,7 @@ class Installer:
         self._state.saved = tuple(path for path in known if path.exists())
 
     def give_up(self, reason: str) -> None:
-        """Delegate all requests for the rest of the session."""
+        """Serve no slots for the rest of the session, and warn the user."""
         self._recorder.stop()
         self.plans.clear()
         self._state.phase = Phase.BYPASS
@@ -124,7 +124,7 @@ class Installer:
         self._state.warn(f"{reason}; {instead}")
 
     def _fall_back(self, before: list[PlannedProfile], size: int, error: AdapterError) -> None:
-        """Return to the previous plans if a larger arena does not fit; without them, give up."""
+        """Return to the previous plans if their arena is smaller and fits; else give up."""
         # Keep only the first sentence, because frameworks append long memory reports.
         short = str(error).partition("\n")[0].partition(". ")[0].rstrip(".:")
         reason = f"the arena of {format_bytes(size)} could not be allocated: {short}"

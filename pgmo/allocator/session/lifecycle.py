@@ -107,7 +107,7 @@ class Lifecycle:
         return True
 
     def stop(self) -> None:
-        """Stop serving. The arena is freed when its last block is freed."""
+        """Stop serving. Each arena is freed with its last block."""
         self._recorder.stop()
         self._plans.clear()
         self.collector.close()
@@ -146,14 +146,14 @@ class Lifecycle:
     # --- the end of an iteration ----------------------------------------------------------------
 
     def end_iteration(self, complete: bool) -> None:
-        """End an iteration. An incomplete one is not planned. A forked child must not call this."""
+        """End an iteration; an incomplete one gets no plan. A forked child must not call this."""
         try:
             self._end_iteration(complete)
         except PgmoError:
             raise
         except BaseException:
-            # Usually Ctrl-C during planning. Plans are exchanged atomically, so existing ones still
-            # serve. The recording may have ended without a plan, so a new one begins.
+            # Usually Ctrl-C during planning. Plans are exchanged atomically, so existing plans
+            # still serve. The recording may have ended without a plan, so a new one begins.
             if self.state.phase is Phase.RECORD:
                 self._record()
             raise
@@ -215,7 +215,7 @@ class Lifecycle:
     def count_each_step(self) -> None:
         """Make each step an iteration from now on.
 
-        Sessions, threads and phases take turns between steps, and compare the requests of each.
+        Sessions and threads take turns, and phases begin, between single steps.
         """
         self._joined.allowed = False
         if self.joins_steps:
@@ -243,7 +243,7 @@ class Lifecycle:
         may_join = self._joined.allowed and not len(self._plans) and not self._given.pending
         if may_join and self._joined.join(self._recorder.period):
             self._recorder.forget_tags()
-            self._recorder.forget_length()  # nothing alternates any more
+            self._recorder.forget_length()  # joined steps do not alternate
             self._record()
             return
         last = self._recorder.is_complete
@@ -260,7 +260,7 @@ class Lifecycle:
             self._follow(decision)
 
     def _try_given(self, last: bool) -> bool:
-        """Replay the given plans if they fit; return whether they were refused."""
+        """Replay the given plans if an iteration follows them; return whether they were refused."""
         latest = split(self._engine.events())[-1]
         if self._given.fit(latest):
             self._installer.opening = self._given.opening
@@ -272,7 +272,7 @@ class Lifecycle:
         return False
 
     def _follow(self, decision: PlanDecision) -> None:
-        """Replay or record, depending on the decision about a recording."""
+        """Act on the decision about a recording: replay, back off, or enter BYPASS."""
         if decision.plans:
             self._replay(decision.plans, decision.number)
             self._installer.save()
@@ -295,7 +295,7 @@ class Lifecycle:
     # --- BACKOFF --------------------------------------------------------------------------------
 
     def _back_off(self, reason: str) -> None:
-        """Stop recording for a while, longer each time."""
+        """Remove all plans, and stop recording for a while, longer each time."""
         self._recorder.stop()
         self._joined.separate()
         if len(self._plans):
@@ -323,7 +323,7 @@ class Lifecycle:
     # --- REPLAY ---------------------------------------------------------------------------------
 
     def _replay(self, plans: list[PlannedProfile], number: int) -> None:
-        """Serve from these plans; on failure from the previous plans, or from none."""
+        """Serve from these plans. If they do not fit, the previous plans serve, or none."""
         self._recorder.stop()
         self._installer.install(plans, number)
         if self._is_in(Phase.REPLAY):
@@ -334,8 +334,8 @@ class Lifecycle:
     def _after_first(self, statistics: IterationStatistics) -> None:
         """Replay the given plans if the first iteration followed them; otherwise record.
 
-        Half of its requests suffice: the sequence length may be new, and a program that resumes
-        from a checkpoint allocates no optimizer state.
+        Half of the planned requests suffice: the sequence length may be new, and a program that
+        resumes from a checkpoint allocates no optimizer state.
         """
         self._serves_first = False
         if statistics.known_rate >= heuristics.current.worthwhile_share:
@@ -357,7 +357,7 @@ class Lifecycle:
             self._let_pass(statistics, followed)
 
     def _judge(self, statistics: IterationStatistics, grown: list[tuple[int, int]]) -> bool:
-        """Return whether an iteration followed its plan; if not, widen the plan or record anew."""
+        """Return whether an iteration followed its plan. If not, widen it or count a divergence."""
         is_known = statistics.known_rate >= heuristics.current.known_share
         if grown and is_known:
             self._grow(statistics.plan, grown)
@@ -373,7 +373,7 @@ class Lifecycle:
             self.state.warn(
                 "iterations do not follow their plan (in the last one, "
                 f"{statistics.known_rate:.0%} of the requests were planned, and slots served "
-                f"{served:.0%} of the bytes): recording again"
+                f"{served:.0%} of the planned bytes): recording again"
             )
             self.state.replans += 1
             self._record(length)
@@ -390,8 +390,8 @@ class Lifecycle:
     def _let_pass(self, statistics: IterationStatistics, followed: bool) -> None:
         """Let the engine end by itself the iterations that follow their plan.
 
-        Iterations that repeat the last one, including its misses, may also end this way. The
-        condition is that the last one followed its plan, had its arena and needed no driver calls.
+        If the latest iteration followed its plan, had its arena and needed no driver calls, the
+        engine also ends iterations that repeat the latest iteration with its misses.
         """
         if not self._plans.has_no_pending_work:
             return

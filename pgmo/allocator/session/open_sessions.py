@@ -1,7 +1,7 @@
-"""Registry of open sessions. An allocator has one, or several that take turns on its pages.
+"""Registry of open sessions. A device has one session, or several that take turns on its pages.
 
-The registry has what the end of a session must undo, but no reference to the program's session
-object. If that object is lost without `close()`, its finalizer ends the session.
+The registry has the state that the end of a session must undo, but no reference to the program's
+session object. If the session object is lost without `close()`, its finalizer ends the session.
 """
 
 import gc
@@ -40,9 +40,9 @@ class OpenSession:
         lifecycle: state machine that runs at boundaries.
         session: weak reference to the program's `Session`, which imports this module.
         device_turn: turns on the device; None if the session cannot share the device.
-        process_turns: turns between processes on the card; None if it is not shared.
-        process: id of the process that opened it.
-        pass_step: function that ends an iteration that needs no examination; returns whether it has
+        process_turns: turns between processes on the card; None if the card is not shared.
+        process: id of the process that opened the session.
+        pass_step: function that ends an iteration that needs no examination; returns whether it
             ended one.
 
     Attributes:
@@ -138,7 +138,7 @@ def begin(session: Any, adapter: Adapter, options: Options) -> OpenSession:
     """Install a session under the framework's allocator.
 
     Raises:
-        SessionError: if a session is open there and cannot share the device.
+        SessionError: if a session is open on the device and cannot share it.
         AdapterError, FileError, PlanError: if the session cannot begin.
     """
     if find_open(adapter) is not None:
@@ -192,14 +192,14 @@ def _adapter_for_another(
     if can and first is not None and wanted is not None:
         return first.for_another_session()
     raise SessionError(
-        f"a session for {adapter.name} on {adapter.device} is open already: sessions cannot be "
-        "nested, and there is one per process where there are no pages to share; leave its `with` "
-        "block first, or call pgmo.close(), which closes it wherever it was opened"
+        f"a session for {adapter.name} on {adapter.device} is open already, and sessions without "
+        "pages cannot share a device; leave the `with` block of the open session first, or call "
+        "pgmo.close(), which closes it wherever it was opened"
     )
 
 
 def _device_turn_of(opened: OpenSession) -> DeviceTurn | None:
-    """Add the session to its device's turns; return None if it has no pages to share."""
+    """Return the session's turn on its device; None if the session has no pages to share."""
     adapter = cuda_adapter(opened.adapter) if opened.adapter.pages else None
     if adapter is None:
         return None
@@ -261,7 +261,7 @@ def close(device: object = None) -> None:
 
     Args:
         device: close only sessions on this device: "cpu", "cuda:1", or a `torch.device`; "cuda"
-            means all CUDA devices. By default all.
+            means all CUDA devices. Default: all devices.
 
     Raises:
         OptionError: if `device` names no device.

@@ -11,7 +11,7 @@ from pgmo.error_frames import clear_frames
 P = ParamSpec("P")
 R = TypeVar("R")
 S = TypeVar("S", bound=Any)
-"""Type of the session. `Session` imports this module, so it cannot be named here."""
+"""Type of the session. `Session` imports this module, so this module cannot name it."""
 
 
 class Optimized(Generic[P, R, S]):
@@ -55,5 +55,5 @@ class Optimized(Generic[P, R, S]):
         return self if instance is None else MethodType(self, instance)
 
     def close(self) -> None:
-        """Close the session; further calls raise `SessionError`."""
+        """Close the session; further calls of the function raise `SessionError`."""
         self.session.close()

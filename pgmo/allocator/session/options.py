@@ -65,7 +65,7 @@ class Options:
 
     @property
     def limit_bytes(self) -> int:
-        """Maximum bytes of pages; 0 for no limit but the card's."""
+        """Maximum bytes of pages; 0 for no limit."""
         if self.limit is None:
             return 0
         if isinstance(self.limit, int):
@@ -76,7 +76,7 @@ class Options:
 
     @property
     def names_blocks(self) -> bool:
-        """Return whether an iteration is tagged: on request, and for saved profiles."""
+        """Return whether an iteration is tagged. The default is `needs_first`."""
         return self.needs_first if self.tags is None else self.tags
 
     @property
@@ -96,7 +96,7 @@ class Options:
 
     @property
     def arena_is_optional(self) -> bool:
-        """Return whether no option requires a recording or an arena."""
+        """Return whether the session may delegate all requests if an arena costs more memory."""
         return not self.record_only and self.pages is not False and self.budget is None
 
     def planning(self, alignment: int | None) -> "PlanningOptions":

@@ -1,4 +1,4 @@
-"""Recording of iterations. One of them may be tagged with modules and operators."""
+"""Recording of iterations, and tagging of a recorded iteration with modules and operators."""
 
 import threading
 from contextlib import ExitStack
@@ -16,11 +16,11 @@ from pgmo.profiler.tagging.tags import Tagger
 
 _MOST_TAGGED = 3
 """Maximum number of tagged iterations in one recording. If code is compiled in a tagged iteration,
-a later one is tagged again. The limit is for programs that compile in every iteration."""
+the next one is tagged, too. The limit is for programs that compile in every iteration."""
 
 _ALTERNATION = 2
-"""Period in iterations that a recording of the usual length can suggest, but is too short to
-confirm: the first iteration of each of two structures differs from later ones."""
+"""Period, in iterations, that a recording of the usual length can show but not confirm, because the
+first iteration of each of two structures differs from later iterations."""
 
 _tagging_threads: list[int] = []
 """Id of the thread whose operators are tagged; at most one at a time."""
@@ -75,12 +75,12 @@ class Recorder:
 
     @property
     def iterations(self) -> int:
-        """Number of iterations recorded in this phase."""
+        """Number of iterations in this recording."""
         return len(self._recorded)
 
     @property
     def requested(self) -> int:
-        """Bytes requested in these iterations."""
+        """Bytes requested in this recording."""
         return sum(one.bytes_requested for one in self._recorded)
 
     @property
@@ -110,17 +110,16 @@ class Recorder:
 
     @property
     def period(self) -> int:
-        """Number of iterations after which the latest ones repeat; 0 if they do not.
+        """Number of iterations after which the latest iterations repeat; 0 if they do not repeat.
 
-        Like `is_steady`, it requires equal numbers of requests and of bytes, in each iteration of
-        the latest periods.
+        Iterations repeat if they have equal numbers of requests and of bytes.
         """
         most = self.iterations // (heuristics.current.confirmations + 1)
         periods = range(1, most + 1)
         return next((one for one in periods if self._equal_at(one) >= self._required(one)), 0)
 
     def _equal_at(self, distance: int) -> int:
-        """Return how many of the latest iterations equal those at a distance before them."""
+        """Return how many of the latest iterations equal the iterations `distance` before them."""
         totals = self._totals
         pairs = zip(reversed(totals), reversed(totals[:-distance]), strict=False)
         return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
@@ -178,9 +177,9 @@ class Recorder:
     def _start_tags(self) -> None:
         """Tag the next iteration if one is due.
 
-        A tagged iteration takes three to four times the CPU time, so a session tags only if it
-        saves its profile or was asked to. It tags the first iteration, or a later one if another
-        thread is tagging, and none while plans serve.
+        A tagged iteration takes three to four times the CPU time, so a session tags only with the
+        option `names_blocks`. It tags the first iteration of a recording, or a later one while
+        another thread is tagging. It tags no iteration while plans serve.
         """
         recording = self._state.phase is Phase.RECORD and self._may_tag
         # Only modules and operators of torch can be tagged.
@@ -195,7 +194,7 @@ class Recorder:
             self._tagging.callback(_tagging_threads.remove, me)
             self._tagged += 1
             # An operator of another thread may still run after the tagger's end. A new generation
-            # makes the engine ignore its tag.
+            # makes the engine ignore that operator's tag.
             generation = _core.next_tag_generation()
             set_tag = partial(_core.set_tag, generation=generation)
             tagger = Tagger(set_tag, self._state.adapter.operators, self.tags)

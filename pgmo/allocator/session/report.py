@@ -37,8 +37,8 @@ class SessionReport:
         """Return the session's totals so far, with a verdict. `print` shows them as a table.
 
         The verdict compares the device memory that the process took with the memory that plain
-        PyTorch would have reserved for the same requests. A model of PyTorch's allocator computes
-        what it would have reserved. `counted()` omits the verdict.
+        PyTorch would have reserved for the same requests, by a model of PyTorch's allocator.
+        `counted()` omits the verdict.
         """
         with exclusive():  # a boundary must not change the plans meanwhile
             return self._last or self._summary(with_verdict=True)
@@ -60,7 +60,7 @@ class SessionReport:
         return f"<pre>{escape(f'pgmo session ({state})')}\n{escape(str(self.summary()))}</pre>"
 
     def report(self, *, height: int = 900) -> NotebookFrame:
-        """Return a report page on the replayed iteration. The page begins with the verdict.
+        """Return a report page on the latest profile or plan. The page begins with the verdict.
 
         Args:
             height: height in a notebook, in pixels.
@@ -73,7 +73,7 @@ class SessionReport:
         """
         profile, plan = self.profile, self.plan
         if profile is None and plan is not None:
-            profile = plan.profile()  # a loaded plan has no names of blocks
+            profile = plan.profile()  # without names of blocks
         if profile is None:
             raise SessionError(
                 "this session has nothing to report on yet: it takes a few iterations, or a plan"
@@ -111,7 +111,7 @@ class SessionReport:
     def opening(self) -> Profile | None:
         """Profile of the program's first iteration, which allocates optimizer state.
 
-        Available with `record_only` or `save`, if the recording began with that iteration.
+        None without `record_only` and `save`, or if another iteration was recorded first.
         """
         return self._lifecycle.state.opening if self._lifecycle else None
 
@@ -123,12 +123,12 @@ class SessionReport:
 
     @property
     def device(self) -> str:
-        """Device of the session, such as "cpu" or "cuda:0"; "" before it was opened."""
+        """Device of the session, such as "cpu" or "cuda:0"; "" before the session was opened."""
         return self._lifecycle.state.adapter.device if self._lifecycle else ""
 
     @property
     def framework(self) -> str:
-        """Framework whose allocator the session serves, as "torch"; "" before it was opened."""
+        """Framework that the session serves, such as "torch"; "" before the session was opened."""
         return self._lifecycle.state.adapter.name if self._lifecycle else ""
 
     @property

@@ -1,7 +1,7 @@
 """The session object of a program. The program marks iterations with it, and releases memory.
 
-`lifecycle.py` has the actions at the end of an iteration. `open_sessions.py` has those at the end
-of the session.
+`lifecycle.py` has the actions at the end of an iteration. `open_sessions.py` has the actions at the
+end of the session.
 """
 
 import os
@@ -43,7 +43,7 @@ class Session(SessionReport):
         adapter: function that returns the adapter. It is called when the session opens.
 
     Attributes:
-        shares_card: whether the session may take turns with others on its device.
+        shares_card: whether the session may take turns with other sessions on its device.
         on_user_session: callback that closes a session that pgmo has opened by itself. It is called
             when the program opens its own session. None for the program's own sessions.
 
@@ -70,8 +70,8 @@ class Session(SessionReport):
     def iteration(self) -> Iterator[None]:
         """Mark one iteration. An exception ends the iteration early; the session stays usable.
 
-        Any thread may call it. If several threads train at the same time, one of them is served;
-        the others use the framework's own allocator.
+        Any thread may call it. If several threads train at the same time, slots serve only one of
+        them.
 
         Raises:
             SessionError: if the session is not open, or the calling thread is inside a pause or
@@ -129,7 +129,7 @@ class Session(SessionReport):
 
     @contextmanager
     def pause(self) -> Iterator[None]:
-        """Delegate all requests inside the block to the framework, for evaluation or checkpoints.
+        """Serve no request from a slot inside the `with` block, for evaluation or checkpoints.
 
         If another thread continues its iterations meanwhile, only the calling thread is paused.
 
@@ -152,7 +152,7 @@ class Session(SessionReport):
                     turn.take()
 
     def count_calls(self) -> CallTurns:
-        """Treat calls of a function or module as iterations. Requests between calls are not served.
+        """Treat calls of a function or module as iterations. Requests between calls get no slots.
 
         Returns:
             The turns; each call must begin with their `enter()`.
@@ -179,7 +179,7 @@ class Session(SessionReport):
         self._opened = opened
         self._open = True
         try:
-            # Requests before the first step belong to the first iteration, so it needs the turn.
+            # Requests before the first step belong to the first iteration, which needs the turn.
             if opened.process_turns is not None:
                 opened.process_turns.take(opened, opening=True)
         except BaseException:  # Ctrl-C
@@ -205,9 +205,8 @@ class Session(SessionReport):
             if not self._open:
                 return
             if self._busy and not self._is_forked:
-                self._to_be_closed = (
-                    True  # called by a signal handler during the end of an iteration
-                )
+                # A signal handler has called `close` during the end of an iteration.
+                self._to_be_closed = True
                 return
             self._open = False
             self._closed_by = threading.current_thread()
@@ -225,21 +224,23 @@ class Session(SessionReport):
     def release(self, *, state: State | None = None, of: object = None) -> Released:
         """Give memory back to the card between two iterations.
 
-        All pages without live blocks are unmapped, including those of arenas. Addresses stay
+        All pages without live blocks are unmapped, including pages of arenas. Addresses stay
         reserved and the next iteration maps pages as needed, so nothing has to be undone. Without
-        pages, an arena without live blocks is freed as a whole; the next iteration has none.
+        pages, an arena without live blocks is freed as a whole, and slots serve no request of the
+        next iteration.
 
-        With `state`, pages of optimizer state are unmapped as well. Its tensors keep their
-        addresses but must not be used before `resume()`: `optimizer.step()` and calls of sleeping
-        modules raise `SessionError`. Kernels and copies that use such a tensor fail with CUDA's
-        `illegal memory access`. After that the process can no longer use the device.
+        With `state` or `of`, pages of optimizer state or of the given objects are unmapped, too.
+        The sleeping tensors keep their addresses but must not be used before `resume()`:
+        `optimizer.step()` and calls of sleeping modules raise `SessionError`. Kernels and copies
+        that use a sleeping tensor fail with CUDA's `illegal memory access`. After this error, the
+        process can no longer use the device.
 
         Args:
             state: "host" copies the sleeping contents to the host, to pinned memory if available.
                 "drop" discards them; after `resume()` the contents are undefined. With None,
-                nothing sleeps unless `of` is given.
-            of: tensors, modules (parameters, gradients, buffers) or optimizers to put to sleep; by
-                default the optimizers that have stepped since the session was opened.
+                nothing sleeps unless `of` is given, which copies to the host.
+            of: tensors, modules (parameters, gradients, buffers) or optimizers to put to sleep.
+                Default: the optimizers that have stepped since pgmo first used pages.
 
         Returns:
             Bytes given back to the card, bytes kept on the host, and bytes that could not sleep.
@@ -265,11 +266,12 @@ class Session(SessionReport):
     def resume(self, released: Released | None = None) -> None:
         """Restore the memory that `release` put to sleep, at the same addresses.
 
-        Repeated calls have no effect. If `close()` could not restore all memory, call this
+        Repeated calls have no effect. If `close()` could not restore all memory, call `resume()`
         afterwards.
 
         Args:
-            released: the result of one `release` call, to wake only that memory; by default all.
+            released: the result of one `release` call, to wake only the memory that this call put
+                to sleep. Default: all sleeping memory.
 
         Raises:
             SessionError: if the card has too little memory (the state stays asleep), or the
@@ -319,7 +321,7 @@ class Session(SessionReport):
         )
 
     def _take_turn(self) -> bool:
-        """Wait for the turn. If the arrival of another session has split an iteration, end it."""
+        """Wait for the turn; return whether it came. End a split iteration."""
         taken, turn = self._known.take_turn(), self._known.device_turn
         if taken and turn is not None and (turn.is_split or turn.has_foreign_requests):
             with exclusive():

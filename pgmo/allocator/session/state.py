@@ -35,7 +35,8 @@ class SessionState:
         notes: notes for the summary.
         persistent_origin: module or operator that allocated most bytes of never freed blocks, in
             one line; "" if unknown.
-        waits: reason why no plan serves; "" while one does, and at the beginning.
+        waits: reason why no plan serves; "" while a plan serves, and before the first recording
+            has ended.
         gave_up: reason why all requests are delegated for the rest of the session; else "".
         paused: pauses of the engine (`Pauses`).
         turns: object that decides which thread's iterations are counted.

@@ -12,7 +12,7 @@ MISS_REASONS: Mapping[str, str] = {
     "late": "slot overlaps a block that outlived its plan",
     "no_arena": "there was no arena for it",
 }
-"""Reasons why a request went to the framework's own allocator, in plain words."""
+"""Reasons why no slot served a request, in plain words."""
 
 MISS_ADVICE: Mapping[str, str] = {
     "persistent": "nothing to do: they are served from pages, or by the framework",
@@ -37,7 +37,7 @@ class Phase(StrEnum):
 
 DRIVER_CALLS = ("creates", "releases", "maps", "grants", "unmaps", "events", "waits")
 """Kinds of driver calls that pages need: create, release, map, grant access to and unmap a page;
-record an event, and make a stream wait for one."""
+record an event, and make a stream wait for an event."""
 
 
 @dataclass(frozen=True)
@@ -46,8 +46,8 @@ class IterationStatistics:
 
     Args:
         phase: phase of the session. Slots serve requests in `REPLAY`, and in `RECORD` while a
-            diverged program is recorded again. In `BACKOFF` nothing is recorded or counted; pages
-            serve, or the framework's allocator if there are none.
+            diverged program is recorded again. In `BACKOFF`, requests are neither recorded nor
+            counted.
         requests: number of requests.
         hits: requests that were served from their slots.
         bytes_requested: total bytes of all requests.
@@ -92,7 +92,7 @@ class IterationStatistics:
 
     @property
     def recurring_moves(self) -> int:
-        """`pages_moved`; 0 while memory still grows, because such moves do not recur."""
+        """`pages_moved`; 0 if pages were created, because the moves then do not recur."""
         return 0 if self.driver_calls.get("creates") else self.pages_moved
 
     @property

@@ -64,7 +64,7 @@ class StatisticsCollector:
 
     @property
     def history(self) -> list[IterationStatistics]:
-        """Statistics of each iteration, in order; only the latest in a long session."""
+        """Statistics of each iteration, in order; at most the latest 10,000."""
         with self._lock:
             self._take_passed()
             return list(self._history)
@@ -114,8 +114,8 @@ class StatisticsCollector:
             now, before = self._engine.statistics(), self._before
             change = {name: now[name] - before[name] for name in now}
             if phase is Phase.RECORD:
-                # The replay counters omit requests that no plan serves. The recorder's counter has
-                # all.
+                # The replay counters omit requests that no plan serves. The recorder counts all
+                # requests.
                 change["requests"] = change["recorded_requests"]
                 change["requested_bytes"] = change["recorded_bytes"]
             statistics = _statistics(phase, plan, change)

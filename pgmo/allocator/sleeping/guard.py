@@ -1,11 +1,10 @@
-"""Errors for the use of sleeping optimizers and modules.
+"""Errors when a program uses sleeping optimizers or modules.
 
-Steps of optimizers, calls of modules, `state_dict()`, and `load_state_dict()` of modules raise
-them.
+The guard refuses optimizer steps, module calls, `state_dict()`, and modules' `load_state_dict()`.
 
 Without the guard, a kernel that reads an address without pages fails later on the device, without
-naming the tensor. The process can then no longer use that device. The guard uses PyTorch's hooks to
-raise an error earlier.
+naming the tensor. After such a failure, the process cannot use the device. The guard uses PyTorch's
+hooks to raise an error earlier.
 """
 
 from typing import Any
@@ -50,7 +49,7 @@ class SleepGuard:
             self._handles.append(register_module_forward_pre_hook(self._refuse_call))
 
     def _refuse_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        del args, kwargs  # otherwise the traceback would keep them alive
+        del args, kwargs  # otherwise the traceback would keep their tensors alive
         if optimizer in self._sleeping:
             raise SessionError(f"the state of this {type(optimizer).__name__} sleeps{_ADVICE}")
         if any(one in self._tensors for group in optimizer.param_groups for one in group["params"]):
@@ -58,7 +57,7 @@ class SleepGuard:
 
     def _refuse_call(self, module: Any, args: Any) -> None:
         del args
-        # Compiled code calls no hooks of the modules inside, only those of its wrapper.
+        # Compiled code calls the hooks of its wrapper, but not the hooks of the modules inside.
         compiled = module._modules.get("_orig_mod")
         used = [module] if compiled is None else list(compiled.modules())
         if any(map(self._sleeps, used)):

@@ -1,4 +1,4 @@
-"""Result of `Session.release`."""
+"""Result of `Session.release` and `pgmo.phase`."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -10,13 +10,13 @@ State = Literal["host", "drop"]
 
 @dataclass(frozen=True)
 class Released:
-    """Result of `Session.release`.
+    """Result of `Session.release` and `pgmo.phase`.
 
     Args:
         card: bytes given back to the card.
         host: bytes of state kept on the host.
-        awake: bytes of the given state that could not sleep, because they lie in PyTorch's own
-            segments, share a page with other blocks, or are used by another process.
+        awake: bytes of state that could not sleep, because this state lies in PyTorch's own
+            segments, shares a page with other blocks, or is used by another process.
         number: number of the sleep, for `Session.resume`; 0 if nothing sleeps.
 
     Example:

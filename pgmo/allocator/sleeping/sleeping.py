@@ -89,6 +89,10 @@ class Sleeping:
 
         Returns:
             The sleep for `wake`, or None if nothing can sleep; and the freed memory.
+
+        Raises:
+            OptionError: if `state` or an object is invalid.
+            SessionError: while a CUDA graph is captured.
         """
         if state not in ("host", "drop"):
             raise OptionError(f"state={state!r} is neither 'host' nor 'drop'")
@@ -146,9 +150,8 @@ class Sleeping:
         if sleep.copy is not None:
             sleep.copy.put_back(runs)
             cuda.synchronize()
-        _core.get_up(
-            cuda.space, sleep.number
-        )  # also releases pages of blocks that were freed during the sleep
+        # This also releases pages of blocks that were freed during the sleep.
+        _core.get_up(cuda.space, sleep.number)
         sleep.guard.end()
         self.sleeps.remove(sleep)
 
@@ -178,8 +181,8 @@ class Sleeping:
         """Free idle memory between two iterations.
 
         Args:
-            blocks: on devices without pages, whether to free the arena, too. The next iteration
-                then runs without an arena.
+            blocks: whether to free an arena without pages, too. If the arena is free, no slot
+                serves the next iteration.
         """
         if self._cuda is None:
             if blocks:

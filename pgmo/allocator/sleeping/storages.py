@@ -33,8 +33,8 @@ def storages(objects: object, index: int) -> dict[int, int]:
     """Return the storages of objects on one CUDA device.
 
     Args:
-        objects: a tensor, a module (its parameters, their gradients and its buffers), an optimizer
-            (its state), or collections of them.
+        objects: a tensor (with its gradient), a module (its parameters, their gradients and its
+            buffers), an optimizer (its state), or collections of them.
         index: index of the device.
 
     Returns:

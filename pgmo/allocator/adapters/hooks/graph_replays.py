@@ -3,11 +3,12 @@
 Graphs of different pools may share the pages of their temporaries only if the adapter sees each
 launch. So this module wraps the methods of `torch._C._CUDAGraph` by which a Python program captures
 and launches graphs. A graph that a program captures by other means is not announced, and shares
-nothing.
+no pages.
 
-A pool whose graphs share nothing gets expandable segments if the program has one process. Several
-processes may exchange a graph's memory by `cudaIpcGetMemHandle`, which refuses such segments. So
-captures are announced even if no graphs share pages.
+A pool whose graphs share no pages gets expandable segments if the program has one process. Several
+processes may exchange a graph's memory by `cudaIpcGetMemHandle`, which refuses expandable segments.
+So each capture is announced with whether the program has one process, even if no graphs share
+pages.
 
     capture_begin ──▶ announce ──▶ torch ──▶ beginAllocateToPool
     replay        ──▶ before_replay ──▶ the launch ──▶ after_replay
@@ -34,8 +35,8 @@ _TREES = "torch._inductor.cudagraph_trees"
 """Module of PyTorch's graph trees, whose graphs share one pool and check its blocks themselves."""
 
 _SEARCHED_FRAMES = 8
-"""Number of stack frames above `capture_begin` that are searched for graph trees. The context
-managers of `torch.cuda.graph` lie in between."""
+"""Number of stack frames that are searched for graph trees. Context managers of `torch.cuda.graph`
+lie between `capture_begin` and the graph trees."""
 
 _MESSAGE_BYTES = 4096
 """Size in bytes of the buffer for the message of a failing replay. All replays share one buffer,
@@ -47,7 +48,7 @@ _NUMBER = "_pgmo_graph"
 _numbers = itertools.count(1)
 
 _launching = RLock()
-"""Held from before a launch until its event is recorded, and at the end of each capture."""
+"""Lock held from before a launch until the launch's event is recorded, and during `capture_end`."""
 
 
 def graphs_share_pages() -> bool:

@@ -1,8 +1,8 @@
 """Notification of the CUDA adapter when optimizer state is allocated.
 
 An optimizer allocates its state in its first step, when activations have just been freed. The state
-lives to the end of the program. Among short-lived blocks, each of its tensors would keep a whole
-page in use. So optimizer state gets separate pages.
+lives to the end of the program. Among short-lived blocks, each tensor of the state would keep a
+whole page in use. So optimizer state gets separate pages.
 
     step ──▶ hook: lasting ──▶ [closure: not lasting] ──▶ state, update ──▶ hook: not lasting
 """
@@ -20,8 +20,8 @@ _lasting = False
 def on_optimizer_state(callback: Callable[[bool], object]) -> None:
     """Register a callback for the first step of each torch optimizer, unless it is registered.
 
-    It is called with True before the state is allocated and with False afterwards. A closure that
-    computes the loss within the step is excluded.
+    The callback is called with True before the state is allocated and with False afterwards. What a
+    closure allocates within the step does not count as state.
     """
     from torch.optim.optimizer import (
         register_optimizer_step_post_hook,

@@ -2,8 +2,8 @@
 
 NCCL registers whole segments of a pool, and each segment must be one allocation of the driver. So
 PyTorch's own allocator serves a pool from its registration on. Blocks that pgmo served before are
-not registered: NCCL copies them, like tensors outside of the pool. The first pool with such blocks
-gives a warning.
+not registered: NCCL copies them, like tensors outside of the pool. pgmo warns about the first pool
+with unregistered blocks.
 """
 
 import ctypes
@@ -14,8 +14,9 @@ from pgmo.allocator.build.library import AdapterLibrary
 from pgmo.user_warnings import warn_user
 
 _NOT_REGISTERED = (
-    "pgmo: this pool has tensors in pages, which NCCL cannot register, so it copies them. Register "
-    "the pool before tensors are made there, or set PGMO_POOLS=0"
+    "pgmo: a pool that is registered with NCCL has tensors in pages. NCCL cannot register pages, "
+    "so it copies these tensors. Register the pool before tensors are made in it, or set "
+    "PGMO_POOLS=0"
 )
 
 

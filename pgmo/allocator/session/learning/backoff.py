@@ -29,7 +29,7 @@ class Backoff:
         self.left = max(0, self.left - iterations)
 
     def forget(self) -> None:
-        """End the pause; the next one is the shortest again."""
+        """End the pause; the next pause has the shortest length again."""
         self._length = self._shortest
         self.left = 0
 
@@ -38,8 +38,8 @@ class DivergenceCounter:
     """Counter of replayed iterations that diverge from their plan.
 
     Args:
-        patience: divergences until the program is recorded again. It doubles each time, so a
-            program with more structures than plans is not recorded all the time.
+        patience: number of divergences until the program is recorded again. Each recording doubles
+            the number, so a program with more structures than plans is not recorded all the time.
 
     Example:
         >>> divergence = DivergenceCounter(patience=2)

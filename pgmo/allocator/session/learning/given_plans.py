@@ -20,8 +20,8 @@ class GivenPlans:
     """Plans that `plan=` names.
 
     A plan from a file, or this rank's own plan in a directory, is the session's plan from the
-    beginning. If a directory has no plan of this rank, a recorded iteration chooses among the
-    others.
+    beginning. If a directory has no plan of this rank, a recorded iteration chooses one of the
+    directory's plans.
 
     Attributes:
         pending: whether there are plans that neither serve nor were refused.
@@ -109,7 +109,7 @@ class GivenPlans:
         return bool(self._candidates)
 
     def _best(self, latest: Iteration) -> tuple[Path, Plan, float]:
-        """Return the plan that has the largest share of an iteration's requests, and the share."""
+        """Return path and plan with the largest share of an iteration's requests, and the share."""
         shares = [share_of_known(plan, latest) for _, plan in self._candidates]
         best = int(np.argmax(shares))
         return *self._candidates[best], shares[best]
@@ -119,7 +119,7 @@ class GivenPlans:
 
 
 def share_of_known(plan: Plan, iteration: Iteration) -> float:
-    """Return the share of an iteration's requests that occur in a plan, at sizes it allows."""
+    """Return the share of an iteration's requests that a plan has, at sizes that it allows."""
     requests = requests_of(plan)
     match = compare(requests, iteration)
     if match.kind == "none":

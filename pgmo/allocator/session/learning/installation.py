@@ -4,8 +4,8 @@
     pages held with the plan                        [ live blocks ][ holes ][ arena ]
 
 Windows serve requests by best fit, without a plan. Blocks alive at the end of an iteration were
-placed among blocks that are free by then, so their pages have holes. Windows fill these holes in
-the next iteration. An arena cannot, so its pages are needed in addition. If all iterations are
+placed among blocks that have been freed since, so their pages have holes. Windows fill the holes in
+the next iteration. An arena cannot, so it needs pages in addition. If all iterations are
 equal, a plan maps no page in replay, but windows do if streams lag behind each other. If lengths
 vary or structures alternate, each divergence from a plan moves pages out of the arena and back.
 docs/design.md derives the conditions of this rule.
@@ -54,7 +54,7 @@ class InstallationRule:
         self.moved = self.iterations = 0
 
     def unpaid(self) -> str:
-        """Return why a plan does not pay yet, or "" if it may.
+        """Return why a plan does not pay yet, or "" if it may pay.
 
         If iterations repeat and no plan was removed, `choose` compares pages only.
         """
@@ -68,18 +68,21 @@ class InstallationRule:
     def choose(
         self, plans: list[PlannedProfile], *, repeats: bool
     ) -> tuple[list[PlannedProfile], str]:
-        """Choose how streams share pages. Return no plans and a reason if the plans do not pay.
+        """Choose how streams share pages, if the plans pay.
 
         Args:
             plans: at least one plan.
-            repeats: whether each iteration makes the same requests as the last one.
+            repeats: whether each iteration makes the same requests as the previous one.
+
+        Returns:
+            The plans and ""; or no plans, and the reason why they do not pay.
         """
         if self._serves_anyway:
             return plans, ""
         if self.removed and (unpaid := self.unpaid()):
             return [], unpaid
         missing, spare = self._missing_pages(plans), self._spare_pages()
-        # A session that takes turns with another one places its arena in the other's idle pages.
+        # A second session on the device places its arena in the idle pages of the first session.
         if missing <= spare or self._state.adapter.session_index != 0:
             return plans, ""
         by_requests = [replace(one, follows_events=False) for one in plans]
@@ -90,7 +93,10 @@ class InstallationRule:
         return [], f"with its arena, the program would take {missing:,} pages more than without"
 
     def _is_paid(self, most: float = math.inf) -> bool:
-        """Return whether enough pages have moved: `price` or `most` times the free ones."""
+        """Return whether windows moved enough pages: `price`, at most `most`, times the free pages.
+
+        Each removal of plans doubles the number.
+        """
         now = self._engine.statistics()
         free = max(PAGE, now["peak_pages_held"] - now["pages_occupied"])
         return self.moved * PAGE >= min(heuristics.current.price, most) * (free << self.removed)
@@ -101,7 +107,7 @@ class InstallationRule:
         return self._state.options.needs_found_plans or not self._state.adapter.pages
 
     def _missing_pages(self, plans: list[PlannedProfile]) -> int:
-        """Return the number of pages that the largest plan needs beyond those held so far."""
+        """Return the number of pages that the largest plan needs beyond the peak of held pages."""
         now = self._engine.statistics()
         largest = max(plans, key=lambda one: one.plan.arena)
         pages = _pages_of(largest) - _freed_pages(largest.plan)
@@ -126,10 +132,9 @@ def _pages_of(planned: PlannedProfile) -> int:
 
 
 def _freed_pages(plan: Plan) -> int:
-    """Return the pages outside the arena that a plan frees by moving blocks into slots.
+    """Return the number of pages that wrapping blocks, such as gradients, now occupy in windows.
 
-    These are blocks that live into the next iteration, such as gradients. Blocks that were
-    allocated together with them are freed earlier.
+    These pages become free when the plan gives the wrapping blocks slots in the arena.
     """
     wraps = (plan.offset != UNPLANNED) & (plan.end != NEVER) & (plan.end > plan.ticks)
     return int(plan.size[wraps].sum() // PAGE)

@@ -31,7 +31,7 @@ class JoinedSteps:
         engine.set_steps(1)
 
     def join(self, period: int) -> bool:
-        """Join as many iterations as a period has; return whether that changes anything."""
+        """Join the iterations of a period into one; return whether steps were joined."""
         steps = self.steps * period
         if period <= 1 or steps > heuristics.current.longest_period:
             return False
@@ -44,6 +44,6 @@ class JoinedSteps:
 
     def _set(self, steps: int) -> None:
         if steps != self.steps:
-            self._engine.forget_levels()  # live memory grows by another amount in each iteration
+            self._engine.forget_levels()  # growth per iteration changes with the iteration's length
         self.steps = steps
         self._engine.set_steps(steps)

@@ -5,7 +5,8 @@
                     └───────────────────────────────────────┴──────────────▶ PlanDecision: a reason
 
 `PlanFinder.find` does all the planning. It updates the session's profile and plan and the length of
-the next recording, but installs nothing. The state machine acts on its decision (`lifecycle.py`).
+the next recording, but installs nothing. The state machine (`lifecycle.py`) acts on the
+`PlanDecision`.
 """
 
 from dataclasses import dataclass, field
@@ -40,7 +41,7 @@ class PlanDecision:
     Args:
         plans: plans to replay; empty if there is a reason.
         number: number of the plan that the latest iteration follows.
-        reason: why there are no plans; "" for a session that only records.
+        reason: why there are no plans; "" if there are plans, or if the session only records.
         keeps: whether earlier plans may continue to serve.
         warning: warning for the user, once the plans serve; "" for none.
     """
@@ -96,7 +97,7 @@ class PlanFinder:
         iterations = split(self._engine.events())
         found = [] if saves_more else find_repeated(iterations)
         if not found and (saves_more or not unpaid):
-            found = find_all(iterations)  # several structures, or several lengths of one
+            found = find_all(iterations)  # several structures, or one structure at several lengths
         if not last:
             found = [one for one in found if one.followers >= heuristics.current.confirmations]
         new = [one for one in found if not is_planned(known, iterations[one.reference])]
@@ -120,11 +121,10 @@ class PlanFinder:
         self, iterations: list[Iteration], found: list[Steady], warning: str = ""
     ) -> PlanDecision:
         """Plan the structures of a recording, if that pays."""
+        # The newest structure comes last, because its plan becomes `state.plan`.
         profiles = [
             (build_profile(iterations, steady, self._recorder.tags, self._meta_of(steady)), steady)
-            for steady in reversed(
-                found
-            )  # the newest one last, because its plan becomes `state.plan`
+            for steady in reversed(found)
         ]
         latest = origin_of_persistent(profiles[-1][0])
         self._state.persistent_origin = latest or self._state.persistent_origin
@@ -153,7 +153,7 @@ class PlanFinder:
             useful,
             known,
             self._state.planning,
-            # Not for saved plans: another process has other idle memory.
+            # Saved plans use no gaps, because another process has other idle memory.
             keeps_gaps=not self._options.needs_found_plans,
         )
         if not plans:
@@ -168,7 +168,10 @@ class PlanFinder:
         return PlanDecision(chosen, shown, warning=warning)
 
     def _note_first(self, iterations: list[Iteration], steady: Steady) -> None:
-        """Build the profile of the first iteration, and its plan if the session saves it."""
+        """Build the profile of the first iteration, and its plan unless the session only records.
+
+        Sessions that neither save nor only record do not need them.
+        """
         if not self._options.needs_first or self._installer.opening is not None:
             return
         from pgmo.profiler.iterations.opening_profile import build_opening

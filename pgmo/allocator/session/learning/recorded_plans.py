@@ -18,7 +18,7 @@ from pgmo.profiler.recording import Iteration
 
 
 def all_repeat(iterations: Sequence[Iteration], newest: Steady) -> bool:
-    """Return whether all iterations of the newest structure, and all since, are equal."""
+    """Return whether all iterations since the newest structure's reference are equal to it."""
     return newest.kind == "exact" and all(
         index in newest.rows for index in range(newest.reference, len(iterations))
     )
@@ -27,7 +27,7 @@ def all_repeat(iterations: Sequence[Iteration], newest: Steady) -> bool:
 def all_found(
     iterations: Sequence[Iteration], found: Sequence[Steady], known: Sequence[PlannedProfile]
 ) -> bool:
-    """Return whether each iteration since the first found structure belongs to one or a plan."""
+    """Return whether each iteration since the first reference has a found structure or a plan."""
     first = min(steady.reference for steady in found)
     return all(
         any(index in steady.rows for steady in found) or is_planned(known, iterations[index])
@@ -45,7 +45,7 @@ def plan_all(
 ) -> tuple[list[PlannedProfile], int]:
     """Plan the found structures. Return all plans with an arena, and the number of the newest.
 
-    A new plan replaces a known one whose requests it serves at every length.
+    A new plan replaces a known plan if it serves all requests of the known plan at every length.
 
     Args:
         iterations: the recorded iterations.
@@ -108,7 +108,10 @@ def families_of(iterations: Sequence[Iteration], steady: Steady) -> NDArray[np.u
 def shorter_of(
     iterations: Sequence[Iteration], steady: Steady, profile: Profile
 ) -> NDArray[np.int64] | None:
-    """Return the sizes in a structure's shortest iteration (`Plan.shorter`), or None."""
+    """Return the sizes in a structure's shortest iteration (`Plan.shorter`); None if none differs.
+
+    The result has the shape (requests,), in bytes.
+    """
     shorter, least = None, int(profile.size.sum())
     for index in sorted(steady.rows):
         rows, size = steady.rows[index], iterations[index].size

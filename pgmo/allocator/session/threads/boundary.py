@@ -66,8 +66,8 @@ os.register_at_fork(after_in_child=_renew)
 class exclusive:  # noqa: N801  (it is used like a function)
     """Context in which no other thread opens, closes or changes a session; reentrant.
 
-    Unlike `contextlib.contextmanager`, it releases the lock if Ctrl-C arrives just after acquiring
-    it.
+    Unlike a `contextlib.contextmanager`, it releases the lock if Ctrl-C arrives just after the lock
+    was acquired.
     """
 
     def __init__(self) -> None:
@@ -113,7 +113,7 @@ def when_free(work: Callable[[], object]) -> None:
 
 @contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Delay Ctrl-C until the end of the block, so that no change is left half done."""
+    """Delay Ctrl-C until the end of the `with` block, so that no change is left half done."""
     handler = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or not callable(handler):
         yield

@@ -4,9 +4,8 @@
     thread B         ( bypass )        ( bypass )
     engine     ...   serves A   ...   paused   ... serves A
 
-Requests between calls belong to no iteration. A call that begins during another call bypasses the
-session, also while the end of that call is processed: the framework serves it, from pages if there
-are any.
+Requests between calls belong to no iteration. A call that begins before the end of another call was
+processed bypasses the session: pages or the framework serve its requests.
 
 A call never waits, because a server's request must not wait for another request's plan. So this
 class has its own lock, which is held for a few instructions and never while waiting for another
@@ -24,15 +23,15 @@ from pgmo.errors import SessionError
 from pgmo.locks import new_lock
 
 OVERLAP = (
-    "several threads call at the same time: one call at a time is planned and served, and the "
-    "framework's own allocator serves the others, from pages where it has some"
+    "several threads call at the same time: slots serve one call at a time; pages or the "
+    "framework's own allocator serve the other calls"
 )
 
 
 class CallTurns(Turns):
-    """Choice of the counted calls, which any thread may enter. It warns once if calls overlap.
+    """Choice of the counted calls, which any thread may enter. Overlapping calls cause one warning.
 
-    When a counted call ends, it calls `end(complete)`; an exception makes the call incomplete.
+    At the end of a counted call, `end(complete)` is called. An exception makes a call incomplete.
     """
 
     def __init__(
@@ -74,7 +73,7 @@ class CallTurns(Turns):
         if first:
             try:
                 self._warn(OVERLAP)
-            except BaseException:  # warnings may be errors, so the call ends
+            except BaseException:  # if warnings are errors, the call ends here
                 self._leave_aside(False)
                 raise
         return self._leave_aside

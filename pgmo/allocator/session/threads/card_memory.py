@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def card_memory(
     adapter: Adapter, give_back: Callable[[], object]
 ) -> tuple[MemoryHolder, str, int] | None:
-    """Return the memory holder of a session's device, its name on this machine, and its bytes.
+    """Return the memory holder of a session's device, the device's unique name, and its bytes.
 
     None for CuPy and unified memory: their arenas are freed only when the session ends.
     """
@@ -76,7 +76,7 @@ class HostMemory:
         self._given = False
 
     def begin(self) -> None:
-        """Begin a turn. Does nothing, because the system maps arenas when they are touched."""
+        """Begin a turn. The system maps the memory of arenas when the process touches it."""
         self._given = False
 
     def sizes(self) -> Sizes:
@@ -85,7 +85,7 @@ class HostMemory:
         return Sizes(0 if self._given else arenas, 0, _meminfo("MemAvailable"))
 
     def give_back(self, *, between_turns: bool) -> None:
-        """Free the arenas' memory, but only at the end of a turn: later, the loop may use it."""
+        """Free the arenas' memory, but only at the end of a turn: between turns, it is in use."""
         if not between_turns:
             self._give_back()
             self._given = True

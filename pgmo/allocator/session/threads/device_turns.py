@@ -29,7 +29,7 @@ runs without a plan, so that a session that never ends its turn cannot stop the 
 
 OWNER_CHECK = 1.0
 """Seconds between checks whether the thread that holds the turn is alive. A thread that ends does
-not notify the waiting ones."""
+not notify the waiting threads."""
 
 if TYPE_CHECKING:
     from pgmo.allocator.adapters.torch_cuda import TorchCuda
@@ -75,7 +75,8 @@ class DeviceTurn:
 
     Attributes:
         is_split: whether the arrival of another session has split an iteration.
-        has_foreign_requests: whether another session without a turn allocated during iterations.
+        has_foreign_requests: whether another session, which had no turn, allocated during
+            iterations of this session.
     """
 
     def __init__(
@@ -99,7 +100,7 @@ class DeviceTurn:
         self._join()
 
     def _join(self) -> None:
-        """Join the queue. If it has several sessions, pause all that do not hold the turn."""
+        """Join the queue. If it has several sessions, pause those that do not hold the turn."""
         queue = self._queue
         with queue.changed:
             queue.members.append(self)
@@ -176,7 +177,7 @@ class DeviceTurn:
             queue.changed.notify_all()
 
     def ran_without_turn(self) -> None:
-        """Notify the other sessions that this one allocated before its first turn.
+        """Notify the other sessions that this session allocated before its first turn.
 
         Opening a session takes no turn, because another thread may use it with `iteration()`.
         """
@@ -196,7 +197,7 @@ class DeviceTurn:
         return queue.holder is None and queue.waiting[0] is ticket
 
     def begin(self, *, after_others: bool) -> None:
-        """Begin the turn: this session may now use idle pages of the others' arenas."""
+        """Begin the turn: this session may use idle pages of the other sessions' arenas."""
         if after_others:
             _core.forget_peak(self._adapter.space)
             self._adapter.take_turn()

@@ -1,11 +1,11 @@
-"""Turns of this process on a card that it shares. All its sessions on a device share the turn.
+"""Turns of this process on a card that it shares. Its sessions on a device share the turn.
 
     session A   ( iteration )                  ( iteration )
     session B                ( iteration )
-    process     (        its turn        )     ( its turn  )      a broker says when (pgmo/share)
+    process     (        its turn        )     ( its turn  )      a broker decides when (pgmo/share)
 
-The turn begins when the first session takes it and ends when the last gives it back. If not all
-processes fit on the card at once, the process keeps no idle page between two turns.
+The turn begins when the first session takes it and ends when the last session gives it back. If not
+all processes fit on the card at once, the process keeps no idle page between two turns.
 """
 
 import os
@@ -29,8 +29,8 @@ PASSED_OVER = (
 )
 
 SEVERAL_RANKS = (
-    "ranks of one job take no turns with other jobs: each would wait on its own card while the "
-    "others wait for it in a collective"
+    "ranks of one job take no turns with other jobs: each rank would wait on its own card while "
+    "the other ranks wait for it in a collective"
 )
 
 
@@ -54,8 +54,8 @@ class ProcessTurns:
 
         Args:
             session: the session that needs the turn.
-            opening: whether the session has just been opened. The turn then ends with its first
-                iteration, on any thread.
+            opening: whether the session has just been opened. If so, the turn ends with the
+                session's first iteration, on any thread.
         """
         if os.getpid() != self._process:
             return

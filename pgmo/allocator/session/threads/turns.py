@@ -4,9 +4,9 @@
     at the same time      A B A A B|A B A|B ...         a sweep, an actor and a learner
 
 Iterations repeat only if each is the work of one thread, so the session follows one thread, the
-*owner*. A second thread that ends an iteration becomes the owner if all its requests came after
-those of the owner. If they overlap, the second thread bypasses the session: its iterations are not
-counted, and the framework serves its requests. The second thread becomes the owner when the owner
+*owner*. A second thread that ends an iteration becomes the owner if all its requests came after the
+owner's requests. If their requests overlap, the second thread bypasses the session: its iterations
+are not counted, and its requests get no slots. The second thread becomes the owner when the owner
 has exited, or has ended no iteration while the second thread ended several.
 
 Threads of backward passes request memory, too, but end no iterations.
@@ -22,15 +22,15 @@ from pgmo.allocator.session.threads.pauses import Pauses
 from pgmo.errors import SessionError
 
 OVERLAP = (
-    "several threads train at the same time: the iterations of one of them are planned and served, "
-    "and the framework's own allocator serves the others"
+    "several threads train at the same time: slots serve the iterations of one of them; pages or "
+    "the framework's own allocator serve the other threads"
 )
 
 
 class Turns:
     """Choice of the thread whose boundaries count. Use inside `exclusive`.
 
-    If threads train at the same time, it warns once.
+    The user is warned once if threads train at the same time.
     """
 
     def __init__(
@@ -121,7 +121,7 @@ class Turns:
         if sleeps and inside not in (None, threading.current_thread()):
             raise SessionError(
                 f"{call} was to put memory to sleep while {inside.name} is inside "
-                "session.iteration(), which may use it; call it when that has ended"
+                "session.iteration(), which may use this memory; call it after the iteration"
             )
         if self.is_inside:
             raise SessionError(
@@ -146,7 +146,7 @@ class Turns:
         return not (others or self._pauses or self._delegated)
 
     def whole(self) -> bool:
-        """Return whether the session saw all requests of the last counted iteration; reset this."""
+        """Return whether the session saw all requests of the ending iteration; reset the flag."""
         whole, self._whole = self._whole, True
         return whole
 

@@ -23,8 +23,8 @@ MANY_RISES = 11
 garbage collector sometimes frees cycles."""
 
 SKIPPED = 2
-"""Number of spans skipped at the beginning, because optimizer state and caches are allocated there.
-"""
+"""Minimum number of iterations skipped at the beginning, which allocate optimizer state and caches.
+At least one span is skipped."""
 
 LEAST_GROWTH = 8 << 20
 """Minimum total growth that is reported, in bytes."""
@@ -44,9 +44,9 @@ class LiveGrowth:
     Args:
         rate: bytes per iteration.
         grown: bytes since the first counted iteration.
-        iterations: number of iterations in which it grew.
+        iterations: number of iterations in which live memory grew by `grown`.
         origin: module or operator that requested the blocks that stay, in one line; "" if unknown.
-        kept: references that keep these blocks alive, one line each; empty if unknown.
+        kept: references that keep the blocks that stay, one line each; empty if unknown.
     """
 
     rate: float
@@ -82,7 +82,7 @@ def find_growth(
     """
     latest = [least for least, _ in levels[-3:]]
     if all(after <= before for before, after in itertools.pairwise(latest)):
-        return None  # It has stopped.
+        return None  # the growth has stopped
     return _growth(width, levels, least_growth) or _growth(2 * width, _joined(levels), least_growth)
 
 

@@ -15,7 +15,8 @@ from pgmo.units import format_bytes
 
 _FEW = 4
 """Number of iterations that a plan may need: the first, two that agree, and one that shows late
-frees. After fewer, the verdict explains this instead of calling the program unplannable."""
+frees. After fewer iterations, the verdict names this need instead of calling the program
+unplannable."""
 
 
 def judge(summary: Summary, baseline: Baseline | None = None, delegates: str = "") -> Verdict:
@@ -85,8 +86,8 @@ def _why_no_slots(summary: Summary) -> str:
 def contradictions(baseline: Baseline) -> tuple[str, ...]:
     """Return the invariants that a device's figures violate, each as a clause.
 
-    The invariants hold for every program, so a violation is a bug in pgmo. The verdict then
-    compares nothing.
+    The invariants hold for every program, so a violation is a bug in pgmo. After a violation, the
+    verdict makes no comparison.
     """
     return tuple(_of_device(baseline))
 

@@ -39,7 +39,7 @@ class Summary:
         pages: peak bytes of pages.
         driver_calls: driver calls for pages per iteration, by kind (medians).
         waited: iterations in `BACKOFF`, served without plan or recording.
-        waits: reason why no plan serves; "" while one does.
+        waits: reason why no plan serves; "" while a plan serves.
         notes: notes and warnings.
         run_bytes: bytes requested in all iterations except the `uncounted` ones.
         run_bytes_hit: the part of `run_bytes` that slots served.
@@ -47,7 +47,7 @@ class Summary:
         served_while_recording: recorded iterations in which slots served as well.
         since: the first iteration that slots served, counted from 1; 0 for none.
         ordered_load: lower bound of `arena` if streams hand memory over only in the order that the
-            program itself imposes; None if unknown.
+            program's own events imply; None if unknown.
         hand_overs: pages that moved between streams per iteration (median).
         waits_added: waits of streams per iteration that the program's own events do not imply
             (median).

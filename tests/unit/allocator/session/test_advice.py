@@ -31,7 +31,7 @@ def test_what_the_plan_needs_and_who_holds_its_peak():
     text = advice.while_replaying(plan(own), own)
     assert text.splitlines() == [
         "The plan needs 8.00 MiB, 0.00 % above the max load of 8.00 MiB.",
-        "The largest of the 2 blocks at its peak:",
+        "The largest of the 2 blocks at the plan's peak:",
         "    5.00 MiB  aten.add (optimizer)",
         "    3.00 MiB  GPT.blocks.3 aten.addmm (forward)",
         "What helps: a smaller batch; pgmo.recompute or torch.utils.checkpoint, because blocks "
@@ -62,7 +62,7 @@ def test_only_what_applies_is_proposed():
 def test_blocks_that_wrap_hold_the_peak_of_the_next_iteration():
     own = Profile.from_columns(size=[MIB, 7 * MIB], start=[0, 1], end=[1, 3], ticks=2)
     lines = advice.while_replaying(plan(own), own).splitlines()
-    assert lines[1] == "The largest of the 2 blocks at its peak:"
+    assert lines[1] == "The largest of the 2 blocks at the plan's peak:"
     assert lines[2].split() == ["7.00", "MiB", "request", "1"]
 
 
