@@ -1,8 +1,8 @@
 """Audit of a plan: checks every claim of the plan, and compares it with its profile.
 
 `validate` raises at the first fault that makes a plan unusable. An audit reports the result of
-every check, for people and continuous integration. It computes loads again by summing over time,
-without the planner's code.
+every check, for people and continuous integration. The audit computes loads again by summing over
+time, without the planner's code.
 """
 
 from collections.abc import Callable, Iterator
@@ -37,7 +37,7 @@ class Check:
 def audit(plan: Plan, profile: Profile | None = None) -> list[Check]:
     """Run every check on a plan and on the plans inside it. The plan is usable if all pass.
 
-    If a profile is given, the plan, or one inside, must have been made from it.
+    If a profile is given, the plan or a plan inside it must have been made from this profile.
     """
     named = {"": plan}
     named |= {f"other {number}": other for number, other in enumerate(plan.others, 1)}

@@ -18,7 +18,7 @@ def max_load(problem: Problem) -> int:
     return int(_core.max_load(*problem.native))
 
 
-# Limit on the bit operations of `least_height`, which then takes some hundredths of a second.
+# Limit on the bit operations of `least_height`, which take some hundredths of a second.
 _MOST_BITS = 2**28
 
 

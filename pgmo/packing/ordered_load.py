@@ -13,7 +13,7 @@ So the largest sum of live bytes is the weight of the heaviest set of blocks of 
 ordered. No plan that passes memory between streams only along this order can be smaller. (If each
 block is one page, this bound is reached: Dilworth 1950.) A minimum cut finds the set as a closure
 of maximum weight (Picard 1976). The closure's elements are stretches of a stream between two rows
-that order it with other streams.
+that order the stream with other streams.
 """
 
 from itertools import pairwise
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pgmo.profiler.profile import Profile
 
 _TURNS = 3
-"""Number of successive iterations to consider, because streams may be in different ones."""
+"""Number of successive iterations to consider: streams may be in different iterations."""
 
 # Capacity of edges that no minimum cut contains.
 _UNCUTTABLE = 2**60
@@ -44,7 +44,7 @@ def ordered_load(blocks: "Profile | Plan", alignment: int = 1) -> int | None:
     sum of the max loads of all streams.
 
     Args:
-        blocks: blocks of an iteration; those without a slot do not count.
+        blocks: blocks of an iteration; blocks without a slot do not count.
         alignment: sizes are rounded up to a multiple of this many bytes.
 
     Returns:
@@ -143,7 +143,7 @@ def _requirements(
     stops: dict[int, list[int]],
     number: dict[tuple[int, int], int],
 ) -> tuple[list[int], list[int]]:
-    """Return pairs of a node and a node that it requires: the stop before, or an awaited one."""
+    """Return pairs of a node and a node that it requires: the stop before, or an awaited stop."""
     place = {(stream, row): at for stream, rows in stops.items() for at, row in enumerate(rows, 1)}
     tail, head = [], []
     for (stream, at), node in number.items():

@@ -64,7 +64,7 @@ class Plan:
         opening: plan of the program's first iteration, which allocates optimizer state. Its
             blocks that stay alive are marked as persistent.
         others: plans of other structures of the same program, such as other sequence lengths or
-            evaluation. These and the opening contain no plans.
+            evaluation. The other plans and the opening contain no plans.
         bound: proved lower bound in bytes on plans that keep streams apart. By default `arena` if
             `optimal`, else `max_load`.
         trace: the first packing, and each later one that was smaller or raised the bound, in order.
@@ -72,8 +72,8 @@ class Plan:
         interrupted: whether Ctrl-C ended the search early. Not saved in files.
         resident: bytes of the arena in device memory, by default all. Slots from this offset on are
             spilled to unified memory, which stays on the host.
-        shorter: bytes of the same requests in a shorter iteration, 0 if unknown. They show which
-            requests change their sizes together.
+        shorter: bytes of the same requests in a shorter iteration, 0 if unknown. The two sizes of
+            each request show which requests change their sizes together.
         order: synchronization between the iteration's streams; None if unknown.
 
     Raises:
@@ -189,8 +189,8 @@ class Plan:
     def ordered_load(self) -> int | None:
         """Largest sum of bytes that streams and events allow to be alive at once; None if unknown.
 
-        It is a lower bound on every plan whose streams exchange memory without additional waits.
-        See `pgmo.packing.ordered_load`.
+        No plan whose streams exchange memory without additional waits can be smaller. See
+        `pgmo.packing.ordered_load`.
         """
         from pgmo.packing.ordered_load import ordered_load
 
@@ -211,7 +211,7 @@ class Plan:
 
     @property
     def inner(self) -> "tuple[Plan, ...]":
-        """Plans inside this one: the others, then the opening."""
+        """Plans inside this plan: the others, then the opening."""
         return self.others if self.opening is None else (*self.others, self.opening)
 
     def __len__(self) -> int:
@@ -261,8 +261,8 @@ class Plan:
             path: file to read.
 
         Raises:
-            FileError: when the file is truncated, altered or of another version, or a plan in it is
-            invalid.
+            FileError: when the file cannot be read, or is truncated, altered or of another version,
+                or a plan in it is invalid.
         """
         from pgmo.packing.plan_file import read_plan
 

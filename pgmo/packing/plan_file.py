@@ -76,8 +76,8 @@ def read_plan(path: str | os.PathLike[str], *, check: bool = True) -> Plan:
     caller must validate the plan.
 
     Raises:
-        FileError: when the file is truncated, altered or of another version, or a plan in it is
-            invalid.
+        FileError: when the file cannot be read, or is truncated, altered or of another version, or
+            a plan in it is invalid.
     """
     archive = read(path, FORMAT, FORMAT_VERSION, COLUMNS, nests=True)
     nested_orders = _orders(archive)
@@ -131,7 +131,7 @@ def _plan(
     *,
     order: Order | None = None,
 ) -> Plan:
-    """Return the plan of an archive, validated if `check`. The plans inside are validated."""
+    """Return the plan of an archive, validated if `check`. Plans inside are not validated again."""
     own = Fields(archive.path, archive.fields)
     columns: dict[str, Any] = archive.columns
     try:

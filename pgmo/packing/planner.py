@@ -60,8 +60,8 @@ def plan(
 
     Args:
         what: a profile, or a bare problem.
-        opening: profile of the program's first iteration (`session.opening`), which is then
-            planned, too. A session that begins with the plan serves the first iteration from it.
+        opening: profile of the program's first iteration (`session.opening`), to plan it, too. A
+            session that begins with the plan then also serves the first iteration.
         solver: "auto" chooses, see `pgmo.packing.solving.stages`. The name of a packer
             (`pgmo.packing.solving.packer.PACKERS`) runs only that packer. "search",
             "branch-and-bound" or "cp-sat" (needs OR-Tools, `pip install ortools`) improve the
@@ -77,8 +77,8 @@ def plan(
         alignment: alignment of offsets in bytes; by default `Profile.alignment`. A problem has its
             own alignment.
         budget: device memory for all blocks of a profile, including those without a slot, such as
-            "12 GiB". If the arena needs more, the blocks that are idle longest are spilled: their
-            slots come last, in unified memory that stays on the host (`pgmo.packing.spill`).
+            "12 GiB". If the arena needs more, the blocks with the longest lifetimes are spilled:
+            their slots come last, in unified memory that stays on the host (`pgmo.packing.spill`).
         observer: called with an `Incumbent` for each better packing and each higher bound.
 
     Returns:
@@ -124,9 +124,10 @@ def plan(
 
 
 def for_opening(options: PlanningOptions, profile: Profile) -> PlanningOptions:
-    """Return the options for the first iteration, with its persistent blocks added to the budget.
+    """Return the options for the first iteration. Blocks without a slot are added to the budget.
 
-    Later iterations begin with these blocks, so their budget excludes them, too.
+    Later iterations begin with the first iteration's persistent blocks, which the budget of later
+    iterations does not count either.
     """
     budget = options.budget_bytes
     if budget is None:
@@ -210,9 +211,9 @@ def _plan_profile(
     spilled: NDArray[np.bool_] | None = None,
     large: int = 0,
 ) -> Plan:
-    """Pack each stream separately, and its spilled entries separately from its other entries.
+    """Pack each stream separately, and a stream's spilled entries apart from its other entries.
 
-    Blocks of at least `large` bytes are packed above the others of their stream; 0 disables this.
+    Blocks of at least `large` bytes are packed above smaller blocks of their stream; 0 for none.
     """
     problem, rows = Problem.from_profile(profile, alignment)
     if spilled is None:
@@ -262,8 +263,8 @@ def _bound(
 ) -> int:
     """Return a lower bound in bytes on plans that keep streams separate.
 
-    If a stream was packed in two parts, only its load is used: packed as a whole, it might need
-    less than the sum of the parts.
+    If a stream was packed in two parts, only the stream's load is used: packed as a whole, the
+    stream might need less than the sum of the parts.
     """
     streams = [stream[part[0]] if len(part) else None for part in parts]
     bound = 0

@@ -48,9 +48,9 @@ class PlanningOptions:
     alignment: int | None = None
     budget: str | int | None = None
     apart_from: int = 0
-    """Blocks of at least this many bytes are packed above the others of their stream; 0 disables
-    this. Programs often touch only a part of a large block. If smaller blocks do not share its
-    range, the untouched pages are never mapped."""
+    """Blocks of at least this many bytes are packed above smaller blocks of their stream; 0 for
+    none. Programs often touch only a part of a large block. If no smaller block shares the range of
+    the large block, its untouched pages are never mapped."""
 
     def __post_init__(self) -> None:
         if self.solver not in SOLVERS:

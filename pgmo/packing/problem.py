@@ -27,8 +27,8 @@ class Problem:
     Args:
         size: bytes, above 0.
         lower: first tick of the lifetime, from 0.
-        upper: first tick after the lifetime. On a circle it may exceed `period`: the block is then
-            also alive at the start of the next iteration.
+        upper: first tick after the lifetime. On a circle, `upper` may exceed `period` for a block
+            that is also alive at the start of the next iteration.
         period: ticks of one turn if time is a circle, such as an iteration; 0 for a line.
         alignment: bytes; offsets are multiples of it, and sizes are rounded up to multiples.
 
@@ -63,8 +63,8 @@ class Problem:
         """Return the problem of placing a profile's blocks, and the row of each entry.
 
         Persistent and shared blocks have no entry. A block that outlives a period has two slots,
-        which iterations use alternately, so each is always occupied: it gets two entries for the
-        whole period.
+        which iterations use alternately, so each slot is always occupied: the block gets two
+        entries for the whole period.
 
         Args:
             profile: the blocks.

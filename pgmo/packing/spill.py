@@ -6,9 +6,9 @@ arena   [   resident        |  spilled          ]  -> offsets
 
 A spilled block is written once and read once over the bus, whatever its lifetime. So for the same
 traffic, a block with a longer lifetime frees device memory for a longer time. At ticks where the
-load exceeds the budget, blocks are spilled, longest lifetime first, until the load of the others
-fits. Then spilled blocks that still fit return to device memory. If the arena of the others exceeds
-the budget, more blocks are spilled.
+load exceeds the budget, blocks are spilled, longest lifetime first, until the load of the resident
+blocks fits. Then spilled blocks that still fit return to device memory. If the resident blocks'
+arena exceeds the budget, more blocks are spilled.
 """
 
 from collections.abc import Callable, Sequence
@@ -119,8 +119,15 @@ def fit(
 ) -> _Mask:
     """Choose the entries to spill so that the others can be packed in `room` bytes.
 
-    Arguments are those of `choose`, and: `stream`, shape (m,), because streams are packed
-    separately; `pack`, which returns the bytes that several problems need together.
+    Args:
+        problem: as for `choose`.
+        group: as for `choose`.
+        stream: stream of each entry, shape (m,), because streams are packed separately.
+        room: as for `choose`.
+        pack: returns the bytes that several problems need together.
+
+    Returns:
+        Whether each entry is spilled, shape (m,).
     """
     parts = [np.flatnonzero(stream == key) for key in distinct(stream)]
     loads = [max_load(problem.part(part)) for part in parts]

@@ -50,7 +50,7 @@ COLUMNS: Mapping[str, np.dtype[Any]] = {
 
 @dataclass(frozen=True)
 class ProfileMeta:
-    """Description of a profile's origin, for people. Nothing is computed from it."""
+    """Description of a profile's origin, for people. Only `Profile.alignment` depends on it."""
 
     framework: str = ""
     framework_version: str = ""
@@ -84,8 +84,8 @@ class Profile:
         tag: index into `tags`, -1 for none.
         ordinal: number of the request in its iteration; equals `start` in a recording.
         varying: whether the size differs between recorded shapes.
-        shared: whether several streams use the block. A stream may use it after its `end`, so it
-            gets no slot and is part of no load, like a persistent block.
+        shared: whether several streams use the block. A stream may use a shared block after its
+            `end`, so the block gets no slot and is part of no load, like a persistent block.
         address: address that the framework's allocator chose, 0 if unknown.
         ticks: requests per iteration, the period.
         circular: whether the iteration repeats.
@@ -205,7 +205,7 @@ class Profile:
         """Show the full report in a notebook.
 
         Args:
-            plan: a `Plan` of this profile; None makes a quick one.
+            plan: a `Plan` of this profile; None makes a quick plan.
             height: height of the frame in pixels.
 
         Returns:
@@ -336,7 +336,8 @@ class Profile:
             path: file to read.
 
         Raises:
-            FileError: when the file is truncated, altered, inconsistent or of another version.
+            FileError: when the file cannot be read, or is truncated, altered, inconsistent or of
+                another version.
         """
         from pgmo.profiler.profile_file import read_profile
 

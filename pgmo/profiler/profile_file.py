@@ -4,7 +4,7 @@ lm.pgmoprof
 +--------------------------+
 | size.npy ... meta.json   |  the iteration
 | trace.pgmoprof           |  optional nested archive: the trace that contains the iteration
-| order.pgmoprof           |  optional nested archive: synchronization between its streams
+| order.pgmoprof           |  optional nested archive: the iteration's stream order
 +--------------------------+
 """
 
@@ -64,7 +64,8 @@ def read_profile(path: str | os.PathLike[str]) -> Profile:
     """Read a profile after checking the whole file.
 
     Raises:
-        FileError: when the file is truncated, altered, inconsistent or of another version.
+        FileError: when the file cannot be read, or is truncated, altered, inconsistent or of
+            another version.
     """
     archive = read(path, FORMAT, FORMAT_VERSION, COLUMNS, nests=True)
     for name in sorted(archive.nested.keys() - {_TRACE, MEMBER}):

@@ -7,9 +7,9 @@ _MOST: Final = 1024  # Maximum length of a list before it is split.
 
 
 class Ranges:
-    """Set of disjoint address ranges. A new range replaces those that it overlaps.
+    """Set of disjoint address ranges. A new range replaces the ranges that it overlaps.
 
-    Ranges are stored in sorted lists of about a thousand, so that insertion stays cheap.
+    Ranges are stored in sorted lists of at most a thousand, so that insertion stays cheap.
     """
 
     def __init__(self) -> None:
@@ -17,7 +17,7 @@ class Ranges:
         self._lows: list[int] = [0]  # Address at which each run begins.
 
     def replace(self, address: int, size: int) -> list[tuple[int, int]]:
-        """Insert a range and return those that it overlaps and replaces, as (address, bytes)."""
+        """Insert a range; return the ranges that it overlaps and replaces, as (address, bytes)."""
         runs, lows = self._runs, self._lows
         at = max(0, bisect_right(lows, address) - 1)
         run = runs[at]

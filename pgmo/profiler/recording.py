@@ -76,7 +76,7 @@ class Iteration:
         return len(self.size)
 
     def same_requests(self, other: "Iteration") -> bool:
-        """Return whether both issue the same sizes on the same streams in the same order."""
+        """Return whether both iterations have equal sizes on equal streams in the same order."""
         return np.array_equal(self.size, other.size) and np.array_equal(self.stream, other.stream)
 
     def part(self, chosen: NDArray[np.bool_] | NDArray[np.int64]) -> "Iteration":

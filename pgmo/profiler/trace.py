@@ -15,7 +15,7 @@ from pgmo.profiler.tag import Tag
 
 
 class Event(IntEnum):
-    """Kind of an event. All names except `MARK` are those of PyTorch's memory history.
+    """Kind of an event. All names except `MARK` come from PyTorch's memory history.
 
     `FREE_REQUESTED` is a free by the program. `FREE_COMPLETED` follows when no other stream uses
     the block: its memory is reusable from then on. `MARK` is the beginning of an iteration.
@@ -155,7 +155,7 @@ class Trace:
         tags: tuple[Tag, ...] = (),
         private: tuple[PrivateSegment, ...] = (),
     ) -> "Trace":
-        """Make a trace from array-like columns of `Trace`; omitted ones get neutral defaults."""
+        """Make a trace from array-like columns; omitted arguments get neutral defaults."""
         rows = np.size(np.asarray(kind))
         return cls(
             kind=np.asarray(kind),

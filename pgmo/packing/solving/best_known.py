@@ -18,7 +18,7 @@ class BestKnown:
     """Smallest arena and highest bound that any solver has found for a problem.
 
     `observer` is called at each improvement. Seconds count from `begin`, a value of
-    `time.perf_counter()`; by default the current one.
+    `time.perf_counter()`; by default from the current time.
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class BestKnown:
 
     @property
     def seconds(self) -> float:
-        """Seconds since the beginning."""
+        """Seconds since `begin`."""
         return time.perf_counter() - self._begin
 
     @property
@@ -67,8 +67,8 @@ class BestKnown:
     def note(self, arena: int, bound: int, solver: str, seconds: float | None = None) -> None:
         """Add a solver's arena and bound in bytes to the trace if one of them has improved.
 
-        Offsets may follow later, by `offer`. `seconds` count from the beginning; by default the
-        current time.
+        Offsets may follow later, by `offer`. `seconds` is the time since `begin`; by default the
+        current one.
         """
         if self.trace:
             arena = min(arena, self.trace[-1].arena)

@@ -41,7 +41,7 @@ Report = Callable[[float, int, int], None]
 class Solution:
     """Packing that CP-SAT has found, with its arena and proved lower bound in bytes.
 
-    `interrupted` is whether Ctrl-C ended the search.
+    `interrupted`: whether Ctrl-C ended the search.
     """
 
     offset: NDArray[np.int64]
@@ -65,7 +65,7 @@ def require() -> None:
 
 
 def suits(problem: Problem) -> bool:
-    """Return whether OR-Tools is installed and the problem's areas fit into its 64 bits."""
+    """Return whether OR-Tools is installed and the problem's areas fit into 64 bits."""
     return is_installed() and _area(problem) <= _LARGEST_AREA
 
 

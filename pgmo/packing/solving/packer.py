@@ -14,8 +14,8 @@ PACKERS: tuple[str, ...] = tuple(_core.packers())
 
 - `best-fit`: places the longest lifetime that fits on the lowest line of the skyline (Sekiyama et
   al. 2018, arXiv 1804.10001, section 3.2), on a circle without a seam;
-- `best-fit-area`, `-size`, `-start`: the same with the largest size times lifetime, the largest
-  size, the earliest request.
+- `best-fit-area`, `-size`, `-start`: place the largest size times lifetime, the largest size, or
+  the earliest request in place of the longest lifetime.
 """
 
 

@@ -11,9 +11,10 @@ from pgmo.packing.solving.result import Incumbent
 from pgmo.packing.solving.stages import schedule
 
 _MANY = 50_000  # Above this number of blocks, only the first packers run.
-_FEW = 2  # Number of these packers, which achieve nearly all of the gain.
+_FEW = 2  # Number of packers for so many blocks, which achieve nearly all of the gain.
 _COSTLY = 1000  # From this number of blocks on, each packer takes milliseconds.
-_NEAR_ENOUGH = 1 / 4096  # With effort "fast", no more packers run at this gap or below.
+# With effort "fast" and from `_COSTLY` blocks on, no more packers run at this gap or below.
+_NEAR_ENOUGH = 1 / 4096
 
 
 class Portfolio:

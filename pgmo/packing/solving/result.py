@@ -83,8 +83,8 @@ class Packing:
     def as_plan(self) -> "Plan":
         """Return the packing as a plan, which can be saved and shown.
 
-        Its rows are the blocks. If there are too many ticks for the number of blocks, ticks at
-        which no block begins are removed.
+        The plan's rows are the problem's blocks. If there are too many ticks for the number of
+        blocks, ticks at which no block begins are removed.
 
         Raises:
             ProfileError: when a size exceeds the limit of a profile (256 TiB).

@@ -6,9 +6,10 @@ and similar problems):
 - If a packing reaches the lower bound, branch and bound finds it first. Arenas that were cut into
   up to 300 blocks, and MiniMalloc's benchmarks, mostly take milliseconds to seconds. CP-SAT takes
   ten times as long, or fails from 60 blocks on.
-- If no packing reaches it, as on circles with few, long lifetimes, branch and bound proves little
-  from 20 blocks on. CP-SAT solved 6 of 7 problems of 20 blocks and 4 of 7 of 40, most of them in
-  0.02 s. At 80 blocks its bounds were still better; at 160 neither bounds nor arenas were.
+- If no packing reaches the lower bound, as on circles with few, long lifetimes, branch and bound
+  proves little from 20 blocks on. CP-SAT solved 6 of 7 problems of 20 blocks and 4 of 7 problems of
+  40 blocks, most of them in 0.02 s. At 80 blocks, CP-SAT's bounds were still better; at 160 blocks,
+  neither its bounds nor its arenas were.
 - From about 1,000 blocks on, the search gets closer than branch and bound.
 
 So branch and bound comes first below 1,000 blocks. CP-SAT comes second if it is installed and the
@@ -23,7 +24,7 @@ EFFORTS: tuple[str, ...] = ("fast", "balanced", "best")
 """Values of `effort` that `plan` accepts."""
 
 CP_SAT_BLOCKS = 100
-"""Maximum number of blocks for CP-SAT. Up to it, CP-SAT proves more than branch and bound."""
+"""Maximum number of blocks for CP-SAT: up to this number, it proves more than branch and bound."""
 
 _EXACT_BLOCKS = 1000  # Up to this many blocks, branch and bound finds smaller arenas than search.
 _TOO_MANY = 5000  # From this many blocks on, branch and bound needs seconds to start.

@@ -23,8 +23,8 @@ class Reserved:
             after a failure.
         peak_reserved: largest number of reserved bytes in the whole simulation.
         peak_active: largest number of bytes in use in the whole simulation.
-        fragmentation: unused share of the reserved bytes when `reserved` peaks; the smallest one if
-            there are several peaks.
+        fragmentation: unused share of the reserved bytes when `reserved` peaks; the smallest share
+            if there are several peaks.
         retries: number of times that cached memory was released to serve a request.
         failed: index of the request that ran out of memory and ended the simulation; or None.
     """
@@ -63,7 +63,7 @@ class Curves:
         self._peak_active = 0
 
     def begin(self) -> None:
-        """Begin an iteration. Curves are those of the last iteration, peaks those of all."""
+        """Begin an iteration. Curves are of the last iteration, and peaks of all iterations."""
         self._count()
         self._reserved, self._active = [], []
 

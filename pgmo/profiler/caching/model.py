@@ -32,9 +32,9 @@ def simulate_profile(
         settings: configuration of the allocator; None = PyTorch's defaults.
         iterations: number of iterations to simulate.
         capacity: bytes of the card that the profile may use; None = no limit.
-        convolution: for each row, the number of the convolution whose workspace it is, or -1; shape
-            (n,), or empty for no workspaces. If a workspace does not fit, that convolution runs
-            without one from then on, as in PyTorch.
+        convolution: for each row that is a convolution's workspace, the number of the convolution;
+            -1 for other rows; shape (n,), or empty for no workspaces. If a workspace does not fit,
+            its convolution runs without a workspace from then on, as in PyTorch.
 
     Returns:
         Curves of the last iteration, one value for each tick.
@@ -81,7 +81,7 @@ def simulate_profile(
 
 
 def _steps(profile: Profile) -> tuple[list[list[int]], list[list[tuple[int, int]]]]:
-    """Return the rows requested at each tick, and those freed before it with their age.
+    """Return the rows requested at each tick, and the rows freed before each tick with their age.
 
     The age is the number of iterations since the request.
     """

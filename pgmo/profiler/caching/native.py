@@ -17,7 +17,7 @@ def native_allocator(
         settings: configuration of the allocator; None = PyTorch's defaults.
         capacity: bytes of the card that the allocator can use; None = no limit.
         card: bytes of the whole card; None = `capacity`. The program's own memory limit and the
-            address space of expandable segments are fractions of it.
+            address space of expandable segments are fractions of the whole card.
 
     Raises:
         OptionError: when the capacity is not above 0.

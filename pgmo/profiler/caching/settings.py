@@ -84,7 +84,8 @@ class AllocatorSettings:
             text: settings in the form "key:value,key:[value,value]".
 
         Raises:
-            OptionError: when the text cannot be parsed, or asks for another allocator.
+            OptionError: when the text cannot be parsed, or has a setting without a model, such as
+                another allocator.
 
         Example:
             >>> settings = AllocatorSettings.from_text("roundup_power2_divisions:[256:1,512:2,>:8]")
@@ -132,7 +133,7 @@ def _known(name: str, value: str) -> tuple[str, Any] | None:
 
 
 def _divisions(items: str) -> tuple[int, ...]:
-    """Parse 'megabytes:steps' items. The first also applies to smaller sizes, '>' to larger."""
+    """Parse 'MiB:steps' items. The first one also applies to smaller sizes, '>' to larger ones."""
     steps = [0] * INTERVALS
     last = -1
     for item in items.split(","):

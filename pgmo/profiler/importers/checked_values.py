@@ -27,10 +27,10 @@ _short.maxstring = _short.maxother = _short.maxlong = 60
 
 
 def integer(value: Any, what: str, low: int = 0, high: int = MOST_NUMBER) -> int:
-    """Return the value if it is an integer from `low` to `high`, and no Boolean.
+    """Return the value if it is an integer from `low` to `high`, and not a Boolean.
 
     Raises:
-        ValueError: when it is not.
+        ValueError: for any other value.
 
     Example:
         >>> integer(True, "size")
@@ -52,9 +52,9 @@ def device_number(value: Any) -> int:
 
 
 def text(value: Any, what: str) -> str:
-    r"""Return the first `MOST_TEXT` characters of a string, with unprintable ones replaced.
+    r"""Return the first `MOST_TEXT` characters of a string, with unprintable characters replaced.
 
-    Python represents file names that are not UTF-8 by lone surrogates. These can be neither printed
+    Python represents file names that are not UTF-8 by lone surrogates, which can be neither printed
     nor saved.
 
     Raises:

@@ -15,11 +15,11 @@ _GZIP = b"\x1f\x8b"
 
 
 def contents(path: Path, most: int | None = None) -> bytes:
-    """Return the first `most` bytes of a file, or all, decompressed if it is a gzip file.
+    """Return the first `most` bytes of a file, or all bytes, decompressed if it is a gzip file.
 
     Raises:
-        FileError: when the file cannot be read, is an incomplete gzip file, or decompresses to
-            more than fifty times its size.
+        FileError: when the file is not regular or cannot be read, is a damaged or incomplete gzip
+            file, or decompresses to more than 1 MiB and more than fifty times its size.
     """
     try:
         # Check before opening, because opening a pipe would wait for its writer.

@@ -1,7 +1,7 @@
 """Importer of tables of blocks with lifetimes, a format for allocator benchmarks.
 
     id,lower,upper,size          one row per block, lifetime [lower, upper), size in bytes;
-    0,0,12,4096                  columns in any order, further ones are kept and ignored;
+    0,0,12,4096                  columns in any order, further columns are kept and ignored;
     1,3,9,512                    `alignment`, in bytes, is optional
 
 Times have any unit. The format is that of MiniMalloc (google/minimalloc).
@@ -41,8 +41,8 @@ class Lifetimes:
     Args:
         size: size in bytes.
         lower: first time at which each block is live.
-        upper: first time at which it is no longer live.
-        alignment: bytes, the least common multiple of all rows' alignments; 1 if there are none.
+        upper: first time at which each block is no longer live.
+        alignment: bytes, the least common multiple of all rows' alignments; 1 without alignments.
         header, rows, newline: the original text.
     """
 
@@ -73,7 +73,7 @@ def read_lifetimes(path: str | os.PathLike[str]) -> Lifetimes:
 
 
 def read_csv_blocks(path: Path) -> Imported:
-    """Read a table as a linear profile. Its ticks are requests in the order of `lower`.
+    """Read a table as a linear profile, in which blocks are requested in the order of `lower`.
 
     Raises:
         FileError: as `read_lifetimes`, and when the table has no rows.

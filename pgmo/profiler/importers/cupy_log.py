@@ -4,8 +4,8 @@
     {"hook":"malloc","device_id":0,"size":24,"mem_size":512,"mem_ptr":150496608256,"pmem_id":"0x7"}
     {"hook":"free","device_id":0,"mem_size":512,"mem_ptr":150496608256,"pmem_id":"0x7"}
 
-No line shows that memory is returned to the driver. The importer notices it when the driver reuses
-the address. Lines that the program itself printed are skipped and counted.
+No line shows that memory is returned to the driver. The importer notices the return when the driver
+reuses the address. Lines that the program itself printed are skipped and counted.
 """
 
 import json
@@ -26,10 +26,10 @@ BEGINNING = '{"hook":'
 
 
 def read_cupy_log(path: Path, device: int | None = None) -> list[Imported]:
-    """Read the lines of a `DebugPrintHook`, with one result per device, on stream 0.
+    """Read the lines of a `DebugPrintHook`, with one result per device. All events are on stream 0.
 
     Raises:
-        FileError: when a line is incomplete; the message names it.
+        FileError: when a line is incomplete, which the message names, or no line is of `device`.
     """
     logs: dict[int, EventLog] = {}
     segments: dict[int, Ranges] = {}  # By device.

@@ -37,7 +37,7 @@ class Rows:
         return Rows(*(column[rows] for column in vars(self).values()))
 
     def joined(self, other: "Rows") -> "Rows":
-        """Return these rows followed by the others."""
+        """Return these rows followed by the rows of `other`."""
         pairs = zip(vars(self).values(), vars(other).values(), strict=True)
         return Rows(*(np.concatenate(pair) for pair in pairs))
 
@@ -143,7 +143,7 @@ def _repair(seen: Rows) -> tuple[Rows, int, int]:
 
 
 def _earlier(seen: Rows, kinds: tuple[Event, ...], final: Rows) -> _Earlier:
-    """Return the initial state: rows freed but never created, or present unchanged at the end."""
+    """Return the initial state: ranges that are freed but not created, or that no event touches."""
     made_by = kinds[0]
     rows = _sorted_rows(seen, kinds)
     address = seen.address[rows]
@@ -165,7 +165,7 @@ def _earlier(seen: Rows, kinds: tuple[Event, ...], final: Rows) -> _Earlier:
 
 
 def _overlaps(final: Rows, touched: Rows) -> NDArray[np.bool_]:
-    """Return whether each final range overlaps a touched one."""
+    """Return whether each final range overlaps a touched range."""
     if not len(touched):
         return np.zeros(len(final), np.bool_)
     order = np.argsort(touched.address, kind="stable")

@@ -19,11 +19,11 @@ T = TypeVar("T")
 MOST_LINES = 64
 """Maximum number of Python lines that a tag keeps."""
 
-_OUTERMOST = 16  # Outermost calls that a shortened stack keeps, because they show its purpose.
+_OUTERMOST = 16  # Number of outermost calls in a shortened stack, because they show its purpose.
 
 # Limits on the characters of a line. A snapshot may refer to a line with two bytes, but a profile
-# contains its text for each stack. With these limits, all lines of a tag have at most 6,400
-# characters plus numbers.
+# contains the text of the line for each stack. With these limits, all lines of a tag have at most
+# 6,400 characters plus numbers.
 _MOST_PATH = 50
 _MOST_NAME = 50
 
@@ -60,7 +60,7 @@ class Frame(NamedTuple):
 
 
 class Labels:
-    """Short file names: the last part of the path, or the last two if the last is ambiguous."""
+    """Short file names: the last part of the path, or the last two parts if one is ambiguous."""
 
     def __init__(self, frames: Iterable[Frame]) -> None:
         users: dict[str, set[str]] = defaultdict(set)
@@ -107,8 +107,8 @@ class Labels:
 class CallFacts(NamedTuple):
     """Facts about one call; empty if unknown.
 
-    `line` has the form of `Tag.file` for Python calls. `own` is true for the user's code, false for
-    a library's.
+    `line` has the form of `Tag.file` for Python calls. `own` is true for the user's code, and false
+    for a library's code.
     """
 
     line: str = ""
@@ -130,8 +130,9 @@ def shortened(stack: Sequence[T], most: int) -> Sequence[T]:
 def tag_of(stack: Sequence[Frame], labels: Labels) -> Tag:
     """Return the tag of one stack of calls.
 
-    Without C++ frames, the operator is unknown. A request of autograd's engine thread then has an
-    empty stack. So an empty stack counts as backward, because few other threads allocate.
+    In a snapshot without C++ frames, the operator is unknown, and a request of autograd's engine
+    thread has an empty stack. So an empty stack counts as backward, because few other threads
+    allocate.
     """
     if not stack:
         return Tag("", "", "backward")

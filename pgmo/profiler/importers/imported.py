@@ -8,10 +8,10 @@ from pgmo.profiler.trace import Trace
 
 @dataclass(frozen=True, eq=False)
 class Imported:
-    """One device's part of an imported file, with remarks about the file by name.
+    """One device's part of an imported file. `notes` are remarks about the file, by name.
 
-    Unknown names are "". A table of blocks has lifetimes but no addresses: its profile is `table`,
-    and `trace` is empty.
+    An unknown framework or device is "". A table of blocks has lifetimes but no addresses: its
+    profile is `table`, and `trace` is empty.
     """
 
     trace: Trace

@@ -50,7 +50,7 @@ def find_marks(
     Args:
         time: time of each event in microseconds, shape (m,).
         note: index into `notes` of the user metadata set at each event, shape (m,).
-        notes: the texts of that metadata.
+        notes: the texts of user metadata.
         annotations: the snapshot's `external_annotations`.
         device: number of the device.
     """
@@ -120,7 +120,7 @@ def _from_metadata(note: NDArray[np.int32], notes: Sequence[str]) -> Marks:
 
 
 def _follows(last: list[int], numbers: list[int]) -> bool:
-    """Return whether the first number that changed went up by one. Later ones may restart."""
+    """Return whether the first number that changed went up by one. Later numbers may restart."""
     if len(last) != len(numbers):
         return False
     at = next(i for i in range(len(last)) if last[i] != numbers[i])

@@ -5,7 +5,7 @@ Thread,Time,Action,Pointer,Size,Stream
 21792,10:19:32.000456,free,0x7f3c86000000,1000,0x0
 21792,10:19:32.000789,allocate failure,(nil),9000000000,0x0
 
-Logs of the first versions have a colon before the microseconds.
+Logs of RMM's first versions have a colon before the microseconds.
 """
 
 import csv
@@ -32,10 +32,10 @@ _DAY = 24 * 60 * 60 * 1_000_000
 
 
 def read_rmm_log(path: Path, device: int | None = None) -> list[Imported]:
-    """Read a log. It does not name its device, so device 0 is assumed.
+    """Read a log. RMM's logs name no device, so device 0 is assumed.
 
     Raises:
-        FileError: when a line is incomplete; the message names it.
+        FileError: when a line is incomplete, which the message names, or `device` is not 0.
     """
     log, failures = EventLog(), []
     days, last = 0, 0

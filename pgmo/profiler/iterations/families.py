@@ -1,12 +1,12 @@
 """Families: requests whose sizes change together, such as the same request of each layer.
 
     longest iteration    8 MiB  8 MiB  8 MiB  8 MiB
-    another one          6      7      6      7
+    another iteration    6      7      6      7
     family               0      1      0      1
 
 In replay, the first request of a family determines the sizes of all others. Two families may have
-equal sizes at one sequence length, for example at a length without padding. Another iteration can
-separate them.
+equal sizes at one sequence length, for example at a length without padding. An iteration at another
+length can separate the two families.
 """
 
 import numpy as np
@@ -26,7 +26,7 @@ def refine(
 ) -> NDArray[np.uint32]:
     """Split families whose requests have different sizes in another iteration.
 
-    Requests that are absent there stay with the majority of their family.
+    Requests that the other iteration lacks stay with the majority of their family.
 
     Args:
         family: family of each of n requests, shape (n,).
@@ -48,7 +48,7 @@ def refine(
 
 
 def _most_common(family: NDArray[np.uint32], size: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the most common size of each family, or -1 if it has no requests."""
+    """Return the most common size of each family, or -1 if none of its sizes is known."""
     most = np.full(int(family.max(initial=0)) + 1, -1, np.int64)
     came = size >= 0
     pairs, counts = np.unique(

@@ -1,10 +1,10 @@
 """Profile of a trace: of one iteration if its iterations repeat, else of the whole trace.
 
     requests   h h h | a b c d | a b c d | a b          h: warm-up, other requests
-    pieces     0     | 1       | 2       | 3            reference: 2, the last whole one
+    pieces     0     | 1       | 2       | 3            reference: 2, the last whole piece
     paired     - - - | 0 1 2 3 | 0 1 2 3 | 0 1          3 shows when wrapping blocks are freed
 
-Iterations begin at the trace's marks if the iterations between them agree. Otherwise they are
+Iterations begin at the trace's marks if the iterations between marks agree. Otherwise they are
 periods of the requests, and begin where live bytes are lowest. Most periods are loops within an
 iteration and are rejected (`iteration_guess`). If exactly one iteration is marked, no period is
 searched for. The caller can request the whole trace or one iteration instead.
@@ -48,17 +48,17 @@ def profile_of(
 ) -> Profile:
     """Return the profile of a trace, with the trace attached.
 
-    A trace with repeated iterations gives a circular profile, any other a linear one. In a linear
-    profile, blocks from before the trace start at tick 0, and are persistent if no event frees
-    them. Blocks that are allocated in the trace and never freed live to its end.
+    A trace with repeated iterations gives a circular profile, any other trace a linear profile. In
+    a linear profile, blocks from before the trace start at tick 0, and are persistent if no event
+    frees them. Blocks that are allocated in the trace and never freed live to the trace's end.
 
     Args:
         trace: the trace. If its boundaries were guessed, the attached copy has them as marks.
         meta: metadata of the profile; a note `iterations` describes the result.
         whole: whether to return a linear profile of the whole trace even if it repeats.
-        iteration: number of the iteration to choose, repeated or not. Number 0 is the first that
-            begins at a mark, and -1 precedes it. Without marks, iterations are periods of the
-            requests, even if `objection` rejects them.
+        iteration: number of the iteration to choose, repeated or not. Number 0 is the first
+            iteration that begins at a mark, and number -1 precedes it. Without marks, iterations
+            are periods of the requests, even if `objection` rejects them.
 
     Raises:
         OptionError: when there is no such iteration, or `whole` and `iteration` are both given.
@@ -114,11 +114,11 @@ def profile_of(
 def marked_every(trace: Trace, count: int) -> Trace:
     """Return a trace with iterations of `count` steps, or of `count` requests if it has no steps.
 
-    The last iteration of requests ends with the trace. Requests before the first one belong to
-    none.
+    If iterations are counted in requests, the last iteration ends with the trace. Requests before
+    the first iteration belong to no iteration.
 
     Raises:
-        OptionError: when that makes less than two iterations, or `count` is below 1.
+        OptionError: when the trace has fewer than two such iterations, or `count` is below 1.
     """
     if count < 1:
         raise OptionError(f"an iteration has at least 1 step or request, not {count}")
@@ -178,7 +178,7 @@ def _chosen(
     marks: NDArray[np.int64],
     number: int,
 ) -> Steady:
-    """Return the iteration with this number, grouped with equal ones."""
+    """Return the iteration with this number, grouped with equal iterations."""
     first = int(np.searchsorted(blocks.row, trace.before))
     found = {
         int(np.searchsorted(marks, blocks.row[first + piece.first])) - 1: piece
@@ -243,7 +243,7 @@ def _boundaries(
     if len(requests) and requests[0] == 0:
         live[0] = 0
     # Search the last whole period. A shifted boundary can cost one period, so shift freely only
-    # if there are more than two.
+    # if there are more than two periods.
     spare = (period.stop - period.start) % period.length
     phases = period.length if period.times > 2 else spare + 1
     last = period.stop - spare - period.length - (period.length if phases > spare + 1 else 0)
@@ -305,8 +305,8 @@ def _counted(pieces: Sequence[Iteration], steady: Steady, ticks: int) -> str:
 def _recorded(pieces: Sequence[Iteration], reference: Iteration) -> int:
     """Count the recorded iterations. The first and the last may be recorded in part.
 
-    These two count if they have enough of the reference's requests. The first also has extra
-    requests, such as for optimizer state.
+    The first and the last count if they have enough of the reference's requests. The first may also
+    have extra requests, such as for optimizer state.
     """
     whole = sum(1 for piece in pieces[1:-1] if len(piece))
     ends = [

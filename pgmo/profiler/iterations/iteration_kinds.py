@@ -43,7 +43,7 @@ class Match:
     explanation: str
 
     def rows_in(self, one: Iteration) -> NDArray[np.int64]:
-        """Return for each request of the other iteration its index in `one`, or -1."""
+        """Return the index in `one` of each request of the iteration that is not `one`, or -1."""
         if one is self.base:
             return self.rows
         inverse = np.full(len(self.base), UNPAIRED)
@@ -69,7 +69,7 @@ def compare(first: Iteration, second: Iteration) -> Match:
 
 
 def _pairings(base: Iteration, other: Iteration) -> list[NDArray[np.int64]]:
-    """Return ways to pair two iterations: by alignment, and by position at equal length."""
+    """Return pairings of two iterations: by alignment, and by position at equal length."""
     pairings = []
     if len(base) == len(other):
         pairings.append(np.where(base.stream == other.stream, np.arange(len(base)), UNPAIRED))
@@ -117,14 +117,15 @@ def _fit(base: Iteration, other: Iteration, rows: NDArray[np.int64], difference:
 def _convincing(base: Iteration, other: Iteration, rows: NDArray[np.int64]) -> bool:
     """Return whether a pairing shows one structure at two shapes rather than two networks.
 
-    Nine in ten requests of the shorter iteration must be paired, and it must have half as many as
-    the longer one. In addition, one of these must hold:
+    Nine in ten requests of the shorter iteration must be paired. The shorter iteration must have at
+    least half as many requests as the longer one. In addition, one of these rules must hold:
 
     1. Half of the pairs have equal sizes (gradients, optimizer temporaries).
     2. An eighth have equal sizes, and requests of one size mostly keep a common size: among changed
        sizes that several requests share, seven in eight requests have the most common new size.
-    3. An eighth have equal sizes. Of the others, nine in ten change in one direction, and three
-       quarters by one of four ratios. (Two networks change by as many ratios as they have layers.)
+    3. An eighth have equal sizes. Of the other pairs, nine in ten change in one direction, and
+       three quarters by one of four ratios. (Two networks differ by as many ratios as they have
+       layers.)
 
     Measured on third-party training loops: the share of requests in rule 2 is at least 0.91 for one
     program at two shapes or with two choices of experts. It is at most 0.53 for two different

@@ -33,10 +33,12 @@ class Steady:
         kind: "exact", "fit", or "none" when made by `best_effort`.
         reference: index of the iteration whose requests the profile lists.
         rows: by iteration index: for each request, the paired request of the reference, or -1.
-        varying: whether members differ in the size, shape (requests of the reference,).
+        varying: whether the size of each request differs between members, shape (requests of the
+            reference,).
         followers: number of iterations recorded after the reference. With two, all frees of blocks
-            that outlive an iteration have been recorded. With none, these blocks look persistent.
-        explanation: reason why these iterations belong together, or why none do.
+            that outlive an iteration have been recorded. With none, blocks that outlive the
+            reference look persistent.
+        explanation: reason why the iterations belong together, or why no iterations do.
     """
 
     kind: Kind
@@ -62,8 +64,8 @@ def build_profile(
     full member frees. A block is persistent if no member frees it, or if it outlives two periods. A
     block is shared if any member shares it between streams.
 
-    With `alone`, sizes and lifetimes are those of the reference only. The other members then show
-    only when its surviving blocks are freed.
+    With `alone`, sizes and lifetimes come from the reference only. Other members show only when
+    blocks that outlive the reference are freed.
     """
     reference = iterations[steady.reference]
     size = reference.size.copy()
@@ -98,7 +100,7 @@ def build_profile(
 
 
 def _order(iterations: list[Iteration], steady: Steady, members: list[int]) -> Order | None:
-    """Return the synchronization order of the reference. Its targets may lie in earlier members."""
+    """Return the stream order of the reference, whose targets may lie in earlier members."""
     if steady.reference not in members:
         return None
     return order_of([iterations[one] for one in members], members.index(steady.reference))
@@ -216,9 +218,9 @@ def _is_alike(reference: Iteration, other: Iteration, rows: NDArray[np.int64]) -
 
 
 def fill_tags(tag: NDArray[np.int32]) -> NDArray[np.int32]:
-    """Give each untagged request the tag of the next tagged one, or of the last one.
+    """Give each untagged request the tag of the next tagged request, or of the last one.
 
-    Untagged requests are made between two operators, for example by code in C++ that calls none.
+    Untagged requests are made between two operators, for example by C++ code outside of operators.
     """
     known = np.flatnonzero(tag >= 0)
     if not known.size:

@@ -24,7 +24,7 @@ def linear_profile(
 
     Returns:
         A profile that does not repeat, or None without requests. Blocks that were not freed live
-        to its end.
+        to the end of the profile.
 
     Example:
         >>> from pgmo.profiler.recording import make_events

@@ -7,9 +7,9 @@
     block c            [===========)                                freed in the next: wrapping
     block s          [=======================================...    never freed: persistent
 
-Later iterations lack the extra requests of the first one, so their plan does not fit it. A plan
-made from the opening serves the first iteration of the next run. It also shows which blocks
-persist.
+Later iterations lack the extra requests of the first iteration, so a plan of later iterations does
+not fit the first. A plan made from the opening serves the first iteration of the next run. The
+opening also shows which blocks persist.
 """
 
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ from pgmo.profiler.recording import ALIVE, Iteration
 from pgmo.profiler.tag import Tag
 
 _FOLLOWERS = 2
-"""Minimum number of later iterations, because a block of the first may live through the second."""
+"""Minimum number of later iterations: a block of the first iteration may live through the next."""
 
 
 def build_opening(
@@ -38,9 +38,9 @@ def build_opening(
 ) -> Profile | None:
     """Make a profile of the first recorded iteration with its own sizes.
 
-    The following members of `steady` show the lifetimes of its blocks. A block that is never freed
-    is persistent, such as optimizer state. A block that is freed after more than two periods ends
-    after two, the longest lifetime in a profile.
+    The following members of `steady` show the lifetimes of blocks of the first iteration. A block
+    that is never freed is persistent, such as optimizer state. A block that is freed after more
+    than two periods gets a lifetime of two periods, the longest lifetime in a profile.
 
     Returns:
         The profile. None if the first iteration has no requests or is a member of `steady`, whose

@@ -45,9 +45,10 @@ def find_repeated(iterations: list[Iteration]) -> list[Steady]:
 
 
 def best_effort(iterations: list[Iteration]) -> Steady | None:
-    """Return the last iteration with a recorded successor, for a plan if no iterations agree.
+    """Return the last iteration with a recorded successor, or the only iteration.
 
-    Its profile is marked as not steady. None without any requests.
+    This is for a plan if no iterations agree. The kind of the result is "none". Return None without
+    any requests.
     """
     full = _with_requests(iterations)
     if not full:
@@ -56,7 +57,7 @@ def best_effort(iterations: list[Iteration]) -> Steady | None:
     rows = {base.index: np.arange(len(base))}
     explanation = f"only iteration {base.index} was recorded"
     if base is not full[-1]:
-        # Align the next iteration, because it shows when blocks that outlive this one are freed.
+        # Align the next iteration, because it shows when blocks that outlive `base` are freed.
         rows[full[-1].index] = align(base, full[-1])
         explanation = first_difference(base, full[-1])
     followers = len(iterations) - 1 - base.index
@@ -90,8 +91,9 @@ def _fit_reference(iterations: list[Iteration]) -> Iteration | None:
 def _is_warm_up(match: Match) -> bool:
     """Return whether one of the two is a warm-up iteration, with requests that never recur.
 
-    It need not be longer: the first step of SGD copies a gradient and keeps it as momentum, where
-    later steps have temporaries. It need not be the first: a gradient scaler may skip steps.
+    A warm-up iteration need not be longer: the first step of SGD copies a gradient and keeps it as
+    momentum, where later steps have temporaries. It need not be the first: a gradient scaler may
+    skip steps.
     """
     base, other, rows = match.base, match.other, match.rows
     if match.kind != "fit":
@@ -116,7 +118,7 @@ def _is_warm_up(match: Match) -> bool:
 
 
 def _gather(reference: Iteration, plain: list[Iteration], recorded: list[Iteration]) -> Steady:
-    """Collect the iterations that fit the reference. A longer one becomes the reference."""
+    """Collect the iterations that fit the reference. A longer iteration becomes the reference."""
     matches = [compare(reference, other) for other in plain if other is not reference]
     matches = [match for match in matches if not _is_warm_up(match)]
     longest = max((m.base for m in matches if m.kind == "fit"), key=len, default=reference)

@@ -30,15 +30,15 @@ NEVER = np.iinfo(np.int64).max
 """Tick that means never. It is greater than the tick of any request."""
 
 _TURNS = 6
-"""Number of processed iterations. A block may live for two iterations, and a wait for its use may
-come even later."""
+"""Number of processed iterations. A block may live for two iterations, and a stream may wait for
+the block's use even later."""
 
 
 @dataclass(frozen=True)
 class Edge:
     """Dependency: from row `at` on, `stream` comes after the work of `other` before row `before`.
 
-    That row belongs to an iteration `back` iterations earlier.
+    Row `before` belongs to an iteration `back` iterations earlier.
     """
 
     stream: int
@@ -51,7 +51,7 @@ class Edge:
 def edges(order: Order, streams: NDArray[np.uint64]) -> list[Edge]:
     """Return all dependencies with a known target, in the order of the rows.
 
-    Streams of the order are included, also those without requests.
+    Streams of the order are included, also streams without requests.
 
     """
     all_streams = _all_streams(order, streams)
@@ -101,7 +101,7 @@ def behind(
         streams: streams that have requests, shape (k,).
 
     Returns:
-        Ticks, shape (n, k); `NEVER` where nothing orders the two.
+        Ticks, shape (n, k); `NEVER` where nothing orders the stream after the block's use.
 
     Example:
         >>> order = Order(tick=[1, 1], kind=[4, 5], stream=[0, 7], target=[-1, 0], back=[0, 0])
@@ -129,8 +129,8 @@ def behind(
 def freed_at(order: Order, end: NDArray[np.int64], ticks: int) -> NDArray[np.int64]:
     """Return the number of rows before each block's free, shape (n,).
 
-    Rows count from the first one of the block's iteration. If the order has no free of the block at
-    tick `end`, all rows before that request count.
+    Rows count from the first row of the block's iteration. If the order has no free of the block at
+    tick `end`, all rows before request `end` count.
     """
     turns, within = np.divmod(np.maximum(end - 1, 0), max(1, ticks))
     place = turns * len(order) + np.searchsorted(order.tick, within + 1, side="right")
@@ -153,7 +153,7 @@ def used_until(
 
     A program may free a block long after its stream's last work. If an event on the stream, or a
     wait for the stream, precedes the free, and the stream has neither a request nor a wait in
-    between, that earlier row is returned: it covers the block's last use, too.
+    between, the row of the event or wait is returned: it covers the block's last use, too.
     """
     freed = freed_at(order, end, ticks)
     length = max(1, len(order))
@@ -188,11 +188,11 @@ def _steps(
 ) -> dict[tuple[int, int], tuple[NDArray[np.int64], NDArray[np.int64]]]:
     """Return which rows of the second stream precede later work of the first, for each pair.
 
-    The first array holds the ticks at which this changes. The second array holds the
-    last row of the second stream that is done from that tick on.
+    The first array holds the ticks at which more rows are done. The second array holds the last row
+    of the second stream that is done from each of these ticks on.
     """
     number = {one: at for at, one in enumerate(_all_streams(order, streams))}
-    # For each pair, the last row of the second stream that is done before the first one's work.
+    # For each pair, the last row of the second stream that precedes later work of the first stream.
     known = np.full((len(number), len(number)), -1)
     at_event: dict[int, NDArray[np.int64]] = {}
     steps: dict[tuple[int, int], tuple[list[int], list[int]]] = {}

@@ -22,13 +22,13 @@ FREE, RECORD, WAIT, STREAM_DONE, EVENT_DONE, DEVICE_DONE = 1, 4, 5, 6, 7, 8
 event; the program itself waits for a stream, an event or all streams."""
 
 LOST = 9
-"""Kind of a gap in a recording. If a later row waits for an event from before the gap, its target
-is unknown."""
+"""Kind of a gap in a recording. A later row that waits for an event from before the gap has an
+unknown target."""
 
 KINDS = (FREE, RECORD, WAIT, STREAM_DONE, EVENT_DONE, DEVICE_DONE)
 
 UNKNOWN = -1
-"""`target` of a row that has none, or whose target was not recorded."""
+"""`target` of a row that has no target, or whose target was not recorded."""
 
 MOST_BACK = 4
 """Maximum number of iterations between a row and its target."""

@@ -66,12 +66,12 @@ def numbered(events: NDArray[np.void], served: NDArray[np.int64]) -> NDArray[np.
 def split_rows(
     rows: NDArray[np.void] | None, edges: NDArray[np.int64]
 ) -> list[NDArray[np.void] | None]:
-    """Split rows by iteration. Rows before an iteration's first request belong to the one before.
+    """Split rows by iteration. Rows before an iteration's first request belong to the previous one.
 
     Args:
         rows: rows from `numbered`, or None, which gives None for each iteration.
-        edges: number of each iteration's first request, and of the one after the last, shape
-            (iterations + 1,).
+        edges: number of each iteration's first request, and of the first request after the last
+            iteration, shape (iterations + 1,).
     """
     if rows is None:
         return [None] * (len(edges) - 1)
@@ -109,7 +109,7 @@ def order_of(members: Sequence["Iteration"], reference: int) -> Order | None:
             target[row], back[row] = found, turns if found != UNKNOWN else 0
     known = (mine["kind"] != FREE) | (target != UNKNOWN)
     place = np.cumsum(known) - 1
-    # Only the targets of waits are rows of the order; those of frees are numbers of requests.
+    # Only the targets of waits are rows of the order; targets of frees are numbers of requests.
     waited = waits & (target != UNKNOWN)
     target[waited] = place[target[waited]]
     return Order(

@@ -27,7 +27,7 @@ class Running(NamedTuple):
 class Calls:
     """Finder of module calls, optimizer steps and the user's own line in the caller's frames.
 
-    It installs no hooks, because compilers trace them, some libraries count them, and an exception
+    The finder installs no hooks: compilers trace hooks, some libraries count them, and an exception
     skips them. A search takes a few microseconds.
     """
 

@@ -21,7 +21,7 @@ def imported_cupy() -> Any:
 
 
 def cupy_device(cupy: Any, index: int | None = None) -> int:
-    """Return the device number `index`, or the current one; raise AdapterError if it is missing."""
+    """Return `index`, or the current device's number; raise AdapterError if there is no device."""
     runtime = cupy.cuda.runtime
     try:
         count = int(runtime.getDeviceCount())

@@ -5,9 +5,9 @@
                    <---   resume()
     eager code            observed
 
-TorchDynamo guards on hooks, traces them, and refuses dispatch modes. They would change the number
-of graphs and the graph breaks, and so the last bits of results. So pgmo removes all its observers
-while Dynamo runs.
+TorchDynamo guards on hooks, traces them, and refuses dispatch modes. Hooks and modes would change
+the number of graphs and the graph breaks, and so the last bits of results. So pgmo removes all its
+observers while Dynamo runs.
 
 Dynamo begins when a thread's callback for frame evaluation is set, and ends when the previous
 callback is restored. Both happen in `set_eval_frame`, which every compiled function looks up in its
@@ -58,12 +58,12 @@ _hidden = True
 
 
 def hidden() -> bool:
-    """Return whether observers can be suspended before Dynamo sees them. If not, use none."""
+    """Return whether observers can be suspended before Dynamo sees them. If not, do not observe."""
     return _hidden
 
 
 def track() -> None:
-    """Track calls of compiled code from now on. `inside` needs this."""
+    """Track calls of compiled code from now on, for `inside`."""
     global _wanted
     if not _wanted:
         _wanted = True
@@ -172,8 +172,7 @@ def _enter(caller: FrameType) -> None:
 
 def _leave() -> None:
     _thread.outermost = 0
-    # Resume observers that were unregistered in between, too, and those registered inside compiled
-    # code.
+    # Also resume observers that were unregistered in between, or registered inside compiled code.
     back = dict.fromkeys((*_thread.suspended, *_observers))
     _thread.suspended = ()
     for observer in back:

@@ -137,7 +137,7 @@ def _line(kernel: GeneratedKernel) -> int:
 
 
 def _in_order(body: list[ast.stmt]) -> Iterator[ast.stmt]:
-    """Yield all statements that contain no others."""
+    """Yield all statements that contain no other statements."""
     for statement in body:
         bodies = list(_bodies(statement))
         if not bodies:

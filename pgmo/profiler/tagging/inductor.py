@@ -10,7 +10,7 @@ slowed down.
     call.__code__:    plain    marked    plain    plain ...
                                listened
 
-If a function's code differs from its file, it is not changed.
+A function whose code differs from its file is not changed.
 """
 
 import contextlib

@@ -12,10 +12,11 @@ class ModulePaths:
     """Names of modules: their paths below the module that was called first.
 
     A member of a container is called by the container's owner, and a shared module has several
-    paths. So the path is looked up among all modules of the root and must lie below the caller's.
+    paths. So the path is looked up among all modules of the root and must lie below the caller's
+    path.
 
-    Weak references to modules remove the names of dropped modules. Parameters have none, because
-    torch cannot swap parameters that have weak references.
+    Weak references to modules remove the names of dropped modules. There are no weak references to
+    parameters, because torch cannot swap parameters that have them.
     """
 
     def __init__(self) -> None:

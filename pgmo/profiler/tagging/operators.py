@@ -21,11 +21,11 @@ class OperatorAnswer(IntEnum):
 class Operators(Protocol):
     """Callbacks around each operator of a thread, without any effect on its results or requests.
 
-    Operators inside of a reported one are not reported.
+    Operators inside of a reported operator are not reported.
     """
 
     def observe(self, begin: Callable[[str, str, int], OperatorAnswer]) -> None:
-        """Report the calling thread's operators, and those of its backward passes, from now on.
+        """Report the operators of the calling thread and of its backward passes from now on.
 
         When an operator has returned or failed, the native tag of its thread is reset.
 
@@ -36,14 +36,14 @@ class Operators(Protocol):
         """
 
     def ignore(self) -> None:
-        """Report nothing more. Any thread may call this."""
+        """Stop all reports. Any thread may call this."""
 
     def suspend(self, suspended: bool) -> None:
         """Report no operators of the calling thread until this is called with False."""
 
 
 def report_name(name: str, overload: str) -> str:
-    """Return an operator's name for reports, or "" for composite operators, which only call others.
+    """Return an operator's name for reports. Composite operators, which only call others, get "".
 
     Args:
         name: name of the operator, like "aten::addmm".
@@ -63,7 +63,7 @@ def requests_nothing(name: str, overload: str) -> bool:
     """Return whether an operator is pointwise and writes in place.
 
     Such operators allocate nothing, and half of an optimizer's step consists of them. They matter
-    only while autograd records, because an in-place ReLU, for example, then adds a graph node.
+    only while autograd records, when an in-place ReLU, for example, adds a graph node.
     """
     import torch
 

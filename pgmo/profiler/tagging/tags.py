@@ -8,8 +8,8 @@ which the allocator reads, is set around each operator. This module maps the num
 
 Modules and optimizers are found by their calls on the stack, because hooks would be visible to the
 program and its compiler. In the backward pass, no module is called: an operator belongs to the
-module and line that created the running graph node, found by the node's sequence number. Both are
-"" if torch lacks a private function for this.
+module and line that created the running graph node, found by the node's sequence number. Module and
+line are "" if torch lacks the private function for this search.
 
 Compiled code is not inspected (see `dynamo`) and counts as one operator, "torch.compile". For code
 of inductor, marks in the generated code name the kernel instead (see `inductor`).
@@ -53,7 +53,7 @@ class _Thread(threading.local):
 class _CompiledCall(threading.local):
     """Module and line of the compiled code that runs on a thread, and the tag number meanwhile.
 
-    It outlives the tagger, because the number must be reset at the end of the compiled call.
+    This object outlives the tagger, because the number must be reset when the compiled call ends.
     """
 
     place: tuple[str, str] | None = None
@@ -63,8 +63,9 @@ class _CompiledCall(threading.local):
 class Tagger(AbstractContextManager["Tagger"]):
     """Context that tags every block requested in it, without changing results or requests.
 
-    It slows each operator down by a few microseconds, so it is meant for one recorded iteration.
-    Another thread may close it. A closed tagger keeps the tags, but no reference to a module.
+    A tagger slows each operator down by a few microseconds, so it is meant for one recorded
+    iteration. Another thread may close it. A closed tagger keeps the tags, but no reference to a
+    module.
     Tagging stops at the first compilation, because an iteration with a compilation differs from all
     later ones. A process has at most one open tagger.
 
@@ -151,7 +152,7 @@ class Tagger(AbstractContextManager["Tagger"]):
             return
         self._set_tag(-1)
         self._operators.suspend(False)
-        # Nodes made by the compiled code belong to its module, not to the next one.
+        # Nodes made by the compiled code belong to its module, not to the module called next.
         self._note_nodes(place)
 
     def compiling(self) -> None:
@@ -209,7 +210,7 @@ class Tagger(AbstractContextManager["Tagger"]):
         module, phase, line = self._where()
         thread.place = module, line
         if self._note_nodes(thread.place) and phase is OTHER:
-            phase = FORWARD  # It is part of a custom autograd function, which has a node already.
+            phase = FORWARD  # The operator is in a custom autograd function, which has a node.
         number = self._number(Tag(module, reported, phase, line))
         thread.number = number if phase is OTHER else -1
         self._set_tag(number)
@@ -245,7 +246,7 @@ class Tagger(AbstractContextManager["Tagger"]):
         """Attribute graph nodes made on this thread since the last call.
 
         Args:
-            place: module and line that made them; None if unknown.
+            place: module and line that made the nodes; None if unknown.
             until: number of the first later node, -1 for none; None for all nodes made so far.
 
         Returns:

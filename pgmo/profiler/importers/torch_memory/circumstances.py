@@ -59,7 +59,7 @@ def private_note(private: Sequence[PrivateSegment]) -> dict[str, str]:
 
 
 def settings_of(found: Any) -> dict[str, str]:
-    """Return settings as text; nested ones in the form of `PYTORCH_CUDA_ALLOC_CONF`."""
+    """Return settings as text; nested settings in the form of `PYTORCH_CUDA_ALLOC_CONF`."""
     if not isinstance(found, dict):
         return {}
     return {_plain(name): _plain(value) for name, value in found.items()}

@@ -27,7 +27,7 @@ class OddValues:
         self._reasons.setdefault(what, reason)
 
     def reason(self, what: str) -> str:
-        """Return why the first such item was invalid, or "" if none was."""
+        """Return why the first invalid item of a kind was invalid, or "" if all were valid."""
         return self._reasons.get(what, "")
 
     def notes(self) -> dict[str, str]:

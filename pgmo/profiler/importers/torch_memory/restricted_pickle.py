@@ -1,10 +1,12 @@
 """Reader for pickles of plain data; it never looks up or calls a name from the file.
 
-A pickle is a program for a small stack machine. This machine lacks the instructions that import,
-call or build objects. The other instructions make numbers, text, lists, tuples and dictionaries.
+A pickle is a program for a small stack machine. The machine of this module lacks the instructions
+that import, call or build objects. The other instructions make numbers, text, lists, tuples and
+dictionaries.
 
-It also saves memory: Python's unpickler makes a dictionary of 350 bytes for an event that takes 100
-in the file. Here a hook replaces each dictionary as soon as it is complete, as in `json.load`.
+The reader also saves memory: Python's unpickler makes a dictionary of 350 bytes for an event that
+takes 100 bytes in the file. Here a hook replaces each dictionary as soon as the dictionary is
+complete, as in `json.load`.
 
     }  (  'action' 'alloc' 'addr' 4096 ...  u      bytes
     {}   {"action": "alloc", "addr": 4096}         hook(...) -> row 7
@@ -60,7 +62,7 @@ def load(data: bytes, hook: Callable[[dict[Any, Any]], Any] | None = None) -> An
 
     Returns:
         The data. A list that contains only references to earlier objects, such as a call stack, may
-        become a tuple. Equal ones may become the same tuple.
+        become a tuple. Equal lists may become the same tuple.
 
     Raises:
         PickleError: when the pickle is damaged or cut off, is not plain data, or would take more
@@ -70,7 +72,7 @@ def load(data: bytes, hook: Callable[[dict[Any, Any]], Any] | None = None) -> An
         raise PickleError("is empty; save it again")
     machine = _Machine(data, hook)
     collecting = gc.isenabled()
-    gc.disable()  # It would scan millions of objects repeatedly and find nothing.
+    gc.disable()  # The collector would scan millions of objects repeatedly and find nothing.
     try:
         value = machine.run()
         _check_depth(value)
@@ -99,9 +101,8 @@ class _Machine:
         self.memo: list[Any] = []
         self.texts: dict[bytes, str] = {}
         self.stacks: dict[bytes, tuple[Any, ...]] = {}
-        self.open: dict[
-            int, int
-        ] = {}  # Memo slots of dictionaries that the hook has not processed yet.
+        # Memo slots of the dictionaries that the hook has not processed yet, by `id`.
+        self.open: dict[int, int] = {}
         self.containers = 0
         self.most = _FEW + len(data) // _APART
 
@@ -371,7 +372,7 @@ def _check_depth(value: Any) -> None:
     todo = [value] if type(value) in _CONTAINERS else []
     while todo:
         top = todo[-1]
-        if id(top) in height:  # It occurred twice.
+        if id(top) in height:  # The container occurs twice.
             todo.pop()
             continue
         items = top.values() if type(top) is dict else top

@@ -84,8 +84,9 @@ def read_torch_snapshot(path: Path, device: int | None = None) -> list[Imported]
 
 
 _SEEN: Final = object()
-"""Placeholder for each event's dictionary. Its position in the list identifies the event, because
-the columns have the order of the file. One object for all events saves a third of the memory."""
+"""Placeholder for each event's dictionary. The placeholder's position in a list identifies the
+event, because the columns have the order of the file. One object for all events saves a third of
+the memory."""
 
 
 class _Block(int):
@@ -159,7 +160,7 @@ class _Reader:
         return made
 
     def _check_blocks(self, **parts: list[dict[str, Any]]) -> None:
-        """Check that no block is referenced twice: a small file could describe a huge one."""
+        """Check that no block is referenced twice: a small file could describe a huge snapshot."""
         seen = 0
         for name, segments in parts.items():
             for number, segment in enumerate(segments):
@@ -282,7 +283,7 @@ class _Reader:
         )
 
     def _segments(self, segments: list[dict[str, Any]]) -> tuple[Rows, Rows, Rows]:
-        """Return plain segments, mapped ranges of expandable ones, and live blocks, as rows."""
+        """Return plain segments, mapped ranges of expandable segments, and live blocks, as rows."""
         plain, pages, alive = [], [], []
         for segment in segments:
             low = integer(segment["address"], "the address of a segment")

@@ -1,4 +1,4 @@
-"""Call stacks of a snapshot. They are numbered while reading; those of requests become tags."""
+"""Call stacks of a snapshot, numbered while the file is read. Stacks of requests become tags."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -62,13 +62,13 @@ class Stacks:
         some = shortened(frames, _MOST_FRAMES)
         stack = tuple(frame for frame in some if type(frame) is Frame)
         if len(stack) < len(some):
-            self._odd.add("stack", "one of its frames is none")
+            self._odd.add("stack", "one of its frames is not a frame")
         number = self._numbers.setdefault(stack, len(self._numbers))
         self._same[id(frames)] = frames, number
         return number
 
     def origins(self, whole: Rows) -> NDArray[np.int32]:
-        """Return the tag number of each row that is a request, -1 for the others."""
+        """Return the tag number of each row that is a request, and -1 for other rows."""
         used, tag = self._used(whole)
         made = np.where(_is_made(whole), whole.origin, _NO_TAG)
         place = np.searchsorted(used, made)
@@ -100,10 +100,10 @@ class Stacks:
 
 
 def drop_unknown_origins(rows: Rows, before: int) -> Rows:
-    """Remove the origin of rows with an empty stack that has no meaning.
+    """Remove the origin of rows whose empty stack has no meaning.
 
-    If stacks were recorded, an empty stack belongs to the thread of the backward pass. It has no
-    meaning for blocks older than the recording, or if no event has a stack.
+    If stacks were recorded, an empty stack belongs to the thread of the backward pass. An empty
+    stack has no meaning for blocks older than the recording, or if no event has a stack.
     """
     seen = np.arange(len(rows)) >= before
     recorded = bool((seen & _is_made(rows) & (rows.origin >= 0)).any())

@@ -40,8 +40,8 @@ class Blocks:
 def pair_blocks(trace: Trace) -> Blocks:
     """Pair requests and frees by address; requests of 0 bytes are left out.
 
-    If a trace has `FREE_COMPLETED` events, a `FREE_REQUESTED` without one does not make memory
-    reusable: another stream still used it at the end of the trace.
+    If a trace has `FREE_COMPLETED` events, a `FREE_REQUESTED` alone does not make memory reusable:
+    another stream still used the memory at the end of the trace.
     """
     kinds = (Event.ALLOC, Event.FREE_REQUESTED, Event.FREE_COMPLETED)
     rows = np.flatnonzero(np.isin(trace.kind, kinds) & ((trace.kind != 0) | (trace.size > 0)))

@@ -5,10 +5,11 @@ r"""Test whether a period of a trace is the iteration, or a loop within one.
            | /\/        \/\                     and leaves live bytes almost unchanged
            +-----------------    layers         do none of these
 
-Without marks and stacks, these are the only signs. A wrong iteration is worse than none: its load
-may be a thousandth of the peak, and blocks kept for the backward pass look like a leak. If stacks
-show a training loop in the user's own code, only the first sign is checked, because the program may
-leak and its first iterations may differ. The user can also choose the iteration.
+Without marks and stacks, these three signs are all there is. A wrong iteration is worse than none:
+the load of a layer may be a thousandth of the peak, and blocks kept for the backward pass look like
+a leak. If stacks show a training loop in the user's own code, only the first of the signs is
+checked, because the program may leak and its first iterations may differ. The user can also choose
+the iteration.
 """
 
 import numpy as np
@@ -32,15 +33,16 @@ LEAST_SHARE = 0.8
 """Minimum share of all requests that the iterations must cover."""
 
 _MOST_LEFT = 4
-"""An iteration may add or free at most 1/4 of its load in total. A steady state changes little."""
+"""An iteration may add or free at most 1/4 of its load in total, because live bytes change little
+in a steady state."""
 
 _LONGEST = 3
 """Maximum length of the first and last piece, in iterations. A longer piece is not compared,
 because it contains more than one iteration."""
 
 _NEAR = 100
-"""The recorded peak may exceed that of the iterations by 1/100 of their load, because temporaries
-differ."""
+"""The recorded peak may exceed the peak of the iterations by 1/100 of their load, because
+temporaries differ."""
 
 
 def objection(
@@ -115,7 +117,7 @@ def _against_peak(
 
 
 def _bytes_kept(blocks: Blocks, trace: Trace, pieces: list[Iteration], profile: Profile) -> int:
-    """Return the bytes that each iteration keeps, plus those of older blocks that it frees."""
+    """Return the bytes that each iteration keeps, plus the bytes of older blocks that it frees."""
     left = int(profile.size[profile.persistent].sum())
     first = int(np.searchsorted(blocks.row, trace.before))
     begins = blocks.row[[first + piece.first for piece in pieces[1:]]]

@@ -5,10 +5,10 @@
     model.py:253 in forward        model.py:249 in forward
     a layer, over and over         the embedding, once
 
-Requests of 24 equal layers repeat like those of 24 iterations. But the layers' requests all come
-from one line within a module's call. The period is a loop over layers if one of two signs confirms
-this. Either other lines of that call allocate, too. Or that line calls a single function, and each
-pass of the loop goes through that function once:
+Requests of 24 equal layers repeat like requests of 24 iterations. But the layers' requests all come
+from one line within a module's call. Such a period is a loop over layers if there is one of two
+signs. Either other lines of the module's call allocate, too. Or the line calls a single function,
+and each pass of the loop goes through that function once:
 
     container.py:250 in forward    calls in one pass: block.py:31, block.py:32
     container.py:250 in forward    in several: linear.py:134, activation.py:133, linear.py:134
@@ -117,9 +117,10 @@ def _is_one_pass(lines: Sequence[str]) -> bool:
 
 
 def is_within_backward(trace: Trace, requests: NDArray[np.int64], period: Period) -> bool:
-    """Return whether autograd's engine makes every request of the period, if stacks show it.
+    """Return whether stacks show that autograd's engine makes every request of the period.
 
-    The engine's own thread runs hooks and recomputation; its stacks lack the program's first call.
+    The engine's own thread runs hooks and recomputation. That thread's stacks lack the program's
+    first call.
     """
     tags = trace.tag[requests]
     if not any(trace.tags[tag].stack for tag in set(tags.tolist()) if tag >= 0):

@@ -32,9 +32,10 @@ class Period:
 
 
 def find_period(sequence: ArrayLike, least_share: float = 0.5) -> Period | None:
-    """Find the longest stretch in which every element equals the one a period later.
+    """Find the longest stretch in which every element equals the element one period later.
 
-    Among equally long stretches the shortest period wins. The time is O(n log^2 n).
+    Among equally long stretches the shortest period wins. The time is O(n log^2 n). Return None if
+    no stretch is long enough.
 
     Args:
         sequence: integers, shape (n,).
@@ -66,9 +67,8 @@ def find_period(sequence: ArrayLike, least_share: float = 0.5) -> Period | None:
                 best = found
         if 2 * _GROWTH * length > n:
             break
-        for _ in range(
-            2
-        ):  # Double the stretch twice; the numbers of its halves determine its number.
+        # Double the stretch twice; the numbers of its halves determine its number.
+        for _ in range(2):
             ranks = _pairs(ranks, length)
             length *= 2
     if best is None or best.stop - best.start < least_share * n:
@@ -98,7 +98,7 @@ def _distances(ranks: NDArray[np.int64]) -> list[int]:
 
 
 def _pairs(ranks: NDArray[np.int64], length: int) -> NDArray[np.int64]:
-    """Number the stretches of twice the length, equal ones equally."""
+    """Number the stretches of twice the length; equal stretches get equal numbers."""
     joined = ranks[:-length] * (int(ranks.max()) + 1) + ranks[length:]
     _, names = np.unique(joined, return_inverse=True)
     result: NDArray[np.int64] = names.astype(np.int64)

@@ -83,7 +83,7 @@ def test_a_frame_without_a_line_keeps_its_file_and_function(tmp_path):
         ("time_us", "late", "1 time read without the value (it is 'late')"),
         ("time_us", NO_LINE, "1 time read without the value"),
         ("frames", 7, "1 stack read without the value (it is 7, which is not a list of frames)"),
-        ("frames", [5], "1 stack read without the value (one of its frames is none)"),
+        ("frames", [5], "1 stack read without the value (one of its frames is not a frame)"),
     ],
 )
 def test_an_event_with_an_odd_value(tmp_path, field, value, note):
