@@ -6,15 +6,15 @@
 - `plan` computes a plan from a profile.
 - `fit` predicts whether a job fits on a card.
 - `recompute` makes a model's step fit in a budget.
-- `wrap` makes each call of a model an iteration, `unwrap` undoes it, `session_of` returns the
-  model's session.
+- `wrap` makes each call of a model an iteration, `unwrap` undoes `wrap`, and `session_of` returns
+  the model's session.
 - `phase` frees the memory that a phase of reinforcement learning does not use.
 - `managed` serves requests from unified memory, for models that do not fit on the card.
 - `close` closes open sessions without a reference to them.
 - `torch_allocator`, `cupy_allocator` and `cupy_torch_allocator` are for programs that replace a
   framework's allocator themselves.
 - `memory_stats` returns the memory use of a device's session, `metrics` returns its figures for a
-  logger, and `log_metrics` writes those to a file.
+  logger, and `log_metrics` writes these figures to a file.
 
 Every error is a `PgmoError` (`pgmo.errors`). Names are imported on first use (PEP 562):
 `import pgmo` and `pgmo --help` load neither numpy nor the native module.

@@ -20,8 +20,8 @@ def distinct(values: NDArray[Any]) -> NDArray[Any]:
 def numbered(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
     """Return the distinct values in ascending order, and for each entry the index of its value.
 
-    It equals `numpy.unique(..., return_inverse=True)` but uses only the stable sort, as all of
-    planning does. Each of numpy's other sorts would load a third of a megabyte of code.
+    The result equals `numpy.unique(..., return_inverse=True)`, but this uses only the stable sort,
+    as all of planning does. Each of numpy's other sorts would load a third of a megabyte of code.
 
     Example:
         >>> values, number = numbered(np.array([30, 10, 30]))
@@ -53,7 +53,7 @@ def _first_ones(ordered: NDArray[Any]) -> NDArray[np.bool_]:
 
 
 def is_among(values: NDArray[Any], wanted: ArrayLike) -> NDArray[np.bool_]:
-    """Return which values are among the wanted ones, like `numpy.isin` but without `numpy.ma`."""
+    """Return which values are in `wanted`, like `numpy.isin` but without `numpy.ma`."""
     ordered = np.sort(np.asarray(wanted, np.int64), kind="stable")
     if not len(ordered):
         return np.zeros(len(values), np.bool_)

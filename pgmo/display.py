@@ -1,4 +1,4 @@
-"""Notebook display of reports on profiles and plans. It imports `pgmo.report` on first use."""
+"""Notebook display of reports on profiles and plans; imports `pgmo.report` on first use."""
 
 import importlib
 import os
@@ -58,7 +58,7 @@ def show_report(
 
     Args:
         profile: the profile.
-        plan: a plan of the profile; None makes a quick one.
+        plan: a plan of the profile; None makes a quick plan.
         height: height in pixels.
         headline: first sentence of the page; see `pgmo.report.page.html.render`.
 

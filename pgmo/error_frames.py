@@ -6,10 +6,10 @@
     train.py        Function.backward(ctx, ...)      kept: the frame also exists without pgmo
     torch           OpOverload.__call__(args)        cleared
 
-A traceback refers to the frames that an error has left, and a frame to its arguments. So whatever
-keeps an error also keeps those tensors alive. After an `OutOfMemoryError` in a backward pass,
-autograd's device thread keeps the error until it gets the GIL. By then the program may already try
-a smaller batch. Lines and names in the traceback are not changed.
+A traceback refers to the frames that an error has left, and a frame to its arguments. So an object
+that keeps an error also keeps tensors among the arguments alive. After an `OutOfMemoryError` in a
+backward pass, autograd's device thread keeps the error until the thread gets the GIL. By then the
+program may already try a smaller batch. Lines and names in the traceback are not changed.
 """
 
 import ctypes
@@ -44,7 +44,8 @@ _CLEARS = "_pgmo_clears_frames"
 
 held: ctypes.c_int64 = vars(_core).setdefault("_held_errors", ctypes.c_int64(0))
 """Number of out-of-memory errors that were cleared and are still referenced. The CUDA adapter reads
-it without the GIL: see csrc/adapters/cuda/held_errors.hpp. The native module keeps it alive."""
+the number without the GIL: see csrc/adapters/cuda/held_errors.hpp. The native module keeps the
+number alive."""
 
 _holders: dict[int, weakref.ref[BaseException]] = {}
 """Errors that `held` counts, by their ids."""
@@ -53,8 +54,8 @@ _holders: dict[int, weakref.ref[BaseException]] = {}
 def clear_frames(error: BaseException) -> None:
     """Clear the frames of pgmo and PyTorch that an error has left.
 
-    Call it where the error leaves pgmo. The caller's own frame cannot be cleared while it runs. So
-    the caller has to delete its arguments and raise the error again: see `clears_frames`.
+    Call this where the error leaves pgmo. The caller's own frame cannot be cleared while it runs.
+    So the caller has to delete its arguments and raise the error again: see `clears_frames`.
     """
     one: BaseException | None = error
     for _ in range(_DEEPEST):
@@ -82,7 +83,7 @@ def clears_frames(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def clears_dispatch(mode: type[T]) -> type[T]:
-    """Decorate a dispatch mode class so that errors leaving its method have frames cleared."""
+    """Decorate a dispatch mode's class so that errors leaving the mode have frames cleared."""
     setattr(mode, _DISPATCH, clears_frames(getattr(mode, _DISPATCH)))
     return mode
 

@@ -29,19 +29,19 @@ class SessionError(PgmoError):
 
 
 class AdapterError(PgmoError):
-    """Error for a framework's adapter that cannot be built, loaded or installed."""
+    """Error for an adapter that cannot be built, loaded or installed, or lacks device or memory."""
 
 
 class OptionError(PgmoError, ValueError):
-    """Error for an option with an invalid value."""
+    """Error for an unknown option, or an option with an invalid value."""
 
 
 class GraphError(PgmoError, ValueError):
-    """Error for an inconsistent graph of a step, or a model that cannot be captured as one."""
+    """Error for an inconsistent graph of a step, or a model that cannot be captured as a graph."""
 
 
 class BudgetError(PgmoError):
-    """Error for an impossible budget; the message states the smallest possible one."""
+    """Error for an impossible budget; the message states the smallest possible budget."""
 
 
 class RehearsalError(PgmoError):
@@ -49,4 +49,4 @@ class RehearsalError(PgmoError):
 
 
 class ShareError(PgmoError):
-    """Error for a card that cannot be shared: no broker, or an invalid message from one."""
+    """Error for a card that cannot be shared: no broker, or an invalid message from a broker."""

@@ -11,7 +11,10 @@ from typing import Any
 
 
 def after_import(name: str, call: Callable[[], object]) -> None:
-    """Call a function after a module's import, or now if it is imported. Errors fail the import."""
+    """Call a function after a module's import, or now if the module is imported already.
+
+    An error of the function fails the import.
+    """
     if name in sys.modules:
         importlib.import_module(name)  # Waits while another thread is importing it.
         call()

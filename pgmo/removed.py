@@ -110,5 +110,5 @@ ESTIMATES = "call pgmo.fit(); it needs a CUDA build of torch: `pgmo fit --enviro
 
 
 def instead_of(option: str) -> str:
-    """Return the hint that an error adds for a removed option, or "" if it never existed."""
+    """Return the hint that an error adds for a removed option; "" for any other option."""
     return f"; it was removed: {OPTIONS[option]}" if option in OPTIONS else ""

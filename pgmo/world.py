@@ -1,6 +1,6 @@
 """Rank and number of processes of a distributed job.
 
-Launchers such as torchrun set them in the environment before torch is imported. A process group,
+Launchers such as torchrun set both in the environment before torch is imported. A process group,
 even a fake one, takes precedence, and exists only if the program has imported torch.
 """
 

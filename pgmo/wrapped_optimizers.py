@@ -6,7 +6,8 @@ from typing import Any
 def unwrapped(optimizer: Any) -> Any:
     """Return the optimizer inside wrappers such as accelerate's `AcceleratedOptimizer`.
 
-    A wrapper has it as the attribute `optimizer`, and may lack an optimizer's hooks and state.
+    A wrapper has the inner optimizer as its attribute `optimizer`, and may lack an optimizer's
+    hooks and state.
     """
     from torch.optim import Optimizer
 

@@ -214,7 +214,7 @@ BlockPool& CachingAllocator::pool_of(std::uint64_t stream, std::uint64_t user_po
 }
 
 // Return the best fit for a size, removed from the pool's free blocks; nullptr if no free block may
-// serve it.
+// serve the size.
 Block* CachingAllocator::take_cached(BlockPool& pool, Bytes size) noexcept {
   if (garbage_threshold_ != kUnlimited) ++searches_[pool.small ? 1 : 0];
   Block* block = pool.free.at_least(size);
@@ -234,8 +234,8 @@ Block* CachingAllocator::take_cached(BlockPool& pool, Bytes size) noexcept {
   return block;
 }
 
-// Take memory from the driver. Return a block there of at least `size` bytes, which is not among
-// the free blocks; nullptr if there is no room.
+// Take memory from the driver. Return a block of this memory of at least `size` bytes, which is not
+// among the free blocks; nullptr if there is no room.
 Block* CachingAllocator::take_from_driver(BlockPool& pool, Bytes size) {
   Bytes segment = kSmallSegment;
   if (size > kSmallSize) {
@@ -257,8 +257,8 @@ void CachingAllocator::release(Block* block) noexcept {
   store_.drop(block);
 }
 
-// Give back one cached segment that is large enough for a request, or several of the largest ones.
-// Return whether they are large enough together. Blocks of expandable segments stay.
+// Give back one cached segment that is large enough for a request, or several of the largest
+// segments. Return whether the released bytes suffice. Blocks of expandable segments stay.
 bool CachingAllocator::release_oversize(BlockPool& pool, Bytes size) noexcept {
   const Bytes wanted = std::max(size, settings_.max_split_size);
   Block* const block = pool.free.at_least(wanted);

@@ -6,7 +6,7 @@
 //
 // Source of the rules: c10/cuda/CUDACachingAllocator.cpp of PyTorch 2.11, as documented there and
 // observed. Pools of graphs, and MemPools that PyTorch itself serves, are not modelled:
-// `set_private` has their bytes. All sizes and addresses are in bytes; the addresses are invented.
+// `set_private` sets their bytes. All sizes and addresses are in bytes; the addresses are invented.
 // The allocator owns all blocks. Not thread-safe. Calls without noexcept may throw std::bad_alloc.
 
 #pragma once
@@ -32,8 +32,8 @@ class CachingAllocator {
   // Set the fraction of the card that the program may use; negative: no limit.
   void set_fraction(double fraction) noexcept;
 
-  // Set the bytes of private pools. They count as reserved, so cached memory is given back if they
-  // leave no room for it.
+  // Set the bytes of private pools. These bytes count as reserved, so the model gives cached memory
+  // back if the card has no room for both.
   void set_private(Bytes bytes);
 
   // Allocate a block. Return nullptr if there is no room, even after all cached memory was given
@@ -44,12 +44,12 @@ class CachingAllocator {
   void free(Block* block) noexcept;
 
   // Free a block that other streams may still use. `settle` frees it later, by the number that
-  // `postpone` returns. `empty_cache` frees it earlier, because PyTorch waits for streams there.
+  // `postpone` returns. `empty_cache` frees it earlier, because PyTorch's waits for all streams.
   std::uint64_t postpone(Block* block);
   void settle(std::uint64_t number) noexcept;
 
-  // Give free memory back to the driver: whole segments, and whole pages of expandable ones.
-  // MemPools that still have a user keep theirs.
+  // Give free memory back to the driver: whole segments, and whole pages of expandable segments.
+  // MemPools that still have a user keep their free memory.
   void empty_cache();
 
   // Mark a MemPool as released by its last user.
@@ -65,8 +65,8 @@ class CachingAllocator {
     bool busy;
   };
 
-  // Add a segment that existed before, and return its blocks in order. An expandable one gets a
-  // range of addresses of its own.
+  // Add a segment that existed before the model began, and return its blocks in order. An
+  // expandable segment gets a range of addresses of its own.
   std::vector<Block*> add_segment(std::uint64_t stream, bool small, bool expandable,
                                   const std::vector<Piece>& pieces);
 

@@ -5,7 +5,8 @@
 //     pages, segments, private pools ──────────────────────────────▶ peak of the bytes taken
 //
 // Both peaks include private pools, and memory that PyTorch had reserved before the start.
-// Thread-safe: each call takes the lock, under which no other lock is taken. No call throws.
+// Thread-safe: each call except `took` takes the lock, under which no other lock is taken. No call
+// throws.
 
 #pragma once
 
@@ -30,7 +31,7 @@ struct Figures {
   std::int64_t requests = 0;
   std::int64_t retries = 0;   // times that the model gave cached memory back to serve a request
   std::int64_t failures = 0;  // requests that were served, but not in the model: it had no room
-  bool broken = false;        // the model has stopped, as the host ran out of memory
+  bool broken = false;        // the model has stopped, because the host ran out of memory
 };
 
 class Baseline {
@@ -48,14 +49,14 @@ class Baseline {
   void freed(std::uintptr_t address, bool beneath) noexcept;
 
   // Record the free of a block of pgmo that other streams may still use. Return a number for
-  // `settled`, to be called when they have done their work; 0 if the block is unknown.
+  // `settled`, to be called when these streams have done their work; 0 if the block is unknown.
   std::uint64_t postponed(std::uintptr_t address) noexcept;
   void settled(std::uint64_t number) noexcept;
 
-  // Return whether the block at this address was served by pgmo, on another stream.
+  // Return whether pgmo served the block at this address, on another stream than `stream`.
   bool is_of_other_stream(std::uintptr_t address, std::uint64_t stream) noexcept;
 
-  // Record a failed request. The model allocates and frees it, since plain PyTorch might have had
+  // Record a failed request. The model allocates and frees it, because plain PyTorch might have had
   // room.
   void failed(Bytes size, std::uint64_t stream) noexcept;
 
@@ -81,7 +82,7 @@ class Baseline {
     Bytes requested;
     bool busy;
   };
-  // Add such a segment, with its blocks in the order of addresses.
+  // Add a segment that existed before the model began, with its blocks in the order of addresses.
   void add_segment(std::uint64_t stream, bool small, bool expandable,
                    const std::vector<Piece>& pieces) noexcept;
 
@@ -101,7 +102,7 @@ class Baseline {
   // Run `change` under the lock. If host memory runs out, the model stops (`broken`).
   template <typename Change>
   void guarded(Change&& change) noexcept;
-  void add_live(Bytes requested) noexcept;  // adds live bytes
+  void add_live(Bytes requested) noexcept;
   bool take_out(std::uintptr_t address, bool beneath, Entry& out) noexcept;
 
   Spinlock lock_;

@@ -18,8 +18,7 @@ namespace pgmo::baseline {
 
 class BlockPool;
 
-// Addresses reserved for an expandable segment, in bytes. Memory is mapped there in multiples of
-// `page`.
+// Addresses reserved for an expandable segment, in bytes. Memory is mapped in multiples of `page`.
 struct AddressSpace {
   Bytes address = 0;
   Bytes size = 0;
@@ -51,8 +50,8 @@ struct Block {
   }
 };
 
-// Owner of all blocks, which it recycles. Its memory grows with the largest number in use, and is
-// freed with the store.
+// Owner of all blocks, which it recycles. Its memory grows with the largest number of blocks in
+// use, and is freed with the store.
 class BlockStore {
  public:
   // Return a block with a new random priority. Throws std::bad_alloc.

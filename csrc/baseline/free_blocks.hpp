@@ -69,14 +69,15 @@ class FreeBlocks {
     if (roots_[bin] == nullptr) filled_[bin / kWord] &= ~(std::uint64_t{1} << (bin % kWord));
   }
 
-  // Return the smallest block of at least this size, or nullptr. Of equal ones, return the one at
-  // the lowest address.
+  // Return the smallest block of at least this size, or nullptr. Of equally large blocks, return
+  // the block at the lowest address.
   Block* at_least(Bytes size) const noexcept { return from(size, 0); }
 
-  // Return the next block in this order, or nullptr.
+  // Return the next block in the order of size and address, or nullptr.
   Block* after(const Block& block) const noexcept { return from(block.size, block.address + 1); }
 
-  // Return the largest block, or nullptr. Of equal ones, return the one at the highest address.
+  // Return the largest block, or nullptr. Of equally large blocks, return the block at the highest
+  // address.
   Block* largest() const noexcept {
     for (std::size_t word = filled_.size(); word-- > 0;) {
       if (filled_[word] == 0) continue;

@@ -77,16 +77,16 @@ typedef struct pgmo_baseline_api {
   /* Record the free of a block. No effect if its request was recorded with another `beneath`. */
   void (*freed)(pgmo_baseline*, uintptr_t address, int beneath);
 
-  /* Record the free of a block of pgmo that other streams still use. Returns a number for
-   * `settled`, to be called when they have done their work; 0: the block is unknown. */
+  /* Record the free of a block of pgmo that other streams may still use. Returns a number for
+   * `settled`, to be called when these streams have done their work; 0: the block is unknown. */
   uint64_t (*postponed)(pgmo_baseline*, uintptr_t address);
   void (*settled)(pgmo_baseline*, uint64_t number);
 
-  /* Return whether the block at this address was served by pgmo, on another stream. */
+  /* Return whether pgmo served the block at this address, on another stream than `stream`. */
   int (*is_of_other_stream)(pgmo_baseline*, uintptr_t address, uint64_t stream);
 
-  /* Record a request that failed. The model allocates and frees it, since plain PyTorch might have
-   * had room. */
+  /* Record a request that failed. The model allocates and frees it, because plain PyTorch might
+   * have had room. */
   void (*failed)(pgmo_baseline*, int64_t bytes, uint64_t stream);
 
   /* Empty the model's cache, as the program has done. */
@@ -100,7 +100,7 @@ typedef struct pgmo_baseline_api {
   void (*set_fraction)(pgmo_baseline*, double fraction);
 
   /* Add to three counts of bytes (negative: subtract): segments of private pools that PyTorch
-   * serves, live blocks of these pools, and all that was taken from the card. */
+   * serves, live blocks of these pools, and all memory that was taken from the card. */
   void (*private_segments)(pgmo_baseline*, int64_t change);
   void (*private_blocks)(pgmo_baseline*, int64_t change);
   void (*took)(pgmo_baseline*, int64_t change);

@@ -21,7 +21,7 @@ std::vector<std::size_t> sorted_by(std::span<const Tick> tick) {
 std::optional<std::pair<std::size_t, std::size_t>> first_overlap(const PlacedBlocks& blocks) {
   const std::vector<std::size_t> requests = sorted_by(blocks.begin);
   const std::vector<std::size_t> frees = sorted_by(blocks.end);
-  std::map<Offset, std::size_t> living;  // by offset; they are disjoint
+  std::map<Offset, std::size_t> living;  // live blocks by offset; their ranges are disjoint
   std::size_t freed = 0;
   for (const std::size_t one : requests) {
     for (; blocks.end[frees[freed]] <= blocks.begin[one]; ++freed) {

@@ -58,8 +58,8 @@ void stack_rest(const Ring& ring, Offsets& offsets) {
 
 // "best-fit" is the heuristic of Sekiyama et al. 2018, "Profile-guided memory optimization for deep
 // neural networks" (arXiv 1804.10001), section 3.2: it places the block with the longest lifetime
-// on the lowest line. The others prefer the largest area, which closes some gaps; the largest
-// block, which is better if few blocks determine the peak; or the earliest request.
+// on the lowest line. The other packers prefer the largest area, which closes some gaps; the
+// largest block, which is better if few blocks determine the peak; or the earliest request.
 std::span<const Packer> packers() {
   static constexpr std::array<Packer, 4> kPackers{{
       {"best-fit", by_falling<lifetime>},

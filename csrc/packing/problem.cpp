@@ -38,7 +38,7 @@ void turn(Ring& ring, Rank by) {
 }
 
 // Merge consecutive ranks between which no block ends: all blocks alive at the earlier ranks are
-// also alive at the last.
+// also alive at the last rank.
 void join_ranks(Ring& ring) {
   std::vector<Rank> section(static_cast<std::size_t>(ring.ranks) + 1);
   for (const Rank end : ring.end) section[end <= ring.ranks ? end : end - ring.ranks] = 1;

@@ -19,7 +19,7 @@ struct TrailEntry {
   Index moment, operation;
 };
 
-// A path from the end of the step to here.
+// A path from the end of the step to a moment.
 struct State {
   Bytes living;        // of needed values
   double cost;         // of reruns
@@ -73,8 +73,8 @@ class Beam {
     state.hash ^= hashes_[at(value)];
   }
 
-  // Move before an operation: the values that it reads become needed, those that it writes no
-  // longer are.
+  // Move before an operation: the values that it reads become needed, and the values that it writes
+  // are no longer needed.
   void pass(State& state, Index operation, bool again) {
     const Lists &reads = replay_.reads_, &writes = replay_.writes_;
     for (Index i = writes.begin[at(operation)]; i < writes.begin[at(operation) + 1]; ++i) {
@@ -95,8 +95,8 @@ class Beam {
     std::erase_if(states_, [&](const State& one) { return one.living + others > budget_; });
   }
 
-  // For each state that needs a value of the operation, add one in which the operation runs again
-  // here.
+  // For each state that needs a value of the operation, add a state in which the operation runs
+  // again before the moment.
   bool again(Index moment, Index operation) {
     const Lists& writes = replay_.writes_;
     const Bytes others = replay_.written_[at(operation)] + replay_.before_[at(moment)];

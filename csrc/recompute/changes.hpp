@@ -1,5 +1,5 @@
-// Byte counts over the operations of a step, stored as differences between neighbours until the
-// end.
+// Byte counts over the operations of a step, stored as differences between neighbours until
+// `sum_up`.
 
 #pragma once
 

@@ -51,8 +51,8 @@ class Flow {
     return level_[at(sink)] >= 0;
   }
 
-  // Push flow along paths from layer to layer until there is none. Not recursive, because graphs
-  // are deep.
+  // Push flow along paths from layer to layer until there is no such path. Not recursive, because
+  // graphs are deep.
   std::int64_t block(std::int32_t source, std::int32_t sink) {
     std::int64_t pushed = 0;
     current_.assign(begin_.begin(), begin_.end() - 1);

@@ -16,7 +16,7 @@ struct Edge {
 
 struct Cut {
   std::int64_t capacity;
-  std::vector<std::uint8_t> source_side;  // of each node; the smallest such set
+  std::vector<std::uint8_t> source_side;  // whether each node is on it; the smallest such set
 };
 
 // Computed with blocking flows on layers (Dinic 1970): O(V^2 E), far less on these graphs. Throws

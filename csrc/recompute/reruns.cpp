@@ -19,7 +19,7 @@ Replay::Replay(const Columns& columns)
       last[at(columns.reads.items[at(i)])] = operation;
     }
   }
-  // Values that an operation writes count with the operation, where it runs.
+  // Values that an operation writes count while the operation runs.
   written_ = columns.workspace;
   at_.assign(at(operations_) + 1, 0);
   before_.assign(at(operations_) + 1, 0);

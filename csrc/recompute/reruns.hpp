@@ -2,15 +2,15 @@
 //
 //   0   1   2  (0)  3   4  (0)(1)  5   ...      (0): operation 0, run again before operation 3
 //
-// In a choice of dropped operations (step.hpp), each runs again once, and its values stay until
-// their last use. Here any operation may run again right before any later one, and reads return the
-// latest write. So every set of reruns can be executed. A value lives from a write to its last
-// reader before the next write; one walk from the end of the step to its beginning finds this.
-// Reruns whose values are not read are not run.
+// In a choice of dropped operations (step.hpp), each dropped operation runs again at most once, and
+// its values stay until their last use. Here any operation may run again right before any later
+// operation, and reads return the latest write. So every set of reruns can be executed. A value
+// lives from a write to its last reader before the next write; one walk from the end of the step to
+// its beginning finds all lifetimes. Reruns whose values are not read are not run.
 //
-// An operation may be offloaded instead: its value is sent to the host right after it, and its
-// rerun fetches the value without reading anything. Transfers run one after the other, in parallel
-// with the operations, which wait for a late transfer:
+// An operation may be offloaded instead: its value is sent to the host right after the operation,
+// and a rerun fetches the value without reading anything. Transfers run one after the other, in
+// parallel with the operations, which wait for a late transfer:
 //
 //   operations   0  1  2  3  4  ...  9   10  11
 //   transfers       (0------)        (0------)      the value of 0 exists up to 3, and from 9 on
@@ -32,8 +32,8 @@ using Reruns = std::vector<std::vector<Index>>;
 
 // Timing of transfers to and from the host, for each forward operation.
 struct Transfers {
-  std::vector<double> seconds;  // one way, for its value; negative: never offloaded
-  std::vector<Index> until;     // the operation before which its value is freed
+  std::vector<double> seconds;  // one way, for the operation's value; negative: never offloaded
+  std::vector<Index> until;     // the operation before which the value is freed
 };
 
 using Offloaded = std::vector<std::uint8_t>;  // for each forward operation
@@ -58,7 +58,7 @@ class Replay {
   Index forward() const { return forward_; }
   Index operations() const { return operations_; }
   const std::vector<double>& cost() const { return cost_; }
-  // Return the values of each operation that can be computed again. Pinned values have producer -1.
+  // Return the forward values that each operation reads. Pinned values have producer -1.
   const Lists& reads() const { return reads_; }
   Index producer(Index value) const { return producer_[static_cast<std::size_t>(value)]; }
 
@@ -78,7 +78,7 @@ class Replay {
   std::vector<Index> producer_;  // of each of these values; -1 if pinned
   std::vector<Bytes> written_;   // by each operation, workspace included
   std::vector<Bytes> at_;        // bytes of other values while an operation runs in its place
-  std::vector<Bytes> before_;    // the same, while a rerun runs right before it
+  std::vector<Bytes> before_;    // bytes of other values while a rerun runs right before it
   std::vector<std::uint8_t> needed_;
 
   // Return the seconds that operations wait for transfers.
@@ -86,7 +86,7 @@ class Replay {
 
   std::vector<Index> homes_;  // empty: all operations are in one part
   Transfers transfers_;
-  Lists ending_;                 // of each operation: those whose values are freed after it
+  Lists ending_;                 // of each operation: operations whose values are freed after it
   std::vector<Index> value_of_;  // of each forward operation that may be offloaded
   // Scratch: values that were fetched, what ran (moment, operation; the last first), and clocks.
   std::vector<std::uint8_t> fetched_;

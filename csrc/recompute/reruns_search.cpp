@@ -166,8 +166,8 @@ class RerunAnnealing {
     }
   }
 
-  // Rerun a producer of an operation's inputs before it, and possibly the producers of its own
-  // inputs.
+  // Rerun a producer of an operation's inputs before the operation, and possibly producers of the
+  // producer's own inputs.
   void add() {
     const Rerun step = steps_[random_.below(size(steps_))];
     if (is_fetch(step)) return;
@@ -258,7 +258,7 @@ class RerunAnnealing {
     if (!has(to)) change(to);
   }
 
-  // Remove the reruns of one moment: all, or those from one operation on, or up to it.
+  // Remove the reruns of one moment: all reruns, or the reruns from one operation on or up to it.
   void remove_several() {
     const Rerun place = again_[random_.below(size(again_))];
     const std::uint32_t which = random_.below(3);

@@ -12,8 +12,8 @@ using packing::Random;
 
 // Initial and final temperature, as a share of the forward pass's cost.
 constexpr double kHot = 4e-3, kCold = 2e-5;
-// In a search for the least peak, loads within 1/kMargin of it also count. Many moments are nearly
-// as high, and lowering one of them is progress that the peak does not show.
+// In a search for the least peak, loads within 1/kMargin of the peak also count. Many moments are
+// nearly as high, and lowering one of them is progress that the peak does not show.
 constexpr double kArea = 0.1;
 constexpr Bytes kMargin = 50;
 constexpr int kRounds = 3;  // each starts from the best choice, cooler than the previous one
@@ -45,7 +45,7 @@ class ChoiceAnnealing {
 
   SearchResult run() {
     if (!candidates_.empty()) {
-      // Reserve a share for the end, which undoes choices that turned out to be unnecessary.
+      // Reserve evaluations for `take_back`, which undoes choices that became unnecessary.
       const std::int64_t size = static_cast<std::int64_t>(candidates_.size());
       const std::int64_t annealed = limit_ - std::min(limit_ / 4, 2 * size);
       for (int round = 0; round < kRounds && !stopped_; ++round) {

@@ -3,16 +3,17 @@
 // Simulated annealing (Kirkpatrick et al. 1983) with three moves on the candidates in the order in
 // which they run:
 //
-//   toggle    . . # . #   ->   . . # # #      drop one, or keep it
+//   toggle    . . # . #   ->   . . # # #      drop one operation, or keep it
 //   run       . . # . #   ->   . # # # #      set several in a row to one state
-//   swap      . . # . #   ->   . # . . #      replace one by another nearby
+//   swap      . . # . #   ->   . # . . #      drop a nearby operation in place of another
 //
 // If a step repeats every few candidates, like one of twenty layers, there is a fourth move:
 //
 //   comb      . . # . . .   ->   # . # # . .  set one candidate in several periods (here three)
 //
-// A peak above the budget costs a price. It rises while the search is above the budget and falls
-// while it is below, which keeps the search near the budget, where the best choices are.
+// A peak above the budget costs a price. The price rises while the search is above the budget and
+// falls while the search is below, which keeps the search near the budget, where the best choices
+// are.
 
 #pragma once
 
@@ -39,13 +40,13 @@ struct SearchResult {
   std::vector<BetterChoice> trace;  // one entry per improvement
 };
 
-// Return whether `one` is better. A peak within the budget is better than one above. Within it,
-// lower cost is better, then lower peak; above it, lower peak, then lower cost.
+// Return whether `one` is better. A peak within the budget is better than a peak above. Within the
+// budget, lower cost is better, then lower peak; above the budget, lower peak, then lower cost.
 bool better(const Evaluation& one, const Evaluation& other, Bytes budget);
 
-// Return the best choice found, never worse than `start`. Ends after `evaluations`, or when
-// `stop()`, polled every few hundred evaluations, returns true. Deterministic for a seed unless
-// stopped. `period` is the number of candidates after which they repeat, 0 if they do not.
+// Return the best choice found, never worse than `start`. Ends after `evaluations` evaluations, or
+// when `stop()`, polled every few hundred evaluations, returns true. Deterministic for a seed
+// unless stopped. `period` is the number of candidates after which candidates repeat; 0: never.
 SearchResult search(Step& step, const std::vector<Index>& candidates, const Choice& start,
                     Bytes budget, std::int64_t evaluations, std::uint64_t seed,
                     const std::function<bool()>& stop, std::uint32_t period = 0);

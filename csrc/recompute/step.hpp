@@ -2,16 +2,16 @@
 //
 //   bytes ^          kept values
 //         |      ____/‾‾\__                  The values of the backward pass have the same
-//         |   __/    |     \__/\_            lifetimes for every choice, and so have those of the
-//         |  /       |           \           forward pass up to their last use in it. Their sums
-//         | /        |            \          are computed once; an evaluation adds other values.
+//         |   __/    |     \__/\_            lifetimes for every choice, and so have values of the
+//         |  /       |           \           forward pass up to their last use in this pass. These
+//         | /        |            \          sums are computed once; an evaluation adds the others.
 //         +----------+-----------------> steps
 //            forward     backward
 //
-// A dropped operation runs again right before the first backward operation that needs it; those
-// of one moment run in the order of the forward pass. So its moment is the earliest of its readers'
-// moments, and one walk from the last operation to the first finds all moments. An evaluation needs
-// no search and takes a few microseconds per thousand operations.
+// A dropped operation runs again right before the first backward operation that needs it, at its
+// *moment*. Operations of one moment run in the order of the forward pass. So an operation's moment
+// is the earliest moment of its readers, and one walk from the last operation to the first finds
+// all moments. An evaluation needs no search and takes a few microseconds per thousand operations.
 
 #pragma once
 
@@ -75,7 +75,7 @@ class Step {
   }
 
   // Number a point of the backward pass: a rerun before operation `moment`, or (with `forward_`)
-  // that operation itself, which comes after its reruns.
+  // operation `moment` itself, which comes after its reruns.
   std::int64_t point(Index moment, Index operation) const {
     return static_cast<std::int64_t>(moment) * (forward_ + 1) + operation;
   }
@@ -86,12 +86,12 @@ class Step {
   Lists reads_, writes_, backward_reads_;
   std::vector<Bytes> size_;
   std::vector<Index> last_forward_;       // the last forward operation that uses the value
-  std::vector<Index> first_backward_;     // the first backward operation that reads it
+  std::vector<Index> first_backward_;     // the first backward operation that reads the value
   std::vector<std::int64_t> last_point_;  // point of the last backward use; -1: none
-  std::vector<std::uint8_t> stays_;       // whether it is pinned
+  std::vector<std::uint8_t> stays_;       // whether the value is pinned
   std::vector<Bytes> forward_base_;       // bytes alive while a forward operation runs
   std::vector<Bytes> backward_base_;      // bytes alive while a backward operation runs
-  std::vector<Bytes> between_base_;       // bytes alive right before it
+  std::vector<Bytes> between_base_;       // bytes alive right before a backward operation
   std::vector<Bytes> again_bytes_;        // bytes that a forward operation takes when it runs again
 
   // Scratch.

@@ -80,8 +80,8 @@ bool has_context(int device) {
 
 using namespace fakecuda;
 
-// Bytes of shared memory: what a block gets by default, and what the system reserves of each
-// block's.
+// Bytes of shared memory: the default of a block, and the part that the system reserves of each
+// block's shared memory.
 static constexpr int kSharedPerBlock = 48 << 10;
 static constexpr int kSharedReserved = 1 << 10;
 

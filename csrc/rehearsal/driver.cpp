@@ -47,8 +47,8 @@ CUresult cuDriverGetVersion(int* version) {
   return CUDA_SUCCESS;
 }
 
-// The stub has no such tables. NVRTC, which PyTorch uses to compile kernels at run time, requests
-// one, and works without it.
+// The stub has no export tables. NVRTC, which PyTorch uses to compile kernels at run time, requests
+// a table, and works without it.
 CUresult cuGetExportTable(const void** table, const CUuuid*) {
   *table = nullptr;
   return CUDA_ERROR_NOT_FOUND;
@@ -101,7 +101,7 @@ CUresult cuCtxGetDevice(CUdevice* device) {
   return as_driver(cudaGetDevice(device));
 }
 
-static thread_local std::vector<CUcontext> contexts;  // those below the current one on the stack
+static thread_local std::vector<CUcontext> contexts;  // the stack below the current context
 
 CUresult cuCtxPushCurrent(CUcontext context) {
   CUcontext before;

@@ -100,8 +100,8 @@ cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* 
   return information(stream, status, nullptr);
 }
 
-// The tested versions of torch read neither the dependencies nor the captured graph, so these stay
-// unset.
+// The tested versions of torch read neither the dependencies nor the captured graph, so both
+// results stay unset.
 #if CUDART_VERSION >= 13000
 cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream, cudaStreamCaptureStatus* status,
                                      unsigned long long* id, cudaGraph_t*, const cudaGraphNode_t**,

@@ -10,8 +10,8 @@
 namespace fakecuda {
 namespace {
 
-// Attributes of all kernels, since the stub does not compile any. The number of registers is so low
-// that no program tries variants with fewer.
+// Attributes of all kernels, because the stub compiles no kernel. The number of registers is so low
+// that no program tries variants with fewer registers.
 constexpr int kRegisters = 32;
 constexpr int kMostThreads = 1024;
 

@@ -1,12 +1,12 @@
 // Cards shared by several processes, through the file that FAKECUDA_SHARED names. Each process
-// writes there how much of each card it uses.
+// writes into the file how many bytes of each card it uses.
 //
 //     file   peaks | process A: used, used, ... | process B: used, ... | free | ...
 //
 // A process writes only into its own row and the peaks, one number at a time, so it may be killed
 // at any moment. Once it has ended, its memory counts as free. The system reuses process ids, so a
-// row also contains the start time of its process. The lock is one of the system (flock), which
-// releases it when a process ends.
+// row also contains the start time of its process. The lock is `flock`, which the system releases
+// when a process ends.
 
 #include "shared_cards.hpp"
 
@@ -71,7 +71,7 @@ struct SharedTable {
   std::abort();
 }
 
-// Take a free row, or that of a process that has ended.
+// Take a free row, or the row of a process that has ended.
 void take_row(SharedTable& shared) {
   flock(shared.file, LOCK_EX);
   for (Row& row : shared.table->rows) {

@@ -6,7 +6,7 @@
 //
 // All work finishes at once, unless it waits for a hold. Tests hold a stream to simulate work that
 // takes long. An event is complete when all holds that it inherited from its stream are released.
-// Streams that wait for the event inherit them.
+// Streams that wait for the event inherit its holds.
 //
 // Sizes are in bytes. Functions here take the lock themselves or require it; it is recursive.
 
@@ -48,9 +48,9 @@ struct Limits {
   int blocks;
 };
 
-// Properties of the cards, which are all alike, except their memory. The defaults are those of an
-// H100, so that torch selects the kernels and workspaces of a large card. An empty name stands for
-// "fakecuda N" with the device's number.
+// Properties of the cards, which are all alike; `card_bytes` has their memory. The defaults
+// describe an H100, so that torch selects the kernels and workspaces of a large card. An empty name
+// stands for "fakecuda N" with the device's number.
 struct Card {
   std::string name;
   int major = 9;
@@ -140,8 +140,8 @@ uint64_t newest_map();
 using Hold = std::shared_ptr<bool>;  // true once released
 using Waits = std::vector<Hold>;
 
-// `finished` returns whether all holds are released, and drops those that are. `finish` releases
-// all.
+// `finished` drops the released holds and returns whether none is left. `finish` releases all
+// holds.
 bool finished(Waits& waits);
 void finish(Waits& waits);
 
@@ -180,7 +180,7 @@ struct Stream {
   uint64_t number;
   Waits waits = {};     // holds that its work waits for
   Clock after = {};     // pending work that its next work comes after
-  Hold held = nullptr;  // its own hold
+  Hold held = nullptr;  // the stream's own hold
   std::shared_ptr<Capture> capture = nullptr;
 
   bool capturing() const { return capture && capture->active; }
@@ -207,12 +207,12 @@ void finish_device(int device);
 // --- order --------------------------------------------------------------------------------------
 
 // Streams do not order the driver's mappings: before memory is unmapped, or given to another
-// stream, its use must have ended. Violations of this are counted. They never cause an error, as
-// the real driver reports none. Work is pending if its stream waited for a hold when it was
-// submitted, and that hold is not released. These are violations:
+// stream, its use must have ended. The stub counts violations of this rule. A violation never
+// causes an error, because the real driver reports none. Work is pending if its stream waited for a
+// hold when the work was submitted, and that hold is not released. These are violations:
 //
 //   1. to unmap a mapping that a pending copy or set reads or writes,
-//   2. to submit a copy or a set of bytes that a pending one of another stream uses, through any
+//   2. to submit a copy or a set of bytes that pending work of another stream uses, through any
 //      address, if either writes and the later stream does not wait for an event recorded after
 //      the earlier work,
 //   3. to unmap a mapping that existed when a pending kernel was submitted, on a device with
@@ -221,9 +221,9 @@ void finish_device(int device);
 // The first two are certain. The third may be a false alarm, because which memory a kernel accesses
 // is unknown, so it is counted separately. Consider an allocator that records an event on each
 // stream that used a page, and unmaps the page after cudaEventQuery has returned cudaSuccess for
-// all. It never violates 1 and 2, nor 3 if no other stream of the device is held. Mapping a handle
-// at a second address is always allowed; rule 2 checks its use. Products of cuBLAS, and copies and
-// sets without a stream, are not checked.
+// all these events. Such an allocator never violates 1 and 2, nor 3 if no other stream of the
+// device is held. Mapping a handle at a second address is always allowed; rule 2 checks the use of
+// that address. Products of cuBLAS, and copies and sets without a stream, are not checked.
 
 // Return whether the stream has no pending work. If so, clear its clock.
 bool idle(Stream& stream);

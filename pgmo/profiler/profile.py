@@ -50,7 +50,7 @@ COLUMNS: Mapping[str, np.dtype[Any]] = {
 
 @dataclass(frozen=True)
 class ProfileMeta:
-    """Description of a profile's origin, for people. Only `Profile.alignment` depends on it."""
+    """Description of a profile's origin. `Profile.alignment` depends on `device`."""
 
     framework: str = ""
     framework_version: str = ""

@@ -120,8 +120,8 @@ void ExactSearch::enter(Level& level) {
   }
 }
 
-// Continue after the current part is solved. Its choices cannot affect the next part, so all its
-// levels are dropped.
+// Continue after the current part is solved. Choices in the solved part cannot affect the next
+// part, so all levels of the solved part are dropped.
 void ExactSearch::solved() {
   while (--depth_ > 0) {
     Level& level = levels_[depth_ - 1];
@@ -193,8 +193,8 @@ bool ExactSearch::settle(Level& level) {
       for (const Open& other : level.open) {
         if (other.low >= rest) break;
         if (other.block == block.block || !interfere(other.block, block.block)) continue;
-        // No remaining block can lie in the hole below this block, so the block could lie there
-        // itself.
+        // No remaining block can lie in the hole below this block, so this block could lie in the
+        // hole itself.
         if (first && other.low >= block.top + size_[block.block]) return false;
         first = false;
         rest = std::min(rest, other.low + size_[other.block]);
@@ -203,14 +203,14 @@ bool ExactSearch::settle(Level& level) {
       if (rest > block.low) raised_.push_back({i, rest});
     }
     if (raised_.empty()) return true;
-    // Raised only now, because the loop above relies on the sorting.
+    // Blocks are raised only now, because the loop above relies on the sorting.
     for (const auto& [i, low] : raised_) level.open[i].low = low;
   }
   sort(level);
   return fits(level);
 }
 
-// Return whether, in each section, all blocks at or above an offset fit below the capacity.
+// Return whether, in each section, all blocks at or above any offset fit below the capacity.
 bool ExactSearch::fits(const Level& level) {
   return capacity_ < std::numeric_limits<std::int32_t>::max() / 2 ? fits(level, load_)
                                                                   : fits(level, wide_load_);
@@ -223,7 +223,8 @@ bool ExactSearch::fits(const Level& level, std::vector<Load>& load) const {
     const auto size = static_cast<Load>(size_[it->block]);
     if (it->low > capacity_ - size_[it->block]) return false;
     const auto room = static_cast<Load>(capacity_ - it->low);
-    // Negative if the load of any section exceeds the room. This avoids comparisons in the loop.
+    // `left` becomes negative if the load of any section exceeds the room. One sign for all
+    // sections avoids comparisons in the loop.
     Load left = 0;
     const auto add = [&](Rank begin, Rank end) {
       for (Rank s = begin; s < end; ++s) left |= room - (load[s] += size);
@@ -287,7 +288,7 @@ bool ExactSearch::split(Level& level) {
 }
 
 // Assign turns in a part by its remaining load: blocks with the fullest section come first, equal
-// ones in search order.
+// blocks in search order.
 void ExactSearch::order_by_load(Level& level, std::size_t begin, std::size_t end) {
   const auto each_section = [&](const Open& open, auto visit) {
     const Rank first = begin_[open.block], last = end_[open.block];

@@ -16,7 +16,7 @@
 //    block could as well lie in it;
 //  - symmetry: equal blocks are placed in one order, and so are touching blocks of equal lifetime;
 //  - decomposition: if the remaining blocks split into parts that do not overlap in time, each part
-//    is searched separately, and one without a solution ends the branch.
+//    is searched separately, and a part without a solution ends the branch.
 //
 // Based on MiniMalloc (Moffitt, ASPLOS 2023), which has sections, canonical solutions and
 // dominance. MiniMalloc does not raise the lower bounds of floating blocks.

@@ -96,7 +96,7 @@ class Racer {
     search_.emplace(window_, capacity, order_);
   }
 
-  // Give up an order. A racer that searches above the bound then aims at a smaller improvement.
+  // Give up an order. A racer that searches above the bound aims at a smaller improvement next.
   void missed() {
     if (at_bound_) return;
     const Bytes range = height_ - 1 - bound_;

@@ -4,7 +4,7 @@
 //           |        x  try  '---.    another. So each racer tries one order after another, for a
 //           |      x               |  number of nodes that grows by Luby's sequence. Half of the
 //           |    found ____________|  racers try the lower bound itself. The others try halfway
-//           |    bound x x x x x      between it and the incumbent, or less after a failure.
+//           |    bound x x x x x      between bound and incumbent, or higher after a failure.
 //           +--------------------->
 //
 // Racers run on several threads. They exchange results only between rounds of a fixed number of

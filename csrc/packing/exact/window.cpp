@@ -40,7 +40,7 @@ Part spare(const Ring& ring, Bytes bound, Bytes unit, std::vector<BlockId>& spar
   for (std::size_t least = 0; found > least; least = gone.size() / 1000) {
     found = 0;
     // Sums of sizes and numbers of blocks that are alive at a rank, and that began before a rank.
-    // The latter cover two turns of the circle.
+    // `begun` and `begun_count` cover two turns of the circle.
     std::vector<Bytes> alive(ranks + 1), begun(2 * ranks + 1);
     std::vector<std::int64_t> alive_count(ranks + 1), begun_count(2 * ranks + 1);
     for (BlockId i = 0; i < ring.blocks(); ++i) {
@@ -61,8 +61,8 @@ Part spare(const Ring& ring, Bytes bound, Bytes unit, std::vector<BlockId>& spar
     std::partial_sum(begun_count.begin(), begun_count.end(), begun_count.begin());
     for (BlockId i = 0; i < ring.blocks(); ++i) {
       if (gone[i]) continue;
-      // Count the blocks alive when block i begins, and those that begin later in its life. A
-      // wrapping block may count twice; then fewer blocks are spared.
+      // Count the blocks alive when block i begins, and the blocks that begin later in its life. A
+      // wrapping block may count twice, which spares fewer blocks.
       const Rank begin = ring.begin[i], end = ring.end[i], later = begin + 1;
       const Bytes sum = alive[begin] - ring.size[i] + begun[end] - begun[later];
       const std::int64_t count = alive_count[begin] - 1 + begun_count[end] - begun_count[later];
@@ -153,7 +153,7 @@ std::vector<Part> cut(const Part& part) {
 }
 
 // The filled height at each rank, which only grows. It is a segment tree: each node has the height
-// of its whole range, and the largest height within it.
+// of its whole range, and the largest height within the range.
 class Heights {
  public:
   explicit Heights(Rank ranks) : ranks_(ranks), raised_(2 * ranks), within_(2 * ranks) {}
@@ -188,7 +188,7 @@ class Heights {
 };
 
 // Move blocks that are alive in all sections of the part into its base. Return whether there were
-// any.
+// such blocks.
 bool sink(const Ring& ring, Part& part, Offsets& offsets) {
   Part rest;
   rest.ranks = part.ranks;

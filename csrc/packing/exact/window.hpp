@@ -10,8 +10,8 @@
 // This reduction does not change the smallest arena. Two blocks that interfere are both alive in
 // some section. A block that interferes with all others can be moved below them in any packing. A
 // block that always finds a gap below the lower bound never determines the arena. Blocks of equal
-// lifetimes are not merged, because others may have to lie between them. The search orders them
-// instead.
+// lifetimes are not merged, because other blocks may have to lie between them. Instead, the search
+// places blocks of equal lifetimes in one order.
 
 #pragma once
 
@@ -44,11 +44,11 @@ struct Reduction {
   Bytes arena = 0;              // bytes needed by the bases
 };
 
-// Larger problems spare no blocks. Each better packing has to place the spared blocks again, among
-// all blocks that interfere with them.
+// Maximum number of blocks of a problem that spares blocks. Each better packing has to place the
+// spared blocks again, among all blocks that interfere with them.
 constexpr BlockId kSpareUpTo = 20'000;
 
-// Reduce a problem to windows. `bound` is a lower bound of its arena: spared blocks fit below it.
+// Reduce a problem to windows. Spared blocks fit below `bound`, a lower bound of the arena.
 Reduction reduce(const Ring& ring, Bytes bound);
 
 // Add the spared blocks to the offsets, each at its lowest free offset.

@@ -45,7 +45,7 @@ void FitIndex::plant() {
 void FitIndex::arrange(Rank node, Rank first, Rank last, bool by_begin) {
   if (2 * static_cast<std::size_t>(node) >= nodes_.size()) return;
   const Rank middle = first + (last - first) / 2;
-  if (node > 1) {  // the first split finds them sorted by begin
+  if (node > 1) {  // the first split finds the points sorted by begin
     std::nth_element(points_.begin() + first, points_.begin() + middle, points_.begin() + last,
                      [by_begin](const Point& a, const Point& b) {
                        return by_begin ? a.begin < b.begin : a.end < b.end;
@@ -130,7 +130,7 @@ void FitIndex::search(Rank node, Rank first, Rank last, Rank low, Rank high, Ran
     return;
   }
   const Rank middle = first + (last - first) / 2;
-  // Search the half with the better block first, because its result prunes the other.
+  // Search the half with the better block first, because its result prunes the other half.
   if (nodes_[2 * node].best < nodes_[2 * node + 1].best) {
     search(2 * node, first, middle, low, high, best);
     search(2 * node + 1, middle, last, low, high, best);

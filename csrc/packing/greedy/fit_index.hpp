@@ -53,7 +53,7 @@ class FitIndex {
   void summarise(Rank node);
   void search(Rank node, Rank first, Rank last, Rank low, Rank high, Rank& best) const;
 
-  // Rows sorted by begin, scanned for windows with few blocks.
+  // Rows sorted by begin, scanned for time spans with few blocks.
   std::vector<Rank> first_at_;     // rank -> the first row that begins there or later
   std::vector<Rank> row_;          // block -> row
   std::vector<Rank> end_, place_;  // by row; place kNone once removed

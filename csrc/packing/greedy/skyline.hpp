@@ -19,7 +19,7 @@
 
 namespace pgmo::packing {
 
-// Packs one ring in many attempts. The ring must outlive it.
+// Packs one ring in many attempts. The ring must outlive the packer.
 class SkylinePacker {
  public:
   // `stopped` is polled regularly; true cancels the attempt.

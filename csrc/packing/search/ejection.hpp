@@ -10,7 +10,8 @@
 //
 // A move of x visits only the blocks that interfere with x, so its cost does not grow with the
 // problem. When all blocks have a place, the capacity falls by a share of the distance to the
-// bound. If the search for a capacity takes too long, the share is halved.
+// bound. If the search for a capacity takes too long, the share is halved; if the share is one unit
+// or less, the next search takes twice as long.
 
 #pragma once
 

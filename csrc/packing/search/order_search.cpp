@@ -70,8 +70,8 @@ bool OrderSearch::attempt() {
   return true;
 }
 
-// Return whether to accept an arena. One that is no larger than the current one is always accepted,
-// a larger one sometimes.
+// Return whether to accept an arena. An arena that is no larger than the current arena is always
+// accepted, a larger arena sometimes.
 bool OrderSearch::accepts(Bytes arena) {
   if (arena <= current_) return true;
   const double loss = static_cast<double>(arena - current_);

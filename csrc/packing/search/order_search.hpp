@@ -43,7 +43,7 @@ class OrderSearch {
   // Lower the target to an arena that another search found. From now on only smaller arenas count.
   void lower_target(Bytes arena) { target_ = std::min(target_, arena); }
 
-  // Return the best packing found here.
+  // Return the best packing that this search has found.
   const Offsets& offsets() const { return best_; }
   Bytes arena() const { return arena_; }
   std::uint64_t work() const { return work_; }

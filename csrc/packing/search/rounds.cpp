@@ -92,8 +92,8 @@ class Searcher {
       shared_.offer(best_, arena_);
       return;
     }
-    // Do not offer it yet: the monitor would stop the other threads before they reach the same
-    // number of units.
+    // Do not offer the packing yet: the monitor would stop the other threads before they reach the
+    // same number of units.
     met_at_ = spent_;
     std::uint64_t known = shared_.met_at.load();
     while (met_at_ < known && !shared_.met_at.compare_exchange_weak(known, met_at_)) {

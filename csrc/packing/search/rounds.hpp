@@ -7,8 +7,8 @@
 // A round lasts a number of units of work, not of seconds, and threads exchange results only
 // between rounds. So the results of a round depend only on ring, seed and number of threads; time
 // only limits the number of rounds. When a thread meets the bound, the others continue to the same
-// number of units. If several meet it, the one with the fewest units wins, then the one with the
-// lowest number.
+// number of units. If several threads meet the bound, the thread with the fewest units wins; of
+// threads with equal units, the first.
 
 #pragma once
 

@@ -3,10 +3,10 @@
 //   operation --in--> graph --in--> heuristics --results--> engine configurations --> plan
 //       `-- tensors: type, dimensions, strides                  `-- workspace size
 //
-// Programs set attributes by number, and read them back unchanged. Those that cuDNN would derive,
-// mainly workspaces, are computed in workspaces.cpp. Kinds and attributes named here are those that
-// the stub reads. Their numbers belong to cuDNN's published interface and do not change between
-// versions, so no header of cuDNN is needed.
+// Programs set attributes by number, and read them back unchanged. Attributes that cuDNN would
+// derive, mainly workspaces, are computed in workspaces.cpp. The kinds and attributes below are the
+// ones that the stub reads. Their numbers belong to cuDNN's published interface and do not change
+// between versions, so no header of cuDNN is needed.
 
 #pragma once
 
@@ -65,7 +65,8 @@ size_t bytes_of(int data_type);
 struct Descriptor;
 using Shared = std::shared_ptr<const Descriptor>;
 
-// Value of an attribute: plain bytes, or copies of other descriptors, made when it was set.
+// Value of an attribute: plain bytes, or copies of other descriptors, made when the attribute was
+// set.
 struct Value {
   int64_t count = 0;
   std::vector<char> bytes = {};

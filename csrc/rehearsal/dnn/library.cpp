@@ -15,7 +15,7 @@ using namespace fakecuda;
 namespace {
 
 // Call a function of the real library, if torch has loaded it; otherwise return `otherwise`. Torch
-// compares the library's version with the one that it was built with.
+// compares the library's version with the version that torch was built with.
 template <typename Result, typename... Arguments>
 Result real(const char* name, Result otherwise, Arguments... arguments) {
   void* found = nullptr;
@@ -35,7 +35,7 @@ constexpr size_t kStatesOfMultiprocessor = 512 * 48;
 
 extern "C" {
 
-static char something;  // all handles point here
+static char something;  // all handles point to it
 
 size_t cudnnGetVersion() {
   return real<size_t>("cudnnGetVersion", 90000);

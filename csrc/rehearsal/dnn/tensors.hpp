@@ -1,5 +1,5 @@
-// Tensor descriptor of cuDNN's older interface. PyTorch reads it back for weights of recurrent
-// networks.
+// Tensor descriptor of cuDNN's older interface. PyTorch reads the descriptor back for weights of
+// recurrent networks.
 
 #pragma once
 

@@ -5,7 +5,8 @@
 // a multiple of eight. A convolution with a 1x1 filter and no stride is a matrix product, which
 // needs no conversion; the filter's gradient is summed per sample, in float32. Kernels without
 // tensor cores compute implicit products, which need almost no workspace. The heuristics always
-// offer one of them, too, which PyTorch uses if the other's workspace does not fit.
+// offer a kernel without tensor cores, too, which PyTorch uses if the first kernel's workspace does
+// not fit.
 //
 // The estimates were compared with cuDNN 9.19 on an H200. Not included is additional workspace for
 // split sums of other gradients.
@@ -142,11 +143,11 @@ size_t largest = 0;  // bytes of the largest workspace in use so far
 struct Used {
   int64_t address, bytes, convolution;
 };
-constexpr size_t kMostUsed = size_t{1} << 20;  // later uses are not recorded
+constexpr size_t kMostUsed = size_t{1} << 20;  // uses beyond this number are not recorded
 std::vector<Used> used;
 
-// Return the number of a plan's convolution. Convolutions with equal tensors have one number, as
-// PyTorch selects a plan for each of these once.
+// Return the number of a plan's convolution. Convolutions with equal tensors have one number,
+// because PyTorch selects one plan for all of them.
 int64_t number_of(const Descriptor& plan) {
   static std::map<std::vector<int64_t>, int64_t> numbers;
   const Shared configuration = plan.descriptor(kPlanConfiguration);

@@ -69,7 +69,7 @@ CUresult cuGetProcAddress(const char* name, void** function, int, cuuint64_t,
 }
 
 // Copy hint number `at` to `out`: advice (-1 for a prefetch), address, bytes, device (-1 for the
-// host). Return 0 if there is none.
+// host). Return 0 if there is no such hint.
 extern "C" int fakecuda_hint(size_t at, int64_t* out) {
   const Guard guard(state_mutex());
   if (at >= hints().size()) return 0;

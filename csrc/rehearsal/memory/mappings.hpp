@@ -53,8 +53,8 @@ Physical* find_held(Handle handle);
 // Refund and forget a handle without references and mappings.
 void drop_if_unused(Handle handle);
 
-// Move memory into a file of its own, and map that at all addresses of the memory. Exported memory
-// needs it, because a descriptor has no offset. Return false on failure.
+// Move memory into a file of its own, and map this file at all addresses of the memory. Exported
+// memory needs its own file, because a descriptor has no offset. Return false on failure.
 bool move_to_own_file(Handle handle, Physical& memory);
 
 // --- ranges of addresses ------------------------------------------------------------------------
@@ -77,7 +77,7 @@ int protection(const Mapping& mapping);
 std::vector<int> devices_with_access(const Mapping& mapping);
 
 // `show` maps a range of a file at an address of this process; `show_nothing` makes the addresses
-// inaccessible. Both replace what is mapped there, and return false on failure.
+// inaccessible. Both replace existing mappings, and return false on failure.
 bool show(const FileRange& range, CUdeviceptr address, size_t bytes, int protection,
           int sharing = MAP_SHARED);
 bool show_nothing(CUdeviceptr address, size_t bytes);

@@ -60,8 +60,8 @@ const std::pair<const uintptr_t, Allocation>* find_range(const void* address) {
   return at < found.first + found.second.bytes ? &found : nullptr;
 }
 
-// Return whether copies and sets of this size really write. Longer ones than FAKECUDA_COPY_LIMIT do
-// not, so that large models leave their pages untouched.
+// Return whether copies and sets of this size really write. Copies and sets of more than
+// FAKECUDA_COPY_LIMIT bytes do not write, so that large models leave their pages untouched.
 bool within_copy_limit(size_t bytes) {
   static const size_t limit = from_environment("FAKECUDA_COPY_LIMIT", SIZE_MAX);
   return bytes <= limit;

@@ -1,8 +1,8 @@
 // Physical memory of the cards: one sparse in-memory file per card, with a range for each handle.
 //
-// The kernel merges mappings that are adjacent both in the file and in addresses; it limits the
-// number of mappings per process. A file per handle would also exhaust the descriptors, at 40 GiB
-// in pages of 2 MiB. A handle gets a file of its own when it is exported.
+// The kernel limits the number of mappings per process, but merges mappings that are adjacent both
+// in the file and in addresses. A file per handle would also exhaust the descriptors, at 40 GiB in
+// pages of 2 MiB. A handle gets a file of its own when it is exported.
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -19,7 +19,7 @@
 namespace fakecuda {
 namespace {
 
-// Start of the names of all files, followed by the card's number. It identifies an imported
+// Start of the names of all files, followed by the card's number. The name identifies an imported
 // descriptor.
 const std::string kName = "fakecuda-card-";
 
@@ -74,7 +74,7 @@ void make_idle(CardFile& file, off_t begin, size_t bytes) {
   file.idle[begin] = bytes;
 }
 
-// Copy the parts that were written; the rest stays a hole. Return false on failure.
+// Copy the parts that were written; all other parts stay holes. Return false on failure.
 bool copy_written(const FileRange& from, int to) {
   std::vector<char> buffer(size_t{1} << 20);
   const off_t end = from.begin + static_cast<off_t>(from.bytes);

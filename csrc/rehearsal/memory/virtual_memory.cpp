@@ -101,7 +101,7 @@ CUresult cuMemGetAllocationGranularity(size_t* granularity, const CUmemAllocatio
   return CUDA_SUCCESS;
 }
 
-// The address that the caller suggests is ignored, as the real driver may do.
+// The address that the caller suggests is ignored: the real driver may ignore it, too.
 CUresult cuMemAddressReserve(CUdeviceptr* address, size_t bytes, size_t alignment, CUdeviceptr,
                              unsigned long long flags) {
   if (!supported()) return CUDA_ERROR_NOT_SUPPORTED;
@@ -312,8 +312,8 @@ extern "C" size_t fakecuda_driver_calls(int kind, int reset) {
   return counted;
 }
 
-// Refuse `count` calls of a kind, after `behind` others. Possible kinds: kCreate, kMap, kSetAccess,
-// kReserve, kExport.
+// Refuse `count` calls of a kind, after `behind` calls that proceed. Possible kinds: kCreate, kMap,
+// kSetAccess, kReserve, kExport.
 extern "C" void fakecuda_refuse(int kind, size_t behind, size_t count) {
   const Guard guard(state_mutex());
   refusals.at(static_cast<size_t>(kind)) = {behind, count};
