@@ -55,7 +55,7 @@ def parse_bytes(text: str | int) -> int:
         raise OptionError(
             f"cannot read {text!r} as a size; write for example '24 GiB' or '512 MiB'"
         )
-    # A float would change numbers above 2**53 and overflow on huge ones.
+    # A float would change numbers above 2**53 and overflow on huge numbers.
     from fractions import Fraction  # Slow to import, so only imported here.
 
     return int(Fraction(match[1]) * factor)

@@ -171,7 +171,7 @@ std::vector<Block*> CachingAllocator::add_segment(std::uint64_t stream, bool sma
     last = reserve(pool);
     space = last->space;
     address = space->address;
-    // The mapped blocks come first in the range; the rest stays unmapped.
+    // The mapped blocks come first in the range; the memory behind them stays unmapped.
     pool.unmapped.erase(last);
     last->address += size;
     last->size -= size;

@@ -11,8 +11,8 @@
 
 namespace pgmo::packing {
 
-// Offsets by block. They are multiples of the alignment: all sizes are, and packers only stack
-// blocks on each other.
+// Offsets by block. All offsets are multiples of the alignment, because all sizes are multiples of
+// it and packers only stack blocks on each other.
 using Offsets = std::vector<Offset>;
 
 // Polled during packing. If it returns true, packing stops.
@@ -33,7 +33,7 @@ const Packer* find_packer(std::string_view name);
 // top.
 Offsets pack(const Packer& packer, const Ring& ring, const Stop& stop = {});
 
-// Return the smallest arena that holds all blocks at these offsets, ignoring kUnplanned ones.
+// Return the smallest arena that holds all blocks at these offsets, without kUnplanned offsets.
 Bytes arena_of(const Ring& ring, const Offsets& offsets);
 
 }  // namespace pgmo::packing

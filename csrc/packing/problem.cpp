@@ -10,8 +10,8 @@ Bytes round_up(Bytes size, Bytes alignment) {
   return (size + alignment - 1) / alignment * alignment;
 }
 
-// Return the sum of sizes alive at each rank. It is computed from a difference array, to which a
-// wrapping block contributes twice.
+// Return the sum of sizes alive at each rank, computed from a difference array, to which a wrapping
+// block contributes twice.
 std::vector<Bytes> load_of(const Ring& ring) {
   std::vector<Bytes> load(static_cast<std::size_t>(ring.ranks) + 1);
   for (BlockId i = 0; i < ring.blocks(); ++i) {

@@ -32,7 +32,7 @@ struct Problem {
 };
 
 // A time span in which blocks are requested and none is freed, numbered from 0. Two lifetimes
-// overlap only if both blocks are alive at the end of some span, so other ticks do not matter.
+// overlap only if both blocks are alive at the end of some span, so packers ignore other ticks.
 // Training traces have several requests per rank.
 using Rank = std::int32_t;
 

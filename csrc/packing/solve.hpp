@@ -1,4 +1,4 @@
-// Runs an anytime method in another thread. The caller gets its progress and may stop it.
+// Runs an anytime method in another thread. The caller gets the method's progress and may stop it.
 //
 //    caller   solve() --- listen --- listen --- listen ---> Outcome
 //                 \         ^           ^          /

@@ -56,7 +56,7 @@ Step::Step(const Columns& columns)
     }
   }
 
-  // Sum up the loads that do not depend on the choice, and number the values that do.
+  // Sum up the loads that do not depend on the choice, and number the values whose loads do.
   forward_base_.assign(at(forward_) + 1, 0);
   backward_base_.assign(at(backward_) + 1, 0);
   between_base_.assign(at(backward_) + 1, 0);

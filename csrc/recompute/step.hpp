@@ -3,8 +3,8 @@
 //   bytes ^          kept values
 //         |      ____/‾‾\__                  The values of the backward pass have the same
 //         |   __/    |     \__/\_            lifetimes for every choice, and so have values of the
-//         |  /       |           \           forward pass up to their last use in this pass. These
-//         | /        |            \          sums are computed once; an evaluation adds the others.
+//         |  /       |           \           forward pass up to their last use in this pass. Their
+//         | /        |            \          sums are computed once; an evaluation adds others.
 //         +----------+-----------------> steps
 //            forward     backward
 //

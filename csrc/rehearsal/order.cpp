@@ -23,8 +23,8 @@ struct PendingWork {
   std::vector<Use> uses;
 };
 
-// All pending kernels of one stream. They may use all memory that was mapped when the last of them
-// was submitted.
+// All pending kernels of one stream. The kernels may use all memory that was mapped when the last
+// of them was submitted.
 struct PendingKernels {
   Waits waits;
   uint64_t stream;

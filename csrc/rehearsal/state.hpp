@@ -85,7 +85,7 @@ void charge_context(int device);
 void* map_pages(size_t bytes, int protection, size_t alignment = kGranularity);
 void unmap_pages(void* address, size_t bytes);
 
-// Register a range for cudaPointerGetAttributes, or remove the range that begins there.
+// Register a range for cudaPointerGetAttributes, or remove the range that begins at `begin`.
 void know_range(void* begin, size_t bytes, cudaMemoryType type, int device);
 void forget_range(void* begin);
 
@@ -121,7 +121,7 @@ bool is_mapped(const void* address);
 // Return whether some of these bytes are reserved addresses where no memory is mapped.
 bool lacks_memory(const void* begin, size_t bytes);
 
-// A part of a mapping, and the bytes [begin, end) of the handle's memory that are visible there.
+// A part of a mapping, and the bytes [begin, end) of the handle's memory that the part shows.
 struct MappedPart {
   uint64_t mapping;
   uint64_t handle;

@@ -81,7 +81,7 @@ def memory_stats(device: object = None, framework: str = "torch") -> dict[str, i
     """Return the counters and current memory use of the session on a device.
 
     Without pages, torch counts an arena as one allocated block, so `torch.cuda.memory_allocated`
-    does not show how many of its bytes are in use. `live_slot_bytes` does.
+    does not show how many of the arena's bytes are in use. `live_slot_bytes` shows this number.
 
     Args:
         device: as for `pgmo.optimize`.

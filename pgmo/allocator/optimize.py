@@ -72,13 +72,13 @@ def optimize(
 
     Args:
         function: the decorated function, if `@pgmo.optimize` is used without parentheses.
-        plan: a plan, or the path of one, to begin with instead of a recording. The plan serves from
-            the first request if it includes the program's first iteration. A plan does so if its
-            session recorded the first iteration, or if `pgmo.plan(profile, opening=...)` made it.
-            Other plans serve after one iteration has followed them. If no iteration follows the
-            plan, the session makes a new plan. The path may also be a directory that `save` has
-            written: the session uses the plan that this rank saved, or else any plan of the
-            directory that an iteration follows.
+        plan: a plan, or the path of a plan, to begin with instead of a recording. A plan that
+            includes the program's first iteration serves from the first request. Such a plan comes
+            from a session that recorded the first iteration, or from `pgmo.plan(profile,
+            opening=...)`. Any other plan serves after one iteration has followed it. If no
+            iteration follows the plan, the session makes a new plan. The path may also be a
+            directory that `save` has written. The session then uses the plan that this rank saved,
+            or else any plan of the directory that an iteration follows.
         save: directory for the profile and the plan (`<model_name>.pgmoprof`, `.pgmoplan`). If
             iterations alternate between several structures, further files get a number. All ranks
             of a job use one directory, in which equal plans share one file

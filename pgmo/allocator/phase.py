@@ -41,10 +41,10 @@ def phase(
     including pages of arenas, and PyTorch's cached segments. During the phase, an inference engine
     or another process may use this memory.
 
-    Listed objects keep their addresses, and must not be used while they sleep. They stay asleep
-    until a phase begins that does not list them, so consecutive phases copy nothing twice. At the
-    end of an inner phase, the lists of the outer phase apply again. If a phase fails, all objects
-    wake.
+    Listed objects keep their addresses, and must not be used while they sleep. An object stays
+    asleep until a phase begins that does not list it, so consecutive phases copy nothing twice. At
+    the end of an inner phase, the lists of the outer phase apply again. If a phase fails, all
+    objects wake.
 
     With an open session, a phase without a marked iteration counts as one iteration. Without a
     session, objects sleep if `pgmo.torch_allocator()` serves the program.
@@ -177,7 +177,7 @@ class _DevicePhases:
     def _put_to_sleep(
         self, sleeping: Sleeping, lists: PhaseLists, without: set[int]
     ) -> tuple[int, int]:
-        """Put listed objects to sleep, except those that sleep or have an `id` in `without`.
+        """Put listed objects to sleep, except objects that sleep or have an `id` in `without`.
 
         Returns:
             Bytes kept on the host, and bytes that could not sleep.

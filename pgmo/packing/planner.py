@@ -60,8 +60,8 @@ def plan(
 
     Args:
         what: a profile, or a bare problem.
-        opening: profile of the program's first iteration (`session.opening`), to plan it, too. A
-            session that begins with the plan then also serves the first iteration.
+        opening: profile of the program's first iteration (`session.opening`), to plan this
+            iteration, too. A session that begins with such a plan also serves the first iteration.
         solver: "auto" chooses, see `pgmo.packing.solving.stages`. The name of a packer
             (`pgmo.packing.solving.packer.PACKERS`) runs only that packer. "search",
             "branch-and-bound" or "cp-sat" (needs OR-Tools, `pip install ortools`) improve the

@@ -61,7 +61,7 @@ def room_for_slots(profile: "Profile", budget: int, alignment: int) -> int:
 
 
 def choose(problem: Problem, group: NDArray[np.int64], room: int) -> _Mask:
-    """Choose the blocks to spill so that the load of the others is at most `room` bytes.
+    """Choose the blocks to spill so that the load of the other blocks is at most `room` bytes.
 
     Args:
         problem: m entries.
@@ -117,7 +117,7 @@ def fit(
     room: int,
     pack: Callable[[Sequence[Problem]], int],
 ) -> _Mask:
-    """Choose the entries to spill so that the others can be packed in `room` bytes.
+    """Choose the entries to spill so that the other entries can be packed in `room` bytes.
 
     Args:
         problem: as for `choose`.

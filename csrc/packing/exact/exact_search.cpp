@@ -160,7 +160,7 @@ bool ExactSearch::earlier(const Open& a, const Open& b) {
   return a.low != b.low ? a.low < b.low : a.turn < b.turn;
 }
 
-// Sort open blocks by rising `low`, then by turn. They are nearly sorted, so try insertion
+// Sort open blocks by rising `low`, then by turn. Open blocks are nearly sorted, so try insertion
 // sort first.
 void ExactSearch::sort(Level& level) {
   std::vector<Open>& open = level.open;

@@ -13,7 +13,7 @@
 //  - load: in each section, the blocks at or above any offset must fit between that offset and the
 //    capacity;
 //  - dominance: a floating block leaves a hole; if no remaining block reaches into the hole, the
-//    block could as well lie in it;
+//    floating block could as well lie in the hole;
 //  - symmetry: equal blocks are placed in one order, and so are touching blocks of equal lifetime;
 //  - decomposition: if the remaining blocks split into parts that do not overlap in time, each part
 //    is searched separately, and a part without a solution ends the branch.
@@ -53,7 +53,7 @@ class ExactSearch {
  private:
   using Index = std::int32_t;  // a position in the order
 
-  // A block that is not placed yet. It floats if low > top.
+  // A block that is not placed yet. The block floats if low > top.
   struct Open {
     Index block;
     Offset low;  // lower bound of its offset

@@ -12,8 +12,8 @@ namespace pgmo::packing {
 
 struct SearchOrder {
   std::vector<BlockId> blocks;  // the first is placed first; empty: no order
-  // Blocks with the fullest section come first. That section changes as blocks are placed, so exact
-  // search sorts each part again when it splits off.
+  // Blocks with the fullest section come first. The fullest section changes as blocks are placed,
+  // so exact search sorts each part again when the part splits off.
   bool by_load = false;
 };
 

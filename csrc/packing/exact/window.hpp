@@ -21,8 +21,8 @@
 
 namespace pgmo::packing {
 
-// Blocks that are packed separately: they interfere with no other block, except those in the base.
-// A wrapping lifetime has an end beyond the last section.
+// Blocks that are packed separately, because they interfere with no other blocks except the base. A
+// wrapping lifetime has an end beyond the last section.
 struct Window {
   std::vector<BlockId> block;    // number in the ring
   std::vector<Bytes> size;       // in units, like all sizes and offsets of a window
@@ -40,7 +40,7 @@ struct Window {
 struct Reduction {
   std::vector<Window> windows;
   Offsets offsets;              // of blocks in a base; kUnplanned for all others
-  std::vector<BlockId> spared;  // blocks that fit in any packing of the others
+  std::vector<BlockId> spared;  // blocks that fit in any packing of the other blocks
   Bytes arena = 0;              // bytes needed by the bases
 };
 

@@ -1,4 +1,4 @@
-// The skyline is the filled height of the arena at each tick. The packer builds on it.
+// The skyline is the filled height of the arena at each tick. The packer puts blocks on it.
 //
 //   offset          A line is a time span filled to one height. Take the lowest line (the leftmost
 //     ^ __          of equals) and put the most preferred block on it whose lifetime fits between

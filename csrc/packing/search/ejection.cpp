@@ -98,8 +98,8 @@ Offset Ejection::cheapest_place(BlockId block) {
     ++visited;
     if (place_[other] == kUnplanned) return;
     const double weight = weight_[other] * (1 + kNoise * random_.unit());
-    const Offset below = place_[other] - size;               // offsets above this are in the way,
-    const Offset above = place_[other] + ring_.size[other];  // up to this one
+    const Offset below = place_[other] - size;               // `block` collides at offsets above
+    const Offset above = place_[other] + ring_.size[other];  // `below`, until `above`
     if (below < 0) {
       cost += weight;
     } else if (below < highest) {

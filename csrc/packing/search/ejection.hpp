@@ -28,7 +28,7 @@ class Ejection {
   // The ring and the index must outlive this object. All sizes are multiples of `unit`.
   Ejection(const Ring& ring, const InterferenceIndex& interference, Bytes unit, std::uint64_t seed);
 
-  // Start from a packing that needs `arena` bytes. The next capacities lie below it.
+  // Start from a packing that needs `arena` bytes. The next capacities are smaller.
   void restart(const Offsets& offsets, Bytes arena);
 
   // Search for about `work` units; return whether the arena fell. Ends early at the bound, or when

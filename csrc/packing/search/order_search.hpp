@@ -6,10 +6,10 @@
 //      ^                     |
 //      `-- perturbed keys <--+--- blocks above the best arena: learned += a little
 //
-// With p = 0, the order is that of Sekiyama et al.; with p = 1, it is by area. An attempt perturbs
-// part of the keys, slightly or strongly, or swaps the keys of a few pairs of blocks. Some attempts
-// drop the learned gains first. A block above the target gets a larger key from then on, as in
-// squeaky wheel optimisation (Joslin and Clements 1999). Worse orders are accepted with a
+// With p = 0, the order is by lifetime, as in Sekiyama et al.; with p = 1, by area. An attempt
+// perturbs part of the keys, slightly or strongly, or swaps the keys of a few pairs of blocks. Some
+// attempts drop the learned gains first. A block above the target gets a larger key from then on,
+// as in squeaky wheel optimisation (Joslin and Clements 1999). Worse orders are accepted with a
 // probability that falls with the loss, as in the annealing of Imanishi and Xu (ISMM 2024).
 
 #pragma once

@@ -56,7 +56,7 @@ void* map_between(uintptr_t begin, uintptr_t end, size_t length, int protection,
       return pages;
     }
     if (errno != EEXIST) return nullptr;
-    at = align(at + length, alignment);  // another mapping of the process is there
+    at = align(at + length, alignment);  // the range overlaps another mapping of the process
   }
   return nullptr;
 }

@@ -327,7 +327,7 @@ cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t* handle, void* address) {
   const Guard guard(state_mutex());
   const auto* found = find_range(address);
   if (!found || found->second.type != cudaMemoryTypeDevice || is_mapped(address))
-    return fail(cudaErrorInvalidValue);  // mapped memory is shared through its handle instead
+    return fail(cudaErrorInvalidValue);  // mapped memory can be shared only through its handle
   *handle = {};
   std::memcpy(handle->reserved, &found->first, sizeof found->first);
   return cudaSuccess;

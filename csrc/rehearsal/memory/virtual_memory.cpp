@@ -274,7 +274,7 @@ CUresult cuMemExportToShareableHandle(void* shareable, CUmemGenericAllocationHan
   return CUDA_SUCCESS;
 }
 
-// In the process that has created the memory, this returns the same handle, with one more
+// In the process that has created the memory, the result is the existing handle, with one more
 // reference.
 CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* handle, void* shareable,
                                         CUmemAllocationHandleType type) {

@@ -61,12 +61,12 @@ class TorchCpu(Adapter):
         self.engine.return_idle()
 
     def spare_memory(self, on: bool) -> None:
-        """With `on`, make glibc return large blocks to the system as soon as they are freed.
+        """Set whether glibc returns large blocks to the system as soon as they are freed.
 
         While no slots serve, glibc would keep freed blocks of up to 32 MiB in a fragmented heap.
         The setting affects the whole process and costs page faults, so it is on for a few
-        iterations only. Without `on`, set the mmap threshold to its largest value, because glibc
-        cannot resume its own adjustment.
+        iterations only. Switching it off sets the mmap threshold to its largest value, because
+        glibc cannot resume its own adjustment.
         """
         if any(name in os.environ for name in _MALLOC_VARIABLES):
             return  # the user has chosen the limits

@@ -72,7 +72,7 @@ class AdapterSource:
 
 @contextmanager
 def compiled_adapter(source: AdapterSource) -> Iterator[Path]:
-    """Yield a path from which the adapter can be loaded meanwhile; compile it if needed."""
+    """Yield a path from which the adapter can be loaded; compile the adapter if needed."""
 
     def build(folder: Path) -> Path:
         for name, text in source.generated.items():
@@ -85,7 +85,7 @@ def compiled_adapter(source: AdapterSource) -> Iterator[Path]:
 
 @contextmanager
 def compiled_library(path: Path, what: str, build: Callable[[Path], Path]) -> Iterator[Path]:
-    """Yield a path from which a library can be loaded meanwhile; build the library if needed.
+    """Yield a path from which a library can be loaded; build the library if needed.
 
     If several processes start at once, one builds and the others wait. If the cache cannot be
     trusted or written, the library is built for this process only, with a message.

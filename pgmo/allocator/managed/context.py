@@ -22,7 +22,7 @@ class Managed:
     of all threads. The caching allocator is otherwise unchanged.
 
     Args:
-        index: index of the device; None for the current one.
+        index: index of the device; None for the current device.
 
     Attributes:
         index: index of the device.
@@ -150,7 +150,7 @@ def managed(*, device: object = None, framework: str = "torch") -> Iterator[Mana
     moves the memory that the next iteration needs first to the card.
 
     Args:
-        device: "cuda", "cuda:1", or a `torch.device`; by default the current one.
+        device: "cuda", "cuda:1", or a `torch.device`; by default the current CUDA device.
         framework: only "torch"; CuPy has its own unified memory.
 
     Yields:

@@ -10,9 +10,9 @@
 
     BYPASS: no more plans or recordings.      With a saved plan of iteration 1, REPLAY is first.
 
-In RECORD and BACKOFF, pages serve the requests; without pages, the framework's allocator does. In
-RECORD, earlier plans still serve, even if iterations have diverged from them. An iteration in
-BACKOFF or BYPASS costs the session almost no time.
+In RECORD and BACKOFF, pages or the framework's allocator serve the requests. In RECORD, earlier
+plans still serve, even if iterations have diverged from them. An iteration in BACKOFF or BYPASS
+costs the session almost no time.
 
     state       shared state of the parts       plan_finder    makes plans from a recording
     recorder    recording, tags                 installation   decides whether plans pay

@@ -256,7 +256,7 @@ def _uninstall(adapter: Adapter) -> str:
 def close(device: object = None) -> None:
     """Close all open sessions, wherever they were opened.
 
-    This helps in notebooks, where an interrupted cell or a lost object can leave a session open.
+    Use it in notebooks, where an interrupted cell or a lost object can leave a session open.
     Tensors stay valid. Sessions of `pgmo run` stay open; they close when the program opens its own.
 
     Args:

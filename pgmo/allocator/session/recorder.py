@@ -152,7 +152,7 @@ class Recorder:
         self._usual_length = heuristics.current.usual_recording
 
     def forget_tags(self) -> None:
-        """Tag the next recording again, because its iterations differ from those so far."""
+        """Tag the next recording again, because its iterations differ from earlier ones."""
         self._tags_from = 0
 
     def stop(self) -> None:

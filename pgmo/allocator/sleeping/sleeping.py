@@ -181,8 +181,8 @@ class Sleeping:
         """Free idle memory between two iterations.
 
         Args:
-            blocks: whether to free an arena without pages, too. If the arena is free, no slot
-                serves the next iteration.
+            blocks: on devices without pages, whether to free an arena without live blocks, too.
+                Without an arena, no slot serves the next iteration.
         """
         if self._cuda is None:
             if blocks:

@@ -128,9 +128,9 @@ def _convincing(base: Iteration, other: Iteration, rows: NDArray[np.int64]) -> b
        layers.)
 
     Measured on third-party training loops: the share of requests in rule 2 is at least 0.91 for one
-    program at two shapes or with two choices of experts. It is at most 0.53 for two different
-    programs of the same length (0.71 for two kinds of BERT). One program has 20 to 77 % of equal
-    pairs, two programs 0 to 16 %.
+    program at two shapes or with two choices of experts. The share is at most 0.53 for two
+    different programs of the same length (0.71 for two kinds of BERT). One program has 20 to 77 %
+    of equal pairs, two programs have 0 to 16 %.
     """
     paired = np.flatnonzero(rows != UNPAIRED)
     if 2 * len(other) < len(base) or 10 * len(paired) < 9 * len(other) or not len(paired):

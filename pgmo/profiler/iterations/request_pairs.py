@@ -7,8 +7,8 @@
 An edit distance (Myers, or difflib) would take quadratic time, because every varying size is a
 difference. Instead, the algorithm searches for anchors as in patience diff. A size need not be
 unique: sizes that occur *equally often* in both sequences are paired occurrence by occurrence. The
-longest increasing chain of these pairs is kept. Each gap between anchors is searched in the same
-way, because other sizes may occur equally often there. Gaps of equal length are paired by position.
+longest increasing chain of these pairs is kept. Each gap between anchors is searched for anchors,
+too: more sizes may occur equally often within a gap. Gaps of equal length are paired by position.
 Gaps without anchors are aligned by dynamic programming, in a sliding window if they are large. No
 step takes more than O(n log n), and the number of passes is bounded.
 """

@@ -47,8 +47,8 @@ def find_repeated(iterations: list[Iteration]) -> list[Steady]:
 def best_effort(iterations: list[Iteration]) -> Steady | None:
     """Return the last iteration with a recorded successor, or the only iteration.
 
-    This is for a plan if no iterations agree. The kind of the result is "none". Return None without
-    any requests.
+    The result, of kind "none", is for a plan if no iterations agree. Return None without any
+    requests.
     """
     full = _with_requests(iterations)
     if not full:
@@ -92,8 +92,8 @@ def _is_warm_up(match: Match) -> bool:
     """Return whether one of the two is a warm-up iteration, with requests that never recur.
 
     A warm-up iteration need not be longer: the first step of SGD copies a gradient and keeps it as
-    momentum, where later steps have temporaries. It need not be the first: a gradient scaler may
-    skip steps.
+    momentum, where later steps have temporaries. Nor need a warm-up iteration be the first: a
+    gradient scaler may skip steps.
     """
     base, other, rows = match.base, match.other, match.rows
     if match.kind != "fit":

@@ -87,7 +87,7 @@ def listen(listener: KernelListener) -> Callable[[], None]:
 
 
 class KernelMarks:
-    """Callbacks of marked code. They stay in the module: a call may outlive its listeners."""
+    """Callbacks of marked code, which stay in the module: a call may outlive its listeners."""
 
     def __init__(self, origins: tuple[KernelOrigin, ...]) -> None:
         self._origins = origins

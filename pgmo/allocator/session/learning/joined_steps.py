@@ -4,8 +4,8 @@
     gradients of A           [=====|=====)[=====|=====)
     iterations               [ A     B   |  A     B   )
 
-Gradients of one model live through the step of the other. A plan of a single step has no slots for
-them, so they would occupy slots of the other model's plan.
+Gradients of one model live through the step of the other model. A plan of a single step has no
+slots for these gradients, so they would occupy slots of the other model's plan.
 """
 
 from pgmo import _core

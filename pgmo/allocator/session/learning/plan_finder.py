@@ -170,7 +170,7 @@ class PlanFinder:
     def _note_first(self, iterations: list[Iteration], steady: Steady) -> None:
         """Build the profile of the first iteration, and its plan unless the session only records.
 
-        Sessions that neither save nor only record do not need them.
+        Do nothing without the options `save` and `record_only`.
         """
         if not self._options.needs_first or self._installer.opening is not None:
             return

@@ -24,8 +24,8 @@ from pgmo.allocator.session.threads.pauses import Pauses
 from pgmo.errors import SessionError
 
 TURN_DEADLINE = 60.0
-"""Maximum seconds that a session waits for its turn on a shared device. After that, its iteration
-runs without a plan, so that a session that never ends its turn cannot stop the others."""
+"""Maximum seconds that a session waits for its turn on a shared device. A session that has waited
+longer runs its iteration without a plan, because another session may never end its turn."""
 
 OWNER_CHECK = 1.0
 """Seconds between checks whether the thread that holds the turn is alive. A thread that ends does

@@ -83,7 +83,7 @@ class EventColumns:
         return found
 
     def numbers(self, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...]:
-        """Return addresses, sizes and times. A missing time is that of the previous event."""
+        """Return addresses, sizes and times. For a missing time, use the previous event's."""
         address, size, time = (_view(column, np.int64)[rows] for column in self._numbers)
         known = np.maximum.accumulate(np.where(time >= 0, np.arange(len(time)), 0))
         return address, size, np.maximum(time[known], 0)
