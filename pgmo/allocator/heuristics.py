@@ -32,18 +32,18 @@ class Heuristics:
     """Maximum number of steps that pgmo treats as one iteration if requests repeat only after
     several steps. With 1, each step is an iteration. Unit: steps. Reason: if two models train in
     turn, gradients of each model live through a step of the other. pgmo makes 96 driver calls per
-    step with a plan for each step, and none with one plan for both."""
+    step with a plan for each step, and none with one plan for both steps."""
 
     shortest_wait: int = 4
     """Length of the first BACKOFF of a program that does not repeat; each BACKOFF is twice as long
-    as the previous one. A session also begins to serve another thread after that thread's first
-    `shortest_wait` consecutive iterations. Unit: iterations. Reason: a program may only be warming
-    up, and a thread may run only a few iterations."""
+    as the previous one. A session also begins to serve another thread after this many consecutive
+    iterations of the other thread. Unit: iterations. Reason: a program may only be warming up, and
+    a thread may run only a few iterations."""
 
     longest_backoff: int = 256
     """Maximum length of a BACKOFF of a program that does not repeat, and maximum distance of two
-    plans of a program whose sizes keep growing. Unit: iterations. Reason: a program may begin to
-    repeat later."""
+    plans of a program whose sizes keep growing. Also the minimum distance of two tagged recordings.
+    Unit: iterations. Reason: a program may begin to repeat later."""
 
     # --- following a plan ---
 
@@ -56,7 +56,7 @@ class Heuristics:
     alike_share: float = 0.8
     """Minimum share of requests that the first iteration must have in common with a steady plan.
     Below it, the plan of the first iteration is not made from the steady plan. Unit: share of the
-    requests of whichever has fewer. Reason: in stages of a pipeline, the share is below 0.9."""
+    requests of the shorter of the two. Reason: in stages of a pipeline, the share is below 0.9."""
 
     equal_share: float = 1 / 3
     """Minimum share of the requests in common (`alike_share`) whose sizes the steady plan must
@@ -79,10 +79,11 @@ class Heuristics:
     Trainer of transformers makes 520 driver calls per iteration instead of 37."""
 
     worthwhile_share: float = 0.5
-    """Minimum share of a program that plans must serve to be kept. Unit: share of the requested
-    bytes, after iterations have diverged; share of the requests, in the first iteration. Reason:
-    below this share, an arena costs more memory than it saves. A first iteration at another length,
-    or after loading a checkpoint, still makes at least half of the planned requests."""
+    """Minimum share of a program that plans must serve to be kept. Unit: in replay, share of the
+    planned bytes; in a recording, share of the requested bytes; in the first iteration, share of
+    the requests. Reason: below this share, an arena costs more memory than it saves. In a first
+    iteration at another length, or after loading a checkpoint, the plan has at least half of the
+    requests."""
 
     # --- threads ---
 

@@ -76,7 +76,7 @@ def plan(
             unless the time limit ends a solver.
         alignment: alignment of offsets in bytes; by default `Profile.alignment`. A problem has its
             own alignment.
-        budget: device memory for all blocks of a profile, including those without a slot, such as
+        budget: device memory for all blocks of a profile, also blocks without a slot, such as
             "12 GiB". If the arena needs more, the blocks with the longest lifetimes are spilled:
             their slots come last, in unified memory that stays on the host (`pgmo.packing.spill`).
         observer: called with an `Incumbent` for each better packing and each higher bound.

@@ -4,8 +4,8 @@
                           └──miss──▶ the upstream allocator ─▶ UnownedMemory ─▶ Block
 
 CuPy frees an array's memory by dropping the last reference to the memory's owner, a native object.
-Its destructor frees the block. A block of the upstream allocator has a native owner only if it was
-allocated while the engine recorded or served. Requests and frees run in native code
+The owner's destructor frees the block. A block of the upstream allocator has a native owner only if
+it was allocated while the engine recorded or served. Requests and frees run in native code
 (csrc/bindings/cupy_allocator.cpp). This module installs the allocator, and handles failures of the
 upstream allocator.
 """
@@ -26,8 +26,8 @@ _NO_MEMORY = 2
 PER_THREAD = 2
 """CUDA's handle of the per-thread default stream, the same in all threads."""
 
-# At exit, CuPy may be unloaded before the last blocks are freed. So these blocks call nothing, and
-# the end of the process frees their memory.
+# At exit, CuPy may be unloaded before the last blocks are freed. So frees at exit call nothing; the
+# end of the process frees the memory.
 atexit.register(_core.end_blocks)
 
 

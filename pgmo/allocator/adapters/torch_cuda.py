@@ -185,7 +185,7 @@ class TorchCuda(Adapter):
         return DeviceMemory(self.device, free=out[0], total=out[1], concurrent=bool(out[2]))
 
     def empty_cache(self, *, pages: bool = False) -> None:
-        """Return cached memory to the driver. Idle pages stay unless `pages`: arenas reuse them."""
+        """Return cached memory to the driver, except pages that arenas reuse (unless `pages`)."""
         self.library.ask("pgmo_poll", self.index)
         if pages or not self.pages:
             self.library.call("pgmo_empty_cache")

@@ -98,7 +98,8 @@ def torch_with_cuda() -> Any:
 def split_blocks(index: int) -> list[tuple[int, int, int, int]]:
     """Return the free blocks between live tensors in PyTorch's segments of large blocks.
 
-    Expandable segments are left out, because they keep no whole page idle. So are private pools.
+    Expandable segments are left out, because they keep no whole page idle. Private pools are left
+    out, too.
 
     Returns:
         For each free block: address, bytes, address of the segment, and handle of its stream.

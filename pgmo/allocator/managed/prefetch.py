@@ -39,7 +39,7 @@ class Moves:
 
 
 def moves(plan: Plan, room: int, *, page: int = PAGE) -> Moves:
-    """Choose the pages to move before an iteration, so that the first needed are on the device.
+    """Choose the pages to move before an iteration: those needed first to the device.
 
     Args:
         plan: plan of the iteration.

@@ -63,7 +63,7 @@ class PlanDirectory:
         A rank writes only if no rank has saved equal plans. It removes the files of its earlier
         plan, unless another rank's `.txt` names that plan. If another rank saves the same earlier
         plan at this moment, the plan's file may be lost, and the next run of that rank starts
-        without a plan.
+        without its own plan.
 
         Args:
             plans: plans of the program's structures, the main one first.

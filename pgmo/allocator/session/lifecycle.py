@@ -334,8 +334,8 @@ class Lifecycle:
     def _after_first(self, statistics: IterationStatistics) -> None:
         """Replay the given plans if the first iteration followed them; otherwise record.
 
-        Half of the planned requests suffice: the sequence length may be new, and a program that
-        resumes from a checkpoint allocates no optimizer state.
+        The plan needs only half of the iteration's requests: the sequence length may be new, and a
+        program that resumes from a checkpoint allocates no optimizer state.
         """
         self._serves_first = False
         if statistics.known_rate >= heuristics.current.worthwhile_share:

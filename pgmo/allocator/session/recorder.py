@@ -177,8 +177,8 @@ class Recorder:
     def _start_tags(self) -> None:
         """Tag the next iteration if one is due.
 
-        A tagged iteration takes three to four times the CPU time, so a session tags only with the
-        option `names_blocks`. It tags the first iteration of a recording, or a later one while
+        A tagged iteration takes three to four times the CPU time, so a session tags only if
+        `Options.names_blocks`. It tags the first iteration of a recording, or a later one while
         another thread is tagging. It tags no iteration while plans serve.
         """
         recording = self._state.phase is Phase.RECORD and self._may_tag

@@ -17,7 +17,7 @@ _FOREVER = 1e9  # Time limit in seconds that native clocks can represent.
 
 
 def improve(best: BestKnown, solver: str, *, time_limit: float, threads: int, seed: int) -> bool:
-    """Improve the best known packing by one of `IMPROVERS`; return whether Ctrl-C ended that."""
+    """Improve the best known packing by one of `IMPROVERS`; return whether Ctrl-C was pressed."""
     if best.offset is None:
         raise ValueError("there is no packing to improve; offer one first")
     if best.optimal or time_limit <= 0:

@@ -143,7 +143,7 @@ def _repair(seen: Rows) -> tuple[Rows, int, int]:
 
 
 def _earlier(seen: Rows, kinds: tuple[Event, ...], final: Rows) -> _Earlier:
-    """Return the initial state: ranges that are freed but not created, or that no event touches."""
+    """Return the initial state: ranges freed but not created, and final ranges without events."""
     made_by = kinds[0]
     rows = _sorted_rows(seen, kinds)
     address = seen.address[rows]

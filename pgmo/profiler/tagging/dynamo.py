@@ -58,7 +58,7 @@ _hidden = True
 
 
 def hidden() -> bool:
-    """Return whether observers can be suspended before Dynamo sees them. If not, do not observe."""
+    """Return whether observers can be suspended before Dynamo sees them. If not, use none."""
     return _hidden
 
 

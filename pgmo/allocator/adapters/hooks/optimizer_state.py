@@ -20,8 +20,8 @@ _lasting = False
 def on_optimizer_state(callback: Callable[[bool], object]) -> None:
     """Register a callback for the first step of each torch optimizer, unless it is registered.
 
-    The callback is called with True before the state is allocated and with False afterwards. What a
-    closure allocates within the step does not count as state.
+    The callback is called with True before the state is allocated and with False afterwards. Blocks
+    that a closure allocates within the step do not count as state.
     """
     from torch.optim.optimizer import (
         register_optimizer_step_post_hook,
