@@ -85,7 +85,7 @@ def phase(
 
 NOT_SERVED = (
     "nothing sleeps in pgmo.phase(): no session is open, and pgmo does not serve the program; "
-    "start it with `pgmo run`, or call torch.cuda.memory.change_current_allocator("
+    "start the program with `pgmo run`, or call torch.cuda.memory.change_current_allocator("
     "pgmo.torch_allocator()) before the first tensor"
 )
 
@@ -166,7 +166,7 @@ class _DevicePhases:
             warn_user(
                 f"pgmo: {format_bytes(awake)} that were to sleep in the phase {lists.name!r} stay "
                 "on the card, usually because they were allocated before pgmo served the program: "
-                "start it with `pgmo run`"
+                "start the program with `pgmo run`"
             )
         self.wake(lists.name, waking)
         if again:  # just woken: they slept together with objects that are not listed

@@ -125,18 +125,20 @@ def _fingerprint(plan: Plan) -> str:
     own = plan.profile().fingerprint
     if own != plan.fingerprint:
         raise PlanError(
-            f"the plan says {plan.fingerprint[:12]}, its blocks have {own[:12]}; it was changed "
-            "after it was made: make it again from its profile"
+            f"the plan says {plan.fingerprint[:12]}, its blocks have {own[:12]}; the plan was "
+            f"changed after it was made: {_AGAIN}"
         )
-    return f"{own[:12]}, that of its blocks"
+    return f"{own[:12]}, the fingerprint of its blocks"
 
 
 def _profile(plan: Plan, profile: Profile) -> str:
     """Compare the plan with the profile row by row, because the fingerprint omits lifetimes."""
     what = _difference(plan, profile)
     if what:
-        raise PlanError(f"{what}; it was made from another profile: make it again from this one")
-    return f"all {len(plan)} blocks and their lifetimes are its own"
+        raise PlanError(
+            f"{what}; the plan was made from another profile: make it again from this profile"
+        )
+    return f"all {len(plan)} blocks and their lifetimes equal the profile's"
 
 
 def _difference(plan: Plan, profile: Profile) -> str:

@@ -40,8 +40,8 @@ class Managed:
         backend: str = torch.cuda.memory.get_allocator_backend()
         if backend != "native":
             raise AdapterError(
-                "unified memory needs PyTorch's own caching allocator, whose pools can have it, "
-                f"but the current one is {backend!r}; unset PYTORCH_CUDA_ALLOC_CONF, or do not "
+                "unified memory needs the pools of PyTorch's own caching allocator, but the "
+                f"current allocator is {backend!r}; unset PYTORCH_CUDA_ALLOC_CONF, or do not "
                 "replace the allocator"
             )
         torch.cuda.init()  # type: ignore[no-untyped-call]

@@ -31,7 +31,7 @@ def while_recording(*, pages: bool) -> str:
     return (
         "pgmo is still recording: without a plan, memory is as fragmented as without pgmo.\n"
         "To train this batch here: record it on a larger card with save=, and start here with "
-        "plan=. Then the first iteration already runs from the arena."
+        "plan=. With such a plan, slots already serve the first iteration."
     )
 
 

@@ -86,7 +86,7 @@ def profile_of(
         if cut is None:
             raise OptionError(
                 "the recording has no marks and nothing in it repeats, so there are no iterations "
-                "to choose from; leave the choice out, and all of it is the profile"
+                "to choose from; without a choice, the profile is of the whole recording"
             )
         _, trace, blocks, pieces = cut
         marks = np.flatnonzero(trace.kind == Event.MARK)

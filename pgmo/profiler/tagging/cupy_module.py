@@ -12,11 +12,9 @@ def imported_cupy() -> Any:
     except ImportError as error:
         if not isinstance(error, ModuleNotFoundError) or error.name != "cupy":
             raise AdapterError(
-                f"CuPy is installed and cannot be imported: {error}\n`pgmo doctor` says more"
+                f"CuPy is installed and cannot be imported: {error}\n`pgmo doctor` shows the cause"
             ) from error
-        raise AdapterError(
-            "CuPy, which this needs, is not installed: pip install cupy-cuda13x"
-        ) from error
+        raise AdapterError("CuPy is needed and not installed: pip install cupy-cuda13x") from error
     return cupy
 
 
