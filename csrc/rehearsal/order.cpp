@@ -130,8 +130,8 @@ void note_unmapping(uint64_t mapping, const std::vector<int>& devices) {
 
 using namespace fakecuda;
 
-// Return the number of violations since the last reset: certain ones, or, with `kernels`, possible
-// ones by kernels.
+// Return the number of certain violations since the last reset or, with `kernels`, of possible
+// violations by kernels.
 extern "C" size_t fakecuda_violations(int kernels, int reset) {
   const Guard guard(state_mutex());
   size_t& counter = violations[kernels ? kPossible : kCertain];

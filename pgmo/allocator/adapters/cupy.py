@@ -87,7 +87,7 @@ class Cupy(Adapter):
             allocator.attach(self.index, self._route)
 
     def uninstall(self) -> None:
-        """Uninstall the adapter. Existing arrays stay valid and free their blocks."""
+        """Uninstall the adapter. Existing arrays stay valid, and can be freed as before."""
         with _installing:
             allocator = self._allocator
             self._detach()

@@ -43,7 +43,7 @@ class TorchCpu(Adapter):
         self._library.call("pgmo_install", *engine)
 
     def uninstall(self) -> None:
-        """Uninstall the engine. Existing tensors stay valid and free their blocks."""
+        """Uninstall the engine. Existing tensors stay valid, and can be freed as before."""
         self._library.call("pgmo_uninstall")
 
     def take_arena(self, size: int, stream: int) -> Memory:

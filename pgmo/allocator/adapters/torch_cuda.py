@@ -132,7 +132,7 @@ class TorchCuda(Adapter):
         self.library.ask("pgmo_take_turn", self.index, ctypes.c_void_p(self.engine.handle))
 
     def uninstall(self) -> None:
-        """Uninstall the adapter. Existing tensors stay valid and free their blocks."""
+        """Uninstall the adapter. Existing tensors stay valid, and can be freed as before."""
         _open.discard((self.index, self.session_index))
         if self._has_open_session:
             return

@@ -215,7 +215,7 @@ class Lifecycle:
     def count_each_step(self) -> None:
         """Make each step an iteration from now on.
 
-        Sessions and threads take turns, and phases begin, between single steps.
+        Turns of sessions and threads, and phases, begin and end between single steps.
         """
         self._joined.allowed = False
         if self.joins_steps:

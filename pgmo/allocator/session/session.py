@@ -338,7 +338,7 @@ class Session(SessionReport):
                 self._end_iteration(complete)
 
     def _separate_steps(self) -> None:
-        """End joined steps of another thread, so that this thread does not seem to overlap."""
+        """End joined steps of another thread, because they would overlap with this thread's."""
         if self._known.lifecycle.joins_steps and not self._busy:
             self._known.lifecycle.count_each_step()
             self._end_iteration(complete=False)

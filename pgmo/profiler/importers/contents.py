@@ -36,7 +36,7 @@ def contents(path: Path, most: int | None = None) -> bytes:
 
 
 def text_of(path: Path) -> str:
-    """Read a text file in UTF-8. Raises FileError like `contents`, and if it is not UTF-8."""
+    """Read a text file in UTF-8. Raises FileError like `contents`, and for other encodings."""
     try:
         return contents(path).decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -54,7 +54,7 @@ class Turns:
     # --- iterations -----------------------------------------------------------------------------
 
     def begin_iteration(self) -> None:
-        """Begin an `iteration()` block. Raise `SessionError` inside another block or a pause."""
+        """Begin an `iteration()`. Raise `SessionError` inside another iteration or a pause."""
         self._count_passed_steps()
         me = self._caller("begin")
         if me in self._inside:
@@ -71,7 +71,7 @@ class Turns:
             self._whole = True  # the session sees all requests of the iteration
 
     def leave_iteration(self, thread: threading.Thread) -> bool:
-        """End an `iteration()` block; return whether the session counts it."""
+        """End an `iteration()`; return whether the session counts it."""
         self._inside.discard(thread)
         return thread is self._owner
 
@@ -109,7 +109,7 @@ class Turns:
         return owner.is_alive()
 
     def running(self) -> threading.Thread | None:
-        """Return the thread inside a counted `iteration()` block, or None."""
+        """Return the thread inside a counted `iteration()`, or None."""
         return self._owner if self._owner in self._inside else None
 
     def require_no_iteration(self, call: str, *, sleeps: bool) -> None:

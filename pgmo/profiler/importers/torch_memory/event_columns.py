@@ -53,7 +53,7 @@ class EventColumns:
         self._numbers = [array("q") for _ in range(3)]  # Address, size, time.
 
     def add(self, found: dict[str, Any]) -> None:
-        """Add an event. If it has an invalid value, `readable` drops its row."""
+        """Add an event. If the event has an invalid value, `readable` drops its row."""
         try:
             self._append(found)
         except (OverflowError, TypeError, ValueError) as error:
