@@ -9,7 +9,7 @@ from tests.unit.allocator.simulated import LAYERS, Loop, open_session, run
 
 def test_nested_sessions_are_refused(adapter):
     with open_session(adapter) as session:
-        with pytest.raises(SessionError, match="cannot be nested"), open_session(adapter):
+        with pytest.raises(SessionError, match="is open already"), open_session(adapter):
             pass
         run(Loop(adapter, LAYERS), session, 6)  # the outer one is unharmed
         assert session.history[-1].hit_rate == 1
