@@ -48,9 +48,10 @@ def recompute(
 ) -> tuple[M, RecomputePlan]:
     """Make a model drop activations and compute them again, so that a step fits in a budget.
 
-    Dynamo and AOTAutograd capture both passes of the example call, and a planner chooses what to
-    drop. The returned model runs the same operators on the same numbers, so losses, gradients and
-    buffers are bit-identical. Operators with random numbers or side effects never run twice.
+    Dynamo and AOTAutograd capture both passes of the example call, and a planner chooses which
+    values to drop. The returned model runs the same operators on the same numbers, so losses,
+    gradients and buffers are bit-identical. Operators with random numbers or side effects never
+    run twice.
 
     The budget limits what a step allocates from the start of the model's forward pass to the end
     of its backward pass: activations, results, gradients (also of parameters), and workspaces.
@@ -58,8 +59,9 @@ def recompute(
     such as a loss, is not planned: put the loss into the model's forward method.
 
     Args:
-        model: a module, which stays usable. The returned model shares all its attributes, such as
-            parameters: `eval()` on either affects both, and an optimizer may get either.
+        model: a module, which stays usable. It shares all attributes, such as parameters, with the
+            returned model: `eval()` on one of the two models affects both, and an optimizer may get
+            the parameters of either model.
         example_inputs: arguments of a call: a tuple of positional arguments, a dictionary of
             keyword arguments, or one argument. By default the first call is captured. Calls with
             other shapes, types or modes are captured and planned when they first occur.
@@ -67,27 +69,28 @@ def recompute(
             `"60%"` or 0.6; `"min"` for the smallest peak found; None to recompute nothing.
         planner: a function of a graph and a budget, used instead of the search.
         measure: whether to run operators alone to learn their workspaces, and to measure a real
-            step: pgmo warns if its peak is more than 2 % off. If False, predictions exclude
-            workspaces.
+            step. pgmo warns if the measured peak differs from the predicted one by more than 2 %.
+            If False, predictions exclude workspaces.
         card: instead of a budget, a card's name such as "RTX 4090", or its size such as "16GiB".
             The budget is what remains after parameters, buffers, inputs, the optimizer's state,
-            CUDA's context, and 1 % for fragmentation.
+            CUDA's context, `beside`, and 1 % for fragmentation.
         optimizer: with `card`: the optimizer of the parameters; its state need not exist yet.
         beside: with `card`: bytes to keep free, for example for a second model.
-        offload: link to the host, if values may wait there where that takes less time than to
-            compute them again: "pcie3", "pcie4", "pcie5", or bytes per second, such as 20e9 or
-            "20 GB/s". Transfers use a stream of their own and pinned host memory.
+        offload: link to the host: "pcie3", "pcie4", "pcie5", or bytes per second, such as 20e9 or
+            "20 GB/s". Values that are faster to transfer than to compute again may be offloaded.
+            Transfers use a stream of their own and pinned host memory.
         state: with `card`, `optimizer`, `offload` and example inputs: whether the optimizer's state
-            may wait on the host while the step runs, if that costs less time. It is copied back
-            before each step of the optimizer, and to the host after it.
-        whole: whether to refuse a model with graph breaks. Otherwise all graphs share the budget,
-            and the code between them runs unchanged.
+            may be on the host while the step runs, if its transfers take less time than they save.
+            The state is copied to the card before each optimizer step, and to the host after it.
+        whole: whether to refuse a model with graph breaks. If False, all graphs share the budget,
+            and the code between the graphs runs unchanged.
 
     Returns:
         The model that recomputes, and the plan.
 
     Raises:
-        BudgetError: if no plan fits the budget; the message has the smallest peak found.
+        BudgetError: if no plan fits the budget; the message has the smallest peak found. Also if
+            gradients or the optimizer's step do not fit on the card.
         GraphError: if the model cannot be captured, or nothing in it needs gradients.
         OptionError: if an option is invalid, `model` is not a module, or PyTorch is older than
             2.11.
@@ -120,7 +123,7 @@ def recompute(
 
 @dataclass(frozen=True)
 class RecomputeOptions:
-    """Options of `recompute`, which documents them. The optimizer is unwrapped."""
+    """Options of `recompute`, which documents them. An optimizer loses its library's wrapper."""
 
     budget: int | float | str | None = "min"
     planner: Planner | None = None
@@ -181,7 +184,7 @@ def planned(
         seconds = awake[1].overhead * awake[1].graph.forward_cost
         if seconds <= 2 * on_card.optimizer.state / rate:
             return awake
-        shapes = Shapes()  # Otherwise the plan just found would be reused.
+        shapes = Shapes()  # The plan just found must not be reused.
     try:
         asleep = _within(model, call, options, shapes, replace(on_card, state_sleeps=True))
     except BudgetError:
@@ -198,7 +201,7 @@ def _within(
     shapes: Shapes,
     on_card: CardBudget | None,
 ) -> tuple[M, RecomputePlan]:
-    """Plan a model for the memory left on a card, or without one for the budget."""
+    """Plan a model for the memory left on a card, or for `options.budget` if there is no card."""
     rate = None if options.offload is None else parse_link(options.offload)
     settings = Settings(
         parse_budget(options.budget if on_card is None else on_card.left),
@@ -234,7 +237,7 @@ def _whole_card(model: nn.Module, resident: int, options: RecomputeOptions) -> C
         find(options.card),
         context_of(one.device for one in model.parameters()),
         resident,
-        sum(one.nbytes for one in trained),  # Not by storage: weights of cuDNN's LSTM share one.
+        sum(one.nbytes for one in trained),  # cuDNN's LSTM has all its weights in one storage.
         None if optimizer is None else optimizer_needs(optimizer),
         parse_bytes(options.beside),
     )

@@ -1,4 +1,4 @@
-"""Trade-off between the peak of a step and its overhead, as rows, text and plot."""
+"""Trade-off between the peak and the overhead of a step, as rows, text and plot."""
 
 import io
 import os
@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Point:
-    """Choice, with reruns and waits as shares of the forward pass, and bytes on the host."""
+    """Choice, with the time of its reruns and waits as shares of the forward pass.
+
+    `host_bytes` are the bytes of host memory for offloaded values.
+    """
 
     choice: Choice
     rerun: float
@@ -49,7 +52,11 @@ class Curve:
         return tuple(one.choice for one in self.points)
 
     def as_rows(self) -> list[dict[str, Any]]:
-        """Return the points as dictionaries; times are shares of the forward pass."""
+        """Return the points as dictionaries.
+
+        `peak` and `host_bytes` are bytes; `overhead`, `rerun` and `waited` are shares of the time
+        of the forward pass.
+        """
         return [
             {
                 "peak": one.choice.peak,
@@ -85,7 +92,7 @@ class Curve:
             The figure.
 
         Raises:
-            OptionError: if matplotlib is not installed, or has no such format.
+            OptionError: if matplotlib is not installed, or cannot write the format.
             FileError: if the file cannot be written.
         """
         Figure = _figure()  # noqa: N806
@@ -98,7 +105,7 @@ class Curve:
         axes.set_xlabel("peak of a step, MiB")
         waits = any(one.host_bytes for one in self.points)
         axes.set_ylabel(
-            "recomputed and waited, % of the forward pass"
+            "recomputation and waits for transfers, % of the forward pass"
             if waits
             else "recomputed share of the forward pass, %"
         )

@@ -15,13 +15,13 @@ def explain(
 ) -> str:
     """Describe a plan: peaks, cost, modules that drop most, and the operation at the peak.
 
-    `budget`, `measured` and `resident` are the attributes of `RecomputePlan`, in bytes.
+    The other arguments are `budget`, `measured_peak` and `resident` of `RecomputePlan`.
     """
     schedule, graph = planned.schedule, planned.captured.graph
     lines = [
         f"Peak of a step: {format_bytes(schedule.peak)}, instead of "
         f"{format_bytes(planned.default.peak)} without recomputation"
-        f" ({schedule.peak / max(planned.default.peak, 1):.0%} of it). {_budget(budget)}",
+        f" ({schedule.peak / max(planned.default.peak, 1):.0%}). {_budget(budget)}",
         f"Parameters, buffers and inputs take another {format_bytes(resident)}.",
         *_graphs(planned),
     ]
@@ -51,8 +51,8 @@ def _graphs(planned: PlannedStep) -> list[str]:
     if not planned.captured.nodes:
         return [
             f"The forward pass is not a single graph: {planned.graphs} graphs share the budget. "
-            "The code between them runs as it is, and was measured in a step whose changes were "
-            "undone."
+            "The code between the graphs runs unchanged, and was measured in a step whose changes "
+            "were undone."
         ]
     return []
 
@@ -61,9 +61,10 @@ def _offloaded(planned: PlannedStep) -> str:
     schedule = planned.schedule
     assert schedule.transfers is not None
     return (
-        f"The results of {len(schedule.offloaded)} operations wait on the host, in "
-        f"{format_bytes(schedule.host_bytes)}; at {schedule.transfers.rate / 1e9:.3g} GB/s the "
-        f"operators wait for them {100 * schedule.wait_share:.1f} % of the forward pass's time."
+        f"The results of {len(schedule.offloaded)} operations are offloaded and take "
+        f"{format_bytes(schedule.host_bytes)} of host memory. Waiting for their transfers at "
+        f"{schedule.transfers.rate / 1e9:.3g} GB/s takes {100 * schedule.wait_share:.1f} % of the "
+        "forward pass's time."
     )
 
 
@@ -71,7 +72,7 @@ def _budget(budget: int | str | None) -> str:
     if budget is None:
         return "There is no budget."
     if budget == "min":
-        return "That is the smallest peak that was found."
+        return "No smaller peak was found."
     return f"The budget is {format_bytes(int(budget))}."
 
 
@@ -129,7 +130,7 @@ def _peak(planned: PlannedStep) -> str:
             largest.append(f"{size} written by {producer.name.removeprefix('aten.')}{owner}")
     return (
         f"The peak lies at {operation.name.removeprefix('aten.')}{where} ({phase} pass{again}). "
-        f"The largest blocks there: {'; '.join(largest)}."
+        f"The largest blocks at the peak: {'; '.join(largest)}."
     )
 
 

@@ -1,7 +1,8 @@
 """Search for the largest batch whose planned step fits on a card.
 
-The smallest peaks of two small batches, extrapolated linearly, give the first guess. From there the
-search goes up in growing strides while a plan fits, or down until one does, and then bisects.
+The smallest peaks of two small batches, extrapolated linearly, give the first guess. From this
+guess the search goes up in growing strides while a plan fits, or down until a plan fits. Then it
+bisects.
 """
 
 from collections.abc import Callable
@@ -29,7 +30,7 @@ _WITHOUT_CARD: dict[str, Any] = {
 }
 
 _MOST = 1 << 20
-"""Largest batch that is tried, in samples. It ends the search for steps that take no memory."""
+"""Largest batch that is tried, in samples. A search with steps that take no memory ends at it."""
 
 
 def largest(
@@ -52,7 +53,7 @@ def largest(
     Raises:
         BudgetError: if the step of the smallest batch does not fit.
         GraphError: if the model cannot be captured.
-        OptionError: if `start` is below 1, or an option is invalid.
+        OptionError: if `start` is below 1, `card` is missing, or an option is invalid.
 
     Example:
         >>> batch, model, plan = pgmo.recompute.largest(
@@ -102,7 +103,7 @@ class _Search:
         return works
 
     def best(self, batch: int) -> tuple[Any, RecomputePlan]:
-        """Return the plan of a batch, or a cheaper one from a new search."""
+        """Return the model and plan found for a batch, or from a new search if they cost less."""
         known = self._found[batch]
         if known[1].overhead == 0:
             return known
@@ -130,7 +131,10 @@ class _Search:
         return True
 
     def _guess(self, start: int) -> int:
-        """Return the batch at which a line through two smallest peaks reaches the card's limit."""
+        """Return the batch at which a line through two batches' smallest peaks reaches the budget.
+
+        The result is a small batch if these two peaks give no such line.
+        """
         card = self._found[start][1].card
         assert card is not None
         least = replace(self.options, **_WITHOUT_CARD)

@@ -30,8 +30,9 @@ class RecomputePlan:
     workspaces. `resident` are the bytes of parameters, buffers and inputs. `card` describes the
     memory of the given card, or is None.
 
-    The plan is that of the first planned kind of call. Without example inputs, that is the model's
-    first call. Before it, attributes other than `resident` and `card` raise a GraphError.
+    The plan is of the first planned call: the example call or, without example inputs, the model's
+    first call with gradients enabled. Before this call is planned, attributes other than `resident`
+    and `card` raise a GraphError.
 
     Example:
         >>> model, plan = pgmo.recompute(model, batch, budget="8 GiB")  # doctest: +SKIP

@@ -84,9 +84,9 @@ def optimizer_needs(optimizer: Optimizer) -> OptimizerNeeds:
 
 
 def _settled(group: dict[str, Any]) -> dict[str, Any]:
-    """Set `foreach` as optimizers do if all parameters are on a CUDA device.
+    """Set `foreach` as PyTorch's optimizers do if all parameters are on a CUDA device.
 
-    They would not for fake parameters.
+    Optimizers do not set it for fake parameters.
     """
     cuda = all(one.device.type == "cuda" for one in group["params"])
     if cuda and group.get("foreach", False) is None and not group.get("fused"):
@@ -106,7 +106,7 @@ def _fake(parameter: Tensor) -> Tensor:
 
 @clears_dispatch
 class _Counting(TorchDispatchMode):
-    """Mode that counts the live bytes of storages allocated in its block."""
+    """Dispatch mode that counts the live bytes of storages allocated while it is active."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -192,13 +192,13 @@ class CardBudget:
             parts.append(("state of the optimizer", self.optimizer.state))
         parts += [("kept free", self.beside), ("packing", self.packing)]
         words = ", ".join(f"{name} {format_bytes(size)}" for name, size in parts if size)
-        return f"of {format_bytes(self.card.usable)} go to {words}"
+        return f"total {format_bytes(self.card.usable)}; reserved: {words}"
 
 
 def context_of(devices: Iterable[torch.device]) -> int:
     """Return the bytes of CUDA's context and of other programs on a model's first CUDA device.
 
-    It is at least `CONTEXT`, also without a CUDA device.
+    The result is at least `CONTEXT`, even without a CUDA device.
     """
     cuda = sorted({one.index or 0 for one in devices if one.type == "cuda"})
     if not cuda or not torch.cuda.is_initialized():  # type: ignore[no-untyped-call]

@@ -21,8 +21,8 @@ from pgmo.recompute.calls.objects import is_flattenable
 from pgmo.recompute.calls.signature import methods
 
 MOST = 4096
-"""Maximum entries of a container that is restored. Larger ones, such as a data set, keep their
-changes: copying them would take too long."""
+"""Maximum entries of a container that is restored. Changes of larger containers, such as a data
+set, are not undone, because a copy would take too long."""
 
 _MISSING = object()
 
@@ -62,7 +62,7 @@ class AttributeRecord:
         self._restore(lambda _name, _before: False)
 
     def restore_values(self) -> None:
-        """Restore attributes and contents, but not the setup of a library's first call.
+        """Restore attributes and their contents, but keep what a library's first call sets up.
 
         New hooks stay, and so do new attributes with integers, Booleans or strings. If there are
         new hooks, changed Booleans stay, too.
@@ -116,7 +116,7 @@ class AttributeRecord:
     def _global_restorers(
         self, space: dict[str, Any], name: str, value: Any
     ) -> Iterator[Callable[[], object]]:
-        # Other variables may be set up by a library's first call, and keep their changes.
+        # A library's first call may set up variables of other types, which are not restored.
         if type(value) in (int, float):
             yield lambda: space.update({name: value})
         else:

@@ -15,7 +15,7 @@ _OWN = os.path.dirname(os.path.dirname(os.path.dirname(__file__))) + os.sep
 
 
 def is_foreign(filename: str) -> bool:
-    """Return whether a file belongs neither to PyTorch nor to pgmo."""
+    """Return whether a file belongs neither to PyTorch nor to pgmo, and is no frozen module."""
     return not filename.startswith((_TORCH, _OWN, "<frozen"))
 
 

@@ -1,4 +1,4 @@
-"""PyTorch's settings that affect a forward pass. Each combination is captured on its own."""
+"""PyTorch's settings that affect a forward pass. A call is captured for each combination."""
 
 from collections.abc import Callable
 
@@ -38,7 +38,7 @@ def modes() -> tuple[object, ...]:
 def kernels() -> tuple[str, ...]:
     """Return the settings by which PyTorch chooses kernels, and the default device.
 
-    They concern attention, cuDNN, oneDNN and determinism. Dynamo guards only some of them.
+    The settings concern attention, cuDNN, oneDNN and determinism. Dynamo guards only some of them.
     """
     return tuple(str(read()) for read in _readers)
 

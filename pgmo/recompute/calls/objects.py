@@ -14,10 +14,10 @@ PLAIN = (
     *(Tensor, torch.dtype, torch.device, torch.layout, torch.memory_format),
     *(FunctionType, BuiltinFunctionType),
 )
-"""Types of leaves. Values other than tensors are equal if their `repr` is."""
+"""Types of leaves. Two leaves that are no tensors are equal if their `repr` is equal."""
 
 _DEPTH = 8
-"""Maximum levels of nested objects. Deeper ones are a linked list or a cycle, and stay leaves."""
+"""Maximum levels of nested objects. Deeper objects, as in a linked list or a cycle, are leaves."""
 
 _WRITTEN_IN_PYTHON = 1 << 9
 """CPython's type flag Py_TPFLAGS_HEAPTYPE."""
@@ -39,7 +39,7 @@ def flatten_objects(tree: object, depth: int = _DEPTH) -> tuple[list[Any], objec
 
 
 def is_flattenable(leaf: Any) -> bool:
-    """Return whether an object consists only of its attributes."""
+    """Return whether an object is no module, and has no contents besides its `__dict__`."""
     kind = type(leaf)
     if isinstance(leaf, nn.Module) or not hasattr(leaf, "__dict__"):
         return False

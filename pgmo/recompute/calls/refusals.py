@@ -32,9 +32,9 @@ _KINDS = {
 _OWN = "pgmo."  # Module of pgmo's own hooks, which only observe.
 
 _ADVICE = (
-    "Dynamo leaves it out of the graphs that it captures. Remove it (its handle has remove()), "
-    "register it on the model itself or on a tensor (tensor.register_hook), or let the forward "
-    "pass return the values that it reads"
+    "Dynamo's graphs omit this hook. Remove the hook (its handle has remove()), register it on the "
+    "model itself or on a tensor (tensor.register_hook), or let the forward pass return the values "
+    "that the hook reads"
 )
 
 
@@ -51,14 +51,16 @@ def refuse_lazy(model: nn.Module) -> None:
 def refuse_static_graph() -> None:
     """Raise GraphError if a capture would run in DistributedDataParallel with a static graph.
 
-    Its first step counts the gradient hooks that run. A capture would add to that count.
+    DistributedDataParallel counts the gradient hooks that run in its first step. A capture would
+    add to this count.
     """
     active = getattr(DistributedDataParallel, "_active_ddp_module", None)
     if active is not None and active.static_graph:
         raise GraphError(
             "the model would be captured in the first step of DistributedDataParallel("
-            "static_graph=True), which counts gradient hooks. Give example inputs before it is "
-            "wrapped: DistributedDataParallel(pgmo.recompute(model, batch)[0], ...)"
+            "static_graph=True), which counts gradient hooks. Capture the model before it is "
+            "wrapped, with example inputs: "
+            "DistributedDataParallel(pgmo.recompute(model, batch)[0], ...)"
         )
 
 
@@ -88,7 +90,8 @@ def refuse_wrappers(model: nn.Module) -> None:
 def refuse_hooks(model: nn.Module) -> None:
     """Raise GraphError for backward hooks of submodules, and for global module hooks.
 
-    Dynamo omits both. Hooks of the model itself run at each call, outside of the captured step.
+    Dynamo's graphs omit them. Hooks of the model itself run at each call, outside of the captured
+    step.
     """
     for kind, words in _KINDS.items():
         for one in _others(getattr(torch_module, "_global" + kind)):

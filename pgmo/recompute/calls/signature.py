@@ -69,7 +69,7 @@ def argument_signature(tree: object) -> tuple[object, ...]:
 def methods(module: nn.Module) -> tuple[object, ...]:
     """Return the methods of the classes of a module and its submodules.
 
-    Dynamo does not guard them.
+    Dynamo does not guard methods. Classes in `torch.nn.modules` contribute only `forward`.
     """
     classes = dict.fromkeys(type(one) for one in module.modules())
     found: list[object] = [module.forward]
@@ -77,14 +77,14 @@ def methods(module: nn.Module) -> tuple[object, ...]:
         own = vars(kind)
         values: Iterable[object] = own.values()
         if _is_of_torch(kind):
-            # Without the wrapper of `compiled/dynamo/settings.py`.
+            # The original method, not the wrapper of `compiled/dynamo/settings.py`.
             values = (inspect.unwrap(own["forward"]),) if "forward" in own else ()
         found += [one for one in values if isinstance(one, _METHODS)]
     return tuple(found)
 
 
 def _leaf_signature(leaf: object) -> object:
-    if not isinstance(leaf, Tensor):  # Dynamo's guards check other types.
+    if not isinstance(leaf, Tensor):  # Dynamo guards the contents of types outside of `PLAIN`.
         return (type(leaf), repr(leaf) if isinstance(leaf, PLAIN) else "")
     return (leaf.stride(), leaf.requires_grad, *_kind(leaf))
 

@@ -18,9 +18,9 @@ from pgmo.recompute.capture.compat import flatten, unflatten
 def restoring_all_but_flags(
     module: nn.Module, devices: Collection[torch.device]
 ) -> Iterator[AttributeRecord]:
-    """Restore like `restoring_state`, but keep setup in a library's first call (`restore_values`).
+    """Do as `restoring_state`, but restore attributes with `restore_values`.
 
-    Yields the record of attributes before the block.
+    Yields the record of the attributes before the block.
     """
     contents = AttributeRecord(module)
     with ExitStack() as stack:
@@ -48,7 +48,7 @@ def copied_arguments(arguments: Arguments) -> tuple[Arguments, list[Tensor]]:
 
 
 def _copied(tensor: Tensor) -> Tensor:
-    """Return a copy, or the tensor itself if `clone` changes its strides (gaps or overlaps)."""
+    """Return a copy, or the tensor itself if it has gaps or overlaps, which `clone` removes."""
     copy = tensor.detach().clone()
     if copy.stride() != tensor.stride():
         return tensor

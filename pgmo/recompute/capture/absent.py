@@ -42,7 +42,7 @@ def tangents(module: fx.GraphModule) -> list[fx.Node]:
 
 
 def unlikely_gradients(joint: fx.GraphModule) -> frozenset[str]:
-    """Return the names of the tangents of all outputs but scalars; none if no output is scalar."""
+    """Return the names of the tangents of outputs that are not scalar; none if no output is."""
     found = tangents(joint)
     losses = {node.name for node in found if node.meta["val"].numel() == 1}
     return frozenset(node.name for node in found if losses and node.name not in losses)
@@ -66,14 +66,16 @@ def narrowed(
         for nodes in narrowing.read
     )
     for node in joint.graph.find_nodes(op="placeholder"):
-        kept |= {storage_key(one): node for one in fakes(node.meta.get("val"))}  # Alive anyway.
+        # Inputs are alive anyway.
+        kept |= {storage_key(one): node for one in fakes(node.meta.get("val"))}
     return narrowing.made, [node for key, node in gone.items() if key not in kept]
 
 
 def keep_alive(narrow: fx.GraphModule, nodes: Iterable[fx.Node]) -> fx.GraphModule:
     """Add reads of `nodes` where the backward pass of a narrowed joint graph begins.
 
-    The forward pass saves these nodes for the absent gradients, so they live until then.
+    The forward pass saves these nodes for the absent gradients, so they live until the backward
+    pass begins.
     """
     graph = narrow.graph
     copies = {node.name: node for node in graph.nodes}
@@ -107,7 +109,7 @@ def remove_kept(backward: fx.GraphModule) -> None:
             freed.update(node.all_input_nodes)
             backward.graph.erase_node(node)
         elif node in freed and not node.users:
-            backward.graph.erase_node(node)  # An unread input would be freed at the end.
+            backward.graph.erase_node(node)  # An unread input would live to the end of the pass.
 
 
 class _Narrowing:
@@ -118,10 +120,11 @@ class _Narrowing:
         self._copies: dict[fx.Node, fx.Node | None] = {}  # None for absent nodes.
         self._zeros: dict[fx.Node, fx.Node] = {}
         self._moved: set[int] = set()  # Storages of sums that one summand has replaced.
-        self._borrowed: set[int] = set()  # Storages of these summands.
-        self._laid_out: set[fx.Node] = set()  # Nodes whose layout differs from the whole graph's.
+        self._borrowed: set[int] = set()  # Storages of summands that have replaced a sum.
+        self._laid_out: set[fx.Node] = set()  # Nodes with another layout or storage than before.
         self._after: set[fx.Node] = set()  # Nodes that depend on a tangent.
-        self._customs: dict[int, bool] = {}  # Whether a custom function gets any gradient.
+        # Whether a custom function gets any gradient, by the number of its call.
+        self._customs: dict[int, bool] = {}
         names = {node.name: node for node in module.graph.nodes}
         gone: dict[fx.Node, None] = {}
         kept: dict[fx.Node, None] = {}
@@ -159,7 +162,7 @@ class _Narrowing:
             return False
         there = [one for one in node.all_input_nodes if self._copies[one] is not None]
         if len(there) != 1 or there[0].meta["val"].shape != node.meta["val"].shape:
-            return False  # No summand, two, or one that the sum broadcasts.
+            return False  # None or both summands are present, or the sum broadcasts the only one.
         self._copies[node] = self._copies[there[0]]
         if there[0] in self._laid_out or _metadata(there[0]) != _metadata(node):
             self._laid_out.add(node)
@@ -259,7 +262,7 @@ def _note(function: Any, number: int) -> None:
         if not begun:
             return None
         first, names = begun.pop()
-        # A saved value that is returned unchanged needs a node to be marked.
+        # A function may return a saved value unchanged. `alias` adds a node that can be marked.
         own = tuple(None if one is None else torch.ops.aten.alias.default(one) for one in results)
         mark_nodes(first, CUSTOM, (number, names))
         return own

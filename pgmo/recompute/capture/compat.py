@@ -7,10 +7,10 @@
     without_tracing     _disable_current_modes
     memory_changes      kineto_results.events(), _profiler_enabled
 
-`torch.utils._pytree` flattens trees, because libraries register their classes there. AOTAutograd
-passes more keywords to partition functions in each version, so these accept any keyword. Other
-private functions are in `eager.py` (kernels), `graphs.py` (graph modules), `compiled/measure.py`
-(the engine) and `compiled/dynamo`.
+`torch.utils._pytree` flattens trees, because libraries register their container classes with it.
+AOTAutograd passes more keywords to partition functions in each version, so pgmo's partition
+functions accept any keyword. More private functions of PyTorch are used in `eager.py` (kernels),
+`graphs.py` (graph modules), `compiled/measure.py` (autograd's engine) and `compiled/dynamo`.
 """
 
 import re
@@ -61,7 +61,7 @@ def inductor(partitioner: Partitioner, identity: str) -> Callable[..., Any]:
     """Return a backend for `torch.compile`: Inductor with another partition function.
 
     `identity` is part of the key of Inductor's cache. Partitioners that split differently must
-    have different ones.
+    have different identities.
     """
     from torch._inductor.custom_graph_pass import CustomPartitionerFn
 
@@ -110,7 +110,7 @@ class _BoxedCodeGen(CodeGen):
 
 
 def boxed(module: fx.GraphModule) -> Runner:
-    """Return a runner of a graph. It frees values and inputs at their last use."""
+    """Return a function that runs a graph, and frees values and inputs at their last use."""
     module.graph.set_codegen(_BoxedCodeGen())
     module.recompile()
     return mark_boxed(module.forward)
@@ -168,7 +168,7 @@ def is_watched() -> bool:
 
 def storage_key(tensor: Tensor) -> int:
     """Return the key of a tensor's storage, unique while the storage exists."""
-    return id(tensor.untyped_storage())  # The object lives as long as the memory.
+    return id(tensor.untyped_storage())  # The storage object lives as long as its memory.
 
 
 def metadata(tensor: Tensor) -> tuple[object, ...]:
@@ -210,7 +210,7 @@ def is_backward(node: fx.Node) -> bool | None:
 
 
 def is_profiling() -> bool:
-    """Return whether PyTorch's profiler is active. There can be only one profile at a time."""
+    """Return whether PyTorch's profiler is active. PyTorch allows one profile at a time."""
     return bool(torch._C._autograd._profiler_enabled())
 
 
@@ -225,8 +225,9 @@ def memory_changes(finished: profile, device: torch.device) -> list[tuple[str, i
     """Return all events of a profile, in order of time, with the changes of a device's memory.
 
     Returns:
-        Name, start and duration in nanoseconds, and bytes: those of an allocation, negative for a
-        free, 0 for events other than the device's "[memory]".
+        For each event its name, its start and duration in nanoseconds, and the bytes that it
+        allocates. The bytes are negative for a free, and 0 for all events except the device's
+        "[memory]".
     """
     number = {"cpu": -1}.get(device.type, device.index)
     if number is None:
@@ -260,7 +261,7 @@ def fakes(example: object) -> list[Tensor]:
         return [example]
     if example is None or isinstance(example, (bool, int, float)):
         return []
-    if type(example) in (tuple, list):  # Ten thousand calls; `flatten` is slow.
+    if type(example) in (tuple, list):  # `flatten` is slow, and a capture has 10,000 calls.
         return [leaf for one in cast("Sequence[Any]", example) for leaf in fakes(one)]
     return [leaf for leaf in flatten(example)[0] if isinstance(leaf, Tensor)]
 
@@ -287,5 +288,5 @@ def refuse_old_versions() -> None:
     if version() < _OLDEST:
         raise OptionError(
             f"pgmo.recompute needs PyTorch {_OLDEST[0]}.{_OLDEST[1]} or later, this is "
-            f"{torch.__version__}. Update it, or use torch.utils.checkpoint"
+            f"{torch.__version__}. Update PyTorch, or use torch.utils.checkpoint"
         )

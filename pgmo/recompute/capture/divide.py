@@ -5,11 +5,12 @@
     convolution_backward   weights: the input's gradient is not allocated yet
     convolution_backward   input: the first workspace is free again
 
-PyTorch computes the two gradients one after the other anyway, with the same kernels, so the bits
-are the same. The second node needs only the shape of the convolution's input. If nothing reads the
-input later, it is freed, and an expanded number replaces it, as in `torch.nn.grad.conv2d_input`.
-Division may also raise the peak, for example on a CPU, where each half copies the output's
-gradient. So a node is divided only if it does not fit and its halves take less memory.
+The undivided node also computes the two gradients one after the other, with the same kernels. So
+results are bit-identical. The second node needs only the shape of the convolution's input. If no
+later node reads the input, it is freed, and an expanded number replaces it (`_is_last`), as in
+`torch.nn.grad.conv2d_input`. Division may also raise the peak, for example on a CPU, where each
+half copies the output's gradient. So a node is divided only if it exceeds the memory limit and its
+halves take less memory.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -35,8 +36,8 @@ _COPYING = {"cpu"}  # Devices whose kernels copy the input even if they do not r
 def dividable(captured: Captured) -> frozenset[str]:
     """Return the names of the backward nodes that compute both gradients.
 
-    Nodes of the forward pass are excluded, even if it computes derivatives: planners choose forward
-    operations by number, and division would change these numbers.
+    Nodes of the forward pass are excluded, even if a forward pass computes derivatives: planners
+    choose forward operations by number, and division would change these numbers.
     """
     nodes = captured.joint.graph.find_nodes(op="call_function", target=CONVOLUTION_BACKWARD)
     return frozenset(
@@ -62,7 +63,7 @@ def divide(joint: fx.GraphModule, names: Collection[str]) -> fx.GraphModule:
 def _halves(
     graph: fx.Graph, node: fx.Node, copies: dict[fx.Node, fx.Node], last: bool
 ) -> dict[fx.Node, fx.Node]:
-    """Add both halves of a node; return the replacement of each `getitem` node of its result."""
+    """Add both halves of a node; return the replacement of each `getitem` node that reads it."""
     arguments = [fx.node.map_arg(one, copies.__getitem__) for one in node.args[:_MASK]]
     gradient, x = (copies[cast("fx.Node", one)] for one in node.args[:2])
     inputs = (x, _stand_in(graph, gradient, x) if last else x)
@@ -151,7 +152,10 @@ def helpful(captured: Captured, workspace: Mapping[str, int]) -> frozenset[str]:
 def needed(
     captured: Captured, schedule: Schedule, limit: int, workspace: Mapping[str, int]
 ) -> frozenset[str]:
-    """Return the names of the divided nodes that would exceed `limit` bytes undivided."""
+    """Return the names of the divided nodes that would exceed `limit` bytes undivided.
+
+    Nodes between whose halves another operation runs are included.
+    """
     found = set()
     steps = {int(one): step for step, one in enumerate(schedule.operations)}
     for name, index in _pairs(captured):

@@ -3,7 +3,8 @@
     native_dropout(x, p)  ->  result, mask           mask: one byte per element
     x * mask * (1 / (1 - p))  =  result              the same bits as the kernel
 
-So the result can be dropped if its mask is saved, a quarter of the bytes in float32.
+So the result can be dropped if its mask is saved. In float32, the mask takes a quarter of the bytes
+of the result.
 """
 
 from dataclasses import replace
@@ -21,7 +22,7 @@ APPLIED = "dropout by its mask"
 
 
 def is_dropout(node: fx.Node) -> bool:
-    """Return whether a node draws a dropout mask, and both its results are used."""
+    """Return whether a node draws a dropout mask with 0 < p < 1, and both its results are used."""
     if operator_name(node) != "aten.native_dropout" or node.args[2] is not True:
         return False
     if not 0 < float(str(node.args[1])) < 1:

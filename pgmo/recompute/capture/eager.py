@@ -1,10 +1,12 @@
 """Capture of operators as eager mode runs them, so that results are bit-identical.
 
 PyTorch decomposes some operators for compilers: upsample_bilinear2d, for example, into index, mul,
-sub and add. These have other layouts and add up in another order than the kernel. Operators that
-have no derivative of their own, or read values, stay decomposed.
+sub and add. The decomposed operators produce other layouts, and add up in another order than the
+kernel. Operators that have no derivative of their own, or read values of tensors on the host, stay
+decomposed.
 
-Without the metadata mode of captures, a program may replace a function of PyTorch by a wrapper:
+Captures run without PyTorch's metadata mode, because a program may have replaced a function of
+PyTorch by a wrapper:
 
     functional.dropout      a wrapper that calls the original
     the original            passes the name `functional.dropout` to the mode
@@ -37,8 +39,8 @@ _DECOMPOSED = (
 _KEYS = (DispatchKey.Autograd, DispatchKey.CompositeImplicitAutograd)
 
 _Replacement = tuple[tuple[str, ...], tuple[DispatchKey, ...], Callable[[Any], Any]]
-"""Operators of `aten`, their dispatch keys, and a function that replaces a kernel or returns
-None."""
+"""Operators of `aten`, their dispatch keys, and a function of a kernel. It returns another kernel,
+or None to remove the kernel."""
 
 
 @contextmanager
@@ -94,8 +96,8 @@ def _set_kernel(operator: Any, key: DispatchKey, kernel: Callable[..., Any] | No
 def _of_any_dtype(shape_function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """Return a shape function of grouped products for all dtypes.
 
-    PyTorch's own accepts only bfloat16, although the kernels support more. Rows are padded to 16
-    bytes. If the padding may depend on the dtype, PyTorch's function is called.
+    PyTorch's shape function accepts only bfloat16, although the kernels support more dtypes. Rows
+    are padded to 16 bytes. If the padding may depend on the dtype, PyTorch's function is called.
     """
 
     def grouped(a: Tensor, b: Tensor, *more: Any, **options: Any) -> Tensor:
@@ -112,8 +114,8 @@ def _dropout_as_in_eager_mode(drop: Callable[..., Tensor]) -> Callable[..., Tens
     """Return a dropout that computes the same bits as eager mode.
 
     If it drops nothing, it returns its input. On a CPU, eager mode multiplies by 1 / (1 - p)
-    rounded to the input's dtype. The kernel rounds this factor differently for some p, and does not
-    round it in its derivative.
+    rounded to the input's dtype. `native_dropout` rounds this factor differently for some p, and
+    does not round it in the derivative.
     """
 
     def dropout(x: Tensor, p: float, train: bool) -> Tensor:

@@ -4,7 +4,8 @@
     graph_module        fx._lazy_graph_module
     quick_copies        fx.graph.pytree
 
-A capture makes a dozen modules and calls two of them, so code is generated at the first call.
+A capture makes a dozen modules and calls two of them. So the code of a module is generated at its
+first call.
 """
 
 import threading
@@ -54,7 +55,7 @@ def quick_copies() -> Iterator[None]:
         yield
     finally:
         below = quick.end()
-        if graphs.pytree is quick:  # Otherwise another thread has replaced it.
+        if graphs.pytree is quick:  # Not if another thread has replaced this module, too.
             graphs.pytree = below
 
 

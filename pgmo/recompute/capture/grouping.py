@@ -15,8 +15,8 @@ from pgmo.recompute.capture import dropout
 from pgmo.recompute.capture.compat import fakes, flatten, is_backward, is_tangent, storage_key
 
 SMALL = 64 * 1024
-"""Largest further result of an operator, in bytes, that is always saved, such as a normalization's
-statistics."""
+"""Maximum bytes of a result that is saved and never recomputed, such as a normalization's
+statistics. An operator's first result may be recomputed whatever its size."""
 
 TANGENT = -2
 """Producer of tangents, until `capture` adds an operation for them."""

@@ -1,11 +1,11 @@
 """Operations that eager mode does in place and a capture does not.
 
-Autograd adds a gradient to another in place, if no further node reads the overwritten gradient.
-Bits and layout are the same. The operations of a backward pass run once and in order, so a gradient
-may be overwritten at its last use.
+Autograd adds a gradient to another in place, if no further node reads the overwritten gradient. The
+sum keeps its bits and layout. The operations of a backward pass run once and in order, so a
+gradient may be overwritten at its last use.
 
 A capture turns `base[0] = x` into `select_scatter(base, copy(base[0], x))`. The copy has the
-strides of the slice and the size of `base`. The scatter can read `x` itself.
+strides of the slice, so its storage may be as large as `base`. The scatter can read `x` itself.
 """
 
 import torch
@@ -28,7 +28,8 @@ SCATTERS = frozenset(
 
 
 def scatter_sources(joint: fx.GraphModule) -> int:
-    """Let scatters read the written tensor instead of a copy; return the number of such copies."""
+    """Let scatters read the written tensor instead of a copy; return the number of removed copies.
+    """
     count = 0
     for node in joint.graph.find_nodes(op="call_function", target=COPY):
         if node.kwargs or any(
@@ -44,7 +45,7 @@ def scatter_sources(joint: fx.GraphModule) -> int:
 
 
 def sum_in_place(joint: fx.GraphModule) -> int:
-    """Let additions of the backward pass overwrite a summand; return their number."""
+    """Let additions of the backward pass overwrite a summand; return how many do."""
     place = {node: index for index, node in enumerate(joint.graph.nodes)}
     owners: dict[int, list[fx.Node]] = {}  # Nodes in each storage, by its key.
     for node in joint.graph.nodes:

@@ -28,8 +28,8 @@ _NORMALISATIONS = {
     "aten._native_batch_norm_legit_functional",
     "aten._batch_norm_with_update_functional",
 }
-"""Operators whose arguments 3 and 4 are running statistics, and whose last two results are the new
-ones. In training, no other result depends on the running statistics."""
+"""Operators whose arguments 3 and 4 are running statistics, and whose last two results are the
+updated statistics. In training, no other result depends on the running statistics."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,8 +71,8 @@ class Captured:
     def replaced(self, node: fx.Node) -> dict[fx.Node, fx.Node]:
         """Return the nodes that replace inputs of a node when it runs again.
 
-        A batch normalization then reads its new running statistics, because the old ones are
-        overwritten. Its results in training do not depend on them.
+        A batch normalization that runs again reads its updated running statistics, because the
+        previous ones are overwritten. In training, its results do not depend on running statistics.
         """
         if operator_name(node) not in _NORMALISATIONS:
             return {}
@@ -208,7 +208,8 @@ def _unite_items(graph: fx.Graph) -> None:
 def _checkpoints(graph: Graph, nodes: dict[int, fx.Node]) -> tuple[frozenset[int], ...]:
     """Return the operations that each call of `torch.utils.checkpoint` runs again.
 
-    Values that other forward operations read are saved, so their operations are left out.
+    Values that forward operations outside of the call read are saved. The operations that write
+    these values are left out.
     """
     regions = {
         index: node.meta.get("ac_graph_id")
@@ -251,7 +252,7 @@ def _mutated(grouping: Grouping) -> set[int]:
 
 
 def _modules(joint: fx.GraphModule) -> dict[fx.Node, str]:
-    """Return the module path of each node; a backward node has that of its forward node."""
+    """Return the module path of each node; a backward node has the path of its forward node."""
     found: dict[fx.Node, str] = {}
     by_sequence: dict[object, str] = {}
     for node in joint.graph.nodes:

@@ -1,6 +1,9 @@
-"""Model of the plain step, which differs from the captured one.
+"""Graph of the plain step, which PyTorch would run without pgmo.
 
-- A checkpointed region runs again before its first derivative.
+It differs from the captured step:
+
+- The operations in a `torch.utils.checkpoint` run again before the first derivative that reads
+  their values.
 - The operators of one derivative free their inputs together at the end. Values that a custom
   function computes are freed earlier, one by one.
 - Dropout on a CPU draws and saves factors in the dtype of its input, not a mask of bytes.
@@ -50,7 +53,7 @@ def checkpointed(captured: Captured, graph: Graph) -> Reruns:
 
 
 def _redraw(operations: list[Operation], values: list[Value], captured: Captured) -> None:
-    """Unpin operators in checkpoints: PyTorch restores random generators and runs all again."""
+    """Unpin operators in checkpoints: PyTorch restores random generators and runs all of them."""
     for region in captured.checkpoints:
         for index in region:
             operations[index] = replace(operations[index], pinned=False)

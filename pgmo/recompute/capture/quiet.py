@@ -12,7 +12,7 @@ import torch
 from pgmo.locks import new_reentrant_lock
 
 CAPTURING = new_reentrant_lock()
-"""Lock of captures, because PyTorch captures in one thread at a time."""
+"""Lock of captures, because PyTorch can capture in only one thread at a time."""
 
 _LOGGERS = ("torch._subclasses.fake_tensor", "torch._dynamo.variables.tensor")
 
@@ -23,7 +23,8 @@ _hide: Any = vars(torch._logging)["hide_warnings"]
 def hide_warnings(is_hidden: Any) -> Iterator[None]:
     """Hide the warnings for which `is_hidden` is true, even if warnings are errors.
 
-    PyTorch's own context, with the same parameter, does not prevent the error.
+    PyTorch's context with the same parameter raises an error for a hidden warning if warnings are
+    errors.
     """
     with _hide(is_hidden), warnings.catch_warnings():
         warnings.simplefilter("always")
@@ -32,7 +33,7 @@ def hide_warnings(is_hidden: Any) -> Iterator[None]:
 
 @contextmanager
 def without_logs() -> Iterator[None]:
-    """Silence PyTorch's loggers of captures while a block runs; errors are raised anyway."""
+    """Silence PyTorch's loggers of captures while a block runs. Exceptions are still raised."""
     loggers = [logging.getLogger(name) for name in _LOGGERS]
     before = [one.level for one in loggers]
     for one in loggers:
@@ -48,8 +49,8 @@ def without_logs() -> Iterator[None]:
 def without_collector() -> Iterator[None]:
     """Disable the garbage collector while a block runs.
 
-    In a measurement, garbage of other code that is freed would reduce the measured bytes. In a
-    capture, each collection visits millions of objects and frees none.
+    In a measurement, a collection would free garbage of other code, which would reduce the measured
+    bytes. In a capture, each collection visits millions of objects and frees none.
     """
     before = gc.isenabled()
     gc.disable()

@@ -35,7 +35,7 @@ class Segment:
     Args:
         path: path of the submodule.
         nodes: its nodes, in order.
-        inputs: outside nodes that they read, by first use.
+        inputs: outside nodes that `nodes` read, by first use.
         results: indices of the nodes that outside nodes read.
         key: key that segments share if they compute the same function.
     """
@@ -150,7 +150,7 @@ def _run(module: fx.GraphModule, given: Sequence[Tensor]) -> tuple[Tensor, ...]:
 
 
 def _groups(nodes: list[fx.Node]) -> Iterator[list[Segment]]:
-    """Yield groups of equal segments. A segment within a yielded one is not yielded."""
+    """Yield groups of equal segments. Segments within a yielded segment are not yielded."""
     stack = [nodes]
     depth = {id(nodes): 0}
     while stack:

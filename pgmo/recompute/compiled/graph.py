@@ -1,9 +1,9 @@
 """Graph captured by Dynamo, with exchangeable plans.
 
-AOTAutograd compiles a graph once. Its autograd function saves the results of the forward runner
-beyond the outputs, and passes them to the backward runner. So another plan needs no new capture,
-only other runners. One saved value is a marker: an empty tensor whose shape holds the number of the
-plan, for the backward pass.
+AOTAutograd compiles a graph once. The compiled autograd function saves all results of the forward
+runner that are no outputs, and passes them to the backward runner. So another plan needs no new
+capture, only other runners. One saved value is a marker: an empty tensor whose shape holds the
+number of the plan, for the backward pass.
 """
 
 import threading
@@ -57,7 +57,7 @@ class PlanRunners:
 class ThreadStep(threading.local):
     """State of a model's step on the current thread.
 
-    Captured graphs refer to it and not to the model, because Dynamo keeps them.
+    Captured graphs refer to this object and not to the model, because Dynamo keeps the graphs.
 
     Attributes:
         observer: runs graphs in a dry run; None in other steps.
@@ -92,7 +92,7 @@ class CompiledGraph:
         self._joint: fx.GraphModule | None = None
         self._outputs = self.tangents = 0
         self._bare: fx.GraphModule | None = None
-        # Backward passes run in threads of the engine, whose `_thread_step` has no observer.
+        # Backward passes run in autograd's threads, whose `_thread_step` has no observer.
         self._observer: Discovery | None = None
         self._planned: dict[GradientFlags, StepCompiler] = {}
         self.plans: list[PlanRunners] = []
@@ -117,7 +117,7 @@ class CompiledGraph:
 
     @property
     def unplanned(self) -> int:
-        """Number of the plan that drops all it can, for steps planned without this graph."""
+        """Number of the plan that drops all candidates, for steps whose plan lacks this graph."""
         if self._unplanned is None:
             self._unplanned = self.add(
                 replace(self._settings, budget="min", planner=_drop_all, shapes=Shapes())
@@ -243,12 +243,15 @@ def marker(number: int, is_observed: bool = False) -> Tensor:
 
 
 def read_marker(made: Tensor) -> tuple[bool, int]:
-    """Return whether a marker's pass is observed, and its number."""
+    """Return whether a marker is of an observed pass, and the number that it holds."""
     return bool(made.shape[0]), int(made.shape[1])
 
 
 def _backward_interface(joint: fx.GraphModule, outputs: int) -> fx.GraphModule:
-    """Return a backward graph without operators: AOTAutograd detaches inputs if it returns None."""
+    """Return a backward graph without operators, which returns a tangent as each gradient.
+
+    AOTAutograd detaches inputs whose gradient is None.
+    """
     graph = fx.Graph()
     given = [graph.node_copy(node) for node in tangents(joint)]
     (last,) = joint.graph.find_nodes(op="output")

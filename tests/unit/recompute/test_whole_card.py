@@ -166,6 +166,6 @@ def test_an_optimizer_that_needs_a_closure_is_refused():
 def test_the_parts_are_named():
     budget = CardBudget(card(1 << 30), 1 << 20, 2 << 20, 3 << 20, None, 4 << 20)
     assert str(budget) == (
-        "of 1.00 GiB go to context 1.00 MiB, parameters, buffers and inputs 2.00 MiB, "
+        "total 1.00 GiB; reserved: context 1.00 MiB, parameters, buffers and inputs 2.00 MiB, "
         "kept free 4.00 MiB, packing 10.2 MiB"
     )

@@ -23,10 +23,17 @@ _LEVEL = "KINETO_LOG_LEVEL"
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """Live bytes of a section of code: `peak` and, at its end, `net`, relative to `start`."""
+    """Live bytes of a section of code.
+
+    Args:
+        label: the section's name.
+        start: live bytes at the start of the section, minus those at the start of the meter.
+        peak: most live bytes during the section, minus those at its start.
+        net: live bytes at the end of the section, minus those at its start.
+    """
 
     label: str
-    start: int  # Relative to the start of the meter.
+    start: int
     peak: int
     net: int
 
@@ -45,7 +52,10 @@ def meter(device: torch.device) -> "Meter | None":
 
 
 def can_measure(device: torch.device) -> bool:
-    """Return whether a device can be measured now: no other profile or user's code is measured."""
+    """Return whether PyTorch records a device's allocations, and no other measurement runs.
+
+    Other measurements are a profile, and `measuring_program`.
+    """
     return not (is_profiling() or _program_is_measured.is_set()) and writes_memory_events(device)
 
 
@@ -53,7 +63,8 @@ _measuring = new_lock()
 """Lock of the profiler: the process crashes if two threads use it."""
 
 _program_is_measured = threading.Event()
-"""Set while the user's code is measured. It may wait for a thread that wants to measure."""
+"""Set while the user's code is measured. Other threads then skip their measurements instead of
+waiting for `_measuring`, because the user's code may wait for these threads."""
 
 
 @contextmanager

@@ -1,8 +1,8 @@
 """Workspaces of operators: bytes that they allocate and free while they run.
 
-A convolution, for example, packs its inputs. Fake tensors do not show this, and it depends on the
-device, the library and the number of threads. So each operator of a step is run alone, on tensors
-of its shapes.
+A convolution, for example, packs its inputs. Fake tensors do not show workspaces, whose sizes
+depend on the device, the library and the number of threads. So each operator of a step is run
+alone, on tensors of its shapes.
 """
 
 from collections.abc import Iterable
@@ -29,15 +29,15 @@ Signature = tuple[object, ...]
 """Key of an operator's measurement. Each key is measured once per process."""
 
 _REPEATS = 2
-"""Runs of each operator; the last one counts. In the first, libraries allocate memory that they
-keep, such as cuBLAS's workspace."""
+"""Runs of each operator. Only the last run counts: in the first run, libraries allocate memory that
+they keep, such as cuBLAS's workspace."""
 
 
 @dataclass(frozen=True, slots=True)
 class OperatorMeasurement:
     """Measured workspace of an operator, and bytes that its results hold beyond their elements.
 
-    A mean of squares, for example, is a view of the first of all squares.
+    A mean of squares, for example, may be a view into the storage of all squares.
     """
 
     workspace: int
@@ -61,7 +61,7 @@ def held(node: fx.Node) -> int:
 
 @once_for_copies
 def signature(node: fx.Node) -> Signature:
-    """Return the key of a node: its operator, the metadata of its arguments, and threads."""
+    """Return the key of a node: operator, metadata of its arguments, and number of threads."""
     threads = torch.get_num_threads()
     return str(node.target), _nested(example_arguments(node)), threads
 
@@ -102,7 +102,7 @@ def _moved(node: fx.Node) -> int:
     """Return the bytes that an operator reads and writes; -1 if it cannot be measured."""
     target = node.target
     if not isinstance(target, torch._ops.OpOverload) or target.namespace != "aten":
-        return -1  # Other operators may fail on arbitrary numbers.
+        return -1  # Operators of other libraries may fail on made-up values.
     if target._schema.is_mutable or not _owned(node.meta.get("val"), node):
         return -1
     tensors = fakes((example_arguments(node), node.meta.get("val")))
@@ -114,7 +114,7 @@ def _run_all(todo: dict[Signature, fx.Node], device: torch.device, measuring: Me
     devices = [device] if device.type == "cuda" else []
     with without_tracing(), torch.no_grad(), torch.random.fork_rng(devices), measuring:
         for index, node in enumerate(todo.values()):
-            # An operator that rejects arbitrary numbers stays unknown.
+            # An operator that rejects made-up values stays unmeasured.
             with suppress(RuntimeError, IndexError, ValueError, NotImplementedError):
                 _run(node, measuring, str(index))
     seen: dict[str, list[Section]] = {}

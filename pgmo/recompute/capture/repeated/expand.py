@@ -16,14 +16,14 @@ from pgmo.recompute.capture.repeated.fakes import Storages
 from pgmo.recompute.capture.repeated.stand_in import BACKWARD, BLOCK, StandIn, stand_in
 from pgmo.recompute.capture.repeated.template import NotAlikeError, Template, TensorMetadata
 
-_FAR = 1 << 32  # Larger than autograd's number of any derivative.
+_FAR = 1 << 32  # Larger than any `seq_nr`, autograd's number of a derivative.
 
 
 def expand(joint: fx.GraphModule) -> int:
     """Expand all stand-in operators of a graph; return their number.
 
     Raises:
-        NotAlikeError: if the blocks differ. The graph is then unusable.
+        NotAlikeError: if the blocks differ. This error leaves the graph unusable.
     """
     graph = joint.graph
     calls = graph.find_nodes(op="call_function", target=BLOCK)

@@ -51,7 +51,7 @@ class StandInFunction(torch.autograd.Function):
     """The stand-in operator with its derivative."""
 
     stands_in = True
-    """Distinguishes its derivative from those of custom functions."""
+    """Distinguishes this function from custom functions of the user."""
 
     @staticmethod
     def forward(context: Any, number: int, *given: Tensor) -> tuple[Tensor, ...]:
@@ -71,7 +71,7 @@ class StandInFunction(torch.autograd.Function):
 
     @staticmethod
     def backward(context: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
-        """Return fake gradients with the metadata of the traced block's."""
+        """Return fake gradients with the metadata of the traced block's gradients."""
         one = _calls[context.number]
         came = [gradient for gradient in gradients if gradient is not None]
         metadata = one.template.gradients_of(gradients)

@@ -91,10 +91,14 @@ class Template:
                 one.register_hook(self._noting_gradient(place))  # type: ignore[no-untyped-call]
 
     def gradients_of(self, came: Sequence[Tensor | None]) -> list[TensorMetadata | None]:
-        """Return the metadata of another block's gradients, given those of its results.
+        """Return the metadata of the gradients of another block's inputs.
+
+        Args:
+            came: the gradient of each of the other block's results, or None.
 
         Raises:
-            NotAlikeError: if the traced block has no backward pass yet with the same gradients.
+            NotAlikeError: if the traced block has no backward pass yet, or gets gradients of other
+                results.
         """
         if not self.backward or [one is None for one in came] != [
             one is None for one in self.tangents

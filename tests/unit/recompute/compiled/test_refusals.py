@@ -274,5 +274,5 @@ def test_no_first_capture_inside_of_ddp_with_a_static_graph(monkeypatch):
     active = SimpleNamespace(static_graph=True)
     ours, _ = pgmo.recompute(nn.Linear(8, 8), budget="min")
     monkeypatch.setattr(nn.parallel.DistributedDataParallel, "_active_ddp_module", active)
-    with pytest.raises(GraphError, match="Give example inputs before it is wrapped"):
+    with pytest.raises(GraphError, match="Capture the model before it is wrapped"):
         ours(torch.ones(4, 8))
