@@ -249,7 +249,7 @@ def _twin(recomputing: CompiledModel, model: M) -> M:
 
 
 def _twin_of_copy(settings: Settings, model: M) -> M:
-    """Return a twin of a copied or unpickled model, which is captured again."""
+    """Return a recomputing twin of a copied or unpickled model, which is captured again."""
     return _twin(CompiledModel(model, replace(settings, shapes=Shapes())), model)
 
 

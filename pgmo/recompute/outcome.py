@@ -117,7 +117,7 @@ class RecomputePlan:
 
     @property
     def host_bytes(self) -> int:
-        """Bytes of host memory for offloaded values, pinned if there is a GPU."""
+        """Bytes of host memory for offloaded values, pinned if the step runs on a GPU."""
         return self.schedule.host_bytes
 
     @property
@@ -168,7 +168,7 @@ class RecomputePlan:
             time_limit: seconds for each budget.
 
         Returns:
-            The best choices.
+            The choices found that no other choice beats in peak and overhead, by ascending peak.
 
         Raises:
             OptionError: if `points` is below 2, or `time_limit` is not positive.

@@ -3,9 +3,10 @@
     forward    measured as a whole
     backward   measured from the gradients of the model's results on
 
-The program's loss between the two is excluded. The engine uses the profiler of the thread that
-calls it, so the meter must start before the engine. The function through which `backward()` and
-`autograd.grad()` call the engine is wrapped until the step's backward pass.
+The program's code between the two passes, such as a loss, is excluded. Autograd's engine uses the
+profiler of the thread that calls it, so the meter must start before the engine. pgmo wraps the
+function through which `backward()` and `autograd.grad()` call the engine, until the step's backward
+pass.
 """
 
 import functools
@@ -44,11 +45,10 @@ class StepMeasure:
         self._device = device
         self._forward: Section | None = None
         self._meter: Meter | None = None
-        self._root_bytes = (
-            -1
-        )  # Bytes of the gradients of the model's results; -1 before they exist.
+        # Bytes of the gradients of the model's results; -1 before they exist.
+        self._root_bytes = -1
         self._number = 0  # Number of the last forward pass.
-        self._mixed = False  # Whether the backward pass includes an earlier forward pass.
+        self._mixed = False  # Whether the backward pass also differentiates an earlier call.
         self._leaves: frozenset[int] = frozenset()
         self._undo: Callable[[], None] = lambda: None
 
@@ -59,7 +59,7 @@ class StepMeasure:
         """
         self.tries -= 1
         self._forward = None
-        # Tensors without gradients may die, and their ids be reused.
+        # Tensors that need no gradient may die, and their ids may be reused.
         self._leaves = frozenset(id(one) for one in leaves if one.requires_grad)
         with _metered(self._device) as measuring:
             returned = run()
@@ -99,7 +99,7 @@ class StepMeasure:
             return run()
         inputs = more[3] if len(more) > 3 else ()
         if inputs or not self._leaves.issuperset(found):
-            return run()  # It computes only some gradients, or those of other leaves, too.
+            return run()  # The pass computes only some gradients, or gradients of other leaves.
         self._root_bytes, self._mixed = -1, False
         with _metered(self._device) as self._meter:
             measuring = self._meter
@@ -112,7 +112,7 @@ class StepMeasure:
         return result
 
     def begins(self, number: int, gradients: tuple[Tensor | None, ...]) -> None:
-        """Record the gradients of a forward pass's results, with which its backward pass begins."""
+        """Record the bytes of the gradients with which a forward pass's backward pass begins."""
         if self._meter is None:
             return
         if number != self._number:
@@ -142,8 +142,8 @@ class StepMeasure:
 def _metered(device: torch.device) -> Iterator[Meter | None]:
     """Measure memory in a block; yield None if that is impossible now.
 
-    This never waits for another measurement, because two threads could deadlock: a measured program
-    may capture, and a capture measures.
+    This function never waits for another measurement, because two threads could deadlock: a
+    measured program may capture, and a capture measures.
     """
     with ExitStack() as stack:
         measuring = None
@@ -175,10 +175,10 @@ def _leaves(outputs: Any) -> set[int]:
 
 
 def _around_engine(around: Callable[..., Any]) -> Callable[[], None]:
-    """Run all backward passes through `around`, on the calling thread; return the undo.
+    """Run all backward passes through `around`, on the calling thread; return a function to end it.
 
     `around` gets a function that runs the backward pass, the tensors to differentiate, and the
-    engine's other positional arguments. It returns the function's result.
+    engine's other positional arguments. `around` returns the result of that function.
     """
     modules: tuple[Any, ...] = (torch.autograd.graph, torch.autograd)
     before = modules[0]._engine_run_backward
@@ -193,7 +193,7 @@ def _around_engine(around: Callable[..., Any]) -> Callable[[], None]:
         nonlocal over
         over = True
         for module in modules:
-            if module._engine_run_backward is run_around:  # Otherwise other code has wrapped it.
+            if module._engine_run_backward is run_around:  # Not if other code has wrapped it since.
                 module._engine_run_backward = before
 
     for module in modules:

@@ -1,7 +1,8 @@
 """Replacement of a model's forward method, which captures and plans each kind of call.
 
-A kind of call is one signature (`calls/signature.py`). If Dynamo captures another graph in the
-middle of a planned step, that graph drops all it can, and the next call is planned again.
+Calls with one signature are one kind of call (`calls/signature.py`). If Dynamo captures another
+graph in the middle of a planned step, this graph runs outside of the plan, and the next call is
+planned again.
 """
 
 import inspect
@@ -62,7 +63,7 @@ class CompiledModel:
     Attributes:
         first: the first planned step, or None.
         settings: settings of planning.
-        steps: planned steps by signature; None for calls without derivatives.
+        steps: planned steps by signature; None for calls with nothing to plan.
     """
 
     def __init__(self, module: nn.Module, settings: Settings) -> None:
@@ -72,7 +73,7 @@ class CompiledModel:
         self._thread_step = ThreadStep()
         self._breaks = GraphBreaks()
         self._messages: set[str] = set()
-        self._reason = NOTHING  # Why the last call without a step has none.
+        self._reason = NOTHING  # Why the last None in `steps` has no step.
         self._written: list[Tensor] = []  # Parameters that the forward pass writes.
         self._graphs = 0  # Number of captured graphs.
         self._pending = PendingCalls()
@@ -98,9 +99,11 @@ class CompiledModel:
 
     @clears_frames
     def capture(self, *arguments: Any, **keywords: Any) -> CompiledStep:
-        """Capture and plan a kind of call, unless it is known.
+        """Capture and plan a kind of call, unless its plan is known.
 
         Raises:
+            BudgetError: if no plan fits the budget.
+            GraphError: if the call cannot be captured.
             NothingToPlanError: if there is nothing to plan.
         """
         step = self._step((arguments, keywords))
@@ -153,7 +156,7 @@ class CompiledModel:
         return made
 
     def _discover(self, arguments: Arguments, wanted: frozenset[int] | None) -> Discovery:
-        """Repeat dry runs until one captures no graph, so that its memory is the step's alone."""
+        """Repeat dry runs until one captures no graph, so that captures are not measured."""
         thread_step = self._thread_step
         plain: frozenset[CallKey] = frozenset()
         for number in range(_TRIES):
@@ -164,7 +167,7 @@ class CompiledModel:
                 )
             plain |= found.objections.keys()
             for reason in filter(None, dict.fromkeys(found.objections.values())):
-                self._warn(f"a graph runs as it is, without recomputation, because {reason}")
+                self._warn(f"a graph runs unchanged, without recomputation, because {reason}")
             if (self._graphs, self.settings.measure, found.plain) == (graphs, measures, plain):
                 break
         return found
@@ -175,13 +178,13 @@ class CompiledModel:
         if reason is None:
             if found.is_single:
                 return
-            reason = "Dynamo leaves out operators before or after it"
+            reason = "operators before or after the captured graph are not in it"
         if self.settings.whole:
             raise GraphError(f"the forward pass is not a single graph: {reason}")
         self._warn(
             f"the forward pass is not a single graph: {reason}. {graphs} "
-            f"{'graphs are' if graphs > 1 else 'graph is'} planned under one budget; the code "
-            "between them runs as it is. whole=True makes this an error"
+            f"{'graphs are' if graphs > 1 else 'graph is'} planned under one budget; other code "
+            "runs unchanged. whole=True makes this an error"
         )
 
     def _warn(self, message: str) -> None:
@@ -213,7 +216,7 @@ class CompiledModel:
             return self.plain(*arguments, **keywords)
         if is_watched():
             self._warn(
-                f"{type(self._module).__name__} runs as it is, without recomputation: while a "
+                f"{type(self._module).__name__} runs unchanged, without recomputation: while a "
                 "TorchDispatchMode is active, Dynamo compiles nothing"
             )
             return self.plain(*arguments, **keywords)
@@ -264,7 +267,9 @@ def _backend(model: CompiledModel) -> Callable[..., Any]:
 _AOT: dict[str, Any] = {"backward_pass_autocast": "off"}
 
 KINDS = 64
-"""Maximum number of a kind's steps that capture graphs again. Then its calls raise GraphError."""
+"""Maximum number of steps of one kind of call that capture graphs again. After these steps, calls
+of this kind raise GraphError."""
 
 _TRIES = 8
-"""Maximum number of dry runs to plan a kind of call. The last one is used if it captures, too."""
+"""Maximum number of dry runs to plan a kind of call. The last one is used even if it captures
+graphs."""

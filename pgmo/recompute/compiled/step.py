@@ -36,7 +36,7 @@ PLANS = 8
 class CompiledStep:
     """Planned step for one kind of call: all calls with one signature.
 
-    One of these steps is measured and compared with the prediction.
+    One step is measured and compared with the prediction.
 
     Attributes:
         planned: the captured step with its schedule.
@@ -91,7 +91,8 @@ class CompiledStep:
     def is_stale(self) -> bool:
         """Return whether to plan again: steps ran other graphs, or differentiated other results.
 
-        The same difference in results is reported once, and other graphs at most `PLANS` times.
+        Each set of differentiated results leads to one new plan at most, and other graphs to
+        `PLANS` new plans at most.
         """
         is_first, came = not self._checked, frozenset(self._differentiated)
         differs_from_prediction = False
@@ -109,7 +110,7 @@ class CompiledStep:
             self._plan(discovered(), replace(self._settings, anew=True))
         except BudgetError as error:
             self._plans = PLANS
-            warn_user(f"the earlier plan stays: {error}")
+            warn_user(f"the earlier plan is kept: {error}")
 
     def run(self, forward: Callable[[Choose], Any], given: Iterable[Tensor]) -> Any:
         """Run a forward pass with the input tensors `given`; measure one of the first steps."""
@@ -174,7 +175,7 @@ class CompiledStep:
         measured, predicted = measure.peak, self.planned.schedule.peak
         differs = abs(measured - predicted) > TOLERANCE * max(predicted, 1)
         if differs and not self._is_repeated:
-            # In the first step, libraries may allocate memory that they keep: measure another one.
+            # In the first step, libraries may allocate memory that they keep. Measure another step.
             self._is_repeated, measure.tries = True, 1
             return
         self._is_compared = True

@@ -33,7 +33,7 @@ def parse_budget(budget: object) -> Budget:
             `"0.6"`; `"min"`; None. Numbers may also be NumPy's, or tensors without dimensions.
 
     Raises:
-        OptionError: if it is none of these.
+        OptionError: if `budget` is none of these, or a share is not above 0 and at most 1.
 
     Example:
         >>> parse_budget("8 KiB"), parse_budget("60%"), parse_budget(0.5), parse_budget("min")

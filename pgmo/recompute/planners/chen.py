@@ -1,7 +1,7 @@
 """Chen et al. 2016, "Training Deep Nets with Sublinear Memory Cost" (arXiv 1604.06174).
 
-The forward pass is cut into segments at articulation points: operations through which all later
-ones depend on all earlier ones. Only the values of the cuts are kept. In a chain of n equal
+The forward pass is cut into segments at articulation points: operations through which alone later
+operations depend on earlier ones. Only the values of the cuts are kept. In a chain of n equal
 operations, square root of n segments minimize the sum of kept values and one segment.
 """
 
@@ -20,7 +20,7 @@ class Segments:
 
     Args:
         cuts: operations whose values are kept, ascending.
-        kept: bytes of these values.
+        kept: bytes of the kept values.
         largest: bytes of the largest segment with its cut.
         operations: number of all operations.
         last: first operation after the last cut.
@@ -39,7 +39,7 @@ class Segments:
 
 
 def articulation_points(dag: Dag) -> tuple[int, ...]:
-    """Return the operations that alone connect their ancestors with the rest, ascending.
+    """Return the operations that alone connect their ancestors with later operations, ascending.
 
     Example:
         >>> diamond = Dag(((), (0,), (0,), (1, 2), (3,)), np.ones(5, np.int64), np.ones(5))

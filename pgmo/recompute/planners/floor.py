@@ -7,7 +7,7 @@ from pgmo.recompute.planners.schedule import Schedule
 from pgmo.units import format_bytes
 
 _LEAST = 0.01
-"""Minimum share of the peak of a part that is named."""
+"""Minimum share of the peak for a part to be named."""
 
 
 def floor(schedule: Schedule) -> str:
@@ -31,7 +31,7 @@ def floor(schedule: Schedule) -> str:
             ". Gradients of parameters live until the optimizer's step and cannot be dropped; "
             "recomputation saves a larger share at a larger batch"
         )
-    return f"At its peak, in {place}, there are: {shares}{advice}"
+    return f"Live bytes at the step's peak, in {place}: {shares}{advice}"
 
 
 def _kind(graph: Graph, value: int, operation: Operation) -> str:

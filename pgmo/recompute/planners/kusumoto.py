@@ -1,7 +1,7 @@
 """Kusumoto et al. 2019, "A Graph Theoretic Framework of Recomputation Algorithms".
 
 arXiv 1905.11722. A choice is an increasing sequence of lower sets L1 < ... < Lk = V. The values of
-a block Vi = Li - Li-1 are dropped, except those of Ui, the boundaries of L1 ... Li:
+a block Vi = Li - Li-1 are dropped, except the values of Ui, the boundaries of L1 ... Li:
 
     overhead  T = sum of T(Vi - boundary(Li))
     peak      M = max of M(Ui-1) + 2 M(Vi) + M(next(Li)) + M(read by next(Li), outside Li)
@@ -24,7 +24,7 @@ from pgmo.recompute.planners.lower_sets import Dag
 from pgmo.units import format_bytes
 
 TIME_UNITS = 4000
-"""Maximum units of the time axis. Integer costs are not rounded if their sum is at most this."""
+"""Maximum units of the time axis. Integer costs with at most this sum are not rounded."""
 
 
 @dataclass(frozen=True)
@@ -51,10 +51,10 @@ class Sequence:
 
 @dataclass(frozen=True, eq=False)
 class _Row:
-    """The p lower sets that a lower set contains, and the steps from each to it, shape (p,)."""
+    """The p lower sets within a lower set, and the step from each of them to it, shape (p,)."""
 
     before: NDArray[np.int64]  # Numbers of the contained sets.
-    need: NDArray[np.int64]  # Peak of the step in bytes, without those cached before.
+    need: NDArray[np.int64]  # Peak of the step in bytes, without bytes that are cached before.
     cached: NDArray[np.int64]  # Bytes that the step caches.
     cost: NDArray[np.float64]  # Overhead of the step.
     units: NDArray[np.int64]  # The overhead in units of the time axis.
@@ -87,7 +87,7 @@ class DynamicProgram:
         self._rows = list(self._make_rows())
 
     def least_budget(self, tolerance: float = 1e-4) -> int:
-        """Return the smallest peak by the formula in bytes, too high by at most this share."""
+        """Return the smallest peak by the formula in bytes, too high by a share of `tolerance`."""
         low, high = -1, 2 * int(self._dag.size.sum())
         while high - low > max(1, tolerance * high):
             middle = (low + high) // 2
@@ -100,8 +100,8 @@ class DynamicProgram:
     def solve(self, budget: int) -> tuple[Sequence, Sequence]:
         """Return the time-centric and the memory-centric sequence within a budget (section 4.4).
 
-        They have the smallest and the largest overhead. The second has coarse blocks, for which the
-        formula overestimates the schedule's peak most.
+        The time-centric sequence has the smallest overhead, the memory-centric one the largest. For
+        its coarse blocks, the formula overestimates the schedule's peak most.
 
         Args:
             budget: bytes, compared with the formula's peak.
@@ -151,7 +151,7 @@ class DynamicProgram:
         return bool(np.isfinite(least[-1]))
 
     def _fill(self, budget: int) -> NDArray[np.float64]:
-        """Return the fewest cached bytes for each lower set and time, shape (k, units + 1)."""
+        """Return the fewest cached bytes for each lower set and overhead, shape (k, units + 1)."""
         width = int(self._units.sum()) + 1
         # Each row has `width` infinities on the left, for shifts to the right.
         flat = np.full(len(self._rows) * 2 * width, np.inf)

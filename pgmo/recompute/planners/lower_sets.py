@@ -51,7 +51,7 @@ class Dag:
 
     @cached_property
     def ancestors(self) -> NDArray[np.bool_]:
-        """Return whether the row's node is the column's, or depends on it, shape (n, n)."""
+        """Return whether the row's node is the column's node or depends on it, shape (n, n)."""
         table = np.eye(len(self), dtype=np.bool_)
         for node, reads in enumerate(self.reads):
             for read in reads:
@@ -82,8 +82,9 @@ class Dag:
 def ancestor_sets(dag: Dag, most: int = 1500) -> NDArray[np.bool_]:
     """Return the paper's approximate family of lower sets, shape (k, n), by number of members.
 
-    It has the ancestors of each node, the empty set and all nodes. `most` limits the number of
-    nodes, which are then evenly spaced: the dynamic program is quadratic in their number.
+    The family has the ancestors of each node, the empty set, and the set of all nodes. If there are
+    more than `most` nodes, the ancestors of `most` evenly spaced nodes are used, because the
+    dynamic program is quadratic in the number of sets.
     """
     nodes = np.unique(np.linspace(0, len(dag) - 1, min(most, len(dag))).astype(np.int64))
     ends = np.zeros((2, len(dag)), np.bool_)

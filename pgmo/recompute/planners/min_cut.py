@@ -3,10 +3,10 @@
     source --price * cost--> operation --size--> value --> sink      if the backward pass reads it
     value  ------------ uncuttable ------------> operation           if the operation reads it
 
-An operation on the sink's side runs again. A value there is saved unless its producer runs again.
-The price converts costs to bytes. A sweep over prices gives the choices on the lower convex hull of
-bytes and cost. AOTAutograd's `min_cut_rematerialization_partition` instead cuts bytes alone, and
-bans expensive operations from recomputation.
+An operation on the sink's side runs again. A value on the sink's side is saved unless its producer
+runs again. The price converts costs to bytes. A sweep over prices gives the choices on the lower
+convex hull of bytes and cost. AOTAutograd's `min_cut_rematerialization_partition` minimizes bytes
+alone, and bans expensive operations from recomputation.
 """
 
 from collections.abc import Iterator, Sequence
@@ -63,8 +63,8 @@ class Network:
             price: bytes per unit of cost.
 
         Returns:
-            The choice, and the sum in bytes, with values that must be saved. Each priced cost is
-            rounded to a whole number.
+            The choice, and the sum in bytes, which includes values that must be saved. Each priced
+            cost is rounded to a whole number.
         """
         self._capacity[self._priced] = np.rint(price * self._costs).astype(np.int64)
         least, source_side = _core.min_cut(

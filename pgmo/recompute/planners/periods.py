@@ -1,4 +1,4 @@
-"""Period of a step with repeated operations, such as that of a model of many equal layers.
+"""Period of a step with repeated operations, such as the step of a model with many equal layers.
 
 norm  mul  gelu  |  norm  mul  gelu  |  norm  mul  gelu  |  loss        a period of three
 """
@@ -22,7 +22,7 @@ _LEAST = 1000
 def period(graph: Graph, operations: Sequence[int]) -> int:
     """Return the number of operations after which equal ones recur; 0 if there is no period.
 
-    `operations` are those to look at, ascending.
+    `operations` are the numbers of the operations to compare, ascending.
     """
     if len(graph.operations) < _LEAST:
         return 0

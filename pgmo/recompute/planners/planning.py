@@ -27,25 +27,26 @@ _LARGE, _LEAST = 4000, 20_000
 minimum number of choices."""
 
 _SMALL, _MORE = 1000, 4
-"""Operations below which a search tries more choices, by this factor: each takes less time."""
+"""Number of operations below which a search within a budget tries more choices, and the factor:
+choices of small steps are evaluated faster."""
 
 _FEWER = 4
-"""Divisor of evaluations for steps with a period: several periods change at once."""
+"""Divisor of evaluations for steps with a period: the search changes several periods at once."""
 
 _FEWER_SETS = 2
-"""Divisor of evaluations for a beam search, in which each one takes longer."""
+"""Divisor of evaluations for a beam search, whose evaluations take longer."""
 
 _LARGE_RERUNS, _LEAST_RERUNS = 250, 5_000
 """`_LARGE` and `_LEAST` of the search over reruns, whose evaluations visit the whole step."""
 
 _MOST_FOR_LEAST = 1.0
-"""Maximum overhead of "min", in forward passes."""
+"""Maximum overhead of a plan for "min", in forward passes."""
 
 _MOST = 2**62
-"""Maximum budget in bytes. Larger ones are treated as this one."""
+"""Maximum budget in bytes. Larger budgets are reduced to it."""
 
 _FACTORS = (1.0, 1.1, 1.25, 1.5, 2.0, 3.0)
-"""Budgets of the dynamic program, as multiples of its smallest."""
+"""Budgets of the dynamic program, as multiples of its smallest budget."""
 
 _TIME_UNITS = 1500
 """Time units of the dynamic program. They are coarse, because its proposals are evaluated again."""
@@ -76,23 +77,24 @@ def plan_choice(
 ) -> Choice:
     """Return the cheapest choice found whose peak is within a budget.
 
-    All planners propose choices. A local search improves the cheapest one that fits, or the lowest
-    peak if none fits. A second search adds reruns anywhere in the step (`reruns.py`). For a small
-    step, a beam search proposes another choice. The result need not be optimal, so a larger budget
-    may get a more expensive choice; `plan_choices` prevents that.
+    All planners propose choices. A local search improves the cheapest choice that fits. If none
+    fits, it improves the choice with the lowest peak. A second search adds reruns anywhere in the
+    step (`reruns.py`). For a small step, a beam search proposes another choice. The result need not
+    be optimal: a larger budget may get a more expensive choice, but not from `plan_choices`.
 
     Args:
         graph: the step.
         budget: bytes that the peak must not exceed, at any overhead; "min" for the smallest peak
             whose overhead is at most one forward pass.
-        evaluations: number of choices that each search tries, twice if no proposal fits. It and the
-            seed determine the result. By default `EVALUATIONS`, adapted to the size of the step.
-        time_limit: seconds after which searching ends with the best choice so far. The result then
-            depends on the machine. By default there is no limit.
+        evaluations: number of choices that each search tries, twice if no proposal fits.
+            `evaluations` and `seed` determine the result. By default `EVALUATIONS`, adapted to the
+            size of the step.
+        time_limit: seconds after which searching ends with the best choice so far. With a limit,
+            the result depends on the machine. By default there is no limit.
         seed: seed of the search, from 0.
         candidates: results of an earlier `propose` on the same graph, to save time.
-        rate: bytes per second of a link to the host, if values may be offloaded. Costs of the graph
-            must then be seconds.
+        rate: bytes per second of a link to the host, if values may be offloaded. It requires a
+            graph whose costs are seconds.
 
     Raises:
         BudgetError: if no choice fits; the message has the smallest peak found.
@@ -102,7 +104,7 @@ def plan_choice(
     transfers = None if rate is None else Transfers.of(graph, rate)
     evaluator, wider = Evaluator(graph), RerunSearch(graph, transfers)
     default = evaluator.candidate((), "default")
-    # Given candidates may be of another origin, and evaluating them again is cheap.
+    # Candidates of the caller may be of another graph, and evaluating them again is cheap.
     given = propose(graph, evaluator) if candidates is None else candidates
     known = [default, *(_evaluated_again(one, evaluator, wider) for one in given)]
     best = min(known, key=lambda one: rank(one, limit))
@@ -193,7 +195,7 @@ def curve(graph: Graph, *, points: int = 16, **search: Unpack[SearchFields]) -> 
         raise OptionError(f"a curve of {points} points has no ends; give 2 or more")
     known = propose(graph)
     (low,) = plan_choices(graph, ["min"], candidates=known, **search)
-    known.append(low)  # With this choice, every budget is possible within any time limit.
+    known.append(low)  # This choice meets every budget, whatever the time limit.
     most = known[0].peak
     budgets = [low.peak + (most - low.peak) * i // (points - 1) for i in range(1, points - 1)]
     planned = plan_choices(graph, budgets, candidates=known, **search)
@@ -265,7 +267,7 @@ def _pareto_front(choices: Sequence[Choice]) -> list[Choice]:
 
 
 def rank(one: Choice, budget: int | None) -> tuple[float, float, float]:
-    """Return a sort key, best first: by overhead within the budget, then by peak."""
+    """Return a sort key: first choices within the budget by overhead, then others by peak."""
     if budget is not None and one.peak <= budget:
         return (0, one.overhead, one.peak)
     return (1, one.peak, one.overhead)
@@ -278,16 +280,17 @@ class UnreachableBudgetError(BudgetError):
         self._given = graph, budget, least
         super().__init__(
             f"no recomputation was found that keeps the step within {format_bytes(budget)}: the "
-            f"smallest peak found is {format_bytes(least.peak)}, for {least.overhead:.0%} of the "
-            f"forward pass run again; without recomputation it is {format_bytes(default)}. Give a "
-            f"budget of {least.peak} bytes or more, or a smaller batch. {floor(least.on(graph))}"
+            f"smallest peak found is {format_bytes(least.peak)}, with an overhead of "
+            f"{least.overhead:.0%} of the forward pass; without recomputation the peak is "
+            f"{format_bytes(default)}. Give a budget of {least.peak} bytes or more, or a smaller "
+            f"batch. {floor(least.on(graph))}"
         )
 
     def __reduce__(self) -> tuple[type[BudgetError], tuple[object, ...]]:
         return BudgetError, self.args  # The graph is not pickled.
 
     def of_model(self, default: int) -> "UnreachableBudgetError":
-        """Return this error with the peak of the plain model, in bytes, instead of the graph's."""
+        """Return this error with `default`, the peak of the plain model in bytes."""
         return UnreachableBudgetError(*self._given, default)
 
 
@@ -296,7 +299,7 @@ def _check(
     evaluations: int | None = None,
     time_limit: float = math.inf,
     seed: int = 0,
-    rate: float | None = None,  # Checked where it is parsed.
+    rate: float | None = None,  # `parse_link` checks it.
 ) -> int | None:
     """Check options; return the budget in bytes, or None for "min"."""
     if evaluations is not None and evaluations < 1:

@@ -24,7 +24,7 @@ _NARROWEST = 16
 """Minimum width of a beam, in sets of needed values. A narrower beam finds almost nothing."""
 
 _WIDEST = 1 << 17
-"""Maximum width of a beam, in sets of a few hundred bytes. It limits the search's memory."""
+"""Maximum width of a beam, in sets of needed values. A set takes a few hundred bytes of memory."""
 
 
 class RerunSearch:

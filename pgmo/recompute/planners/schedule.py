@@ -4,8 +4,9 @@
     0  1  2  3  4     |    5   (1) (2)  6   ...     (1): operation 1, run again
 
 Dropped operations run again right before the first backward operation that needs them, in the order
-of the forward pass. Their values then live until the last use. AOTAutograd orders backward graphs
-in the same way (`reordering_to_mimic_autograd_engine` in torch/_functorch/partitioners.py).
+of the forward pass. The recomputed values live until their last use. AOTAutograd orders backward
+graphs in the same way (`reordering_to_mimic_autograd_engine` in
+torch/_functorch/partitioners.py).
 
 Reruns are more general. Forward operations may run again right before any later operation of either
 pass, any number of times. A read returns the latest write, which lives until the last read before
@@ -115,7 +116,7 @@ class Schedule:
 
     @property
     def rerun_share(self) -> float:
-        """Cost of reruns as a share of the forward pass; 0 if that has no cost."""
+        """Cost of reruns as a share of the forward pass; 0 if the forward pass has no cost."""
         return self._share(self._rerun_cost)
 
     @property
@@ -128,7 +129,7 @@ class Schedule:
 
     @property
     def wait_share(self) -> float:
-        """`waits` as a share of the forward pass; 0 if that has no cost."""
+        """`waits` as a share of the forward pass; 0 if the forward pass has no cost."""
         return self._share(self.waits)
 
     @property
@@ -139,7 +140,7 @@ class Schedule:
 
     @property
     def overhead(self) -> float:
-        """`cost` as a share of the forward pass; 0 if that has no cost."""
+        """`cost` as a share of the forward pass; 0 if the forward pass has no cost."""
         return self._share(self.cost)
 
     def alive(self, step: int) -> NDArray[np.int64]:
@@ -235,7 +236,7 @@ def simulate(
 def refit(
     graph: Graph, reruns: Reruns, offloaded: frozenset[int], transfers: Transfers | None
 ) -> Schedule:
-    """Return the schedule of reruns and transfers of another graph, as far as transfers fit."""
+    """Return the schedule of another graph's reruns, without transfers that `graph` cannot have."""
     if transfers is not None:
         transfers = Transfers.of(graph, transfers.rate)
         offloaded, reruns = transfers.fitting(offloaded, reruns)
@@ -264,7 +265,7 @@ def check_reruns(
         if transfers is None or not transfers.may(index):
             raise GraphError(
                 f"operation {index} cannot be offloaded: it does not write exactly one value that "
-                "can be"
+                "can be offloaded"
             )
     for moment, index in reruns:
         if not 0 <= index < min(moment, graph.forward) or moment >= len(graph.operations):
@@ -276,7 +277,7 @@ def check_reruns(
         if not is_at_home(graph, moment, index):
             raise GraphError(
                 f"operation {index} cannot run again before operation {moment}, which belongs to "
-                "another part of the step"
+                "another graph of the step"
             )
         if index in offloaded and transfers is not None and moment < transfers.until[index]:
             raise GraphError(

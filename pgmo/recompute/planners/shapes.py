@@ -37,8 +37,8 @@ class Shapes:
 
         A share refers to the largest peak of any graph so far. So a smaller step, for example with
         frozen parameters, is not refused. "min" becomes the largest peak of a plan for "min" of
-        this kind of graph so far. For the first graph, and for one whose peak without recomputation
-        is the largest so far, it stays "min".
+        this kind of graph so far. The budget stays "min" for the first graph of a kind, and for a
+        graph whose peak without recomputation is the largest of its kind so far.
 
         Args:
             graph: the step.
@@ -54,7 +54,10 @@ class Shapes:
         return budget
 
     def known(self, graph: Graph, limit: int | Literal["min"]) -> Choice | None:
-        """Return the cheapest stored choice that fits within `limit` bytes, or None."""
+        """Return the cheapest stored choice that fits within `limit` bytes, or None.
+
+        If choices are stored, dropping nothing is one of them. For "min" the result is None.
+        """
         choices = self._kind(graph).choices
         if not choices or limit == "min":
             return None

@@ -59,8 +59,9 @@ def attach() -> None:
 def await_device_threads() -> None:
     """Wait until autograd's threads have dropped the nodes that they ran last.
 
-    It runs an empty backward pass on each thread. That pass begins only after the nodes are
-    dropped, and allocates nothing. Inside another backward pass, the function returns immediately.
+    The function runs an empty backward pass on each device in use. This pass begins only after the
+    nodes are dropped, and allocates nothing. Inside another backward pass, the function returns
+    immediately.
     """
     import torch
 

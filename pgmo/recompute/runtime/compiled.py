@@ -24,15 +24,15 @@ def backend(
 ) -> Callable[..., Any]:
     """Return a backend for `torch.compile` that recomputes within a budget.
 
-    Each captured graph gets the whole budget; a model with graph breaks has several. Sizes must be
-    fixed: `torch.compile(model, backend=..., dynamic=False)`. No step is measured.
+    Each captured graph gets the whole budget; a model with graph breaks has several graphs. Sizes
+    must be fixed: `torch.compile(model, backend=..., dynamic=False)`. No step is measured.
 
     Args:
         budget: bytes, text such as "8 GiB", or "min": as for `pgmo.recompute`.
         planner: as for `pgmo.recompute`.
         measure: whether to run operators alone to learn their workspaces.
         kernels: "torch" runs the operators of the plain model. "inductor" compiles both passes, and
-            takes the `mode=` and `options=` of `torch.compile`. It fuses operators, so steps
+            takes the `mode=` and `options=` of `torch.compile`. Inductor fuses operators, so steps
             usually take less memory than planned, and results are not bit-identical.
 
     Returns:

@@ -13,7 +13,7 @@ from pgmo.recompute.runtime import backward_errors
 def compiled_context(results: Sequence[Tensor]) -> Any:
     """Return the autograd node of a compiled forward pass, and prepare it for its backward pass.
 
-    `results` may be views of the pass's results. Returns None if none needs a gradient.
+    `results` may be views of the pass's results. Returns None if autograd did not record the pass.
     """
     for node in autograd_nodes(one.grad_fn for one in results):
         if type(node).__name__ == "CompiledFunctionBackward":
@@ -27,7 +27,8 @@ def compiled_context(results: Sequence[Tensor]) -> Any:
 def _let_run_twice(context: Any) -> None:
     """Allow `retain_graph` for a backward pass.
 
-    AOTAutograd refuses it, because a compiler may reuse the memory of inputs. pgmo does not.
+    AOTAutograd refuses `retain_graph`, because a compiler may reuse the memory of inputs. Compiled
+    functions of pgmo do not reuse it.
     """
     metadata: Any = getattr(getattr(context, "_forward_cls", None), "metadata", None)
     if metadata is not None:

@@ -31,7 +31,7 @@ def find_planner(planner: Planner | None, rate: float | None = None) -> Planner:
     """Return the given planner, or the search, which may offload at `rate` bytes per second.
 
     Raises:
-        OptionError: if the planner is not a function, or both are given.
+        OptionError: if the planner is not a function, or both a planner and a rate are given.
     """
     if planner is None:
         return plan_choice if rate is None else functools.partial(plan_choice, rate=rate)
@@ -100,7 +100,7 @@ class PlannedStep:
 
 
 def plan_step(joint: fx.GraphModule, outputs: int, settings: Settings) -> PlannedStep:
-    """Capture and measure a joint graph, and plan what to drop."""
+    """Capture and measure a joint graph, and plan which values to drop."""
     if settings.in_place:
         scatter_sources(joint)
         sum_in_place(joint)
@@ -131,7 +131,7 @@ def choice_on(choice: Choice | Schedule, captured: Captured, other: Captured) ->
     """Return the schedule of a choice on another capture of the same step.
 
     Operations correspond by name. If the operation that a rerun precedes is missing in `other`, the
-    rerun precedes the next one that exists.
+    rerun precedes the next operation that both captures have.
     """
     if _is_simple(choice, captured.graph):
         return simulate(other.graph, other.numbers(captured.names(choice.recomputed)))
@@ -163,7 +163,7 @@ def _is_simple(choice: Choice | Schedule, graph: Graph) -> bool:
 def choose(
     graph: Graph, budget: int | Literal["min"], settings: Settings, default: int
 ) -> tuple[Choice, int | Literal["min"]]:
-    """Return a choice, if possible a known one of another shape, and the budget it was made for.
+    """Return a choice, if possible a known one of another shape, and the budget that it meets.
 
     `default` is the peak of the plain model in bytes, for the message of an error.
     """
@@ -182,7 +182,10 @@ def choose(
 
 
 def _finest(whole: Captured, settings: Settings) -> Captured:
-    """Divide the convolutions that then take less memory; return the step itself if none does."""
+    """Return a capture that divides the convolutions which take less memory divided.
+
+    The result is `whole` if there is no such convolution.
+    """
     names = dividable(whole)
     divided = capture_step(divide(whole.joint, names), whole.outputs, settings) if names else whole
     less = helpful(divided, _workspaces(whole, settings))
@@ -216,5 +219,8 @@ def _workspaces(captured: Captured, settings: Settings) -> dict[str, int]:
 
 
 def _least(nodes: list[fx.Node]) -> int:
-    """Return the bytes below which an operator is not measured: 1/10,000 of all written bytes."""
+    """Return the bytes below which an operator is not measured.
+
+    They are 1/10,000 of all written bytes, and at least 1024.
+    """
     return max(1024, sum(workspaces.written(node) for node in nodes) // 10_000)

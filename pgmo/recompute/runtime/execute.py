@@ -52,8 +52,10 @@ class StepCompiler:
     expected: Names | None = None
     planned: PlannedStep | None = None
     host: HostArenas = field(default_factory=HostArenas)
-    _narrow: fx.GraphModule | None = None  # Backward graph for `expected`, if that is not all.
-    _whole: Captured | None = None  # Step with all tangents, if `expected` is not all.
+    # Backward graph for the `expected` tangents, and step with all tangents. Both are None if all
+    # tangents are expected.
+    _narrow: fx.GraphModule | None = None
+    _whole: Captured | None = None
 
     def partition(
         self, joint: fx.GraphModule, _inputs: object, *, num_fwd_outputs: int, **_more: object
@@ -97,7 +99,7 @@ class StepCompiler:
         remove_kept(self._narrow)
         of_whole = choice_on(schedule, captured, whole)
         if captured.names(schedule.offloaded) != whole.names(of_whole.offloaded):
-            self._narrow = None  # It would fetch values that are never sent.
+            self._narrow = None  # This graph would fetch values that are never sent.
         return split(whole, of_whole, self.host)
 
     def _expected(self, joint: fx.GraphModule, given: Sequence[str]) -> Names:
@@ -116,7 +118,7 @@ class StepCompiler:
         wanted = [node.name for node in tangents(module)]
         halves: dict[Names, Runner] = {frozenset(wanted): announced(module)}
         if self._narrow is not None and self.expected is not None:
-            with suppress(ValueError):  # It may read a value that is not saved.
+            with suppress(ValueError):  # The graph may read a value that is not saved.
                 halves[self.expected] = _narrow_runner(self._narrow, places)
 
         def run(arguments: list[Any]) -> Any:

@@ -9,8 +9,8 @@ from torch import fx
 class Interpreter(fx.Interpreter):
     """Interpreter of a captured graph.
 
-    PyTorch's own stores the running node in a process-wide variable, which captures of other
-    threads read. This one does not.
+    `fx.Interpreter` stores the running node in a process-wide variable, which captures of other
+    threads read. This class does not store it.
     """
 
     @contextmanager

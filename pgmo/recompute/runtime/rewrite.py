@@ -4,7 +4,7 @@
     backward graph    saved values   tangents   operation 5   1 again   6   7  ...
 
 A rerun is another copy of an operation's nodes. Later operations read the newest copy. Values that
-the backward graph reads are saved. Their views are made again.
+the backward graph reads are saved. Views of saved values are made again.
 """
 
 from collections import defaultdict
@@ -190,7 +190,8 @@ class _Writer:
                 }
                 made[node] = self._graph.node_copy(node, arguments.__getitem__)
                 self._set_origin(made[node], node, phase)
-                if other:  # Its inputs are results of its first run, so it needs new storages.
+                # The copy reads results of the first run, so its own results need new storages.
+                if other:
                     made[node].meta["val"] = renewed(made[node].meta["val"])
         if not again:
             self._latest.update(made)
@@ -216,7 +217,7 @@ class _Writer:
 
 
 def _end(graph: fx.Graph, results: tuple[fx.Node | None, ...]) -> None:
-    """Write the output of a graph, and erase nodes that it does not need."""
+    """Write the output of a graph, and erase nodes that nothing reads."""
     graph.output(results)
     for node in reversed(graph.nodes):
         if node.op == "call_function" and not node.users and not node.is_impure():

@@ -26,7 +26,7 @@ def twin(model: M, forward: Callable[..., Any], again: Callable[[M], M]) -> M:
     Args:
         model: a model that is not a twin.
         forward: the twin's forward method, called without `self`.
-        again: called with a copied or unpickled model; returns its twin. It must be picklable.
+        again: picklable function, called with a copied or unpickled model; returns its twin.
     """
     base = type(model)
 

@@ -145,7 +145,7 @@ def test_without_example_inputs_the_first_call_is_planned():
 
 def test_a_budget_that_cannot_be_met_says_what_the_least_peak_consists_of():
     with pytest.raises(
-        pgmo.BudgetError, match=r"At its peak, in aten\.\w+.*gradients of parameters"
+        pgmo.BudgetError, match=r"at the step's peak, in aten\.\w+.*gradients of parameters"
     ):
         pgmo.recompute(network(), X[:1], budget=100)
 

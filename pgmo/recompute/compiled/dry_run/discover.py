@@ -1,4 +1,4 @@
-"""Execution of a dry run, and of the first call before it."""
+"""Execution of a dry run, and of the plain forward pass before the first dry run."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -46,8 +46,8 @@ def discover(
         arguments: arguments of the call.
         thread_step: state of the thread's step.
         measure: whether to measure the code between graphs.
-        wanted: indices of the results to differentiate. None stands for the results of one element,
-            or for all if there are none.
+        wanted: indices of the results to differentiate. If None, the results with one element are
+            differentiated, or all results if none has one element.
         plain: calls of graphs that run unplanned.
 
     Raises:

@@ -1,7 +1,7 @@
 """Observer of a dry run: runs the graphs, and records the memory of other code.
 
 forward     a graph computes its outputs and saves nothing
-backward    it returns zeros in the shapes of its inputs' gradients
+backward    a graph returns zeros in the shapes of its inputs' gradients
 """
 
 from collections import Counter
@@ -31,12 +31,13 @@ class GraphCall:
     Args:
         graph: the graph that was called.
         ordinal: number of its earlier calls in the step.
-        inputs: life of each input; None for storages from before the step.
-        outputs: life of each output; None for storages from before the step, and for non-tensors.
+        inputs: lifetime of each input's storage; None for storages from before the step.
+        outputs: lifetime of each output's storage; None for storages from before the step, and for
+            non-tensors.
         owners: id of each input that is a parameter; None for others.
         leaves: whether each input is a leaf of autograd's graph, or no tensor.
-        tangents: life of each tangent that autograd also holds; None for others.
-        region: number of the region that follows its backward pass.
+        tangents: lifetime of each tangent that autograd also holds; None for others.
+        region: number of the region that follows the call's backward pass.
     """
 
     graph: CompiledGraph
@@ -61,12 +62,13 @@ class Discovery:
         calls: calls of graphs that can be differentiated, in order.
         backward_calls: index of a call, and which of its outputs got a gradient, in the order of
             the backward passes.
-        regions: code between graphs: one more than calls, and one more than backward passes.
+        regions: memory of the code between graphs: one region more than calls in the forward pass,
+            and one more than calls in the backward pass.
         known: keys of storages from before the step.
         differentiated: indices of the step's results that got a gradient.
         root_bytes: bytes of the gradients with which the backward pass begins.
-        objections: reasons for which calls must run unplanned; empty for calls without a backward
-            pass.
+        objections: calls that must run unplanned, with the reason; the reason is empty for calls
+            without a backward pass.
     """
 
     meter: Meter | None
@@ -87,7 +89,10 @@ class Discovery:
 
     @property
     def is_single(self) -> bool:
-        """Return whether the step is one graph, and other code only makes the first gradients."""
+        """Return whether the step is one graph, and other code allocates only the root gradients.
+
+        These are the gradients with which the backward pass begins.
+        """
         return len(self.calls) == len(self.backward_calls) == 1 and all(
             one.peak - one.entry <= self.root_bytes for one in self.regions
         )
@@ -99,7 +104,7 @@ class Discovery:
         return None if place in self.plain else 0
 
     def ran(self, context: Any) -> None:
-        """Record the autograd node of the last call, and later the layouts of its tangents."""
+        """Record the autograd node of the last call; record its tangents' layouts when it runs."""
         number = len(self.calls) - 1
         self._nodes.append(context)
 
@@ -152,7 +157,7 @@ class Discovery:
     ) -> list[Tensor | None]:
         """Run a graph's backward pass: return zeros for inputs that need a gradient.
 
-        Leaves get none, except when other code differentiates during the forward pass.
+        Leaves get None, except when other code differentiates during the forward pass.
         """
         self._enter()
         self.backward_calls.append((number, tuple(one is not None for one in arguments)))

@@ -24,7 +24,7 @@ class Region:
 class StorageLife:
     """Lifetime of a storage of `size` bytes that is an input or output of a graph.
 
-    Only graphs hold it after region `death`, which is None while another reference exists.
+    After region `death`, only graphs hold the storage. `death` is None while other code holds it.
     """
 
     size: int
@@ -34,12 +34,12 @@ class StorageLife:
 def regions(changes: Sequence[tuple[str, int]], count: int) -> list[Region]:
     """Return the regions of a step.
 
-    Frees before a region's first allocation belong to the graph before it, because autograd holds
+    Frees before a region's first allocation belong to the preceding graph, because autograd holds
     tangents until a backward pass has returned.
 
     Args:
         changes: `Meter.changes`, with the labels "graph" and "region".
-        count: expected number of regions. If it is wrong, all bytes are 0.
+        count: expected number of regions. If `changes` has another number, all bytes are 0.
 
     Example:
         >>> regions([("", 8), ("graph", 0), ("", 64), ("region", 0), ("", -64), ("", 4)], 2)

@@ -1,7 +1,7 @@
 """Marks of the nodes that the derivatives of custom autograd functions trace.
 
-Dynamo represents a custom function as one operator with two graphs. AOTAutograd converts it back to
-a function and traces that.
+Dynamo represents a custom function as one operator with two graphs. AOTAutograd converts this
+operator back to a function, and traces the function.
 """
 
 from typing import Any

@@ -22,7 +22,7 @@ class GraphBreaks:
 
     @contextmanager
     def noting(self) -> Iterator[None]:
-        """Record the first graph break in a block, also if Dynamo then skips a whole function."""
+        """Record the first graph break in a block, even if Dynamo skips the whole function."""
         self.reason = None
         log = Translator.log_graph_break
 
@@ -40,12 +40,12 @@ _CALLS = "a function is called that Dynamo cannot capture"
 _REASONS = {
     "Unsupported Tensor.item() call": _READ,
     "Data dependent operator": _READ,
-    "Data-dependent branching": "Python decides by the value of a tensor",
-    "generic_jump": "Python decides by the value of a tensor",
-    "Dynamic shape operator": "the size of a tensor depends on values of another",
+    "Data-dependent branching": "Python branches on the value of a tensor",
+    "generic_jump": "Python branches on the value of a tensor",
+    "Dynamic shape operator": "the size of a tensor depends on the values of another tensor",
     "Failed to trace builtin operator": _CALLS,
     "Attempted to call function marked as skipped": _CALLS,
-    "Skip calling `torch.compiler.disable()`d function": "a function is called that is disabled",
+    "Skip calling `torch.compiler.disable()`d function": "torch.compiler.disable() is in effect",
     "Call to `torch._dynamo.graph_break()`": "torch._dynamo.graph_break() is called",
 }
 """Reasons for the user, by the beginning of Dynamo's explanation."""

@@ -5,8 +5,8 @@
     self.steps += 1                  the graph holds the attribute as a constant
     x * self.generator.random()      the graph reads a number that Dynamo draws before it runs
 
-Each new number would need another capture. So operations on such numbers break the graph and run in
-eager mode.
+Each new number would need another capture. So operations on changing numbers break the graph and
+run in eager mode.
 """
 
 from collections.abc import Iterator
@@ -27,11 +27,11 @@ _GLOBAL = GuardSource.GLOBAL
 
 _AFTER_BREAK = 1
 _ELSEWHERE = 3
-"""Maximum number of values that a number may have in functions after a graph break, and in others.
-With one more value, the graph breaks."""
+"""Maximum number of values that one number may have. With one more value, the graph breaks.
+`_AFTER_BREAK` is for functions that run after a graph break, `_ELSEWHERE` for all others."""
 
 _seen: WeakKeyDictionary[Any, dict[tuple[int, str], set[float]]] = WeakKeyDictionary()
-"""Values with which code was captured, by the owner of the number and its name."""
+"""Values of numbers with which code was captured: by code, then by the number's owner and name."""
 
 
 @contextmanager
@@ -73,7 +73,8 @@ def _break(context: str) -> None:
 
 
 def _note(builder: Any, value: float) -> None:
-    """Record the value of a variable or attribute; break the graph if it had too many."""
+    """Record the value of a variable or attribute; break the graph if it has had too many values.
+    """
     owner = _owner(builder)
     if owner is None:
         return

@@ -18,7 +18,7 @@ NOTHING = (
 
 
 ALL_UNPLANNED = (
-    "no graph of the model can be planned: with recomputation, each would compute other bits. "
+    "no graph of the model can be planned: with recomputation, results would differ in bits. "
     "Warnings have the reasons"
 )
 

@@ -78,7 +78,10 @@ def is_within() -> bool:
 
 
 class _SharedChange:
-    """Change of PyTorch for all threads, made for the first that enters, undone for the last."""
+    """Change of PyTorch for all threads.
+
+    The first thread that enters makes the change. The last thread that leaves undoes it.
+    """
 
     def __init__(self, changes: Callable[[ExitStack], None]) -> None:
         self._changes, self._lock = changes, threading.Lock()
@@ -127,7 +130,7 @@ def _patch_tracing(stack: ExitStack) -> None:
 def _uncaptured_layers() -> tuple[tuple[type[nn.Module], Callable[..., Any]], ...]:
     """Return recurrent layers, each with a forward method that runs between graphs.
 
-    A capture would decompose them, and their dropout would draw other numbers.
+    A capture would decompose these layers, and their dropout would draw other numbers.
     """
     kinds = (nn.RNN, nn.LSTM, nn.GRU)
     disable: Any = dynamo.disable
@@ -161,7 +164,7 @@ def _options() -> dict[str, Any]:
     """Return Dynamo's settings.
 
     Methods that libraries add to `logging.Logger`, such as `warning_once`, do nothing in a graph.
-    The first call of the model is not captured, so there they log.
+    The first call of the model is not captured, so it logs their messages.
     """
     once = {method for name, method in vars(logging.Logger).items() if name.endswith("_once")}
     ignored = dynamo.config.ignore_logging_functions | once
@@ -192,7 +195,8 @@ def _note_code(code: CodeType, new_code: CodeType) -> None:
 
 @contextmanager
 def as_plain_model(codes: set[CodeType]) -> Iterator[None]:
-    """Run a block in which captured code cannot detect the capture; add that code to `codes`."""
+    """Run a block in which captured code cannot detect the capture; add captured code to `codes`.
+    """
     own = dynamo.config.patch(**_options()) if _has_settings_by_thread() else _configured
     with _patched, own:
         before, _scope.codes = _scope.codes, codes
@@ -221,7 +225,7 @@ def capture_anew(codes: set[CodeType], error: BaseException | None = None) -> No
 
 
 def compiled(function: Callable[..., Any], backend: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function compiled by Dynamo, also if another thread traces with fx meanwhile."""
+    """Return a function compiled by Dynamo, even while another thread traces with fx."""
     with patch.object(symbolic_trace, "is_fx_symbolic_tracing", lambda: False):
         return torch.compile(_with_own_code(function), backend=backend, dynamic=False)
 

@@ -119,7 +119,7 @@ class _Placed:
     def _sizes_agree(self, value: int, life: StorageLife) -> bool:
         """Return whether a value has the size of a storage, up to rounding.
 
-        It may be larger if the tensor is a view of it.
+        A storage is larger than the value if the tensor is a view of a part of the storage.
         """
         return 0 <= self.graph.values[value].size - life.size < 512
 
@@ -208,7 +208,7 @@ class _JoinedGraphBuilder:
         return self._lives[life]
 
     def _shrink(self, size: int) -> None:
-        """Subtract the bytes of a tensor that the last region has allocated from its held bytes."""
+        """Subtract the bytes of a tensor from the bytes that the last region, its origin, holds."""
         last = len(self.operations) - 1
         level = sum(self._values[one].size for one in self._base)
         self._set_base(max(0, level - size), last, last - 1)

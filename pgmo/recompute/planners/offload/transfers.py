@@ -3,9 +3,9 @@
     operations   0  1  2  3  4  ...  9   10  11
     transfers       (0------)        (0------)        the value of 0 is live until 3, and from 9 on
 
-The value of an offloaded operation is sent to the host right after it. Its rerun fetches the value.
-Transfers run one after the other, concurrently with operations. An operation waits for the values
-that it reads. A value is freed when it has been sent.
+The value of an offloaded operation is sent to the host right after the operation. A rerun of the
+operation fetches the value. Transfers run one after the other, concurrently with operations. An
+operation waits for the values that it reads. A value is freed when it has been sent.
 """
 
 from collections import defaultdict
@@ -20,7 +20,7 @@ LINKS = {"pcie3": 12e9, "pcie4": 24e9, "pcie5": 48e9}
 """Bytes per second of 16 lanes with pinned memory: three quarters of the standard's rate."""
 
 _LATENCY = 1e-5
-"""Seconds that a transfer takes in addition to its bytes."""
+"""Seconds that a transfer takes in addition to the time for its bytes."""
 
 
 def parse_link(link: object) -> float:
@@ -61,8 +61,8 @@ class Transfers:
 
     Args:
         rate: bytes per second.
-        seconds: one-way time of each forward operation's value, shape (forward,); negative if it
-            cannot be offloaded.
+        seconds: one-way time of each forward operation's value, shape (forward,); negative if the
+            value cannot be offloaded.
         until: operation before which the value is freed if it is sent, shape (forward,).
     """
 
@@ -95,7 +95,8 @@ class Transfers:
     ) -> tuple[frozenset[int], tuple[tuple[int, int], ...]]:
         """Return the offloaded operations and reruns of another graph that are possible here.
 
-        A value that cannot be offloaded is kept. A fetch before its value is sent is left out.
+        A value that cannot be offloaded is kept. A fetch before the value has been sent is left
+        out.
         """
         sent = {one for one in offloaded if self.may(one)}
         gone = {*offloaded} - sent

@@ -6,8 +6,8 @@
 
 Transfers run one after the other on a stream of their own, as planned. Memory is allocated and
 freed in program order, so the peak is the planned one. A sent value lives until the operators'
-stream waits for its copy; a fetched value from the start of its copy. On a CPU, both are plain
-copies.
+stream waits for its copy; a fetched value from the start of its copy. If the step runs on a CPU,
+transfers are synchronous copies.
 """
 
 from collections.abc import Sequence
@@ -76,7 +76,7 @@ class HostArenas:
     def _abandon(self) -> None:
         while self._flying:
             _, (event, _held) = self._flying.popitem()
-            event.synchronize()  # On the host: other threads may use other streams.
+            event.synchronize()  # The host waits, because other threads may use other streams.
 
     def send(self, arena: Tensor, value: Tensor, place: int, stride: list[int]) -> Tensor:
         """Start to copy a value to its offset, with the given strides; return the arena."""

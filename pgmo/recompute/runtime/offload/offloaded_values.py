@@ -3,7 +3,7 @@
     arena  matmul  send  mul  sent  ...  |  fetch  ...  arrived  mul_backward
 
 The nodes of the forward pass take the arena and return it, which keeps them alive and in order. The
-last one is an input of the backward graph.
+arena that the last node returns is an input of the backward graph.
 """
 
 from collections import defaultdict
@@ -77,7 +77,7 @@ class OffloadedValues:
         return made
 
     def arrive(self, value: int) -> fx.Node | None:
-        """Write the node that waits for a fetched value; return None if none is in transfer."""
+        """Write the node that waits for a fetched value; return None if no fetch is in progress."""
         made = self.flying.pop(value, None)
         if made is None:
             return None

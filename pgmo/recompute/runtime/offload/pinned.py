@@ -62,8 +62,8 @@ class _Buffer:
         status = int(_cudart().cudaHostRegister(address, size, 0))
         if status:
             warn_user(
-                f"{format_bytes(size)} of the host's memory could not be pinned (CUDA error "
-                f"{status}), so operators wait for copies. `ulimit -l` shows the limit"
+                f"{format_bytes(size)} of host memory could not be pinned (CUDA error {status}), "
+                "so transfers do not overlap with operators. `ulimit -l` shows the limit"
             )
             return
         # The argument keeps the memory alive until it is unpinned.

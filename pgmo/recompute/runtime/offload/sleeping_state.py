@@ -41,7 +41,10 @@ class SleepingState:
         return sum(host.nbytes for *_, host, _ in self._away)
 
     def send(self, optimizer: Optimizer) -> None:
-        """Copy the state to the host and free its memory on the device."""
+        """Copy the state to the host and free its memory on the device.
+
+        Tensors without dimensions, such as step counts, stay on the device.
+        """
         if self._away:
             return
         found = [
@@ -64,7 +67,8 @@ class SleepingState:
             part = self._arena[place : place + one.nbytes].view(one.dtype)
             host = part.as_strided(one.shape, stride)
             host.copy_(one, non_blocking=True)
-            self._away.append((state, key, host, one.device))  # First: Ctrl-C may come after it.
+            # This precedes the assignment, because Ctrl-C may come between the two lines.
+            self._away.append((state, key, host, one.device))
             state[key] = host  # The tensor's memory is freed in the order of the stream.
             place += _rounded(one.nbytes)
 
@@ -72,11 +76,12 @@ class SleepingState:
         """Copy the state on the host back to the device.
 
         Raises:
-            torch.OutOfMemoryError: if the device has too little memory. The rest stays on the host.
+            torch.OutOfMemoryError: if the device has too little memory. State that was not copied
+                stays on the host.
         """
         while self._away:
             state, key, host, device = self._away[-1]
-            if state.get(key) is host:  # Otherwise a checkpoint was loaded meanwhile.
+            if state.get(key) is host:  # Not if a checkpoint has replaced the state.
                 there = torch.empty_like(host, device=device)
                 state[key] = there.copy_(host, non_blocking=True)
             self._away.pop()
@@ -102,7 +107,7 @@ class SleepingState:
     def _replace(self, optimizer: Optimizer) -> None:
         """Send the state of a loaded checkpoint to the host."""
         self._away.clear()
-        self._arena = None  # Loaded tensors may be views of it.
+        self._arena = None  # Loaded tensors may be views of the arena.
         self.send(optimizer)
 
 

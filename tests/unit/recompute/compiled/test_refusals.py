@@ -228,9 +228,9 @@ def test_values_that_are_others_each_time_are_refused_after_many_captures(monkey
     ("name", "words"),
     [
         ("number", "the value of a tensor is read"),
-        ("decision", "Python decides by the value of a tensor"),
+        ("decision", "Python branches on the value of a tensor"),
         ("size", "the size of a tensor depends on values of another"),
-        ("disabled", "a function is called that is disabled"),
+        ("disabled", r"torch\.compiler\.disable\(\) is in effect"),
         ("unknown", "a function is called that Dynamo cannot capture"),
     ],
 )

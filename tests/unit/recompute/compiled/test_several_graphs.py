@@ -63,7 +63,7 @@ def test_graphs_share_a_plan_whose_peak_is_that_of_a_step_and_keep_all_bits(kind
 
 
 def test_graphs_that_would_add_up_gradients_in_another_order_run_as_they_are():
-    with pytest.warns(UserWarning, match="a graph runs as it is.* in another order"):
+    with pytest.warns(UserWarning, match="a graph runs unchanged.* in another order"):
         plain, model, plan = made(models.Decoder)
     assert plan.graphs == 1  # the encoder
     for number in range(3):
@@ -112,7 +112,7 @@ class Outside(nn.Module):
 
 def test_a_model_without_a_plannable_graph_is_an_error_that_says_so():
     with (
-        pytest.warns(UserWarning, match="a graph runs as it is.* in another order"),
+        pytest.warns(UserWarning, match="a graph runs unchanged.* in another order"),
         pytest.raises(pgmo.errors.GraphError, match="no graph of the model can be planned"),
     ):
         pgmo.recompute(Outside(), torch.randn(8, 16), measure=False)
@@ -281,10 +281,10 @@ def test_a_way_that_comes_later_and_does_not_fit_runs_as_it_is():
     plain, model, _ = made(Chooses, budget=least)
     plain.longer = model.longer = True
     assert same(step(model, batch(0), 0), step(plain, batch(0), 0))
-    with pytest.warns(UserWarning, match="the earlier plan stays: no recomputation was found"):
+    with pytest.warns(UserWarning, match="the earlier plan is kept: no recomputation was found"):
         assert same(step(model, batch(1), 1), step(plain, batch(1), 1))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         for number in (2, 3):
             assert same(step(model, batch(number), number), step(plain, batch(number), number))
-    assert not [one for one in caught if "the earlier plan stays" in str(one.message)]
+    assert not [one for one in caught if "the earlier plan is kept" in str(one.message)]
