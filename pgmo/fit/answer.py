@@ -24,11 +24,11 @@ NAMES: Mapping[Way, str] = {
 """Display names of the allocators."""
 
 _MUCH_PINNED = 256 << 20
-"""Minimum bytes of pinned host memory that the sentence mentions. Loaders pin a few batches;
+"""Minimum bytes of pinned host memory that `Answer.sentence` mentions. Loaders pin a few batches;
 offloading pins gigabytes."""
 
 _MOST_MISSED = 3
-"""Maximum number of pieces of code that the sentence names as not rehearsed."""
+"""Maximum number of pieces of code that `Answer.sentence` names as not rehearsed."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,11 +39,11 @@ class Answer:
         name: display name of the job.
         card: the card.
         option: name of the option that varies.
-        value: value of the option at which `need` holds; None where nothing varies.
+        value: value of the option at which `need` holds; None if nothing varies.
         need: bytes that the job needs of the card; for a search, at the largest value that fits.
         fits: whether the job runs on the card to its end, by allocator. PyTorch releases cached
-            memory before it gives up, so a job may fit although it would reserve more on a larger
-            card.
+            memory before it reports out of memory, so a job may fit although it would reserve more
+            on a larger card.
         proved: allocators whose result comes from a rehearsal on this card, not from a prediction.
         holders: what holds memory at an iteration's peak, by "module", "op" and "phase", largest
             first.
@@ -51,12 +51,12 @@ class Answer:
         effective: requested batch of one optimizer step, or None.
         alternatives: other ways to train the same model; the unchanged script is first.
         cards: results for the other cards of the question.
-        forecast: time on this card; None where it is unknown.
+        forecast: time on this card; None if it is unknown.
         curve: rows of a value, and the bytes of the card that the job takes with "default",
             "expandable" and "pgmo".
         missed: evaluations, checkpoints and replacements of parameters that no rehearsal ran; their
             memory is unknown. See `pgmo.fit.observer.sites`.
-        growing: growth of live memory from step to step; None if there is none that matters.
+        growing: growth of live memory from step to step; None if it is too small to matter.
         pinned: peak bytes of the host that PyTorch pins at `value`; 0 if unknown.
         rehearsals: number of rehearsals.
         seconds: total duration of the rehearsals in seconds.
@@ -89,7 +89,10 @@ class Answer:
 
     @property
     def spare(self) -> int:
-        """Bytes of the card that stay free with pgmo; negative if the card is too small."""
+        """Usable bytes of the card minus the bytes that the job needs with pgmo.
+
+        A job with a negative result may still fit, because it frees cached memory.
+        """
         return self.card.usable - self.need.total("pgmo")
 
     @property
@@ -108,7 +111,7 @@ class Answer:
 
     @property
     def accumulation(self) -> tuple[int, int] | None:
-        """Size and number of micro-batches in an effective batch; None if there is none."""
+        """Size and number of the micro-batches of `effective`; None if `effective` is None."""
         if self.effective is None:
             return None
         return accumulate(self.effective, self.batch)
@@ -136,7 +139,7 @@ class Answer:
         if self.is_fit and self.spare < 0:
             return (
                 f"{self.name} fits on {card}: with pgmo it would take {total} on a larger card. "
-                f"On this one it frees cached memory and stays within its {usable}."
+                f"On this card it frees cached memory and stays within {usable}."
             )
         if self.is_fit:
             return (
@@ -145,7 +148,7 @@ class Answer:
             )
         return (
             f"{self.name} does not fit on {card}: it takes {total} with pgmo, "
-            f"{format_bytes(-self.spare)} more than its {usable}{self._least_change()}."
+            f"{format_bytes(-self.spare)} more than the card's {usable}{self._least_change()}."
         )
 
     def _growth(self) -> str:
@@ -169,13 +172,13 @@ class Answer:
             return ""
         more = len(self.missed) - _MOST_MISSED
         named = ", ".join(self.missed[:_MOST_MISSED]) + (f" and {more} more" if more > 0 else "")
-        return f" This does not cover {named}, which did not run in the rehearsed iterations."
+        return f" Not covered: {named}, which did not run in the rehearsed iterations."
 
     def _host(self) -> str:
         """Return the pinned bytes of the host, and a caveat for an integrated card."""
         pins = ""
         if self.pinned >= _MUCH_PINNED:
-            pins = f" On the host, it pins {format_bytes(self.pinned)}."
+            pins = f" The job pins {format_bytes(self.pinned)} of host memory."
         if not self.card.integrated:
             return pins
         return (

@@ -153,9 +153,10 @@ def _rehearse_later_steps(
 ) -> tuple[Need, list[Evidence]]:
     """Rehearse a job with PyTorch's allocators, if they are predicted to fit; correct `fits`.
 
-    The predictions for them cover only the first steps, and a later step takes more memory. If the
-    job fits with the default settings, expandable segments are not rehearsed. Return the corrected
-    need, and the evidence. If memory ran out, the need is at least a page more than the card has.
+    The predictions for PyTorch's allocators cover only the first steps, and a later step takes more
+    memory. If the job fits with the default settings, expandable segments are not rehearsed. Return
+    the corrected need, and the evidence. If memory ran out, the need is at least a page more than
+    the card has.
     """
     reserved, evidence = dict(need.reserved), []
     for way in PYTORCH:
@@ -283,7 +284,7 @@ def _with_optional_parts(
 
 
 def _missed(evidence: Sequence[Evidence]) -> tuple[str, ...]:
-    """Return the evaluations and checkpoints that ran in none of the rehearsals."""
+    """Return the code of `Answer.missed`, which ran in none of the rehearsals."""
     lists = [one.known.get("missed", []) for one in evidence]
     first, *others = lists
     return tuple(text for text in first if all(text in other for other in others))

@@ -1,4 +1,4 @@
-"""Batch size of the running script, found by rehearsing that script.
+"""Batch size of the running script, found by rehearsals of the script.
 
 python train.py              planned() --> rehearse train.py at 2, 4, ... --> 18
 `-- in each rehearsal        planned() --> the batch of this rehearsal
@@ -35,7 +35,8 @@ def planned(
         values: batches to rehearse, from which larger ones are predicted; by default 2 and 4.
 
     Returns:
-        Micro-batch and steps. With `effective`, their product is that batch; else the steps are 1.
+        Micro-batch in samples, and number of accumulation steps. With `effective`, their product is
+        `effective`. Without it, the number is 1. In a rehearsal, the result is its batch, and 1.
 
     Raises:
         RehearsalError: if the script cannot be rehearsed, or nothing fits.
@@ -88,7 +89,7 @@ def running_command() -> tuple[str, ...]:
 
 
 def current_card() -> Card:
-    """Return the current CUDA device. Bytes that this process holds count as usable."""
+    """Return the current CUDA device as a card. Bytes that this process holds count as usable."""
     import torch
 
     if not torch.cuda.is_available():

@@ -40,15 +40,16 @@ def fit(
     Args:
         step: a script and its arguments, as one text or a sequence; or a function at the top level
             of a module or file, which makes one optimizer step per call. Another process imports
-            its module, which must create model and optimizer, and calls the function with the batch
-            if it takes an argument.
+            the module, which must create model and optimizer. It calls the function, with the batch
+            if the function has a parameter.
         card: a card's name, such as "A100-40GB"; a size, such as "16GiB"; or a card.
-        batch: the batch in question. Without it, the largest is searched if the batch can vary.
+        batch: the batch to examine. If None, the largest batch is searched if the batch can vary.
         vary: option of the script for the batch, such as "--batch-size {}".
         effective_batch: batch of one optimizer step; the answer splits it into micro-batches that
             fit.
         values: batches to rehearse, from which larger ones are predicted; at least two. By default
-            2 and 4; for other options 64, 128 and 256, because memory may grow quadratically.
+            2 and 4. For an option that is no batch 64, 128 and 256, because memory may grow
+            quadratically.
         what_if: whether to examine other ways to train, some with a rehearsal each.
         cards: other cards to examine; True for all known cards.
         samples: number of samples of the whole job, to predict its duration and growing memory.
@@ -187,8 +188,8 @@ def _import_name(step: Callable[..., Any]) -> str:
         path = inspect.getsourcefile(step)
         if path is None or not Path(path).exists():
             raise OptionError(
-                f"{name}() is not in a file, as in a notebook: write its cell to one with "
-                "%%writefile, and import it from there"
+                f"{name}() is not in a file, as in a notebook: write its cell to a file with "
+                "%%writefile, and import the function from the file"
             )
         return f"{path}:{name}"
     return f"{home}:{name}"

@@ -21,7 +21,7 @@ NAMES = ("activations", "parameters", "gradients", "optimizer_state", "workspace
 _ACTIVATION, PARAMETER, GRADIENT, STATE, _WORKSPACE = range(5)
 
 _LIBRARY = 64 << 20
-"""Largest block, in bytes, that counts as a library's own workspace, such as that of cuBLAS."""
+"""Largest block, in bytes, that counts as a library's own workspace, such as cuBLAS's."""
 
 
 def categorise(trace: Trace, known: dict[str, Any]) -> NDArray[np.int8]:
@@ -46,11 +46,11 @@ def categorise(trace: Trace, known: dict[str, Any]) -> NDArray[np.int8]:
 
 
 def dispensable(trace: Trace, known: dict[str, Any]) -> NDArray[np.int64]:
-    """Return for each block the number of the convolution with this workspace, else -1, shape (n,).
+    """Return for each block the number of the convolution whose workspace it is, or -1, shape (n,).
 
-    Such a block is dispensable: if the workspace does not fit, PyTorch chooses another algorithm
-    for this convolution. The observer has recorded `convolutions`: address, bytes and convolution
-    of each workspace, in the order of use.
+    Workspaces of convolutions are dispensable: if one does not fit, PyTorch chooses another
+    algorithm for the convolution. The observer has recorded `convolutions`: address, bytes and
+    convolution of each workspace, in the order of use.
     """
     blocks = pair_blocks(trace)
     found = np.full(len(blocks), -1, np.int64)
@@ -89,8 +89,8 @@ def _mark_workspaces(found: NDArray[np.int8], blocks: Blocks, trace: Trace) -> N
     found[freed & (life == 0)] = _WORKSPACE  # freed before the next request
     first = np.flatnonzero(trace.kind == Event.MARK)
     if len(first):
-        # Libraries allocate workspaces in the first iteration and never free them. Such blocks of
-        # the model and its optimizer get other categories afterwards.
+        # Libraries allocate workspaces in the first iteration and never free them. `categorise`
+        # later gives other categories to the blocks of the model and of its optimizer.
         small = trace.size[blocks.row] <= _LIBRARY
         found[~freed & small & (blocks.row < first[0])] = _WORKSPACE
 

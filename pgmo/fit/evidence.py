@@ -5,7 +5,7 @@ rehearse(observer SCRIPT) --> Rehearsal        bytes that the card provided
                           --> history.pickle   every request and free of three steps
                                    |
                                    v
-                          Evidence: a profile of all of it, one category for each block
+                          Evidence: a profile of the history, one category for each block
 """
 
 import json
@@ -34,7 +34,7 @@ STEPS = 10
 memory is observed. Fewer would not separate steady growth from chance."""
 
 LONGER = 8.0
-"""Seconds for which a rehearsal goes on after these iterations, to see growth and evaluations."""
+"""Seconds for which a rehearsal goes on after `STEPS` iterations, to see growth and evaluations."""
 
 TIMEOUT = 900.0
 """Seconds after which a rehearsal is stopped."""
@@ -54,7 +54,7 @@ class Job:
         python: interpreter with the CUDA build of torch; None for the default of rehearsals.
         timeout: seconds for each rehearsal.
         steps: optimizer steps of the whole job; None to read them from the script, if possible.
-        samples: samples of the whole job. Where a batch is known, it makes `samples / batch` steps.
+        samples: samples of the whole job. With a known batch, they give `samples / batch` steps.
     """
 
     command: tuple[str, ...]
@@ -108,7 +108,7 @@ class Evidence:
 
     Attributes:
         rehearsal: bytes that the card provided, and how the script ended.
-        value: value of the option that varies; None where nothing varies.
+        value: value of the option that varies; None if nothing varies.
         way: allocator that served the requests.
         change: change that was made in the script, or None.
         profile: all requests of the first steps; None if the history is missing or empty.
@@ -180,8 +180,8 @@ def collect(
         work: whether to count the arithmetic of one iteration, which takes more memory if gradients
             accumulate.
         longer: seconds for which the script continues after `STEPS` iterations.
-        trains: whether a script without optimizer steps is an error. Such a script runs to its end,
-            and only the card's peak is known.
+        trains: whether a script without optimizer steps is an error. If False, such a script runs
+            to its end, and only the card's peak is known.
 
     Raises:
         RehearsalError: if the script cannot be rehearsed, ends with an error that is not about
@@ -196,8 +196,8 @@ def collect(
             "change": change,
             "call": job.call,
             "work": work,
-            # The observer saves this profile: a session that saved its plans would take less
-            # memory.
+            # The observer saves this profile, not the session: a session that saves its plans uses
+            # them without a check whether they pay, and could take less memory.
             "steady": str(saved),
         }
         (place / "spec.json").write_text(json.dumps(spec))
@@ -239,7 +239,7 @@ def _check(job: Job, answer: Rehearsal, known: dict[str, Any], *, trains: bool) 
     if known.get("where") == "cpu":
         raise RehearsalError(
             f"{name} trains on the CPU, so its memory on a card is unknown: choose the device "
-            "with torch.cuda.is_available(), or pass the script's option for it"
+            "with torch.cuda.is_available(), or give the script's option for the device"
         )
     if not known and answer.fits and trains:
         raise RehearsalError(

@@ -72,7 +72,7 @@ class Search:
 
 
 def accumulate(effective: int, most: int) -> tuple[int, int]:
-    """Split a batch into as few equal micro-batches that fit as possible.
+    """Split a batch into the fewest equal micro-batches that fit.
 
     Args:
         effective: samples of one optimizer step.
@@ -106,7 +106,7 @@ def values_of(job: Job) -> tuple[int, ...]:
 def learn(job: Job, card: Card, values: Sequence[int], change: str | None = None) -> list[Evidence]:
     """Rehearse a job at small values, on a card of the same kind with unlimited memory.
 
-    The rehearsals run without pgmo, because recording requests a little memory that follows no law.
+    The rehearsals run without pgmo, whose recording requests a little memory that follows no law.
     """
     return [collect(job, unlimited(card), value=value, change=change) for value in values]
 
@@ -225,7 +225,7 @@ def _proved(
 
 
 def fits_to_its_end(evidence: Evidence, card: Card) -> bool:
-    """Return whether a job that was rehearsed on a card runs to its last step there."""
+    """Return whether a job that was rehearsed on a card runs to its last step on this card."""
     if evidence.growth is None or not evidence.rehearsal.fits:
         return evidence.rehearsal.fits
     need = taken(evidence) + evidence.rehearsal.context + evidence.growth.total
@@ -237,8 +237,8 @@ def _check_grown(job: Job, value: int, took: int, predicted: int) -> None:
     if took < _MIN_GROWTH * predicted:
         raise RehearsalError(
             f"at {job.option} {value} the script takes {format_bytes(took)}, but its smaller "
-            f"values predict {format_bytes(predicted)}: probably it has too few samples for "
-            "such a batch. Give it more samples, which may be made up, or ask about one value "
+            f"values predict {format_bytes(predicted)}: the script probably has too few samples "
+            "for this batch. Give it more samples, which may be made up, or ask about one value "
             "with --value"
         )
 

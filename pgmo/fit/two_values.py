@@ -22,7 +22,8 @@ from pgmo.fit.laws.peaks import PeakLaw
 from pgmo.rehearsal import Rehearsal
 
 BATCHES, LENGTHS = (2, 4), (64, 128, 256)
-"""Values that are rehearsed by default. Three lengths, because memory may grow quadratically."""
+"""Values that are rehearsed by default. The law of the length may be quadratic, which takes three
+lengths."""
 
 _REQUESTS = (16, 64)
 """Values of the first option that are rehearsed for inference. The caches of a few requests are
@@ -32,14 +33,17 @@ _TRIALS = 5
 """Maximum number of rehearsals for a row of a table for inference."""
 
 _MOST_ROWS = 8
-"""Maximum number of rows of a table. Each length is twice the one before."""
+"""Maximum number of rows of a table. Each row has twice the length of the row before."""
 
 _PLACE = re.compile(r"\{\w+\}")
 
 
 @dataclass(frozen=True)
 class BatchOfLength:
-    """Row of a table: a length, the largest batch that fits or 0, and whether it was rehearsed."""
+    """Row of a table: a length, and the largest batch that fits, or 0.
+
+    `proved` is whether a rehearsal with this batch fitted at the card's size.
+    """
 
     length: int
     batch: int
@@ -48,7 +52,7 @@ class BatchOfLength:
 
 @dataclass(frozen=True, eq=False)
 class BatchTable:
-    """Largest batch for each length, ascending; durations are in seconds."""
+    """Largest batch for each length, ascending. `seconds` is the duration of all rehearsals."""
 
     options: tuple[str, str]
     rows: tuple[BatchOfLength, ...]

@@ -18,13 +18,14 @@ from pgmo.allocator.session.verdict.growth import SKIPPED, find_growth
 from pgmo.units import format_bytes
 
 _MOST_SPANS = 32
-"""Maximum number of spans of steps to compare, as in sessions."""
+"""Maximum number of spans of steps to compare, as in a session's verdict."""
 
 _LEAST = 1 << 10
 """Minimum growth over all rehearsed steps, in bytes. A scalar tensor occupies 512 bytes."""
 
 _FAR = 1_000_000
-"""Steps until growth fills the card, from which it is ignored if the job's steps are unknown."""
+"""Number of steps after which growth may fill the card, and is ignored if the job's number of steps
+is unknown."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ class StepGrowth:
 
     @property
     def is_bounded(self) -> bool:
-        """Return whether the number of steps is known. Then growth is bounded."""
+        """Return whether the number of steps is known, which bounds the growth."""
         return self.planned is not None
 
     @property
@@ -61,7 +62,7 @@ class StepGrowth:
 
     @property
     def total(self) -> int:
-        """Bytes of growth until the last planned step; if unknown, until the last rehearsed one."""
+        """Bytes of growth until the last planned step, or if unknown the last rehearsed step."""
         return self.until(self.rehearsed if self.planned is None else self.planned)
 
     def last_step(self, spare: int) -> int:
@@ -100,7 +101,10 @@ def growth_of(known: Mapping[str, Any]) -> StepGrowth | None:
 
 @dataclass(frozen=True)
 class GrowingJob:
-    """Growth as part of an answer; `last_step` is the last one that fits on the card."""
+    """Growth as part of an answer.
+
+    `last_step` is the last step that fits on the card, `fits` whether the job runs to its end.
+    """
 
     growth: StepGrowth
     last_step: int
@@ -147,7 +151,7 @@ def _steady_rate(live: Sequence[int]) -> float:
     """Return the bytes per step by which live memory rises steadily; 0.0 if it does not."""
     width = -(-len(live) // _MOST_SPANS)
     while len(live) // width >= 1:
-        # A span that is not full yet would compare fewer steps than the others.
+        # The last span is left out if it has fewer steps than the others.
         spans = [min(live[at : at + width]) for at in range(0, len(live) - width + 1, width)]
         found = find_growth(width, [(one, one) for one in spans], least_growth=_LEAST)
         if found is not None:

@@ -29,8 +29,8 @@ _PAGE_EXCESS = 16 << 20
 They were 7 MiB in a rehearsal of GPT-2 medium on 16 GiB."""
 
 _MAX_ERROR = 0.001
-"""Maximum relative error of laws from rehearsals without pgmo, at the peaks of those with it. Above
-it, the laws are fitted to all rehearsals."""
+"""Maximum relative error of laws from rehearsals without pgmo, at the peaks of rehearsals with
+pgmo. Above this error, the laws are fitted to all rehearsals."""
 
 _REPEATS = 7
 """Repetitions of a history's last step, after which PyTorch's allocator counts as settled. At the
@@ -135,7 +135,8 @@ class Law:
     Args:
         evidence: rehearsals: one for a job that does not vary, else several. Those without a whole
             history are left out. The last one at each value is used.
-        above: bytes that pgmo takes above the live bytes; used if no rehearsal here shows them.
+        above: bytes that pgmo takes above the live bytes; used if no rehearsal in `evidence` has
+            measured them.
 
     Raises:
         RehearsalError: if no history is whole.
@@ -225,8 +226,8 @@ class Law:
     def fits(self, value: int | None, usable: int, way: Way) -> bool:
         """Return whether the job runs to its end on a card with `usable` bytes.
 
-        PyTorch releases cached memory before it gives up, so a job may run although it would
-        reserve more on a larger card.
+        PyTorch releases cached memory before it reports out of memory, so a job may run although it
+        would reserve more on a larger card.
         """
         capacity = usable - self.context - self.growth_at(value)
         try:
@@ -283,8 +284,8 @@ def _whole_requests(whole: Sequence[Evidence]) -> list[Evidence]:
 def _fit(evidence: Sequence[Evidence]) -> tuple[ScaledProfile, Evidence] | None:
     """Fit the laws; return them with the evidence at the largest value, or None for one value.
 
-    While pgmo records, a few operators request more memory. So the laws are fitted to the
-    rehearsals without pgmo, if they also predict the peaks of those with pgmo.
+    While pgmo records, a few operators request more memory. So laws are fitted to the rehearsals
+    without pgmo, if these laws also predict the peaks of the rehearsals with pgmo.
     """
     if len(evidence) < 2:
         return None
@@ -313,7 +314,10 @@ def _predicts(fitted: ScaledProfile, of: Evidence, other: Evidence) -> bool:
 
 
 def _on_line(points: Sequence[tuple[int, int]], value: int | None) -> int:
-    """Return the bytes at a value: measured, or on the line through the last two if that rises."""
+    """Return the bytes at a value: measured, or on the line through the last two points.
+
+    A falling line is replaced by a level one through the last point.
+    """
     at, last = points[-1]
     exact = dict(points).get(value or 0)
     if exact is not None or len(points) < 2 or value is None:

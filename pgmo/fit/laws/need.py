@@ -35,7 +35,7 @@ class Need:
         context: bytes of the CUDA context and its libraries, which no allocator sees.
         allocated_peak: peak of the live bytes of tensors.
         reserved: peak bytes of the card that each allocator takes, without the context; "default",
-            "expandable" or "pgmo". Unknown ones are missing.
+            "expandable" or "pgmo". Allocators whose peak is unknown are missing.
         uncertainty: share of the bytes at the largest rehearsed value whose sizes follow no law;
             0.0 if the peak itself was rehearsed.
         notes: conditions of the figures, one sentence each.

@@ -3,8 +3,8 @@
 history   |- step 1 -|- step 2 -|- step 3 -|
 repeated  |- step 1 -|- step 2 -|- step 3 -|- step 3 -|- step 3 -| ...
 
-On a nearly full card PyTorch's allocator may run out of memory after the third step: cached blocks
-then lie where new ones do not fit.
+On a nearly full card PyTorch's allocator may run out of memory after the third step, because new
+blocks do not fit beside the cached ones.
 """
 
 from dataclasses import replace
@@ -21,7 +21,7 @@ def repeated(
     """Return a history with more copies of its third step, and each row's original, shape (n,).
 
     The history has three steps; `begins` has the ticks at which the second and the third begin. If
-    these two make different requests, it is returned unchanged.
+    the second and the third step make different requests, the history is returned unchanged.
     """
     second, third = begins
     ticks = profile.ticks

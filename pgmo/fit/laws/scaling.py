@@ -33,7 +33,7 @@ bytes. Between different networks a third of both differs."""
 
 _MARGIN = Fraction(257, 256)
 """Factor on the size of a request that exists at one batch only. Its size may be rounded to blocks
-of threads: by 0.01 % where that was measured."""
+of threads. The measured rounding was 0.01 %."""
 
 _BEND = Fraction(1, 8)
 """Minimum share of the largest size that the square term of a parabola must have. Below it the
@@ -60,7 +60,7 @@ class ScaledProfile:
         for value, profile, size in zip(values, profiles, sizes.T, strict=True):
             _check_paired(f"{value} and {values[-1]}", profile, self._largest, size > 0)
         distinct, law = np.unique(sizes, axis=0, return_inverse=True)
-        self._law = law.reshape(-1)  # NumPy 2.0 gives it a second axis
+        self._law = law.reshape(-1)  # NumPy 2.0 returns an array with a second axis
         self._laws = [
             _SizeLaw([(at, one) for at, one in zip(values, row, strict=True) if one])
             for row in distinct.tolist()
@@ -135,7 +135,7 @@ class _SizeLaw:
         return max(1, ceil(size))
 
     def _estimate(self, value: int) -> int:
-        """Return the largest size up to the next value; beyond the last, extrapolate."""
+        """Return the largest known size up to the next known value; extrapolate beyond the last."""
         if value <= self._known[-1][0]:
             following = min(at for at, _ in self._known if at >= value)
             return max(size for at, size in self._known if at <= following)
@@ -159,7 +159,7 @@ def _line(known: Sequence[tuple[int, int]]) -> tuple[Fraction, ...] | None:
 
 
 def _parabola(known: Sequence[tuple[int, int]]) -> tuple[Fraction, ...] | None:
-    """Return the coefficients of a parabola through all points, or None if no tensor has it."""
+    """Return the coefficients of a parabola through all points; None if no tensor can have it."""
     if len(known) < 3:
         return None
     (a, first), (b, second), (c, third) = known[-3:]

@@ -35,10 +35,11 @@ def possible_attempts(
 
     Args:
         command: the script and its arguments.
-        vary: option of its batch, such as "--batch-size {}"; the command must give it.
-        accumulate: option of its accumulation steps, such as "--accumulate {}"; 1 if the command
-            does not give it. Without this option there are no smaller micro-batches: they would
-            change the samples per step.
+        vary: option of the script for the batch, such as "--batch-size {}"; the command must give
+            it.
+        accumulate: option of the script for the accumulation steps, such as "--accumulate {}". A
+            command without it accumulates 1 step. If None, there are no smaller micro-batches: they
+            would change the samples per step.
 
     Raises:
         OptionError: if the command does not give the batch.
@@ -91,7 +92,7 @@ def with_value(command: Sequence[str], option: str, value: int) -> tuple[str, ..
 
 
 def _parts(batch: int) -> Iterator[tuple[int, int]]:
-    """Yield size and number of micro-batches that divide the batch; each size at least halves."""
+    """Yield size and number of equal micro-batches. Each size is at most half of the previous."""
     micro = batch
     for parts in range(2, batch + 1):
         if batch % parts == 0 and batch // parts <= micro // 2:

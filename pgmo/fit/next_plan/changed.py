@@ -8,7 +8,7 @@ from pgmo.runner.program import Program
 
 
 def main(change: str, command: list[str]) -> None:
-    """Run a command with a change of `pgmo.fit.observer.changes`, and end as it does."""
+    """Run a command with a change of `pgmo.fit.observer.changes`, and exit as the command does."""
     after_import("torch.optim", ScriptChange(change).attach)
     Program.of(command).run_and_leave()
 

@@ -36,7 +36,8 @@ _MOST_BUDGETS = 3
 def free_card() -> Card:
     """Return the current CUDA device with its free memory.
 
-    A child process queries it, because a CUDA context here would take memory during the whole run.
+    A child process queries the device, because a CUDA context in this process would take memory
+    during the whole run.
 
     Raises:
         RehearsalError: if the query fails, as without a CUDA device.

@@ -21,7 +21,10 @@ def call(command: list[str]) -> None:
 
 
 def _find(name: str) -> Callable[..., Any]:
-    """Return the function. A file does not run as `__main__`, as if it were imported."""
+    """Return the function that MODULE:FUNCTION or FILE:FUNCTION names.
+
+    A file does not run as `__main__`, so that code for scripts is skipped as in an import.
+    """
     home, _, function = name.rpartition(":")
     if home.endswith(".py"):
         sys.path.insert(0, os.path.dirname(os.path.abspath(home)))

@@ -94,7 +94,7 @@ def _all_addresses(tensors: Iterable[Tensor]) -> list[int]:
 def _addresses(tensor: Tensor) -> list[int]:
     """Return the address of a tensor's storage, or those of its parts; none if not on a card."""
     inner = getattr(tensor, "__tensor_flatten__", None)
-    if inner is not None:  # subclasses that wrap others, such as DTensor and quantised weights
+    if inner is not None:  # subclasses that wrap tensors, such as DTensor and quantised weights
         names, _ = inner()
         return [at for name in names for at in _addresses(getattr(tensor, name))]
     if not tensor.is_cuda or tensor.layout is not torch.strided:

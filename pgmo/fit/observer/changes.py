@@ -11,7 +11,11 @@ from typing import Any
 
 
 class ScriptChange:
-    """Change of a script, made when its outermost module is called; `text` is as above."""
+    """Change of a script, made when its outermost module is called.
+
+    Args:
+        text: kind and value, such as "autocast:bfloat16"; see above.
+    """
 
     def __init__(self, text: str) -> None:
         self._kind, _, self._value = text.partition(":")
@@ -93,9 +97,8 @@ _SWITCHES: dict[str, dict[str, Any]] = {
 def checkpoint_blocks(model: Any) -> int:
     """Put each block of a model under activation checkpointing; return the number of blocks.
 
-    Args:
-        model: a model with lists of similar blocks; or one of transformers, diffusers or timm,
-            whose own method is called, and -1 is returned.
+    If the model has a method of `_SWITCHES`, that method enables checkpointing, and the result is
+    -1. Otherwise the blocks are the similar modules in a list.
     """
     for name, options in _SWITCHES.items():
         switch = getattr(model, name, None)
@@ -114,7 +117,7 @@ def checkpoint_blocks(model: Any) -> int:
 
 
 def _blocks(model: Any) -> Iterator[Any]:
-    """Yield the outermost modules that are in a list with others of their class."""
+    """Yield the outermost modules that have children, and are in a list with others of a class."""
     from torch.nn import ModuleList, Sequential
 
     children = list(model.children())

@@ -3,7 +3,7 @@
 dataset      20  251  87  133  ...        the script pads each batch to its longest sample
 rehearsed   251  251  251  251            the longest sample four times: no batch of 4 takes more
 
-Otherwise rehearsed batches would differ in length, and no law would predict a larger batch.
+Batches of differing lengths would follow no law, so that no larger batch could be predicted.
 """
 
 import sys
@@ -26,7 +26,7 @@ _SECONDS = 3.0
 
 
 class LongestSamples:
-    """Hooks that replace the samples of each `DataLoader` by its dataset's longest one.
+    """Hooks that replace the samples of each `DataLoader` by the longest sample of its dataset.
 
     Attributes:
         notes: for each dataset whose samples differ, one sentence.
@@ -81,7 +81,7 @@ class LongestSamples:
         of = min(sizes.values()), sizes[longest]
         self.notes.append(
             f"samples differ in size (from {of[0]:,} to {of[1]:,} elements, {len(sizes):,} "
-            "compared): each rehearsed batch consists of copies of the longest one"
+            "compared): each rehearsed batch consists of copies of the longest sample"
         )
         return longest
 
@@ -108,7 +108,7 @@ def _elements(batch: Any) -> int:
 
     if isinstance(batch, torch.Tensor):
         return batch.numel()
-    if hasattr(batch, "values"):  # a dictionary, or one of transformers
+    if hasattr(batch, "values"):  # a dictionary, or transformers' `BatchEncoding`
         return sum(map(_elements, batch.values()))
     if isinstance(batch, list | tuple):
         return sum(map(_elements, batch))

@@ -1,4 +1,4 @@
-"""Number of optimizer steps that a script will make, read from its stack during one of them.
+"""Number of optimizer steps that a script will make, read from its stack during a step.
 
 for epoch in range(args.epochs):         3          the loops around the current line of each
     for batch in loader:                 x 1,000    frame come from the script's source, their
@@ -34,7 +34,9 @@ _COMPREHENSIONS = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 def planned_steps(
     frame: FrameType | None, own: Callable[[str], str], done: int
 ) -> tuple[int, bool] | None:
-    """Return the optimizer steps that a script will make, and if that is exact; None if unknown.
+    """Return the number of optimizer steps that a script will make, and whether it is exact.
+
+    The result is None if the number is unknown.
 
     Loops give an upper limit: they may end early, and with gradient accumulation an iteration may
     make no step.
@@ -116,8 +118,8 @@ def _loops_around(file: str, line: int) -> list[Loop]:
 def _is_in_comprehension(file: str, frame: FrameType) -> bool:
     """Return whether a comprehension repeats the current instruction of a frame.
 
-    Since Python 3.12 list comprehensions have no frame of their own, so columns decide. Without
-    them, as with `-X no_debug_ranges`, a comprehension on the current line is enough.
+    Since Python 3.12 list comprehensions have no frame of their own, so source columns decide.
+    Without columns, as with `-X no_debug_ranges`, a comprehension on the current line is enough.
     """
     places = list(frame.f_code.co_positions())
     line, end_line, column, end_column = places[frame.f_lasti // 2]

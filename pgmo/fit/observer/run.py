@@ -10,7 +10,7 @@ from pgmo.runner.program import Program
 
 
 def main(spec_path: str, command: list[str]) -> None:
-    """Run a command under observation and end as it does.
+    """Run a command under observation, and exit as the command does.
 
     The file at `spec_path` has the fields of `Watch` as JSON, and `call`: whether the command is
     MODULE:FUNCTION and a batch, instead of a script or "-m" and a module.

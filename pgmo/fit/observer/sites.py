@@ -1,7 +1,7 @@
 """Evaluations, checkpoints and replacements of parameters in a script, and which of them have run.
 
-A rehearsal ends after a few iterations, so it misses those that begin later: `if step % 500 == 0`.
-Their memory is then unknown, and the answer names them.
+A rehearsal ends after a few iterations, so it misses code that runs later: `if step % 500 == 0`.
+The memory of missed code is unknown, and the answer names this code.
 """
 
 import ast

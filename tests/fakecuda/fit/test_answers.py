@@ -173,7 +173,7 @@ def test_an_evaluation_that_begins_later_is_not_covered(tmp_path: Path) -> None:
     found = pgmo.fit(str(script), card=card(1 << 12), python=None)
     assert found.is_fit
     assert found.missed == (f"code under no_grad at train.py:{line}",)
-    assert f"This does not cover code under no_grad at train.py:{line}," in found.sentence
+    assert f"Not covered: code under no_grad at train.py:{line}," in found.sentence
 
 
 def test_a_later_step_is_rehearsed_without_pgmo(tmp_path: Path) -> None:
@@ -221,7 +221,7 @@ def test_values_that_wait_on_the_host_are_counted_there(tmp_path: Path) -> None:
     # At least what each of four blocks saves for its backward pass.
     saved = 4 * 16 * 512 * (2 * 256 + 2 * 1024) * 4
     assert saved <= found.pinned < 2.5 * saved  # PyTorch rounds up to powers of two
-    assert " On the host, it pins " in found.sentence
+    assert " The job pins " in found.sentence
 
 
 SERVE = textwrap.dedent("""

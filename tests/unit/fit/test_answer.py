@@ -33,7 +33,7 @@ def test_pinned_memory_of_the_host_is_named_if_it_is_large(monkeypatch: pytest.M
     found = answer(monkeypatch, value=4)
     assert "pins" not in replace(found, pinned=200 << 20).sentence
     pinned = replace(found, pinned=3 << 30)
-    assert pinned.sentence.endswith(". On the host, it pins 3.00 GiB.")
+    assert pinned.sentence.endswith(". The job pins 3.00 GiB of host memory.")
     assert pinned.as_json()["pinned"] == 3 << 30
 
 
@@ -107,7 +107,7 @@ def test_code_that_did_not_run_is_named_after_a_yes(monkeypatch: pytest.MonkeyPa
     assert "did not run" not in found.sentence
     missed = ("evaluate() at train.py:4", "b", "c", "d", "e")
     assert replace(found, missed=missed).sentence == (
-        f"{found.sentence} This does not cover evaluate() at train.py:4, b, c and 2 more, which "
+        f"{found.sentence} Not covered: evaluate() at train.py:4, b, c and 2 more, which "
         "did not run in the rehearsed iterations."
     )
     small = answer(monkeypatch, usable=1 << 20, value=4)
