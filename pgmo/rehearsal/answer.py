@@ -79,7 +79,10 @@ def read_answer(found: Mapping[str, Any], *, exit_code: int, seconds: float) -> 
 
 
 def of_ranks(answers: tuple[Rehearsal, ...]) -> Rehearsal:
-    """Return the result of a rank that does not fit, or needs most, with the notes of all ranks."""
+    """Return the result of the rank that needs most memory, with the notes of all ranks.
+
+    If ranks do not fit, it is the one of these that needs most.
+    """
     if len(answers) == 1:
         return answers[0]
     worst = max(answers, key=lambda one: (not one.fits, one.card_peak))

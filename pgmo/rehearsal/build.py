@@ -35,7 +35,7 @@ class BuildError(Exception):
 def main() -> None:
     """Build the library for the arguments of the command line, unless it is up to date."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--python", default=sys.executable, help="one with a CUDA build of torch")
+    parser.add_argument("--python", default=sys.executable, help="Python with a CUDA build of torch")
     parser.add_argument("--out", type=Path, default=Path("build/fakecuda"))
     arguments = parser.parse_args()
     out = arguments.out.resolve()
@@ -52,7 +52,7 @@ def main() -> None:
 
 
 def find_torch(python: str) -> Path:
-    """Return the folder of an interpreter's torch; importing it would need a CUDA runtime."""
+    """Return the folder of an interpreter's torch. An import of torch would need a CUDA runtime."""
     code = "import importlib.util as u; print(u.find_spec('torch').submodule_search_locations[0])"
     shown = subprocess.run([python, "-c", code], capture_output=True, text=True)
     if shown.returncode:
@@ -105,7 +105,7 @@ def headers(torch: Path) -> list[Path]:
     """Return the header folders of torch's CUDA version: structures differ between major versions.
 
     Headers come from Triton, from a toolkit, or from the runtime's wheel. The wheel lacks a few
-    files that are equal in all versions; these come from Triton.
+    files that are equal in all versions. They are taken from Triton.
     """
     triton = torch.parent / "triton/backends/nvidia/include"
     folders = [triton, *sorted(Path("/usr/local").glob("cuda*/include"), reverse=True)]

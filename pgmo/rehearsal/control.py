@@ -30,7 +30,7 @@ CALLS = ("create", "map", "unmap", "set_access", "reserve", "release", "export",
 
 
 def hold(stream: torch.cuda.Stream) -> None:
-    """Keep all further work on the stream pending, until `release` or a wait for it."""
+    """Keep all further work on the stream pending, until `release` or a wait for the stream."""
     _stub().fakecuda_hold(stream.cuda_stream)
 
 
@@ -47,7 +47,7 @@ def peak(device: int = 0, *, reset: bool = False) -> int:
 def card_peak(device: int = 0, *, reset: bool = False) -> int:
     """Return the peak bytes that all processes on the card have taken since the last reset.
 
-    These are all that share the file `FAKECUDA_SHARED`; without it, only this one.
+    These are the processes with the same file `FAKECUDA_SHARED`; without a file, only this process.
     """
     return int(_stub().fakecuda_card_peak(device, reset))
 
@@ -58,7 +58,7 @@ def driver_calls(*, reset: bool = False) -> dict[str, int]:
 
 
 def has_context(device: int) -> bool:
-    """Return whether this process has a context on the card, which takes memory there."""
+    """Return whether this process has a context on the card, which takes memory of the card."""
     return bool(_stub().fakecuda_has_context(device))
 
 

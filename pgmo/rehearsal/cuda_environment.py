@@ -4,7 +4,7 @@
     site-packages         the CUDA build of torch, and its requirements
     pgmo.pth              adds the packages of the environment that made it
 
-So scripts find the libraries of the original environment, also those installed later.
+So scripts find the libraries of the original environment, even libraries that are installed later.
 """
 
 import importlib.metadata
@@ -26,8 +26,8 @@ _STDERR = 2
 def make_environment(folder: Path, progress: Callable[[str], None]) -> str:
     """Make an environment with a CUDA build of torch, unless it exists, and return its Python.
 
-    It gets this environment's version of torch, or the newest if this one has none. Output of pip
-    goes to stderr. After a failure the folder is removed.
+    The new environment gets this environment's version of torch, or the newest version if this
+    environment has no torch. Output of pip goes to stderr. After a failure the folder is removed.
 
     Raises:
         RehearsalError: if the folder has other contents, or torch cannot be installed.
@@ -78,7 +78,7 @@ def _has_cuda_build(python: str) -> bool:
 
 
 def _share_packages(folder: Path) -> None:
-    """Append this environment's packages to the new one's, and hide its folder from git."""
+    """Append this environment's packages to those of the new one, and hide `folder` from git."""
     places = {"base": str(folder), "platbase": str(folder)}
     packages = sysconfig.get_path("purelib", "venv", places)
     shared = [one for one in sys.path if Path(one).name in PACKAGES]

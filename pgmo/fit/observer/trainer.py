@@ -3,7 +3,7 @@
 step 10        11                                     500
      |----------|-- the same evaluation, now          |-- evaluation as planned
 
-If the rehearsal ends before the evaluation, it counts as not run.
+An evaluation that begins only after the end of the rehearsal counts as not run.
 """
 
 import sys
@@ -101,7 +101,7 @@ def _early_evaluation() -> Any:
 class LightningValidation(EarlyEvaluation):
     """Early validation of Lightning's Trainer.
 
-    Lightning's check of two batches before training is excluded: no optimizer has state yet.
+    Lightning's check of two batches before training does not count: optimizers have no state yet.
     """
 
     text = "the validation of Lightning"

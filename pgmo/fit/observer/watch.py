@@ -23,7 +23,7 @@ HISTORY = 3
 """Number of steps in the history: one that creates optimizer states, and two that repeat."""
 
 PROFILED = HISTORY + 2
-"""Step after which a session has a profile: it records three iterations, then plans."""
+"""Step after which a session has a profile: a session records three iterations, then plans."""
 
 _WRITES = 0.5
 """Minimum seconds between two writes of the evidence, once only live memory is observed."""
@@ -57,15 +57,15 @@ class Watch:
         self._counts_work = bool(spec["work"])
         self._work: Any = None
         self._levels: Any = None
-        self._written = (0.0, 0)  # time of the last write, and `SitesRun.ran` then
+        self._written = (0.0, 0)  # time of the last write, and `SitesRun.ran` at that time
         self._process = os.getpid()
         self._sites = SitesRun(script) if script is not None else None
         self._longest = LongestSamples()
 
     def hook_libraries(self) -> None:
-        """Hook libraries that import torch, before the script imports any.
+        """Hook libraries that import torch, before the script imports one of them.
 
-        When torch has been imported, such a library may be half imported already.
+        When torch has been imported, the library that imports it may be half imported.
         """
         self._longest.attach()
         if self._sites is not None:
@@ -221,7 +221,7 @@ def _convolutions() -> list[tuple[int, int, int]]:
 
 
 def _when_cuda_starts(torch: Any, call: Callable[[], None]) -> None:
-    """Call a function when torch starts CUDA; before, the script may still choose its devices."""
+    """Call a function when torch starts CUDA. Before that, the script may choose its devices."""
 
     def later() -> None:
         torch.cuda._lazy_call(call)

@@ -15,8 +15,9 @@ from pgmo.error_frames import clears_dispatch
 class Work(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Dispatch mode that counts the operators of an iteration, also in backward passes.
 
-    It counts by data type, flops and bytes, from which `pgmo.fit.what_if.timing` bounds the time on
-    a card. The traffic is that of separate operators; fused kernels move less.
+    Operators of equal data type, flops and bytes are one kind. From the counts of all kinds,
+    `pgmo.fit.what_if.timing` bounds the time on a card. The bytes are those of separate operators;
+    fused kernels move fewer bytes.
     """
 
     def __init__(self) -> None:
@@ -61,7 +62,7 @@ class Work(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 def _flops(formula: Any, func: Any, args: Any, kwargs: Any, out: Any) -> float:
-    """Return torch's flop count; 0 if its formula fails: that must not end the script."""
+    """Return torch's flop count; 0 if its formula fails, because that must not end the script."""
     named = zip(func._schema.arguments, args, strict=False)
     # The formulas do not know `out_dtype`, a newer argument, and would misread it.
     given = [value for argument, value in named if argument.name != "out_dtype"]

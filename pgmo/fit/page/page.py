@@ -154,18 +154,18 @@ def _categories(answer: Answer) -> str:
 def _how(answer: Answer) -> str:
     times = "once" if answer.rehearsals == 1 else f"{answer.rehearsals} times"
     sentences = (
-        f"The job was run {times} for a few iterations, without a GPU, on PyTorch's CUDA build "
-        f"with its own allocator, in {answer.seconds:.0f} s. Its kernels computed nothing, so "
-        "behaviour that depends on values was not observed."
+        f"The job was run {times} for a few iterations, without a GPU, on PyTorch's CUDA build, in "
+        f"{answer.seconds:.0f} s. Kernels computed nothing, so behaviour that depends on values "
+        "was not observed."
     )
     uncertain = answer.need.uncertainty
     if uncertain:
         sentences += (
-            f" The sizes of {uncertain:.1%} of the bytes are estimates, because they "
-            "do not grow regularly with the batch."
+            f" The sizes of {uncertain:.1%} of the bytes are estimates, because these sizes do "
+            "not grow regularly with the batch."
         )
     proved = ", ".join(NAMES[way] for way in answer.proved)
     if proved:
-        sentences += f" Rehearsed on this card itself: {proved}."
+        sentences += f" Rehearsed at this card's size: {proved}."
     notes = "".join(f"<li>{escape(note)}</li>" for note in answer.need.notes)
     return f"<p>{escape(sentences)}</p>" + (f'<ol class="notes">{notes}</ol>' if notes else "")

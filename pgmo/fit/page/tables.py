@@ -22,7 +22,9 @@ def alternatives(answer: Answer) -> str:
     made = table(("", "takes", "fits", "time", "from"), rows, numbers=(1,), marked=marked)
     listed = "".join(f"<li>{escape(how)}</li>" for how in notes)
     least = answer.least_change
-    conclusion = "Nothing here fits." if least is None else f"Least change that fits: {least.name}."
+    conclusion = (
+        "None of these changes fits." if least is None else f"Least change that fits: {least.name}."
+    )
     return f'<p>{escape(conclusion)}</p>{made}<ol class="notes">{listed}</ol>'
 
 
@@ -49,8 +51,8 @@ def cards(answer: Answer) -> str:
         cells += [row.forecast.words if row.forecast else ""] if timed else []
         rows.append(cells)
     note = (
-        "Cards: how many the job needs if they share parameters, gradients and states (fully "
-        "sharded); computed, not rehearsed. Times without a measured step are lower bounds."
+        "Cards: how many cards the job needs if the cards share parameters, gradients and states "
+        "(fully sharded); computed, not rehearsed. Times without a measured step are lower bounds."
     )
     return table(headings, rows, numbers=(1, 2, 5, 6)) + f'<p class="quiet">{note}</p>'
 

@@ -1,4 +1,4 @@
-"""Other ways to train the same model, with their bytes and where these come from."""
+"""Other ways to train the same model, with their bytes and the source of each figure."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -52,7 +52,7 @@ REHEARSED = (
     Rehearsed("pgmo.recompute, 70 %", "recompute:0.7", "the model recomputes by plan", 2),
     Rehearsed("pgmo.recompute, 50 %", "recompute:0.5", "the model recomputes by plan", 2),
     Rehearsed("pgmo.recompute, least", "recompute:min", "the model recomputes by plan", 2),
-    Rehearsed("checkpointing of each block", "checkpoint", "torch.utils.checkpoint around each", 2),
+    Rehearsed("checkpointing of each block", "checkpoint", "torch.utils.checkpoint", 2),
 )
 """The rehearsed changes, in the order of the table."""
 
@@ -153,9 +153,9 @@ def _try(job: Job, card: Card, value: int | None, one: Rehearsed) -> tuple[Evide
 
 
 def _what_changed(one: Rehearsed, plain: Load, changed: Load) -> str:
-    """Return how a change was made; add if the peak stayed the same."""
+    """Return how a change was made, and whether the peak stayed the same."""
     if changed.peak == plain.peak:
-        return f"{one.how}; nothing changed: the script may do it already"
+        return f"{one.how}; the peak stayed the same: the script may have this change already"
     return one.how
 
 

@@ -167,9 +167,10 @@ def with_offloaded_states(curves: Curves, model: Model) -> Curves:
 def sharded(curves: Curves, model: Model, ranks: int) -> Curves:
     """Return the curves of one rank of a fully sharded job.
 
-    Each rank keeps its part. Two blocks are whole: one is used while the next is gathered. The
-    gradients of one block are whole until they are reduced. Parameters outside of blocks belong to
-    the outermost module, which is whole during forward and backward passes.
+    Each rank keeps its part. The parameters of two blocks are whole: one block is used while the
+    next one is gathered. The gradients of one block are whole until they are reduced. Parameters
+    outside of blocks belong to the outermost module, which is whole during forward and backward
+    passes.
     """
     changed = curves.copy()
     for category in (PARAMETER, GRADIENT, STATE, TEMPORARY):

@@ -1,4 +1,4 @@
-"""Results on other cards: whether a job fits, on how many, its largest batch, its time."""
+"""Results on other cards: whether a job fits, the number of cards, its largest batch, its time."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ class CardRow:
     Attributes:
         card: the card.
         total: bytes that the job takes with pgmo, context included.
-        fits: whether it fits, by "default" and "pgmo".
+        fits: whether the job fits, by "default" and "pgmo".
         ranks: computed number of cards on which the job fits if they share parameters, gradients
             and states; None if 8 are too few.
         largest: largest value of the option with pgmo; None if nothing varies.
@@ -60,7 +60,7 @@ def on_cards(
 ) -> list[CardRow]:
     """Return a row for each card, in the order of `cards`; None stands for all known cards.
 
-    The job is assumed to make the same requests on each; the size of the context differs.
+    The job is assumed to make the same requests on each card; the size of the context differs.
     """
     load = law.at(value)
     model = Model.of(law.last.known)
@@ -90,7 +90,7 @@ def on_cards(
 
 
 def work_at(law: Law, value: int | None) -> list[list[Any]]:
-    """Return the work of a step, scaled from the rehearsal at the nearest value; else []."""
+    """Return the work of a step, scaled from the rehearsal at the nearest value; [] if unknown."""
     known = [one for one in law.whole if one.known.get("work")]
     if not known:
         return []
