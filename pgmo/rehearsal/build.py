@@ -35,7 +35,7 @@ class BuildError(Exception):
 def main() -> None:
     """Build the library for the arguments of the command line, unless it is up to date."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--python", default=sys.executable, help="Python with a CUDA build of torch")
+    parser.add_argument("--python", default=sys.executable, help="Python with CUDA torch")
     parser.add_argument("--out", type=Path, default=Path("build/fakecuda"))
     arguments = parser.parse_args()
     out = arguments.out.resolve()

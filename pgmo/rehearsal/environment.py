@@ -15,8 +15,8 @@ Way = Literal["default", "expandable", "pgmo"]
 WAYS: tuple[Way, ...] = ("default", "expandable", "pgmo")
 
 COPIED = 4 << 20
-"""Maximum bytes of a copy or memset that the stub executes. It skips larger ones, so that the host
-pages of large tensors stay untouched and take no memory."""
+"""Maximum bytes of a copy or memset that the stub executes. The stub skips larger ones, so that the
+host pages of large tensors stay untouched and take no memory."""
 
 PACKAGES = ("site-packages", "dist-packages")
 """Names of the folders of installed packages."""
@@ -26,7 +26,7 @@ SETTINGS = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")
 
 
 def of_card(card: Card, devices: int) -> dict[str, str]:
-    """Return the stub's variables for `devices` of these cards."""
+    """Return the stub's variables for `devices` cards of this kind."""
     major, minor = card.capability
     return {
         "FAKECUDA_NAME": card.name,
@@ -43,8 +43,8 @@ def context_bytes(card: Card) -> int:
     """Return the bytes of a context with its libraries.
 
     `pgmo doctor` may have measured the size on this machine. Otherwise it is estimated from the
-    number of multiprocessors, which gives 685 MiB for an H200. There, the driver reported 678 MiB
-    with kernels of PyTorch and cuBLAS, and up to 696 MiB with cuDNN (CUDA 13.0, driver 580;
+    number of multiprocessors, which gives 685 MiB for an H200. On an H200, the driver reported
+    678 MiB with kernels of PyTorch and cuBLAS, and up to 696 MiB with cuDNN (CUDA 13.0, driver 580;
     bench/gpu/rehearsals.py). How the size grows with the card is a guess.
     """
     estimate = (256 << 20) + card.multiprocessors * (13 << 18)
@@ -99,9 +99,10 @@ def of_compilers(folder: Path, library: Path) -> dict[str, str]:
 
 
 def of_python(folder: Path, torch: Path, environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the variable by which the child finds this pgmo; none if it is next to that torch.
+    """Return the variable by which the child finds pgmo; none if pgmo is installed next to `torch`.
 
-    An installed pgmo is next to another build of torch, so the path is a folder with a link to it.
+    If pgmo is installed elsewhere, another build of torch may be next to it. So the variable names
+    a folder that has only a link to pgmo.
     """
     package = Path(pgmo.__file__).resolve().parent
     root = package.parent

@@ -56,7 +56,7 @@ def rehearse(
     Args:
         command: a script and its arguments, or "-m", a module and its arguments.
         card: the simulated card.
-        devices: number of these cards that the script sees.
+        devices: number of cards of this kind that the script sees.
         world: number of processes of the job, as under torchrun; collectives are fake.
         way: allocator that serves the requests.
         profile: file for the profile, with its plan beside it; requires the way "pgmo".
@@ -69,7 +69,7 @@ def rehearse(
         save: directory for profile and plan under the script's name, as for `pgmo run --save`;
             requires the way "pgmo".
         python: interpreter with the CUDA build of torch; default `PGMO_REHEARSAL_PYTHON`, else this
-            one.
+            interpreter.
         quiet: whether to hide the script's output.
 
     Returns:
@@ -121,7 +121,7 @@ def rehearse(
                 **of_compilers(folder, stub),
             }
             variables |= of_python(folder, torch.folder, variables) | of_way(way, variables)
-            variables.pop("CUDA_VISIBLE_DEVICES", None)  # it numbers real devices
+            variables.pop("CUDA_VISIBLE_DEVICES", None)  # the variable numbers real devices
             answer = _run(torch, spec, variables, timeout, quiet=quiet)
             answers.append(_moved(answer, profile) if profile else answer)
     return of_ranks(tuple(answers))

@@ -42,10 +42,11 @@ class TorchBuild:
 def find_torch_build(python: str | None = None) -> TorchBuild:
     """Find the CUDA build of torch of an interpreter, without importing it.
 
-    The default is the interpreter of `PGMO_REHEARSAL_PYTHON`, else this one.
+    The default is the interpreter of `PGMO_REHEARSAL_PYTHON`, else this interpreter.
 
     Raises:
-        RehearsalError: if there is none; the message names the command that installs one.
+        RehearsalError: if the interpreter has no CUDA build of torch, does not start, or does not
+            run on Linux.
     """
     python = python or os.environ.get(PYTHON) or sys.executable
     try:

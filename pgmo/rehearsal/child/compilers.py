@@ -13,7 +13,7 @@ _LEFT_OUT = (
 )
 _TIMED = (
     "max-autotune chooses kernels by their times, which rehearsals do not have: on the card it may "
-    "choose others, whose workspaces differ"
+    "choose other kernels, whose workspaces differ"
 )
 
 
@@ -26,7 +26,7 @@ class Compilers:
         self._timed = False
 
     def install(self) -> None:
-        """Disable Dynamo without Triton, and watch `torch.compile`. Call it before torch loads."""
+        """Disable Dynamo if Triton is missing, and watch `torch.compile`; call this before torch."""
         if not self._has_triton:
             os.environ["TORCHDYNAMO_DISABLE"] = "1"
         after_import("torch", self._watch_compile)

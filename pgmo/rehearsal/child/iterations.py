@@ -7,7 +7,7 @@ import time
 from pgmo.runner.supervision import Supervision
 
 _MOST_LONGER = 2000
-"""Maximum number of iterations after the required ones; growth shows in far fewer."""
+"""Maximum number of iterations after the required ones. Growth shows in far fewer iterations."""
 
 _PATIENCE = 2.0
 """Multiple of `longer` after which the script is interrupted, even within an iteration."""
@@ -23,7 +23,7 @@ class IterationCounter:
     Args:
         supervision: receives the forwarded calls; None for no receiver.
         most: iterations after which the script is stopped; None for no limit.
-        longer: seconds for which the script continues after them.
+        longer: seconds for which the script continues after `most` iterations.
     """
 
     def __init__(

@@ -76,7 +76,7 @@ class ScriptRun:
         os._exit = end_first  # type: ignore[assignment]
 
     def end(self, code: int, error: BaseException | None) -> None:
-        """Write the result. Only the first call writes, because several exit handlers call this."""
+        """Write the result. Several exit handlers call this method; only the first call writes."""
         if os.getpid() != self._process or self._ended:
             return
         self._ended = True
@@ -103,7 +103,7 @@ class ScriptRun:
             fields["reason"] = reason_of(error)
             known = advice(fields["reason"])
             if known is not None:
-                notes.insert(0, f"the script cannot be rehearsed as it is: {known}")
+                notes.insert(0, f"the script cannot be rehearsed unchanged: {known}")
         if self._supervision is not None:
             self._supervision.close()
             notes += self._supervision.notes

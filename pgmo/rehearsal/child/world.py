@@ -1,7 +1,7 @@
 """Rehearsal of one rank: a fake process group replaces the other ranks.
 
-If a script starts its ranks itself, by `torch.multiprocessing.spawn` or with variables that it
-sets, one of them runs in this process.
+If a script starts its ranks itself, by `torch.multiprocessing.spawn` or with environment variables
+of its own, one of these ranks runs in this process.
 
 Source: `torch.testing._internal.distributed.fake_pg`, whose collectives do nothing.
 """
@@ -20,7 +20,7 @@ from pgmo.imports import after_import
 
 @dataclass
 class FakeWorld:
-    """Replacement of every backend of process groups by the fake one.
+    """Replacement of every backend of process groups by the fake backend.
 
     With a `size` of 1, the script's own rank and size are used. `notes` has the uncertainties.
     """
@@ -111,7 +111,7 @@ class FakeWorld:
             future.set_result(bucket.buffer())
             return future
 
-        unreduced.__annotations__.clear()  # torch checks them, and would refuse these
+        unreduced.__annotations__.clear()  # torch checks annotations, and would refuse these
 
         def make(module: Any, *args: Any, **kwargs: Any) -> None:
             original(module, *args, **kwargs)

@@ -1,7 +1,7 @@
 """Backward passes without the dispatch mode, which would change their requests.
 
 Under a mode, PyTorch treats every tensor as a subclass, and allocates gradient sums instead of
-adding in place. So the mode is disabled while autograd's engine runs. It is enabled again for
+adding in place. So the mode is disabled while autograd's engine runs. The mode is enabled again for
 Python code that the engine calls and that may read values: functions of the script, and
 recomputation.
 

@@ -52,7 +52,7 @@ class HostLibraries:
     """Replacement of the kernels that call cuSOLVER and cuFFT.
 
     Attributes:
-        rules: function that runs each of these operators in the dispatch mode.
+        rules: for each operator with such a kernel, the function that runs it in the dispatch mode.
         called: number of calls of each operator.
     """
 
@@ -113,7 +113,7 @@ class HostLibraries:
         return out
 
     def _set_codes(self, func: Any, out: Any) -> None:
-        """Write the identity to unknown pivots, and 0 to other unknown integers: error codes."""
+        """Write the identity to unknown pivots, and 0 (success) to other unknown integers."""
         results = out if isinstance(out, (list, tuple)) else (out,)
         for one, result in zip(func._schema.returns, results, strict=True):
             for code in on_card(result):

@@ -1,7 +1,7 @@
 """Linear layers without the dispatch mode, which would change their requests.
 
-Under a mode, PyTorch treats every tensor as a subclass. If the input of a linear layer is not
-contiguous, as in attention, the sum with the bias is then allocated instead of added in place.
+Under a mode, PyTorch treats every tensor as a subclass. So it allocates the sum with the bias,
+instead of adding in place, if the input of a linear layer is not contiguous, as in attention.
 
 Source: `linear` in aten/src/ATen/native/Linear.cpp.
 """
@@ -22,10 +22,10 @@ _PLAIN = (torch.Tensor, torch.nn.Parameter, type(None))
 
 
 def keep_linear_plain(without_mode: Callable[[], AbstractContextManager[None]]) -> None:
-    """Disable the mode in `torch.nn.functional.linear`, whose results depend on no known values.
+    """Disable the mode in `torch.nn.functional.linear`, whose results stay unknown.
 
-    The mode stays if the script has modes or tensor subclasses. They cause the same requests, and
-    their code may read values.
+    The mode stays enabled if the script has modes or passes tensor subclasses. These cause the same
+    requests without pgmo's mode, and their code may read values.
 
     Args:
         without_mode: returns a context without the mode.
@@ -40,8 +40,8 @@ def keep_linear_plain(without_mode: Callable[[], AbstractContextManager[None]]) 
         with without_mode():
             return original(*args, **kwargs)
 
-    # Pickles name the function in `_nn`, and torch passes that one to `__torch_function__`, where a
-    # script compares it with `torch.nn.functional.linear`.
+    # Pickles name the function in `_nn`, and torch passes this function to `__torch_function__`,
+    # where a script compares it with `torch.nn.functional.linear`.
     modules: tuple[Any, ...] = (functional, torch._C._nn)
     for module in modules:
         module.linear = linear

@@ -31,7 +31,8 @@ _ZEROED = 256 << 20
 
 
 class Values:
-    """Provider of values on the thread that calls `begin`, and in Python code of backward."""
+    """Provider of values on the thread that calls `begin`, and in Python code of backward passes.
+    """
 
     def __init__(self) -> None:
         self.known = KnownStorages()

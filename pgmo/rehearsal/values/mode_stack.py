@@ -4,7 +4,7 @@
     removed    [ ours | user A | user B ]   ->  [ user A | user B ]
 
 Modes must be left in reverse order, because torch pops the top of the stack. But pgmo inserts and
-removes its mode while the program has modes of its own, so it does so below all of them.
+removes its mode while the program has modes of its own. So pgmo's mode is always below them.
 """
 
 from collections.abc import Callable
@@ -36,8 +36,8 @@ def stack() -> list[Any]:
 def _without(above: int, change: Callable[[], object]) -> None:
     """Change the stack below its topmost `above` modes.
 
-    Normally, entering and leaving modes also changes process-wide flags of torch. These become
-    wrong if several threads do so alternately. pgmo's mode does not need the flags.
+    Entering or leaving a mode as usual also changes process-wide flags of torch. These flags become
+    wrong if several threads enter and leave modes alternately. pgmo's mode does not need the flags.
     """
     dispatch, back = _dispatch(), []
     try:

@@ -51,7 +51,7 @@ class Operator:
         writes: positions and names of the arguments that it writes to.
         random: whether it draws random numbers.
         creates: whether it creates tensors without values.
-        keeps: whether it writes no values, so that those of all storages remain as they are.
+        keeps: whether it writes no values, so that known storages stay known.
         chooses: whether its results depend on a choice among floats.
         overwrites: whether it writes to a tensor without reading it.
         collective: whether other ranks take part.
