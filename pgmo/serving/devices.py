@@ -1,4 +1,4 @@
-"""Devices whose memory a call uses: those of the called object's parameters."""
+"""Devices whose memory a call uses: the devices of the called object's parameters."""
 
 import sys
 from collections.abc import Iterator
@@ -11,8 +11,8 @@ SERVED = ("cpu", "cuda")
 class Devices:
     """Devices of one object, updated at each call because models move; or a given device.
 
-    Checking every parameter would take longer than a small model's call. So all are checked only if
-    the first one has moved.
+    Checking every parameter would take longer than a small model's call. So all parameters are
+    checked only if the first one has moved.
     """
 
     def __init__(self, given: object = None) -> None:

@@ -5,7 +5,7 @@
 
 Hooks, parameters and state are unchanged, and copies and pickles have the original class. An
 attribute in the object's `__dict__` would not work: it would be saved and copied, and Python does
-not look up special methods there.
+not look up special methods in `__dict__`.
 
 Sources: `torch.nn.utils.parametrize` and `torch.distributed.fsdp.fully_shard` change classes of
 modules in the same way.

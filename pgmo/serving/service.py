@@ -1,11 +1,11 @@
-"""Session for the calls on one device. All objects that are wrapped there share it.
+"""Session for the calls on one device. All wrapped objects on this device share the session.
 
     no session  --first call-->  open  --error-->  refused permanently
          ^                         |
          +---- all unwrapped, or the program opens its own session
 
-An allocator has one session, because each has one engine. In the session, each structure of calls
-has its own plan.
+An allocator has one session, because each allocator has one engine. In the session, each structure
+of calls has its own plan.
 """
 
 import warnings
@@ -25,14 +25,14 @@ Leave = Callable[[bool], None]
 
 
 class Service:
-    """Session that opens with the first call. No call ever waits for it.
+    """Session that the first call opens. No other call waits for it.
 
-    An error is reported by one warning, and calls then continue without pgmo.
+    After an error, a warning reports it, and all further calls run without pgmo.
 
     Attributes:
         session: the latest session; None before the first call.
         options: options of the session.
-        users: calls of the wrapped objects that use this service.
+        users: the `_Calls` of each wrapped object that uses this service.
     """
 
     def __init__(self, device: str, options: dict[str, Any]) -> None:
@@ -76,17 +76,15 @@ class Service:
             self._refuse(error)
 
     def _open(self) -> bool:
+        # Another call may be opening the session, which takes long if an adapter is compiled.
         if not self._opening.acquire(blocking=False):
-            return (
-                False  # another call is opening it, which may take long if an adapter is compiled
-            )
+            return False
         try:
             if self.running:
                 return True
+            # If the program has a session of its own, the call is a part of its iterations.
             if active_session(self.device) is not None:
-                return (
-                    False  # the program has its own session, and the call is part of its iterations
-                )
+                return False
             session = optimize(**{**self.options, "device": self.device})
             session.__enter__()
             session.on_user_session = self.close

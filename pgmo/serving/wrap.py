@@ -1,4 +1,4 @@
-"""`pgmo.wrap`, which makes calls of a model iterations, for inference and servers."""
+"""`pgmo.wrap`, which makes each call of a model an iteration, for inference and servers."""
 
 import inspect
 import sys
@@ -21,8 +21,8 @@ from pgmo.user_warnings import warn_user
 T = TypeVar("T")
 
 _TRAINING = (
-    "pgmo: a wrapped model is called in training mode with gradients. Such calls are not "
-    "planned, because their activations live until the backward pass: put pgmo.optimize() "
+    "pgmo: a wrapped model is called in training mode with gradients. pgmo does not plan calls in "
+    "training, because their activations live until the backward pass: put pgmo.optimize() "
     "around the training loop, or call model.eval() and use torch.inference_mode()"
 )
 
@@ -35,7 +35,7 @@ class WrapFields(CommonFields, total=False):
 
 _lock = new_lock()
 _services: dict[str, Service] = {}
-"""Services by device. At least one wrapped object uses each."""
+"""Services by device. At least one wrapped object uses each service."""
 
 
 class _Calls:
@@ -96,7 +96,7 @@ class _Calls:
         if self.options and service.options != self.options:
             warn_user(
                 f"pgmo: another wrapped model has opened the session on {device}; the options "
-                "of this one are ignored"
+                "of this model are ignored"
             )
         return service
 
@@ -106,8 +106,8 @@ def wrap(model: T, methods: str | Iterable[str] = "__call__", **options: Unpack[
 
     Only the object's class is replaced, by a subclass. `isinstance`, `state_dict`, hooks, `.to()`,
     `.eval()`, `generate()`, saving and pickling work as before, and copies are not wrapped. Nested
-    calls are part of the outer call. Any thread may call. One call at a time is planned and served.
-    A simultaneous call uses the framework's allocator, or pages, without waiting.
+    calls are part of the outer call. Any thread may call the model. One call at a time is planned
+    and served. A simultaneous call uses the framework's allocator, or pages, without waiting.
 
     Calls in training mode with gradients bypass pgmo: use `pgmo.optimize` for training. Inside
     another session of the program, a call is a part of that session's iterations.
@@ -136,8 +136,8 @@ def wrap(model: T, methods: str | Iterable[str] = "__call__", **options: Unpack[
     if unknown:
         first = min(unknown)
         raise OptionError(
-            f"there is no option {first!r}{instead_of(first)}; pgmo.wrap() has methods, "
-            f"{', '.join(WrapFields.__annotations__)}"
+            f"there is no option {first!r}{instead_of(first)}; the options of pgmo.wrap() are "
+            f"methods, {', '.join(WrapFields.__annotations__)}"
         )
     Options(**options)
     if interception.interceptor_of(model) is not None:

@@ -3,6 +3,6 @@
 process A   ( iteration )─give──▶ broker ──turn─▶ ...        its arena's pages are released
 process B   ......ask..............▶ └──turn──▶ ( iteration )   and are created for this one
 
-`schedule` makes the decisions, without clocks, sockets or processes. `broker` serves it on a Unix
-socket. Programs use `client`. The package uses only the standard library.
+`schedule` makes the decisions, without clocks, sockets or processes. `broker` serves schedules on a
+Unix socket. Programs use `client`. The package uses only the standard library.
 """

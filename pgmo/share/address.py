@@ -1,7 +1,7 @@
 """Address of the broker: a Unix socket in a folder of the user.
 
     $XDG_RUNTIME_DIR/pgmo/share        folder 0700, socket 0600
-    /tmp/pgmo-1000/share               if that directory does not exist
+    /tmp/pgmo-1000/share               if $XDG_RUNTIME_DIR does not exist
 
 The permissions exclude other users. The broker also checks the user of each connection.
 """
@@ -63,7 +63,7 @@ def refuse_others(folder: Path) -> None:
 
 
 def peer(connection: socket.socket) -> tuple[int, int]:
-    """Return the process and the user at the other end, from the kernel (`SO_PEERCRED`)."""
+    """Return the IDs of process and user at the other end, from the kernel (`SO_PEERCRED`)."""
     found = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
     pid, user, _group = struct.unpack("3i", found)
     return pid, user

@@ -3,9 +3,10 @@
     connections ──lines──▶ schedule ──records──▶ log ──▶ connections
     process ends (pidfd) ──▶ gone       time ──▶ tick
 
-The broker holds no memory of a card and has no CUDA context. Without it, clients continue alone. If
-a connection ends without goodbye, its member stays until the process has ended, because only then
-does the driver have its pages back. A process is one member of a card, however often it connects.
+The broker holds no memory of a card and has no CUDA context. Without a broker, clients continue
+without turns. If a connection ends without goodbye, its member stays until the process has ended,
+because the process keeps its pages until its end. A process is one member of a card, however often
+it connects.
 """
 
 import contextlib
@@ -53,7 +54,8 @@ class Broker:
         clock: returns seconds.
 
     Raises:
-        ShareError: if another broker listens there, or the folder is not this user's alone.
+        ShareError: if another broker listens at the address, or its folder is not this user's
+            alone.
         FileError: if the log cannot be written.
     """
 
@@ -263,8 +265,8 @@ class Broker:
     def _welcome(self, connection: _Connection, message: Message, now: float) -> None:
         if protocol.size(message, "version") != protocol.VERSION:
             raise ShareError(
-                f"the broker speaks protocol version {protocol.VERSION}, and this "
-                "client another one; use one version of pgmo for both"
+                f"the broker uses version {protocol.VERSION} of the protocol, and this client "
+                "uses another version; use one version of pgmo for both"
             )
         card = protocol.text(message, "card")
         member = Member(
@@ -308,10 +310,10 @@ class Broker:
         if sum(len(one.members) for one in self._cards.values()) >= self._capacity:
             self._note({"event": "refused", "pid": connection.pid, "why": "full"})
             raise ShareError(
-                f"it serves {self._capacity} processes already, and its limit on file descriptors "
+                f"the broker serves {self._capacity} processes, and its limit on file descriptors "
                 "allows no more (`ulimit -Hn` where it is started)"
                 if self._capacity < MOST_MEMBERS
-                else f"it serves {self._capacity} processes already, and takes no more"
+                else f"the broker serves {self._capacity} processes, the maximum"
             )
         self._processes.add(connection.number, connection.pid)
 
@@ -327,7 +329,7 @@ class Broker:
         self._connections[number] = connection
 
     def _ended(self, number: int) -> None:
-        """Remove a member whose process has ended: the driver has its pages back."""
+        """Remove a member whose process has ended, so that the driver has its pages back."""
         self._processes.remove(number)
         schedule = next(one for one in self._cards.values() if number in one.members)
         now = self._clock()

@@ -1,6 +1,6 @@
-"""Client of the broker. It takes turns on a card, and gives memory back between them.
+"""Client of the broker. It takes turns on a card, and gives memory back between turns.
 
-    take() ──ask──▶ broker ──turn──▶ the iteration ──▶ give(): idle memory is released, if crowded
+    take() ──ask──▶ broker ──turn──▶ the iteration ──▶ give(): if crowded, idle memory is released
        └ pass, or no broker: the iteration runs without a turn
     listener thread: "crowded" between two turns ──▶ idle memory is released at once
 
@@ -28,7 +28,7 @@ GRACE = 5.0
 """Seconds to wait for a broker's answer in addition to its promised maximum."""
 
 RETRY, LONGEST_RETRY = 1.0, 60.0
-"""First and longest interval between searches for a broker, in seconds. It doubles each time."""
+"""First and longest interval between searches for a broker, in seconds. Each search doubles it."""
 
 
 class TurnAnswer(Enum):
@@ -41,7 +41,8 @@ class TurnAnswer(Enum):
 
 @dataclass(frozen=True)
 class Sizes:
-    """Bytes of a card: held by a process, the part of them that is idle between turns, and free."""
+    """Bytes of a card: held by a process, the part of `held` that is idle between turns, and free.
+    """
 
     held: int
     idle: int
@@ -180,7 +181,7 @@ class Client:
                 self._give_back_between_turns()
 
     def close(self) -> None:
-        """Leave the broker and release idle memory: the broker can no longer request it."""
+        """Leave the broker and release idle memory, which the broker can no longer request."""
         with self._changed:
             if self._socket is not None and os.getpid() == self._process:
                 with contextlib.suppress(Exception):  # the card may be broken
@@ -264,7 +265,7 @@ class Client:
         if kind == "turn":
             if self._waiting:
                 self._answer = TurnAnswer.TURN
-            else:  # no thread waits for it any more
+            else:  # no thread waits for the turn any more
                 self._report("give")
         elif kind == "pass":
             self._answer = TurnAnswer.PASS
@@ -313,7 +314,7 @@ class Client:
         self._changed.notify_all()
 
     def after_fork(self) -> None:
-        """Drop the connection in a forked child, because it belongs to the parent."""
+        """Drop the connection in a forked child, because the connection belongs to the parent."""
         met, self._socket = self._socket, None
         self._changed = threading.Condition(threading.RLock())
         self._held = False

@@ -47,9 +47,9 @@ def connect(address: Path) -> socket.socket:
     """Connect to a broker of this user.
 
     Raises:
-        TimeoutError: if a broker listens there, but accepts no connection in time.
-        OSError: if no broker listens there.
-        ShareError: if it belongs to another user.
+        TimeoutError: if a broker listens at the address, but accepts no connection in time.
+        OSError: if no broker listens at the address.
+        ShareError: if the broker belongs to another user, or others may use its folder.
     """
     if not address.exists():
         raise FileNotFoundError(f"there is no broker at {address}")
@@ -60,7 +60,7 @@ def connect(address: Path) -> socket.socket:
         connection.connect(os.fspath(address))
         connection.settimeout(GREETING)
         if peer(connection)[1] != os.geteuid():
-            raise ShareError("the broker there belongs to another user")
+            raise ShareError("the broker at this address belongs to another user")
     except BlockingIOError as error:
         connection.close()
         raise TimeoutError(

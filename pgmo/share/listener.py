@@ -17,8 +17,8 @@ class Listener:
     """Socket that accepts connections. It refuses them with a message if no descriptor is left.
 
     A connection that is not accepted keeps the socket readable, so a broker that ignored it would
-    loop without end. To accept and refuse such a connection, a descriptor held in reserve is
-    closed.
+    loop without end. The listener holds a descriptor in reserve, and closes it to accept and refuse
+    the connection.
     """
 
     def __init__(self, address: Path) -> None:
@@ -26,7 +26,7 @@ class Listener:
         self._reserve = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
 
     def accept(self) -> socket.socket | None:
-        """Accept one connection. Return None if it is gone already, or was refused.
+        """Accept one connection. Return None if the connection is gone, or was refused.
 
         Raises `OSError` if the whole system has no descriptor left: wait before the next try.
         """

@@ -1,8 +1,8 @@
 """The broker's state of one process that shares a card.
 
-held     ▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓    bytes of the card that it has now
+held     ▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓    bytes of the card that the process has now
 lasting  ▓▓▓▓▓▓▓▓              parameters, optimizer state: they stay between turns
-idle             ░░░░░░░░░░    part of its arena that it keeps between two turns
+idle             ░░░░░░░░░░    part of its arena that the process keeps between two turns
 need             ▓▓▓▓▓▓▓▓▓▓    bytes that a turn takes above the lasting ones
 """
 
@@ -10,7 +10,7 @@ from collections import deque
 from dataclasses import dataclass, field
 
 _REMEMBERED = 8
-"""Number of recent turns whose needs are kept. Old needs no longer predict: lengths vary."""
+"""Number of recent turns whose needs are kept. Older needs are forgotten, because lengths vary."""
 
 _SHORT = 0.25
 """Longest pause between turns for which others wait, as a share of the member's mean turn."""
@@ -33,7 +33,8 @@ class Member:
         joined: time at which it connected.
 
     Attributes:
-        debt: `used` divided by the weight. The waiting member with the least debt is next.
+        debt: `used` divided by the weight, raised to the schedule's `floor` at each request. The
+            waiting member with the least debt is next.
         used: total time of its turns.
         turns: number of its turns.
         asked: time since which it waits for a turn; None if it does not wait.
@@ -100,7 +101,7 @@ class Member:
 
     @property
     def expected(self) -> float | None:
-        """Time until which others wait for its next request; None if they do not."""
+        """Time until which others wait for its next request; None if others do not wait."""
         away = self.asked is None and self.began is None and not self.lost
         if not away or self.gave is None or self.gap is None:
             return None

@@ -1,12 +1,12 @@
 """Schedule of turns on one card. It only decides, and uses no clocks, sockets or processes.
 
     join ─▶ ask ─▶ turn ─▶ give ─▶ ask ...           leave, or lost ─▶ gone
-                └▶ pass (it has waited too long and runs without a turn)
+                └▶ pass (the member has waited too long, and runs without a turn)
 
-If the needs of all members fit at once, each gets a turn on request, and keeps its arena between
-turns. Otherwise the card is *crowded*: members release idle memory between turns, and only as many
-turns are granted as fit together, at least one. The member with the least used time, weighted by
-priority, is next.
+If the needs of all members fit at once, each member gets a turn on request, and keeps its arena
+between turns. Otherwise the card is *crowded*: members release idle memory between turns, and only
+as many turns are granted as fit together, at least one. The member with the least used time,
+weighted by priority, is next.
 
 The broker cannot take memory from a running process. If a member exceeds the deadline, the others
 no longer wait for it and use the remaining memory.
@@ -47,6 +47,11 @@ class TurnSchedule:
     """Schedule of turns among the processes on one card.
 
     Each event method handles one event, and returns the records to log and send, in order.
+
+    Attributes:
+        foreign: bytes of the card that processes which are not members hold.
+        floor: largest `debt` with which a turn has begun, in seconds.
+        turns: number of granted turns.
     """
 
     card: str

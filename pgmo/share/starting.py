@@ -17,7 +17,7 @@ _WITHIN = 10.0
 
 
 def ensure_broker(address: Path) -> None:
-    """Start a broker in a separate process, unless one listens. It ends when it has no clients."""
+    """Start a broker in a separate process, unless one listens. It ends without clients."""
     if listens(address):
         return
     command = [sys.executable, "-m", "pgmo", "share", "--socket", str(address)]
@@ -27,7 +27,7 @@ def ensure_broker(address: Path) -> None:
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
-        start_new_session=True,  # so that Ctrl-C here does not end it
+        start_new_session=True,  # so that Ctrl-C in this process does not end the broker
         cwd="/",
         env={**os.environ, "PYTHONPATH": paths},
     )

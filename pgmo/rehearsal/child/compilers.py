@@ -26,7 +26,10 @@ class Compilers:
         self._timed = False
 
     def install(self) -> None:
-        """Disable Dynamo if Triton is missing, and watch `torch.compile`; call this before torch."""
+        """Disable Dynamo if Triton is missing, and watch `torch.compile`.
+
+        This must run before torch is imported.
+        """
         if not self._has_triton:
             os.environ["TORCHDYNAMO_DISABLE"] = "1"
         after_import("torch", self._watch_compile)

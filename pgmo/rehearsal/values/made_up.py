@@ -1,8 +1,8 @@
 """Made-up values for memory that a script reads but no kernel has written.
 
 Scripts should behave as with real values. Floats are finite, positive, and between 0.5 and 1.5
-times their mean. The mean of small tensors decreases with each reading, like a loss. Values of other
-types, and of floats of one byte, are 0.
+times their mean. The mean of small tensors decreases with each reading, like a loss. Values of
+other types, and floats of one byte, are 0.
 """
 
 import sys

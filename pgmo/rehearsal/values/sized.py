@@ -20,7 +20,7 @@ Run = Callable[..., Any]
 
 
 class Sized:
-    """Implementation of the operators; `run` runs others and provides the values they write."""
+    """Implementation of the operators. `run` runs other operators, and provides their values."""
 
     def __init__(self, known: KnownStorages, made_up: MadeUp, run: Run) -> None:
         self._known = known

@@ -112,7 +112,7 @@ CANNOT = [
 def test_what_cannot_run_is_said_in_a_sentence(run, code, begins):
     answer = run(code)
     assert answer.failed
-    assert answer.notes[0].startswith(f"the script cannot be rehearsed as it is: {begins}")
+    assert answer.notes[0].startswith(f"the script cannot be rehearsed unchanged: {begins}")
 
 
 @pytest.mark.parametrize("ending", ["sys.exit(0)", "import os; os._exit(0)"])
