@@ -4,7 +4,7 @@ rehearsed    batches 2 and 4, each at lengths 64, 128, 256
 laws         by length, at batch 2 and at batch 4  -->  by batch, at any length
 proved       at the card's size: the shortest, the middle and the longest length that fit
 
-A script without optimizer steps, such as inference, runs to its end in each rehearsal. Its table
+A script without optimizer steps, such as inference, runs to its end in each rehearsal. The table
 comes from the peaks of these runs.
 """
 

@@ -1,4 +1,4 @@
-"""Description of a plan: what is computed again, where, and what that saves."""
+"""Description of a plan: its peak, the modules that recompute, and the blocks at the peak."""
 
 from collections import Counter, defaultdict
 

@@ -8,8 +8,8 @@
     - packing     memory that an allocator reserves and cannot use
     = budget      activations, gradients, workspaces
 
-While the optimizer runs there are no activations. Its state, its temporary memory and the gradients
-must fit as well.
+While the optimizer runs there are no activations. The optimizer's state and temporary memory, and
+the gradients, must fit as well.
 """
 
 import weakref
@@ -147,7 +147,7 @@ class CardBudget:
         card: the card.
         context: bytes of CUDA's context.
         resident: bytes of parameters, buffers and inputs.
-        gradients: bytes of the parameters' gradients. They are part of the step.
+        gradients: bytes of the parameters' gradients, which are part of the step.
         optimizer: memory of the optimizer, or None.
         beside: bytes that the user keeps free.
         state_sleeps: whether the optimizer's state is on the host while the step runs.

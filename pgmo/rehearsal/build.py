@@ -105,7 +105,7 @@ def headers(torch: Path) -> list[Path]:
     """Return the header folders of torch's CUDA version: structures differ between major versions.
 
     Headers come from Triton, from a toolkit, or from the runtime's wheel. The wheel lacks a few
-    files that are equal in all versions. They are taken from Triton.
+    files that are equal in all versions. These files are taken from Triton.
     """
     triton = torch.parent / "triton/backends/nvidia/include"
     folders = [triton, *sorted(Path("/usr/local").glob("cuda*/include"), reverse=True)]

@@ -64,7 +64,7 @@ def rehearse(
         iterations: optimizer steps after which the script is stopped; None lets it run to its end.
         longer: seconds for which the script continues after `iterations`.
         timeout: seconds for each rank; None for no limit.
-        environment: variables to add to those of this process.
+        environment: environment variables to set in addition to this process's variables.
         ranks: ranks to rehearse, one after the other.
         save: directory for profile and plan under the script's name, as for `pgmo run --save`;
             requires the way "pgmo".

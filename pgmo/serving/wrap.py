@@ -181,8 +181,8 @@ def unwrap(model: T) -> T:
 def session_of(model: object) -> Session | None:
     """Return the session around a wrapped object's calls, on its first device.
 
-    Use it for the summary, the history, the plan and pauses. It is None before the first call, and
-    for objects that are not wrapped.
+    Use the session for the summary, the history, the plan and pauses. The result is None before the
+    first call, and for objects that are not wrapped.
 
     Args:
         model: object that `wrap` has wrapped, or any other.

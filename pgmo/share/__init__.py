@@ -1,4 +1,4 @@
-"""Processes that share a card. Each runs an iteration in its turn, and a broker grants turns.
+"""Processes that share a card. A process runs an iteration in its turn; a broker grants turns.
 
 process A   ( iteration )─give──▶ broker ──turn─▶ ...        its arena's pages are released
 process B   ......ask..............▶ └──turn──▶ ( iteration )   and are created for this one

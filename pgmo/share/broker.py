@@ -44,7 +44,7 @@ class _Connection:
 
 
 class Broker:
-    """Broker. It listens after construction, and serves in `run`.
+    """Broker, which listens from its construction on, and serves in `run`.
 
     Args:
         address: path of the socket.

@@ -4,7 +4,8 @@ import os
 import resource
 
 MOST_MEMBERS = 1000
-"""Maximum members of one broker. Each is a process on a card, so real machines stay far below."""
+"""Maximum members of one broker. A member is a process on a card, so real machines have far fewer.
+"""
 
 GUESTS = 32
 """Additional connections for `status` queries and for clients that are refused."""

@@ -14,7 +14,7 @@ _EXHAUSTED = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 
 
 class Listener:
-    """Socket that accepts connections. It refuses them with a message if no descriptor is left.
+    """Socket that accepts connections, or refuses them with a message if no descriptor is left.
 
     A connection that is not accepted keeps the socket readable, so a broker that ignored it would
     loop without end. The listener holds a descriptor in reserve, and closes it to accept and refuse

@@ -46,8 +46,8 @@ class Member:
         crowded: whether the last message to it reported a crowded card.
         overdue: whether its turn exceeds the deadline; others no longer wait for it.
         late: whether the wait since `recalled` exceeds the deadline; others no longer wait for it.
-        squeezed: whether another member was overdue, late or lost during this turn. Such a turn may
-            have lacked memory, so it shows no smaller need.
+        squeezed: whether another member was overdue, late or lost during this turn. A squeezed turn
+            may have lacked memory, so it does not lower the known need.
         lost: whether the connection is gone while the process lives and keeps its memory.
     """
 

@@ -1,4 +1,4 @@
-"""Schedule of turns on one card. It only decides, and uses no clocks, sockets or processes.
+"""Schedule of turns on one card, which only decides, without clocks, sockets or processes.
 
     join ─▶ ask ─▶ turn ─▶ give ─▶ ask ...           leave, or lost ─▶ gone
                 └▶ pass (the member has waited too long, and runs without a turn)
@@ -19,7 +19,7 @@ from typing import Any
 from pgmo.share.member import Member
 
 Record = dict[str, Any]
-"""One event, which is a line of the log. If it is for a client, `to` has the client's number."""
+"""One event, which is a line of the log. For an event to send, `to` has the client's number."""
 
 MARGIN = 32
 """1/32 of the card stays free in simultaneous turns, because a turn may exceed past needs."""
@@ -141,7 +141,7 @@ class TurnSchedule:
         return [record, *self._decide(now)]
 
     def leave(self, number: int, now: float) -> list[Record]:
-        """Handle a goodbye or the end of a process. Its memory on the card is free."""
+        """Handle a goodbye, or the end of a process, which frees its memory on the card."""
         member = self.members.pop(number, None)
         if member is None:
             return []

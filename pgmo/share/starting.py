@@ -17,7 +17,10 @@ _WITHIN = 10.0
 
 
 def ensure_broker(address: Path) -> None:
-    """Start a broker in a separate process, unless one listens. It ends without clients."""
+    """Start a broker in a separate process, unless one listens.
+
+    The new broker ends after `LINGER` seconds without clients.
+    """
     if listens(address):
         return
     command = [sys.executable, "-m", "pgmo", "share", "--socket", str(address)]

@@ -26,7 +26,7 @@ from pgmo.rehearsal.environment import Way
 
 _PAGE_EXCESS = 16 << 20
 """Bytes that pgmo takes above the live bytes, if no rehearsal measured them: unused parts of pages.
-They were 7 MiB in a rehearsal of GPT-2 medium on 16 GiB."""
+A rehearsal of GPT-2 medium on 16 GiB had 7 MiB."""
 
 _MAX_ERROR = 0.001
 """Maximum relative error of laws from rehearsals without pgmo, at the peaks of rehearsals with
@@ -133,8 +133,8 @@ class Law:
     """Memory use of a job at any value of the option that varies.
 
     Args:
-        evidence: rehearsals: one for a job that does not vary, else several. Those without a whole
-            history are left out. The last one at each value is used.
+        evidence: rehearsals: one for a job that does not vary, else several. Rehearsals without a
+            whole history are left out. At each value, the last rehearsal is used.
         above: bytes that pgmo takes above the live bytes; used if no rehearsal in `evidence` has
             measured them.
 

@@ -43,8 +43,8 @@ curvature comes from rounding, and predicts larger batches wrongly."""
 class ScaledProfile:
     """Sizes of all requests of a job as functions of the option that varies.
 
-    The requests are those of the largest value. Each one gets the simplest law through all its
-    known sizes.
+    The requests of the largest value are described. Each request gets the simplest law through all
+    its known sizes.
 
     Args:
         values: at least two values of the option, ascending and distinct.
@@ -92,7 +92,7 @@ class ScaledProfile:
 
 
 def _sizes_in(profile: Profile, largest: Profile) -> NDArray[np.int64]:
-    """Return the size of each request of the largest profile in another one; 0 if it is absent."""
+    """Return the size in `profile` of each request of `largest`; 0 if `profile` lacks it."""
     rows = align(requests_of(largest), requests_of(profile))
     sizes = np.zeros(len(largest), np.int64)
     sizes[rows[rows != UNPAIRED]] = profile.size[rows != UNPAIRED]

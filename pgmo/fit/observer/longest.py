@@ -1,4 +1,4 @@
-"""Batches made of a dataset's longest sample, where samples differ in size.
+"""Batches made of a dataset's longest sample, if its samples differ in size.
 
 dataset      20  251  87  133  ...        the script pads each batch to its longest sample
 rehearsed   251  251  251  251            the longest sample four times: no batch of 4 takes more

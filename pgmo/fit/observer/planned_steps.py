@@ -64,8 +64,9 @@ def planned_steps(
             # A function's own counters begin again in each call.
             most = min([most, *_pop_reset(limits, _set_at_calls(frame))])
         elif found_loop and _is_library(frame):
-            # A library may call a function of the script in a `for` loop over epochs. Its `while`
-            # loops parse arguments. Library frames inside the script's loops belong to one step.
+            # A library may call a function of the script in a `for` loop over epochs. `while` loops
+            # of libraries parse arguments. Library frames inside the script's loops belong to one
+            # step.
             for loop in _loops_around(frame.f_code.co_filename, frame.f_lineno):
                 if isinstance(loop, ast.For):
                     most *= _length(loop, frame)
@@ -224,7 +225,7 @@ def _set_in(loop: Loop) -> set[str]:
 
 
 def _set_at_calls(frame: FrameType) -> set[str]:
-    """Return the local variables of a frame and their lengths. Each call resets them."""
+    """Return the local variables of a frame, which each call resets, and their lengths."""
     code = frame.f_code
     if not code.co_flags & inspect.CO_OPTIMIZED:
         return set()

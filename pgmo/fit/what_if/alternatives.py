@@ -19,11 +19,10 @@ class Alternative:
 
     Attributes:
         name: display name.
-        total: bytes of the card that it needs with pgmo, context included; None if they are
-            unknown.
+        total: bytes of the card that the job needs with pgmo, context included; None if unknown.
         fits: whether the card has that many bytes.
         source: "rehearsed", "computed", or "predicted".
-        how: basis of the figure, and what it leaves out; without a figure, the reason.
+        how: basis of `total`, and what it leaves out; if `total` is None, the reason.
         time: effect on the time, in words; "" if unknown.
         rank: distance from the unchanged script, which has 0.
     """

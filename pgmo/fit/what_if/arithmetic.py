@@ -1,6 +1,6 @@
 """Changes of a job whose bytes follow from its parameters: optimizer, adapters, more ranks.
 
-Each change turns the curves of a load into those of the changed job:
+Each change turns the curves of a load into the curves of the changed job:
 
           forward    backward   optimizer step
     STATE ----------------------------------------   bytes that the optimizer keeps
@@ -157,7 +157,7 @@ def quantised_bytes(shape: list[int], bits: int) -> int:
 
 
 def with_offloaded_states(curves: Curves, model: Model) -> Curves:
-    """Return the curves with Adam's states on the host, except those of one parameter."""
+    """Return the curves with Adam's states on the host, except the states of one parameter."""
     changed = curves.copy()
     changed[STATE] = 0
     changed[TEMPORARY] = (8 + 4) * model.largest * curves[STEPPING]
@@ -204,7 +204,7 @@ class Computed:
     Attributes:
         name: name in the table.
         apply: returns the changed curves for the curves and the model.
-        how: basis of the figure, and what it leaves out.
+        how: basis of the figure, and what the figure leaves out.
         time: effect on the time, in words; "" if unknown.
         rank: distance from the unchanged script. The fitting change of the lowest rank is
             recommended.

@@ -93,7 +93,7 @@ def keep_alive(narrow: fx.GraphModule, nodes: Iterable[fx.Node]) -> fx.GraphModu
 
 
 def _kept_alive(_value: object) -> None:
-    """Mark the node at which a saved value is freed. This never runs."""
+    """Mark the node at which a saved value is freed. The function never runs."""
 
 
 fx.node.has_side_effect(_kept_alive)
@@ -203,7 +203,7 @@ class _Narrowing:
         own = given.isdisjoint(storage_key(one) for one in fakes(copy.meta["val"]))
         own &= self._moved.isdisjoint(storage_key(one) for one in fakes(before))
         if own and _metadata(copy) == _metadata(node):
-            copy.meta["val"] = before  # Its readers need no update.
+            copy.meta["val"] = before  # Readers of the node need no update.
             return
         self._laid_out.add(node)
 

@@ -30,7 +30,7 @@ from pgmo.error_frames import clears_frames
 from pgmo.errors import OptionError
 
 Runner = Callable[[list[Any]], Any]
-"""Compiled graph. It empties the list of its inputs, to free them early."""
+"""Compiled graph, which empties the list of its inputs to free them early."""
 
 Compiler = Callable[[fx.GraphModule, Sequence[Any]], Runner]
 Partitioner = Callable[..., tuple[fx.GraphModule, fx.GraphModule]]
@@ -72,8 +72,8 @@ def inductor(partitioner: Partitioner, identity: str) -> Callable[..., Any]:
         def uuid(self) -> str:
             return identity
 
-        # Inductor copies and pickles its settings to compare them. Both would fail for a
-        # partitioner that holds fake tensors.
+        # Inductor copies and pickles its settings to compare them. A partitioner that holds fake
+        # tensors cannot be copied or pickled.
 
         def __deepcopy__(self, _memo: object) -> "Partitioning":
             return self

@@ -1,6 +1,6 @@
 """Graph of the plain step, which PyTorch would run without pgmo.
 
-It differs from the captured step:
+The plain step differs from the captured step:
 
 - The operations in a `torch.utils.checkpoint` run again before the first derivative that reads
   their values.
@@ -22,7 +22,7 @@ from pgmo.recompute.planners.schedule import Reruns
 
 
 def plain_step(captured: Captured) -> Graph:
-    """Return a graph with the memory of the plain step. It can be evaluated, but not run."""
+    """Return a graph with the memory of the plain step, to be evaluated and not to be run."""
     operations, values = list(captured.graph.operations), list(captured.graph.values)
     _draw_factors(operations, values, captured)
     _hold_inputs(operations, captured)
@@ -86,7 +86,7 @@ def _hold_inputs(operations: list[Operation], captured: Captured) -> None:
         held = {value for index in ours for value in operations[index].reads}
         written = {value for index in ours[:-1] for value in operations[index].writes}
         if _is_custom(captured.nodes[ours[-1]]):
-            held -= written  # Python code frees what it has computed.
+            held -= written  # Python code frees values that it has computed.
         else:
             held |= written
         operations[ours[-1]] = replace(last, reads=tuple(sorted(held)))

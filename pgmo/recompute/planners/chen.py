@@ -73,7 +73,7 @@ def cut(dag: Dag, limit: float, points: Sequence[int] | None = None) -> Segments
 
 
 def sweep(dag: Dag, count: int = 16) -> Iterator[Segments]:
-    """Yield distinct segmentations, first that of the paper, then from fine to coarse.
+    """Yield distinct segmentations: first the paper's, then others from fine to coarse.
 
     The paper's limit is the geometric mean of the kept bytes and the largest segment of the finest
     segmentation. `count` is the number of further limits.

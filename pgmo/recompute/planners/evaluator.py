@@ -23,8 +23,9 @@ class Choice:
         peak: peak of the schedule in bytes.
         overhead: cost of reruns and of waits for transfers, as a share of the forward pass.
         planner: name of its planner: `default` (nothing is dropped), `min-cut`, `chen`,
-            `kusumoto-time`, `kusumoto-memory`, `beam`, `offload`; `search` or `reruns` if they
-            improved the choice of another one; `another shape` if reused.
+            `kusumoto-time`, `kusumoto-memory`, `beam`, `offload`; `search` or `reruns` for a search
+            that improved the choice of a planner; `another shape` for a reused choice; `together`
+            for a part of a choice for several graphs.
         reruns: which operations run again, and where. If None, each operation of `recomputed` runs
             again once, right before the backward pass needs its values.
         offloaded: operations whose reruns fetch the value from the host.

@@ -42,8 +42,8 @@ class Operation:
         workspace: bytes that it allocates and frees while it runs.
         pinned: whether it must not run twice, for example because it draws random numbers.
         module: dotted path of its module; empty if unknown.
-        home: number of its graph if the step has several. Its reruns precede operations of the same
-            graph.
+        home: number of the operation's graph if the step has several graphs. Reruns of the
+            operation precede operations of the same graph.
     """
 
     name: str
@@ -61,7 +61,7 @@ class Graph:
     """Operations of one step in the order in which they run.
 
     Args:
-        operations: those of the forward pass, then those of the backward pass.
+        operations: operations of the forward pass, then operations of the backward pass.
         values: the values that operations read and write.
         forward: number of operations of the forward pass.
 

@@ -49,7 +49,8 @@ _FACTORS = (1.0, 1.1, 1.25, 1.5, 2.0, 3.0)
 """Budgets of the dynamic program, as multiples of its smallest budget."""
 
 _TIME_UNITS = 1500
-"""Time units of the dynamic program. They are coarse, because its proposals are evaluated again."""
+"""Number of time units of the dynamic program. A few suffice, because proposals are evaluated again.
+"""
 
 _UNITS_OF_PERIODS, _SETS_OF_PERIODS, _FACTORS_OF_PERIODS = 750, 500, (1.0, 1.25, 2.0)
 """Time units, lower sets and `_FACTORS` for steps with a period. The search moves whole periods and
@@ -93,8 +94,8 @@ def plan_choice(
             the result depends on the machine. By default there is no limit.
         seed: seed of the search, from 0.
         candidates: results of an earlier `propose` on the same graph, to save time.
-        rate: bytes per second of a link to the host, if values may be offloaded. It requires a
-            graph whose costs are seconds.
+        rate: bytes per second of a link to the host, if values may be offloaded. With a rate, costs
+            of the graph must be seconds.
 
     Raises:
         BudgetError: if no choice fits; the message has the smallest peak found.
@@ -164,8 +165,8 @@ def plan_choices(
 ) -> tuple[Choice, ...]:
     """Return a choice for each of several budgets; a larger budget never has more overhead.
 
-    Each budget is planned, and then gets the cheapest of all choices that fits. Arguments are those
-    of `plan_choice`.
+    Each budget is planned. It gets the cheapest choice that fits, from the choices of all budgets.
+    Other arguments are as for `plan_choice`.
     """
     limits = [_check(budget, **search) for budget in budgets]
     known = propose(graph) if candidates is None else candidates
@@ -188,7 +189,7 @@ def plan_choices(
 def curve(graph: Graph, *, points: int = 16, **search: Unpack[SearchFields]) -> tuple[Choice, ...]:
     """Return choices from the smallest peak to no recomputation, by ascending peak.
 
-    `points` is the number of evenly spaced budgets, from 2. Other arguments are those of
+    `points` is the number of evenly spaced budgets, from 2. Other arguments are as for
     `plan_choice`.
     """
     if points < 2:

@@ -12,7 +12,7 @@ Reruns are more general. Forward operations may run again right before any later
 pass, any number of times. A read returns the latest write, which lives until the last read before
 the next write. The rerun of an offloaded operation fetches its value from the host.
 
-This is the reference implementation. Tests compare the native evaluator (csrc/recompute) with it.
+This file is the reference, with which tests compare the native evaluator (csrc/recompute).
 """
 
 from collections import defaultdict

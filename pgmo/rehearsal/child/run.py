@@ -22,7 +22,7 @@ from pgmo.runner.supervision import RunOptions, Supervision
 from pgmo.runner.watcher import Watcher
 
 _SHOWN = 4000
-"""Maximum number of characters of an error. Its beginning (the cause) and its end are kept."""
+"""Maximum number of characters of an error. The beginning (the cause) and the end are kept."""
 
 _FILES = {".pgmoprof": "profile", ".pgmoplan": "plan"}
 

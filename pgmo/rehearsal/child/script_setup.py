@@ -17,7 +17,7 @@ _NAMED = 3
 
 
 class ScriptSetup:
-    """Setup before the script's first line. It imports nothing on behalf of the script."""
+    """Setup before the script's first line. Modules are adjusted when the script imports them."""
 
     def __init__(self, spec: Mapping[str, Any]) -> None:
         self._spec = spec

@@ -24,8 +24,8 @@ _PLAIN = (torch.Tensor, torch.nn.Parameter, type(None))
 def keep_linear_plain(without_mode: Callable[[], AbstractContextManager[None]]) -> None:
     """Disable the mode in `torch.nn.functional.linear`, whose results stay unknown.
 
-    The mode stays enabled if the script has modes or passes tensor subclasses. These cause the same
-    requests without pgmo's mode, and their code may read values.
+    The mode stays enabled if the script has modes or passes tensor subclasses. Modes and subclasses
+    of the script cause the same requests, and their code may read values.
 
     Args:
         without_mode: returns a context without the mode.

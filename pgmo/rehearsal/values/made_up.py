@@ -24,7 +24,7 @@ _EVEN = 1 << 12
 """Maximum number of elements with evenly spread values. Larger tensors get random values."""
 
 _SHARE = 2
-"""One in this many elements of an unknown mask counts as true."""
+"""Divisor: 1 / `_SHARE` of the elements of an unknown mask count as true."""
 
 
 class MadeUp:

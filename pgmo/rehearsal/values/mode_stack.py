@@ -19,7 +19,7 @@ def insert(mode: Any) -> None:
 
 
 def remove(mode: Any) -> bool:
-    """Remove a mode from this thread's stack; return whether it was there."""
+    """Remove a mode from this thread's stack; return False if the stack does not have it."""
     modes = stack()
     for at, one in enumerate(modes):
         if one is mode:

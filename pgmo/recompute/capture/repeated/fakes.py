@@ -8,7 +8,7 @@ from pgmo.recompute.capture.compat import storage_key
 
 
 class Storages:
-    """One-to-one map from storages of originals to those of copies.
+    """One-to-one map from storages of originals to storages of copies.
 
     Example:
         >>> storages = Storages()
@@ -22,7 +22,7 @@ class Storages:
         self._stand_for: dict[int, int] = {}
 
     def same(self, one: Tensor, other: Tensor) -> bool:
-        """Map the storage of `one` to that of `other`; return whether the map stays one-to-one."""
+        """Map the storage of `one` to the storage of `other`; return whether this is one-to-one."""
         ours, theirs = storage_key(one), storage_key(other)
         known = self._of.setdefault(ours, other.untyped_storage())
         return id(known) == theirs and self._stand_for.setdefault(theirs, ours) == ours

@@ -1,6 +1,6 @@
 """Stand-in operators for the forward and the backward pass of a block in a trace.
 
-They compute nothing. `expand` replaces them by copies of the traced block's nodes.
+Stand-in operators compute nothing. `expand` replaces them by copies of the traced block's nodes.
 """
 
 from dataclasses import dataclass

@@ -36,13 +36,13 @@ _CONFIG: dict[str, Any] = {
     "recompile_limit": _UNLIMITED,
     "accumulated_recompile_limit": _UNLIMITED,
     "fail_on_recompile_limit_hit": True,
-    "allow_rnn": True,  # Otherwise Dynamo skips functions that call recurrent layers.
+    "allow_rnn": True,  # With False, Dynamo skips functions that call recurrent layers.
     "assume_static_by_default": True,
     "automatic_dynamic_shapes": False,
     "skip_nnmodule_hook_guards": False,
-    "optimize_ddp": False,  # It would split graphs at gradient buckets.
+    "optimize_ddp": False,  # True would split graphs at gradient buckets.
     "run_gc_after_compile": False,
-    "trace_numpy": False,  # Otherwise PyTorch draws NumPy's random numbers.
+    "trace_numpy": False,  # With True, PyTorch would draw NumPy's random numbers.
 }
 
 _COMPILATION_CHECKS = (

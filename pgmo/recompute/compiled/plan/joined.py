@@ -50,7 +50,7 @@ def join_graphs(
     Args:
         found: the record of the dry run.
         steps: for each call, its captured step, and the variant of its graph to join.
-        is_plain: whether the step is that of the plain model, without compiled functions.
+        is_plain: whether to join the step of the plain model, without compiled functions.
     """
     made = _JoinedGraphBuilder(holds_tangents=not (is_plain or boxes_gradients()))
     placed = [_Placed(*step) for step in steps]
