@@ -59,13 +59,13 @@ def planned(
 
 
 def rehearsed_batch() -> int | None:
-    """Return the batch at which this process is rehearsed; None outside of such rehearsals."""
+    """Return the batch at which this process is rehearsed; None if it is not rehearsed."""
     given = os.environ.get(VARIABLE)
     return None if given is None else int(given)
 
 
 def serving_way() -> Way:
-    """Return the allocator that serves this process: pgmo under `pgmo run`, else PyTorch's."""
+    """Return the allocator of this process: pgmo under `pgmo run`, else what PyTorch is set to."""
     early = sys.modules.get("pgmo.runner.early_pages")
     if early is not None and early.serves():
         return "pgmo"

@@ -34,8 +34,8 @@ def fit(
 ) -> Answer:
     """Predict whether a job fits on a card, or the largest batch that fits, without the card.
 
-    The job runs for a few iterations in separate processes, on the stub CUDA runtime with PyTorch's
-    real allocator; kernels compute nothing. See `docs/guides/will_it_fit.md`.
+    The job runs for a few iterations in separate processes, with PyTorch's CUDA build on a stub of
+    the CUDA runtime. Kernels compute nothing. See `docs/guides/will_it_fit.md`.
 
     Args:
         step: a script and its arguments, as one text or a sequence; or a function at the top level
@@ -54,7 +54,7 @@ def fit(
         cards: other cards to examine; True for all known cards.
         samples: number of samples of the whole job, to predict its duration and growing memory.
         prove: whether to rehearse the largest batch with the card's memory.
-        python: interpreter with a CUDA build of torch, if this one has none.
+        python: interpreter with a CUDA build of torch, if this interpreter has none.
         timeout: seconds for each rehearsal.
 
     Returns:
@@ -108,8 +108,8 @@ def table(
         vary: the two options of the script, such as "--batch-size {b} --length {l}".
         card: as for `pgmo.fit`.
         lengths: values of the second option to rehearse; at least two. The table begins with the
-            shortest, and each row has twice the length of the one before.
-        python: interpreter with a CUDA build of torch, if this one has none.
+            shortest, and each row has twice the length of the row before.
+        python: interpreter with a CUDA build of torch, if this interpreter has none.
         timeout: seconds for each rehearsal.
 
     Returns:

@@ -24,7 +24,7 @@ _OTHER_VALUES = (64, 128, 256)
 """Default values of options other than batches. A quadratic law has three unknowns."""
 
 MOST = 4
-"""Maximum number of rehearsals of one search, those at the card's size included."""
+"""Maximum number of rehearsals of one search, including rehearsals at the card's size."""
 
 LIMIT = 1 << 22
 """Largest value that a search considers by default."""
@@ -46,9 +46,9 @@ class Largest:
     Attributes:
         way: allocator that serves the requests.
         change: change of the script, or None.
-        value: the largest that fits; 0 if not even 1 does.
-        proved: whether a rehearsal with this value at the card's size fitted.
-        need: need at that value; None if the value is 0.
+        value: the largest value that fits; 0 if not even 1 fits.
+        proved: whether a rehearsal with `value` at the card's size fitted.
+        need: need at `value`; None if `value` is 0.
     """
 
     way: Way
@@ -117,7 +117,7 @@ def unlimited(card: Card) -> Card:
 
 
 def largest_value(law: Law, usable: int, way: Way, *, live: bool = False) -> int:
-    """Return the largest value that the laws predict to fit; 0 if not even 1 does.
+    """Return the largest value that the laws predict to fit; 0 if not even 1 fits.
 
     Args:
         law: memory of the job as a function of the value.
@@ -211,7 +211,7 @@ def _proved(
         law = _law(evidence)
         value = min(max(largest_value(law, card.usable, way), low), high - 1)
         if way == "pgmo" and value == low:
-            # On a full card pgmo takes fewer pages than on a larger one: try what live bytes allow.
+            # pgmo takes fewer pages on a full card than on a larger card: try what live bytes allow.
             value = min(largest_value(law, card.usable, way, live=True), high - 1)
             if value == low and law.uncertainty > _EXACT:
                 value = min(low + 1, high - 1)  # the laws may be conservative: try one more

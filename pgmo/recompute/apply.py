@@ -69,7 +69,7 @@ def recompute(
             `"60%"` or 0.6; `"min"` for the smallest peak found; None to recompute nothing.
         planner: a function of a graph and a budget, used instead of the search.
         measure: whether to run operators alone to learn their workspaces, and to measure a real
-            step. pgmo warns if the measured peak differs from the predicted one by more than 2 %.
+            step. pgmo warns if the measured peak differs from the prediction by more than 2 %.
             If False, predictions exclude workspaces.
         card: instead of a budget, a card's name such as "RTX 4090", or its size such as "16GiB".
             The budget is what remains after parameters, buffers, inputs, the optimizer's state,
@@ -80,8 +80,9 @@ def recompute(
             "20 GB/s". Values that are faster to transfer than to compute again may be offloaded.
             Transfers use a stream of their own and pinned host memory.
         state: with `card`, `optimizer`, `offload` and example inputs: whether the optimizer's state
-            may be on the host while the step runs, if its transfers take less time than they save.
-            The state is copied to the card before each optimizer step, and to the host after it.
+            may be on the host while the step runs, if its transfers take less time than the
+            recomputation that they avoid. The state is copied to the card before each optimizer
+            step, and to the host after the step.
         whole: whether to refuse a model with graph breaks. If False, all graphs share the budget,
             and the code between the graphs runs unchanged.
 
@@ -89,7 +90,7 @@ def recompute(
         The model that recomputes, and the plan.
 
     Raises:
-        BudgetError: if no plan fits the budget; the message has the smallest peak found. Also if
+        BudgetError: if no plan fits the budget (the message has the smallest peak found), or if
             gradients or the optimizer's step do not fit on the card.
         GraphError: if the model cannot be captured, or nothing in it needs gradients.
         OptionError: if an option is invalid, `model` is not a module, or PyTorch is older than
@@ -123,7 +124,10 @@ def recompute(
 
 @dataclass(frozen=True)
 class RecomputeOptions:
-    """Options of `recompute`, which documents them. An optimizer loses its library's wrapper."""
+    """Options of `recompute`, which documents them.
+
+    `optimizer` is the optimizer inside a library's wrapper, such as accelerate's.
+    """
 
     budget: int | float | str | None = "min"
     planner: Planner | None = None
@@ -158,7 +162,7 @@ def planned(
 
     Args:
         model: the model.
-        call: arguments of the call to plan; None to plan the first call.
+        call: arguments of the call to plan; None to plan when the model is first called.
         options: options of `recompute`.
         shapes: earlier plans. If one of them fits, no search runs.
         try_awake: with `options.state`, whether to also plan with the state on the card.
@@ -237,7 +241,8 @@ def _whole_card(model: nn.Module, resident: int, options: RecomputeOptions) -> C
         find(options.card),
         context_of(one.device for one in model.parameters()),
         resident,
-        sum(one.nbytes for one in trained),  # cuDNN's LSTM has all its weights in one storage.
+        # Storages would be counted too often: cuDNN's LSTM has all its weights in one.
+        sum(one.nbytes for one in trained),
         None if optimizer is None else optimizer_needs(optimizer),
         parse_bytes(options.beside),
     )

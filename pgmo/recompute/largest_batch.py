@@ -30,7 +30,7 @@ _WITHOUT_CARD: dict[str, Any] = {
 }
 
 _MOST = 1 << 20
-"""Largest batch that is tried, in samples. A search with steps that take no memory ends at it."""
+"""Largest batch that is tried, in samples. If steps take no memory, the search ends there."""
 
 
 def largest(
@@ -103,7 +103,7 @@ class _Search:
         return works
 
     def best(self, batch: int) -> tuple[Any, RecomputePlan]:
-        """Return the model and plan found for a batch, or from a new search if they cost less."""
+        """Return model and plan of a batch: the known ones, or cheaper ones from a new search."""
         known = self._found[batch]
         if known[1].overhead == 0:
             return known

@@ -30,7 +30,7 @@ class RecomputePlan:
     workspaces. `resident` are the bytes of parameters, buffers and inputs. `card` describes the
     memory of the given card, or is None.
 
-    The plan is of the first planned call: the example call or, without example inputs, the model's
+    The plan is for the first planned call: the example call or, without example inputs, the model's
     first call with gradients enabled. Before this call is planned, attributes other than `resident`
     and `card` raise a GraphError.
 
@@ -60,7 +60,7 @@ class RecomputePlan:
 
     @property
     def captured(self) -> "Captured":
-        """The graph, with the nodes of AOTAutograd's graph."""
+        """The graph, with the nodes of AOTAutograd's graph if the step is a single graph."""
         return self._planned.captured
 
     @property
@@ -87,7 +87,7 @@ class RecomputePlan:
     def overhead(self) -> float:
         """Time of reruns and of waiting for transfers, as a share of the forward pass.
 
-        It includes transfers of the optimizer's state (`state=True`).
+        The time includes transfers of the optimizer's state (`state=True`).
         """
         return self.schedule.overhead + self.state_share
 
@@ -112,7 +112,7 @@ class RecomputePlan:
 
     @property
     def offloaded(self) -> frozenset[int]:
-        """Operations of `graph` whose result waits on the host (`offload=`)."""
+        """Operations of `graph` whose result is offloaded to the host (`offload=`)."""
         return self.schedule.offloaded
 
     @property
@@ -139,7 +139,7 @@ class RecomputePlan:
     def measured_peak(self) -> int | None:
         """Measured peak of a real step in bytes, or None before a measurement.
 
-        A step is measured if parameters have no gradients yet, and inputs have no history.
+        A step is measured only if no parameter has a gradient yet, and no input has a `grad_fn`.
         """
         return self._call.measured
 
@@ -160,7 +160,7 @@ class RecomputePlan:
     def curve(self, points: int = 9, time_limit: float = 10.0) -> Curve:
         """Return the trade-off between peak and overhead.
 
-        With `offload`, values may also wait on the host.
+        With `offload`, choices may also offload values to the host.
 
         Args:
             points: number of budgets, from 2, evenly spaced from the smallest peak found to the

@@ -81,7 +81,7 @@ def read_answer(found: Mapping[str, Any], *, exit_code: int, seconds: float) -> 
 def of_ranks(answers: tuple[Rehearsal, ...]) -> Rehearsal:
     """Return the result of the rank that needs most memory, with the notes of all ranks.
 
-    If ranks do not fit, it is the one of these that needs most.
+    Ranks that do not fit are preferred.
     """
     if len(answers) == 1:
         return answers[0]

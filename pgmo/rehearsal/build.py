@@ -19,7 +19,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parents[1]
-FOLDERS = (PACKAGE / "_csrc/rehearsal", PACKAGE.parent / "csrc/rehearsal")  # installed, a checkout
+# Of an installed pgmo, and of a checkout.
+FOLDERS = (PACKAGE / "_csrc/rehearsal", PACKAGE.parent / "csrc/rehearsal")
 SOURCES = [source for folder in FOLDERS for source in sorted(folder.rglob("*.cpp"))]
 HEADERS = [header for folder in FOLDERS for header in sorted(folder.rglob("*.hpp"))]
 LIBRARY = "libcuda.so.1"

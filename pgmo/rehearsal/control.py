@@ -9,7 +9,8 @@ import torch
 
 @cache
 def _stub() -> ctypes.CDLL:
-    """Return the stub library, loaded on first use: importing this module does not need it."""
+    """Return the stub library, loaded on first use, so that this module can be imported without it.
+    """
     stub = ctypes.CDLL(os.environ["PGMO_FAKECUDA"])
     stub.fakecuda_hold.argtypes = [ctypes.c_void_p]
     stub.fakecuda_release.argtypes = [ctypes.c_void_p]
@@ -53,7 +54,7 @@ def card_peak(device: int = 0, *, reset: bool = False) -> int:
 
 
 def driver_calls(*, reset: bool = False) -> dict[str, int]:
-    """Return the number of virtual memory calls to the driver, failed ones included, by kind."""
+    """Return the number of virtual memory calls to the driver by kind, including failed calls."""
     return {kind: int(_stub().fakecuda_driver_calls(at, reset)) for at, kind in enumerate(CALLS)}
 
 

@@ -2,7 +2,7 @@
 
     DIR/bin/python        a virtual environment of this Python
     site-packages         the CUDA build of torch, and its requirements
-    pgmo.pth              adds the packages of the environment that made it
+    pgmo.pth              adds the packages of the original environment
 
 So scripts find the libraries of the original environment, even libraries that are installed later.
 """

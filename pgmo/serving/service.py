@@ -27,7 +27,7 @@ Leave = Callable[[bool], None]
 class Service:
     """Session that the first call opens. No other call waits for it.
 
-    After an error, a warning reports it, and all further calls run without pgmo.
+    After an error, pgmo warns once, and all further calls run without pgmo.
 
     Attributes:
         session: the latest session; None before the first call.

@@ -1,7 +1,7 @@
 """Processes that share a card. A process runs an iteration in its turn; a broker grants turns.
 
-process A   ( iteration )─give──▶ broker ──turn─▶ ...        its arena's pages are released
-process B   ......ask..............▶ └──turn──▶ ( iteration )   and are created for this one
+process A   ( iteration )─give──▶ broker ──turn─▶ ...        pages of A's arena are released
+process B   ......ask..............▶ └──turn──▶ ( iteration )   and pages of B's are created
 
 `schedule` makes the decisions, without clocks, sockets or processes. `broker` serves schedules on a
 Unix socket. Programs use `client`. The package uses only the standard library.

@@ -98,7 +98,7 @@ class Broker:
     def __exit__(self, *_error: object) -> None:
         self.close()
 
-    # --- its life -------------------------------------------------------------------------------
+    # --- serving --------------------------------------------------------------------------------
 
     def run(self) -> None:
         """Serve until `stop`, or until there were no clients for `linger` seconds."""
@@ -295,7 +295,7 @@ class Broker:
         self._log_and_send(schedule, records)
 
     def _known_member(self, card: str, pid: int) -> int | None:
-        """Return the member of this process, connected or lost; None if there is none."""
+        """Return the member of a process, connected or lost; None if there is no such member."""
         schedule = self._cards.get(card)
         number = schedule.number_of(pid) if schedule is not None else None
         if number is None:

@@ -1,4 +1,4 @@
-"""Client of the broker. It takes turns on a card, and gives memory back between turns.
+"""Client of the broker, which takes turns on a card, and gives memory back between turns.
 
     take() ──ask──▶ broker ──turn──▶ the iteration ──▶ give(): if crowded, idle memory is released
        └ pass, or no broker: the iteration runs without a turn
@@ -28,7 +28,8 @@ GRACE = 5.0
 """Seconds to wait for a broker's answer in addition to its promised maximum."""
 
 RETRY, LONGEST_RETRY = 1.0, 60.0
-"""First and longest interval between searches for a broker, in seconds. Each search doubles it."""
+"""First and longest interval between searches for a broker, in seconds. The interval doubles with
+each search."""
 
 
 class TurnAnswer(Enum):
@@ -55,7 +56,7 @@ class Sizes:
 
 
 class MemoryHolder(Protocol):
-    """Owner of a process's memory on a card. Only one thread at a time calls it."""
+    """Owner of a process's memory on a card. Only one thread at a time calls its methods."""
 
     def begin(self) -> None:
         """Handle the start of an iteration, with or without a turn."""
@@ -163,7 +164,7 @@ class Client:
                 self._changed.wait(rest)
 
     def give(self, *, whole: bool = True) -> None:
-        """End the turn, or the iteration that ran without one.
+        """End the turn, or the iteration that ran without a turn.
 
         After an out-of-memory error, an iteration is not `whole`: its peak does not show its need.
         """

@@ -3,7 +3,7 @@
 held     ▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓    bytes of the card that the process has now
 lasting  ▓▓▓▓▓▓▓▓              parameters, optimizer state: they stay between turns
 idle             ░░░░░░░░░░    part of its arena that the process keeps between two turns
-need             ▓▓▓▓▓▓▓▓▓▓    bytes that a turn takes above the lasting ones
+need             ▓▓▓▓▓▓▓▓▓▓    bytes that a turn takes above `lasting`
 """
 
 from collections import deque
@@ -38,7 +38,7 @@ class Member:
         used: total time of its turns.
         turns: number of its turns.
         asked: time since which it waits for a turn; None if it does not wait.
-        began: time since which it has a turn; None if it has none.
+        began: time since which it has a turn; None if it has no turn.
         gave: time at which its last turn ended; None before the first.
         gap: recent mean of the seconds from the end of a turn to its next request.
         recalled: time since which the broker waits for its idle bytes, or for the end of a lost
@@ -85,7 +85,7 @@ class Member:
 
     @property
     def need(self) -> int | None:
-        """Largest number of bytes that a recent turn took above the lasting ones, or None."""
+        """Largest number of bytes that a recent turn took above `lasting`; None before a turn."""
         return max(self._needs) if self._needs else None
 
     @property

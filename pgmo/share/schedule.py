@@ -31,7 +31,7 @@ class Rules:
 
     Args:
         deadline: maximum duration of a turn, and of keeping idle memory on a crowded card.
-        patience: maximum wait for a turn. After that, the client runs without one.
+        patience: maximum wait for a turn. After this time, the client runs without a turn.
         lanes: maximum number of simultaneous turns.
         total: bytes of each card; None for the sizes that clients report.
     """
@@ -89,7 +89,7 @@ class TurnSchedule:
         return [record, *self._decide(fresh.joined)]
 
     def number_of(self, pid: int) -> int | None:
-        """Return a process's member; None if it has none, or the system hides the process ID.
+        """Return a process's member; None if there is none, or the system hides the process ID.
 
         A process in another PID namespace has the ID 0: each of its connections is a member.
         """
@@ -174,7 +174,7 @@ class TurnSchedule:
             if member.asked is not None and now >= member.asked + self.rules.patience:
                 waited, member.asked = now - member.asked, None
                 passed.append(self._record("pass", member, to=member.number, waited=waited))
-        # If a member has run out of patience, a smaller one behind it may fit now.
+        # If a member has run out of patience, a smaller member behind it may fit now.
         return [*records, *passed, *(self._decide(now) if passed else ())]
 
     def next_tick(self) -> float | None:

@@ -180,7 +180,7 @@ class Law:
         """Return the load at a value of the option that varies.
 
         Raises:
-            OptionError: if nothing varies and the value is not the rehearsed one.
+            OptionError: if nothing varies and the value is not the rehearsed value.
             ProfileError: if the predicted sizes are larger than a profile can have.
         """
         if value not in self._known:
@@ -276,7 +276,7 @@ class Law:
 def _whole_requests(whole: Sequence[Evidence]) -> list[Evidence]:
     """Return the rehearsals in which no request failed, or all if there are none.
 
-    In the others, convolutions ran without a workspace, so their histories lack requests.
+    In other rehearsals, convolutions ran without a workspace, so these histories lack requests.
     """
     return [one for one in whole if not one.known.get("ran_out")] or list(whole)
 
@@ -316,7 +316,7 @@ def _predicts(fitted: ScaledProfile, of: Evidence, other: Evidence) -> bool:
 def _on_line(points: Sequence[tuple[int, int]], value: int | None) -> int:
     """Return the bytes at a value: measured, or on the line through the last two points.
 
-    A falling line is replaced by a level one through the last point.
+    A level line through the last point replaces a falling line.
     """
     at, last = points[-1]
     exact = dict(points).get(value or 0)

@@ -18,7 +18,7 @@ from pgmo.profiler.profile import NEVER, Profile
 def repeated(
     profile: Profile, begins: tuple[int, int], times: int
 ) -> tuple[Profile, NDArray[np.intp]]:
-    """Return a history with more copies of its third step, and each row's original, shape (n,).
+    """Return a history with copies of its third step, and the original of each row, shape (n,).
 
     The history has three steps; `begins` has the ticks at which the second and the third begin. If
     the second and the third step make different requests, the history is returned unchanged.

@@ -27,17 +27,17 @@ Kind = Literal["constant", "linear", "quadratic", "estimated"]
 _KINDS: tuple[Kind, ...] = ("constant", "linear", "quadratic", "estimated")
 
 _MOST_UNPAIRED, _MOST_UNPAIRED_BYTES = 0.1, 0.3
-"""Maximum share of both profiles' requests, and of the larger one's bytes, that remain unpaired. On
-CUDA, workspaces that depend on the batch are 3 % of a very small GPT's requests and 21 % of its
-bytes. Between different networks a third of both differs."""
+"""Maximum share of both profiles' requests, and of the larger profile's bytes, that remain
+unpaired. On CUDA, workspaces that depend on the batch are 3 % of a very small GPT's requests and
+21 % of its bytes. Between different networks, a third of requests and of bytes is unpaired."""
 
 _MARGIN = Fraction(257, 256)
 """Factor on the size of a request that exists at one batch only. Its size may be rounded to blocks
 of threads. The measured rounding was 0.01 %."""
 
 _BEND = Fraction(1, 8)
-"""Minimum share of the largest size that the square term of a parabola must have. Below it the
-curvature comes from rounding, and predicts larger batches wrongly."""
+"""Minimum share of the largest size that the square term of a parabola must have. Below this share
+the curvature comes from rounding, and predicts larger batches wrongly."""
 
 
 class ScaledProfile:

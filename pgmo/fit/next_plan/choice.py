@@ -57,7 +57,7 @@ def first_that_fits(
 ) -> int:
     """Return the index of the first attempt that fits; the last, which recomputes, if none does.
 
-    `vary` is the option of the script for the batch; None if it has none.
+    `vary` is the option of the script for the batch; None without such an option.
     """
     notify(f"rehearsing for {card.name}")
     if _runs(Job(attempts[0].command), card):

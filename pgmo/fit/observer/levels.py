@@ -10,7 +10,7 @@ class Levels:
     """Record of live memory and parameters, with one entry for each step of an optimizer.
 
     Attributes:
-        live: live bytes at the end of each step, on the card that has most of them.
+        live: live bytes at the end of each step, on the card with the most live bytes.
         elements: elements of all parameters of the optimizer at the end of each step.
         replaced: number of steps after which the optimizer had other parameters than before.
     """
@@ -41,7 +41,7 @@ class Levels:
 
 
 def peak_of_live() -> int:
-    """Return the peak of live bytes since the last reset, on the card with the highest one."""
+    """Return the peak of live bytes since the last reset, on the card with the highest peak."""
     cards = range(torch.cuda.device_count())
     return max(torch.cuda.max_memory_allocated(one) for one in cards)
 

@@ -235,7 +235,7 @@ def _set_at_calls(frame: FrameType) -> set[str]:
 
 
 def _pop_reset(limits: dict[str, int], names: set[str]) -> list[int]:
-    """Remove the limits of some counters, and return them."""
+    """Remove the limits of some counters, and return the removed limits."""
     return [limits.pop(name) for name in names & limits.keys()]
 
 

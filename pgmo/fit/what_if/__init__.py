@@ -1,1 +1,1 @@
-"""Other ways to train, other cards, and the time on each."""
+"""Other ways to train, other cards, and the time on each card."""

@@ -20,11 +20,11 @@ class Alternative:
     Attributes:
         name: display name.
         total: bytes of the card that the job needs with pgmo, context included; None if unknown.
-        fits: whether the card has that many bytes.
+        fits: whether `total` fits on the card.
         source: "rehearsed", "computed", or "predicted".
         how: basis of `total`, and what it leaves out; if `total` is None, the reason.
         time: effect on the time, in words; "" if unknown.
-        rank: distance from the unchanged script, which has 0.
+        rank: distance from the unchanged script, which has rank 0.
     """
 
     name: str
@@ -38,7 +38,7 @@ class Alternative:
 
 @dataclass(frozen=True)
 class Rehearsed:
-    """Change that the observer makes in the script, and a rehearsal measures."""
+    """Change that the observer makes in a script, and that a rehearsal measures."""
 
     name: str
     change: str

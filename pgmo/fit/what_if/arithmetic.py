@@ -4,7 +4,7 @@ Each change turns the curves of a load into the curves of the changed job:
 
           forward    backward   optimizer step
     STATE ----------------------------------------   bytes that the optimizer keeps
-    TEMPORARY                   ####                 bytes that it uses during its step
+    TEMPORARY                   ####                 bytes that only the optimizer's step uses
 """
 
 import math

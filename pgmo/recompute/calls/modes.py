@@ -1,4 +1,4 @@
-"""PyTorch's settings that affect a forward pass. A call is captured for each combination."""
+"""PyTorch's settings that affect a forward pass. Each combination needs a capture of its own."""
 
 from collections.abc import Callable
 

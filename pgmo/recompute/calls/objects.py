@@ -24,7 +24,7 @@ _WRITTEN_IN_PYTHON = 1 << 9
 
 
 def flatten_objects(tree: object, depth: int = _DEPTH) -> tuple[list[Any], object]:
-    """Return the leaves of a tree, including those in attributes of objects, and its structure."""
+    """Return the leaves of a tree, including leaves in attributes of objects, and its structure."""
     leaves, spec = flatten(tree)
     found: list[Any] = []
     structure: list[object] = [spec]

@@ -90,8 +90,8 @@ def refuse_wrappers(model: nn.Module) -> None:
 def refuse_hooks(model: nn.Module) -> None:
     """Raise GraphError for backward hooks of submodules, and for global module hooks.
 
-    Dynamo's graphs omit them. Hooks of the model itself run at each call, outside of the captured
-    step.
+    Dynamo's graphs omit these hooks. Hooks of the model itself run at each call, outside of the
+    captured step.
     """
     for kind, words in _KINDS.items():
         for one in _others(getattr(torch_module, "_global" + kind)):

@@ -39,9 +39,9 @@ def places(leaves: list[Any]) -> dict[int, int]:
 def signature(module: nn.Module, tree: object) -> tuple[object, ...]:
     """Return the key of a call.
 
-    It consists of the arguments (`argument_signature`), the training mode of each submodule, the
-    identity, shape, dtype and device of parameters and buffers, `requires_grad` of parameters, and
-    PyTorch's settings. Dynamo guards hooks and other attributes.
+    The key consists of the arguments (`argument_signature`), the training mode of each submodule,
+    the identity, shape, dtype and device of parameters and buffers, `requires_grad` of parameters,
+    and PyTorch's settings. Dynamo guards hooks and other attributes.
     """
     return (
         argument_signature(tree),
@@ -55,8 +55,8 @@ def signature(module: nn.Module, tree: object) -> tuple[object, ...]:
 def argument_signature(tree: object) -> tuple[object, ...]:
     """Return the arguments' part of a signature.
 
-    It has the shape, strides, dtype, device and `requires_grad` of each tensor, the groups of
-    arguments that are the same tensor, and the values of other arguments.
+    This part has the shape, strides, dtype, device and `requires_grad` of each tensor, the groups
+    of arguments that are the same tensor, and the values of other arguments.
     """
     leaves, structure = flatten_objects(tree)
     return (

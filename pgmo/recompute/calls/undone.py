@@ -18,7 +18,7 @@ from pgmo.recompute.capture.compat import flatten, unflatten
 def restoring_all_but_flags(
     module: nn.Module, devices: Collection[torch.device]
 ) -> Iterator[AttributeRecord]:
-    """Do as `restoring_state`, but restore attributes with `restore_values`.
+    """Restore as `restoring_state` does, but attributes with `restore_values`.
 
     Yields the record of the attributes before the block.
     """

@@ -39,8 +39,8 @@ _DECOMPOSED = (
 _KEYS = (DispatchKey.Autograd, DispatchKey.CompositeImplicitAutograd)
 
 _Replacement = tuple[tuple[str, ...], tuple[DispatchKey, ...], Callable[[Any], Any]]
-"""Operators of `aten`, their dispatch keys, and a function of a kernel. It returns another kernel,
-or None to remove the kernel."""
+"""Operators of `aten`, their dispatch keys, and a function that takes a kernel and returns its
+replacement, or None to remove the kernel."""
 
 
 @contextmanager

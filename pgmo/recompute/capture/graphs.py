@@ -20,7 +20,7 @@ from pgmo.recompute.capture.compat import traced_graph
 
 
 class _HiddenLeaves:
-    """Replacement of fx's pytree module that has no leaves for one thread."""
+    """Replacement of fx's pytree module that reports no leaves to one thread."""
 
     def __init__(self, original: Any) -> None:
         self._original = original
@@ -30,7 +30,7 @@ class _HiddenLeaves:
         return getattr(self._original, name)
 
     def tree_iter(self, tree: object, *given: Any, **named: Any) -> Any:
-        """Return no leaves in the thread that made this object, and all leaves in others."""
+        """Return no leaves in the thread that made this object, and all leaves in other threads."""
         if threading.get_ident() == self._thread:
             return ()
         return self._original.tree_iter(tree, *given, **named)
@@ -46,7 +46,7 @@ class _HiddenLeaves:
 def quick_copies() -> Iterator[None]:
     """Run a block in which fx does not search the arguments of new nodes for symbolic numbers.
 
-    A captured step has none, and its nodes are copied tens of thousands of times.
+    A captured step has no symbolic numbers, and its nodes are copied tens of thousands of times.
     """
     graphs: Any = fx.graph
     quick = _HiddenLeaves(graphs.pytree)

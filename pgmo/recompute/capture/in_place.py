@@ -1,8 +1,8 @@
 """Operations that eager mode does in place and a capture does not.
 
-Autograd adds a gradient to another in place, if no further node reads the overwritten gradient. The
-sum keeps its bits and layout. The operations of a backward pass run once and in order, so a
-gradient may be overwritten at its last use.
+Autograd adds a gradient to another in place, if no further node reads the overwritten gradient. In
+place, the sum has the same bits and layout. The operations of a backward pass run once and in
+order, so a gradient may be overwritten at its last use.
 
 A capture turns `base[0] = x` into `select_scatter(base, copy(base[0], x))`. The copy has the
 strides of the slice, so its storage may be as large as `base`. The scatter can read `x` itself.
@@ -45,7 +45,8 @@ def scatter_sources(joint: fx.GraphModule) -> int:
 
 
 def sum_in_place(joint: fx.GraphModule) -> int:
-    """Let additions of the backward pass overwrite a summand; return how many do."""
+    """Let additions of the backward pass overwrite a summand; return the number of such additions.
+    """
     place = {node: index for index, node in enumerate(joint.graph.nodes)}
     owners: dict[int, list[fx.Node]] = {}  # Nodes in each storage, by its key.
     for node in joint.graph.nodes:

@@ -57,7 +57,8 @@ class PlanRunners:
 class ThreadStep(threading.local):
     """State of a model's step on the current thread.
 
-    Captured graphs refer to this object and not to the model, because Dynamo keeps the graphs.
+    Captured graphs refer to this object and not to the model, because Dynamo keeps the graphs alive
+    longer than the model.
 
     Attributes:
         observer: runs graphs in a dry run; None in other steps.
@@ -214,7 +215,8 @@ class CompiledGraph:
         return planned
 
     def add_choice(self, choice: Choice, settings: Settings) -> int:
-        """Add a plan for a choice on the finest operations of `planned`; return its number."""
+        """Add a plan for a choice of operations of `planned(settings).finest()`; return its number.
+        """
         flags = settings.differentiated
         assert isinstance(flags, tuple)
         step = self._planned[flags].chosen(choice, settings)

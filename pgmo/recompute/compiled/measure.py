@@ -25,7 +25,7 @@ from pgmo.recompute.compiled.dry_run.discovery import nodes_of, results_of
 
 _BEGINS = "begins"
 _TRIES = 4
-"""Maximum number of attempts, including those in steps without a backward pass."""
+"""Maximum number of attempts, including attempts in steps without a backward pass."""
 
 _OTHERS = 8
 """Maximum number of other backward passes between the two passes of the step."""

@@ -73,7 +73,7 @@ class CompiledModel:
         self._thread_step = ThreadStep()
         self._breaks = GraphBreaks()
         self._messages: set[str] = set()
-        self._reason = NOTHING  # Why the last None in `steps` has no step.
+        self._reason = NOTHING  # Reason of the last None in `steps`.
         self._written: list[Tensor] = []  # Parameters that the forward pass writes.
         self._graphs = 0  # Number of captured graphs.
         self._pending = PendingCalls()
@@ -271,5 +271,5 @@ KINDS = 64
 of this kind raise GraphError."""
 
 _TRIES = 8
-"""Maximum number of dry runs to plan a kind of call. The last one is used even if it captures
+"""Maximum number of dry runs to plan a kind of call. The last dry run is used even if it captures
 graphs."""

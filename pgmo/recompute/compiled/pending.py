@@ -30,7 +30,7 @@ class PendingCalls:
             node.register_prehook(begun)
 
     def warn(self) -> None:
-        """Warn once if a call waits while another one begins."""
+        """Warn once if a call waits when the next call begins."""
         if not self._calls or self._is_warned:
             return
         self._is_warned = True

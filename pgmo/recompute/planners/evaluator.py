@@ -26,8 +26,9 @@ class Choice:
             `kusumoto-time`, `kusumoto-memory`, `beam`, `offload`; `search` or `reruns` for a search
             that improved the choice of a planner; `another shape` for a reused choice; `together`
             for a part of a choice for several graphs.
-        reruns: which operations run again, and where. If None, each operation of `recomputed` runs
-            again once, right before the backward pass needs its values.
+        reruns: the operations that run again, and the operations before which they run. If None,
+            each operation of `recomputed` runs again once, right before the backward pass needs
+            its values.
         offloaded: operations whose reruns fetch the value from the host.
         transfers: transfers of the graph; None if nothing may be offloaded.
     """

@@ -96,8 +96,8 @@ class Graph:
     def candidates(self) -> Iterator[int]:
         """Yield the forward operations that may run again, ascending.
 
-        They are not pinned, and write a value that can be dropped (not pinned, no result) and that
-        the backward pass, or the rerun of another operation, reads.
+        These operations are not pinned. Each writes a value that can be dropped (not pinned, no
+        result) and that the backward pass, or the rerun of another operation, reads.
         """
         needed = {
             value for operation in self.operations[self.forward :] for value in operation.reads

@@ -100,8 +100,8 @@ class DynamicProgram:
     def solve(self, budget: int) -> tuple[Sequence, Sequence]:
         """Return the time-centric and the memory-centric sequence within a budget (section 4.4).
 
-        The time-centric sequence has the smallest overhead, the memory-centric one the largest. For
-        its coarse blocks, the formula overestimates the schedule's peak most.
+        The time-centric sequence has the smallest overhead, the memory-centric sequence the
+        largest. The latter has coarse blocks, for which the formula overestimates the peak most.
 
         Args:
             budget: bytes, compared with the formula's peak.
@@ -177,7 +177,7 @@ class DynamicProgram:
         return table
 
     def _trace(self, table: NDArray[np.float64], budget: int, time: int) -> Sequence:
-        """Return the sequence to the whole graph with this overhead in units, found backwards."""
+        """Return the sequence to the whole graph with an overhead of `time` units."""
         path = [len(self._rows) - 1]
         while path[-1] != 0:
             row = self._rows[path[-1]]

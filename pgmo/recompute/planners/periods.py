@@ -20,7 +20,7 @@ _LEAST = 1000
 
 
 def period(graph: Graph, operations: Sequence[int]) -> int:
-    """Return the number of operations after which equal ones recur; 0 if there is no period.
+    """Return the number of operations after which equal operations recur; 0 without a period.
 
     `operations` are the numbers of the operations to compare, ascending.
     """

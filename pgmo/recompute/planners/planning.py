@@ -49,8 +49,7 @@ _FACTORS = (1.0, 1.1, 1.25, 1.5, 2.0, 3.0)
 """Budgets of the dynamic program, as multiples of its smallest budget."""
 
 _TIME_UNITS = 1500
-"""Number of time units of the dynamic program. A few suffice, because proposals are evaluated again.
-"""
+"""Time units of the dynamic program. Coarse units suffice: proposals are evaluated again."""
 
 _UNITS_OF_PERIODS, _SETS_OF_PERIODS, _FACTORS_OF_PERIODS = 750, 500, (1.0, 1.25, 2.0)
 """Time units, lower sets and `_FACTORS` for steps with a period. The search moves whole periods and
@@ -259,7 +258,7 @@ def _without_unneeded(graph: Graph, choice: Choice) -> Choice:
 
 
 def _pareto_front(choices: Sequence[Choice]) -> list[Choice]:
-    """Return the choices that no other one beats in peak and overhead, by ascending peak."""
+    """Return the choices that no other choice beats in peak and overhead, by ascending peak."""
     best: list[Choice] = []
     for choice in sorted(choices, key=lambda one: (one.peak, one.overhead)):
         if not best or choice.overhead < best[-1].overhead:

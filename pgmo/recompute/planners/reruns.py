@@ -88,8 +88,8 @@ class RerunSearch:
     ) -> Choice:
         """Improve a choice by simulated annealing over reruns (csrc/recompute/reruns.hpp).
 
-        Arguments are as in `Evaluator.search`. `most` is the maximum overhead, as a share of the
-        forward pass. A search for the smallest peak ends at a peak of `enough` bytes.
+        Other arguments are as in `Evaluator.search`. `most` is the maximum overhead, as a share of
+        the forward pass. A search for the smallest peak ends at a peak of `enough` bytes.
         """
         begin = start.reruns
         if begin is None:

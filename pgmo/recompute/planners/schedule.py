@@ -249,7 +249,7 @@ def is_dropped(graph: Graph, choice: Collection[int], value: int) -> bool:
 
 
 def is_made_again(graph: Graph, value: int) -> bool:
-    """Return whether a rerun of its producer replaces a value; otherwise the value is saved."""
+    """Return whether a rerun of its producer replaces a value. If not, the value is saved."""
     one = graph.values[value]
     return not one.pinned and not one.result
 

@@ -4,8 +4,8 @@
     length 384          still 6 GiB                   the same choice, or none if all fits
     length 640          60 % of 13 GiB: 8 GiB         the same choice if it fits, else a search
 
-Graphs with the same forward operations are one kind. A choice for one of them is evaluated on
-another in microseconds, and used if it fits.
+Graphs with the same forward operations are one kind. A choice for one graph of a kind is evaluated
+on another in microseconds, and used if it fits.
 """
 
 from dataclasses import dataclass, field

@@ -27,7 +27,7 @@ def announced(module: fx.GraphModule) -> Runner:
 class _Announcing(Interpreter):
     def __init__(self, module: fx.GraphModule) -> None:
         super().__init__(module)
-        self.extra_traceback = False  # Errors read the same with and without a recorder.
+        self.extra_traceback = False  # Errors have the same text with and without a recorder.
 
     def run_node(self, n: fx.Node) -> Any:
         place = n.meta.get(ORIGIN)

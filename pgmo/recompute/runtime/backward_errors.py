@@ -5,8 +5,9 @@
 
 A device thread drops the error before it drops the failed node. If the error has passed through
 Python, dropping it needs the GIL. So the graph of the failed step lives until the main thread
-releases the GIL, perhaps after it has requested memory again. An error of a compiled backward pass
-has passed through Python, because its node runs Python code. Other errors need no GIL.
+releases the GIL, perhaps after the main thread has requested memory again. An error of a compiled
+backward pass has passed through Python, because the node of this pass runs Python code. Other
+errors need no GIL.
 """
 
 import functools

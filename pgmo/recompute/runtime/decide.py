@@ -163,7 +163,7 @@ def _is_simple(choice: Choice | Schedule, graph: Graph) -> bool:
 def choose(
     graph: Graph, budget: int | Literal["min"], settings: Settings, default: int
 ) -> tuple[Choice, int | Literal["min"]]:
-    """Return a choice, if possible a known one of another shape, and the budget that it meets.
+    """Return a choice, if possible a known choice of another shape, and the budget that it meets.
 
     `default` is the peak of the plain model in bytes, for the message of an error.
     """

@@ -36,7 +36,7 @@ def split(
 def backward(
     captured: Captured, schedule: Schedule, host: HostArenas | None = None
 ) -> fx.GraphModule:
-    """Return the backward graph of `split`, without inputs that it does not read."""
+    """Return the backward graph of `split`, without unread inputs."""
     graph = _Writer(captured, schedule, host).backward
     _erase(graph, [node for node in graph.find_nodes(op="placeholder") if not node.users])
     return graph_module(captured.joint, graph)
@@ -156,7 +156,7 @@ class _Writer:
             self._latest[root] = made
 
     def _use_newest_copy(self, value: int) -> None:
-        """Let later reads of a value's views make them again from the newest copy."""
+        """Let later reads of a value's views make the views again from the newest copy."""
         if self._graph is self.forward:
             self._made_again.add(value)
         for view in self._views[value]:

@@ -1,4 +1,4 @@
-"""Counter of a script's iterations; it stops the script at a limit."""
+"""Counter of a script's iterations, which stops the script at a limit."""
 
 import ctypes
 import threading

@@ -54,7 +54,7 @@ def _hook_recomputation(with_mode: Block, repeated: Callable[[], Block]) -> None
     hook: Any = checkpoint._recomputation_hook
     enter, leave = hook.__enter__, hook.__exit__
 
-    # This context is entered around the recomputed function, on the engine's thread.
+    # PyTorch enters `hook` around the recomputed function, on a thread of autograd's engine.
     def entered(self: Any) -> Any:
         self._pgmo_context = with_mode()
         self._pgmo_context.__enter__()

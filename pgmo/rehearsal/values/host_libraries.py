@@ -1,7 +1,7 @@
 """Operators that use cuSOLVER and cuFFT, which the stub does not have.
 
 torch.linalg.qr(x) ─▶ linalg_qr on CUDA ─▶ results of the right shapes, after a workspace
-                                        └─▶ values on the host, if those of x are known
+                                        └─▶ values on the host, if the values of x are known
 
 PyTorch's CUDA kernels are replaced, because backward passes call them without a dispatch mode. The
 size of the workspace is a guess: as many bytes as the operands.

@@ -28,7 +28,7 @@ _SHARE = 2
 
 
 class MadeUp:
-    """Source of made-up values; it counts their reads.
+    """Source of made-up values, which counts how often they are read.
 
     Attributes:
         read: number of reads of made-up values, by reader.

@@ -107,8 +107,8 @@ class Values:
                 return NotImplemented  # the tensor subclass unwraps and calls again
             return values.around(func, args, kwargs or {})
 
-        # Set the method outside of the class body. Inside it, torch would wrap the method in a call
-        # that imports TorchDynamo, which costs seconds and 60 MiB in programs that compile nothing.
+        # The method is set outside of the class body, where torch would wrap it in a call that
+        # imports TorchDynamo. The import costs seconds and 60 MiB in programs that compile nothing.
         ValueDispatchMode.__torch_dispatch__ = clears_frames(dispatch)  # type: ignore[method-assign, arg-type]
         after_import("torch._dynamo.eval_frame", lambda: _hide_from_dynamo(ValueDispatchMode))
         return ValueDispatchMode()  # type: ignore[no-untyped-call]
@@ -141,7 +141,7 @@ class Values:
         return func(one)
 
     def _lifted(self, func: Any, one: Tensor) -> Any:
-        """Mark the data of `torch.tensor` as known: it was copied with all modes disabled."""
+        """Mark the data of `torch.tensor` as known. PyTorch copies it with all modes disabled."""
         if one.nbytes <= _COPIED:
             self.known.add(one)
         return func(one)
@@ -189,7 +189,7 @@ class Values:
 
 
 def _hide_from_dynamo(mode: Any) -> None:
-    """Disable Dynamo inside the mode; otherwise it would trace the mode in compiled code."""
+    """Disable Dynamo inside the mode, because it would trace the mode in compiled code."""
     from torch._C._dynamo.eval_frame import set_eval_frame
 
     dispatch = mode.__torch_dispatch__

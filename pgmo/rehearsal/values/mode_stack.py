@@ -13,7 +13,7 @@ from typing import Any
 
 def insert(mode: Any) -> None:
     """Insert a mode below all modes of the program on this thread."""
-    # Modes with a key are torch's own and always lie below all others.
+    # Modes with a key are torch's own and always lie below all other modes.
     users = [one for one in stack() if getattr(one, "_mode_key", None) is None]
     _without(len(users), lambda: _dispatch()._push_mode(mode))
 

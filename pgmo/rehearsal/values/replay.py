@@ -12,7 +12,7 @@ from pgmo.rehearsal.values.made_up import MOST, MadeUp
 from pgmo.rehearsal.values.operators import Operator, on_card
 
 MOST_FLOATS = 1 << 16
-"""Maximum number of elements of float results to compute, if no choice depends on them."""
+"""Maximum number of elements of float results to compute, if no choice depends on these results."""
 
 _HOST = torch.device("cpu")
 

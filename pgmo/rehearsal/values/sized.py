@@ -1,7 +1,8 @@
 """Operators whose result sizes depend on values: `nonzero`, masks, `unique` and similar.
 
-On the stub, their kernels would read unwritten memory. Here the size comes from known or made-up
-values. Memory is allocated as in the kernels, except for scratch memory of sorts and scans.
+On the stub, the kernels of these operators would read unwritten memory. `Sized` takes the sizes
+from known or made-up values. Memory is allocated as in the kernels, except for scratch memory of
+sorts and scans.
 """
 
 from collections.abc import Callable

@@ -27,9 +27,9 @@ class Section:
 
     Args:
         label: the section's name.
-        start: live bytes at the start of the section, minus those at the start of the meter.
-        peak: most live bytes during the section, minus those at its start.
-        net: live bytes at the end of the section, minus those at its start.
+        start: live bytes at the start of the section, minus live bytes at the start of the meter.
+        peak: most live bytes during the section, minus live bytes at its start.
+        net: live bytes at the end of the section, minus live bytes at its start.
     """
 
     label: str

@@ -26,7 +26,7 @@ from pgmo.recompute.capture.memory_use.facts import once_for_copies
 from pgmo.recompute.capture.memory_use.meter import Meter, Section, meter
 
 Signature = tuple[object, ...]
-"""Key of an operator's measurement. Each key is measured once per process."""
+"""Key of an operator's measurement. Each key is measured at most once per process."""
 
 _REPEATS = 2
 """Runs of each operator. Only the last run counts: in the first run, libraries allocate memory that

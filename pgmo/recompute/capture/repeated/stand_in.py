@@ -26,7 +26,7 @@ class StandIn:
     template: Template
     path: str
     results: tuple[TensorMetadata, ...]
-    gradients: tuple[TensorMetadata, ...] = ()  # Of the inputs, set in the backward pass.
+    gradients: tuple[TensorMetadata, ...] = ()  # Of the block's inputs, set in the backward pass.
 
 
 _calls: list[StandIn] = []

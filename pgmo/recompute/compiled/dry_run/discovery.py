@@ -104,7 +104,7 @@ class Discovery:
         return None if place in self.plain else 0
 
     def ran(self, context: Any) -> None:
-        """Record the autograd node of the last call; record its tangents' layouts when it runs."""
+        """Record the autograd node of the last call, and its tangents' layouts when it runs."""
         number = len(self.calls) - 1
         self._nodes.append(context)
 

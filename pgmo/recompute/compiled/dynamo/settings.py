@@ -267,7 +267,7 @@ def reason_of_capture() -> str:
 
 @dynamo.assume_constant_result  # type: ignore[untyped-decorator]
 def is_traced() -> bool:
-    """Return whether Dynamo traces the calling function, for pgmo or another user."""
+    """Return whether Dynamo traces the calling function, for pgmo or another user of Dynamo."""
     return torch.compiler.is_compiling() or TracingContext.try_get() is not None
 
 

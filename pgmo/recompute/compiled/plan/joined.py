@@ -22,7 +22,7 @@ from pgmo.recompute.planners.schedule import refit
 
 @dataclass(frozen=True, eq=False)
 class JoinedGraph:
-    """Graph of a whole step, with the call and the own number of each operation."""
+    """Graph of a whole step; for each operation, its call and its number in the call's graph."""
 
     graph: Graph
     origins: tuple[tuple[int, int] | None, ...]  # None for regions.
@@ -141,7 +141,7 @@ class _JoinedGraphBuilder:
         self._owners: set[object] = set()  # Parameters that have a gradient.
 
     def region(self, region: Region, place: int, following: _Placed | None = None) -> None:
-        """Add the region with number `place`, and its tangents for the following backward pass."""
+        """Add the region with number `place`, and the tangents that it passes to `following`."""
         begins = self._add(NOT_CAPTURED)
         alive = self._held(place)
         passing = sum(self._values[one].size for one in self._passing)
@@ -208,7 +208,7 @@ class _JoinedGraphBuilder:
         return self._lives[life]
 
     def _shrink(self, size: int) -> None:
-        """Subtract the bytes of a tensor from the bytes that the last region, its origin, holds."""
+        """Subtract a tensor's bytes from those that the last region holds, which allocated it."""
         last = len(self.operations) - 1
         level = sum(self._values[one].size for one in self._base)
         self._set_base(max(0, level - size), last, last - 1)

@@ -30,7 +30,7 @@ def parse_link(link: object) -> float:
         link: a name in `LINKS`, or bytes per second, such as 20e9 or "20 GB/s".
 
     Raises:
-        OptionError: if it is neither.
+        OptionError: if `link` is neither.
 
     Example:
         >>> parse_link("pcie4"), parse_link("20 GB/s")

@@ -5,8 +5,8 @@
                                          sent: memory is freed        arrived: may be read
 
 Transfers run one after the other on a stream of their own, as planned. Memory is allocated and
-freed in program order, so the peak is the planned one. A sent value lives until the operators'
-stream waits for its copy; a fetched value from the start of its copy. If the step runs on a CPU,
+freed in program order, so the peak is as planned. A sent value lives until the operators' stream
+waits for its copy. A fetched value lives from the start of its copy on. If the step runs on a CPU,
 transfers are synchronous copies.
 """
 
@@ -36,7 +36,7 @@ def _stream_of(device: torch.device) -> torch.cuda.Stream:
 class HostArenas:
     """Host memory of one planned step, with an arena for each call in progress.
 
-    Values do not share memory, because all are on the host between the passes.
+    Values do not share memory, because all values are on the host between the passes.
 
     Attributes:
         size: bytes of an arena.

@@ -2,8 +2,8 @@
 
     arena  matmul  send  mul  sent  ...  |  fetch  ...  arrived  mul_backward
 
-The nodes of the forward pass take the arena and return it, which keeps them alive and in order. The
-arena that the last node returns is an input of the backward graph.
+The nodes of the forward pass take the arena and return it, which keeps these nodes in the graph and
+in order. The arena that the last node returns is an input of the backward graph.
 """
 
 from collections import defaultdict
@@ -50,7 +50,7 @@ class OffloadedValues:
     def of(
         cls, graph: fx.Graph, captured: Captured, schedule: Schedule, host: HostArenas | None
     ) -> "OffloadedValues | None":
-        """Return the offloaded values of a schedule; None if there are none, or no host."""
+        """Return the offloaded values of a schedule; None without such values or without a host."""
         if host is None or not schedule.offloaded:
             return None
         return cls(graph, captured, schedule, host)

@@ -23,7 +23,7 @@ _FLAGS = mmap.MAP_SHARED | mmap.MAP_ANONYMOUS | (_NO_RESERVE if sys.platform == 
 
 
 class PinnedBufferPool:
-    """Pool of buffers of `size` bytes, which grows when all are in use.
+    """Pool of buffers of `size` bytes, which grows when all buffers are in use.
 
     `finish` is called before pinned memory is freed, and waits for copies.
     """
