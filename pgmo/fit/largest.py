@@ -211,7 +211,7 @@ def _proved(
         law = _law(evidence)
         value = min(max(largest_value(law, card.usable, way), low), high - 1)
         if way == "pgmo" and value == low:
-            # On a full card pgmo takes fewer pages than it would otherwise: try what live bytes allow.
+            # pgmo takes fewer pages on a full card than on a larger one: try what live bytes allow.
             value = min(largest_value(law, card.usable, way, live=True), high - 1)
             if value == low and law.uncertainty > _EXACT:
                 value = min(low + 1, high - 1)  # the laws may be conservative: try one more

@@ -115,7 +115,7 @@ def test_values_wait_on_the_host_and_both_commands_that_are_said_plan_the_same(
     assert fields["overhead"] == pytest.approx(fields["rerun"] + fields["waited"])
     assert main(["recompute", "net_to_recompute:make", *asked]) == 0
     shown = capsys.readouterr()
-    assert "operations wait on the host" in shown.out
+    assert "operations are offloaded" in shown.out
     assert f"budget={fields['peak']}, offload=1000000000000.0)" in shown.out
     assert shown.err == (
         f"Next: pgmo recompute net_to_recompute:make {' '.join(asked)} -o step.pgmoprof\n"
