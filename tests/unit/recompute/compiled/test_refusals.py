@@ -229,7 +229,7 @@ def test_values_that_are_others_each_time_are_refused_after_many_captures(monkey
     [
         ("number", "the value of a tensor is read"),
         ("decision", "Python branches on the value of a tensor"),
-        ("size", "the size of a tensor depends on values of another"),
+        ("size", "the size of a tensor depends on the values of another tensor"),
         ("disabled", r"torch\.compiler\.disable\(\) is in effect"),
         ("unknown", "a function is called that Dynamo cannot capture"),
     ],

@@ -185,7 +185,7 @@ def test_what_runs_again_or_is_fetched_stays_in_its_part(rate):
 
 def test_a_rerun_or_a_transfer_in_another_part_is_refused():
     graph = two_parts()
-    with pytest.raises(GraphError, match="belongs to another part"):
+    with pytest.raises(GraphError, match="belongs to another graph"):
         simulate(graph, (), ((8, 0),))
     # Sent before its own part is over, however long that takes.
     assert Transfers.of(graph, 1.0).until[:4] == (4, 4, 4, 4)
