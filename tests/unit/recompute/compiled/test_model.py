@@ -202,7 +202,8 @@ def test_shares_are_of_the_peak_with_the_checkpoints_of_the_model():
     expected = peak(plain, x)
     assert planned.planned.default.peak == pytest.approx(expected, rel=0.2)
     assert 1.5 * peak(ours, x) < peak(Blocks(), x)
-    words = re.escape(f"without recomputation the peak is {format_bytes(planned.planned.default.peak)}.")
+    default = format_bytes(planned.planned.default.peak)
+    words = re.escape(f"without recomputation the peak is {default}.")
     with pytest.raises(pgmo.BudgetError, match=words):
         recomputed(plain, 0.1, x)
 
