@@ -111,8 +111,8 @@ class Answer:
 
     @property
     def accumulation(self) -> tuple[int, int] | None:
-        """Size and number of the micro-batches of `effective`; None if `effective` is None."""
-        if self.effective is None:
+        """Size and number of the micro-batches of `effective`; None without it, or if none fits."""
+        if self.effective is None or not self.batch:
             return None
         return accumulate(self.effective, self.batch)
 
@@ -204,8 +204,8 @@ class Answer:
             parts.append(f"{one.value} with {named}{how}")
         largest_values = "; ".join(parts)
         first = f"The largest {self.option} of {self.name} on {self.card.name} is {largest_values}"
-        if self.effective is not None and self.batch:
-            micro, steps = accumulate(self.effective, self.batch)
+        if self.accumulation is not None:
+            micro, steps = self.accumulation
             return (
                 f"{first}. For {self.effective} samples per step, use {steps} micro-batches "
                 f"of {micro}."

@@ -57,6 +57,16 @@ def test_the_largest_batch_and_its_micro_batches(monkeypatch: pytest.MonkeyPatch
     assert f"{steps} micro-batches of {micro}" in found.sentence
 
 
+def test_a_job_that_fits_at_no_batch_has_no_micro_batches(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found = answer(monkeypatch, usable=300 << 20, effective=96)
+    assert found.batch == 0
+    assert found.accumulation is None
+    assert found.as_json()["accumulation"] is None
+    assert "micro-batches" not in found.sentence
+
+
 def test_other_cards_have_other_batches_and_times(monkeypatch: pytest.MonkeyPatch) -> None:
     found = answer(monkeypatch, cards=(find("L4"), find("A100-80GB"), find("16GiB")), samples=1e6)
     small, large, size = found.cards
