@@ -284,10 +284,12 @@ def _with_optional_parts(
 
 
 def _missed(evidence: Sequence[Evidence]) -> tuple[str, ...]:
-    """Return the code of `Answer.missed`, which ran in none of the rehearsals."""
-    lists = [one.known.get("missed", []) for one in evidence]
-    first, *others = lists
-    return tuple(text for text in first if all(text in other for other in others))
+    """Return the code of `Answer.missed`, which ran in none of the rehearsals.
+
+    A rehearsal that ran out of memory in its first step has no record of code.
+    """
+    lists = [one.known["missed"] for one in evidence if "missed" in one.known]
+    return tuple(text for text in lists[0] if all(text in one for one in lists)) if lists else ()
 
 
 def _holders(evidence: Sequence[Evidence]) -> dict[str, tuple[Holder, ...]]:

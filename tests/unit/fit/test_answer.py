@@ -2,14 +2,17 @@
 
 import json
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from pgmo.cards import find
 from pgmo.errors import OptionError
+from pgmo.fit.evidence import Evidence
 from pgmo.fit.what_if.timing import TimedStep
+from tests.unit.fit import answers
 from tests.unit.fit.answers import answer
-from tests.unit.fit.loops import trial_and_error
+from tests.unit.fit.loops import evidence, trial_and_error
 
 
 def test_a_job_that_fits_says_by_how_much(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,6 +113,21 @@ def test_plain_values_have_all_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
         "computed",
         "predicted",
     }
+
+
+def test_code_that_did_not_run_is_known_although_a_rehearsal_ran_out_of_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def collected(*given: Any, **options: Any) -> Evidence:
+        made = evidence(*given, **options)
+        if made.known:
+            made.known["missed"] = ["evaluate() at train.py:4"]
+        return made
+
+    monkeypatch.setattr(answers, "evidence", collected)
+    found = answer(monkeypatch, usable=500 << 20, value=16)
+    assert found.rehearsals == 2
+    assert found.missed == ("evaluate() at train.py:4",)
 
 
 def test_code_that_did_not_run_is_named_after_a_yes(monkeypatch: pytest.MonkeyPatch) -> None:
