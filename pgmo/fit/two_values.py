@@ -29,6 +29,9 @@ _REQUESTS = (16, 64)
 """Values of the first option that are rehearsed for inference. The caches of a few requests are
 small compared with the pages in which memory is counted."""
 
+_PROOFS = 2
+"""Maximum number of rehearsals for a row of a table for training."""
+
 _TRIALS = 5
 """Maximum number of rehearsals for a row of a table for inference."""
 
@@ -168,15 +171,19 @@ class _TrainingTable:
         return largest_value(_law_at(self._of_batch, length), self._card.usable, "pgmo")
 
     def proved(self, row: BatchOfLength) -> BatchOfLength:
-        """Rehearse a row at the card's size; if it does not fit, repeat with a smaller batch."""
-        smaller = row.batch - max(1, row.batch // 50)
-        for batch in (row.batch, smaller):
+        """Rehearse a row at the card's size; if it does not fit, repeat with a smaller batch.
+
+        After two rehearsals that do not fit, the row gets a batch that was not rehearsed.
+        """
+        batch = row.batch
+        for _ in range(_PROOFS):
             if batch < 1:
                 break
             one = self._rehearsed(batch, row.length, self._card, way="pgmo", work=False)
             if fits_to_its_end(one, self._card):
                 return BatchOfLength(row.length, batch, True)
-        return replace(row, batch=max(0, smaller))
+            batch -= max(1, batch // 50)
+        return replace(row, batch=batch)
 
 
 class _InferenceTable:

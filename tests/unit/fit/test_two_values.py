@@ -90,6 +90,19 @@ def test_a_row_that_runs_out_of_memory_is_made_smaller(
     assert not all(fitted for *_, fitted in rehearsed)
 
 
+def test_a_row_has_no_batch_that_ran_out_of_memory(
+    rehearsed: list[tuple[int, int, bool]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    card = replace(CARD, memory=2 << 30, usable=2 << 30)
+    plain = two_values.largest_value
+    monkeypatch.setattr(two_values, "largest_value", lambda *given: plain(*given) * 110 // 100)
+    found = batch_table(Job(("train.py",)), VARY, card)
+    failed = {(length, batch) for batch, length, fitted in rehearsed if not fitted}
+    assert failed
+    assert not found.rows[0].proved
+    assert failed.isdisjoint((row.length, row.batch) for row in found.rows)
+
+
 PAGE, WEIGHTS, CACHE = 2 << 20, 900 << 20, 20 << 10
 """Bytes of a page, of weights with the context, and of the cache of one token."""
 
