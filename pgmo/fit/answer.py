@@ -91,7 +91,8 @@ class Answer:
     def spare(self) -> int:
         """Usable bytes of the card minus the bytes that the job needs with pgmo.
 
-        A job with a negative result may still fit, because it frees cached memory.
+        A job may fit although the result is negative, because PyTorch frees cached memory when the
+        card is full.
         """
         return self.card.usable - self.need.total("pgmo")
 

@@ -241,7 +241,7 @@ def _whole_card(model: nn.Module, resident: int, options: RecomputeOptions) -> C
         find(options.card),
         context_of(one.device for one in model.parameters()),
         resident,
-        # Storages would be counted too often: cuDNN's LSTM has all its weights in one.
+        # Bytes of tensors, not of storages: cuDNN's LSTM has all its weights in one storage.
         sum(one.nbytes for one in trained),
         None if optimizer is None else optimizer_needs(optimizer),
         parse_bytes(options.beside),

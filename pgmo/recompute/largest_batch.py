@@ -30,7 +30,7 @@ _WITHOUT_CARD: dict[str, Any] = {
 }
 
 _MOST = 1 << 20
-"""Largest batch that is tried, in samples. If steps take no memory, the search ends there."""
+"""Largest batch that is tried, in samples. If steps take no memory, the search ends at it."""
 
 
 def largest(

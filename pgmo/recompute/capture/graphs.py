@@ -55,7 +55,7 @@ def quick_copies() -> Iterator[None]:
         yield
     finally:
         below = quick.end()
-        if graphs.pytree is quick:  # Not if another thread has replaced this module, too.
+        if graphs.pytree is quick:  # False if another thread has installed a replacement, too.
             graphs.pytree = below
 
 

@@ -193,7 +193,8 @@ def _around_engine(around: Callable[..., Any]) -> Callable[[], None]:
         nonlocal over
         over = True
         for module in modules:
-            if module._engine_run_backward is run_around:  # Not if other code has wrapped it since.
+            # False if other code has wrapped the function since.
+            if module._engine_run_backward is run_around:
                 module._engine_run_backward = before
 
     for module in modules:

@@ -100,8 +100,8 @@ class DynamicProgram:
     def solve(self, budget: int) -> tuple[Sequence, Sequence]:
         """Return the time-centric and the memory-centric sequence within a budget (section 4.4).
 
-        The time-centric sequence has the smallest overhead, the memory-centric sequence the
-        largest. The latter has coarse blocks, for which the formula overestimates the peak most.
+        The time-centric sequence has the smallest overhead. The memory-centric sequence has the
+        largest overhead, and coarse blocks, for which the formula overestimates the peak most.
 
         Args:
             budget: bytes, compared with the formula's peak.

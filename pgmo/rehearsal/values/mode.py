@@ -107,8 +107,9 @@ class Values:
                 return NotImplemented  # the tensor subclass unwraps and calls again
             return values.around(func, args, kwargs or {})
 
-        # The method is set outside of the class body, where torch would wrap it in a call that
-        # imports TorchDynamo. The import costs seconds and 60 MiB in programs that compile nothing.
+        # The method is set outside of the class body, because torch wraps methods of the body in a
+        # call that imports TorchDynamo. The import costs seconds and 60 MiB in programs that
+        # compile nothing.
         ValueDispatchMode.__torch_dispatch__ = clears_frames(dispatch)  # type: ignore[method-assign, arg-type]
         after_import("torch._dynamo.eval_frame", lambda: _hide_from_dynamo(ValueDispatchMode))
         return ValueDispatchMode()  # type: ignore[no-untyped-call]

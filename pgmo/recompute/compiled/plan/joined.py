@@ -208,7 +208,7 @@ class _JoinedGraphBuilder:
         return self._lives[life]
 
     def _shrink(self, size: int) -> None:
-        """Subtract a tensor's bytes from those that the last region holds, which allocated it."""
+        """Subtract a tensor that the last region has allocated from the bytes that it holds."""
         last = len(self.operations) - 1
         level = sum(self._values[one].size for one in self._base)
         self._set_base(max(0, level - size), last, last - 1)

@@ -81,7 +81,7 @@ class SleepingState:
         """
         while self._away:
             state, key, host, device = self._away[-1]
-            if state.get(key) is host:  # Not if a checkpoint has replaced the state.
+            if state.get(key) is host:  # False if a checkpoint has replaced the state.
                 there = torch.empty_like(host, device=device)
                 state[key] = there.copy_(host, non_blocking=True)
             self._away.pop()
