@@ -96,8 +96,7 @@ def _mark_workspaces(found: NDArray[np.int8], blocks: Blocks, trace: Trace) -> N
 
 
 def _alive_at(trace: Trace, blocks: Blocks, row: int, addresses: Any) -> NDArray[np.intp]:
-    """Return the blocks that contain the addresses, among the blocks alive at a row of the trace.
-    """
+    """Return the blocks alive at a row of the trace that contain one of the addresses."""
     gone = np.where(blocks.gone == NOT_FREED, len(trace) + 1, blocks.gone)
     alive = np.flatnonzero((blocks.row < row) & (gone >= row))
     begins = trace.address[blocks.row[alive]]

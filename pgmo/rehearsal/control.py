@@ -9,8 +9,7 @@ import torch
 
 @cache
 def _stub() -> ctypes.CDLL:
-    """Return the stub library, loaded on first use, so that this module can be imported without it.
-    """
+    """Return the stub library, loaded on first use. An import of this module does not need it."""
     stub = ctypes.CDLL(os.environ["PGMO_FAKECUDA"])
     stub.fakecuda_hold.argtypes = [ctypes.c_void_p]
     stub.fakecuda_release.argtypes = [ctypes.c_void_p]

@@ -42,7 +42,10 @@ class TurnAnswer(Enum):
 
 @dataclass(frozen=True)
 class Sizes:
-    """Bytes of a card: held by a process, the part of `held` that is idle between turns, and free.
+    """Bytes of a card.
+
+    `held` are held by a process, `idle` are the part of `held` that is idle between turns, and
+    `free` are free on the card.
     """
 
     held: int

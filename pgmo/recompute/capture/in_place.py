@@ -28,8 +28,7 @@ SCATTERS = frozenset(
 
 
 def scatter_sources(joint: fx.GraphModule) -> int:
-    """Let scatters read the written tensor instead of a copy; return the number of removed copies.
-    """
+    """Let scatters read the written tensor, not a copy; return the number of removed copies."""
     count = 0
     for node in joint.graph.find_nodes(op="call_function", target=COPY):
         if node.kwargs or any(
@@ -45,8 +44,7 @@ def scatter_sources(joint: fx.GraphModule) -> int:
 
 
 def sum_in_place(joint: fx.GraphModule) -> int:
-    """Let additions of the backward pass overwrite a summand; return the number of such additions.
-    """
+    """Let additions of the backward pass overwrite a summand; return the number of changes."""
     place = {node: index for index, node in enumerate(joint.graph.nodes)}
     owners: dict[int, list[fx.Node]] = {}  # Nodes in each storage, by its key.
     for node in joint.graph.nodes:

@@ -215,7 +215,10 @@ class CompiledGraph:
         return planned
 
     def add_choice(self, choice: Choice, settings: Settings) -> int:
-        """Add a plan for a choice of operations of `planned(settings).finest()`; return its number.
+        """Add a plan for a choice of operations of `planned(settings).finest()`.
+
+        Returns:
+            The number of the plan.
         """
         flags = settings.differentiated
         assert isinstance(flags, tuple)

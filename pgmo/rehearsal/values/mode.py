@@ -31,8 +31,7 @@ _ZEROED = 256 << 20
 
 
 class Values:
-    """Provider of values on the thread that calls `begin`, and in Python code of backward passes.
-    """
+    """Provider of values on the thread of `begin`, and in Python code of backward passes."""
 
     def __init__(self) -> None:
         self.known = KnownStorages()

@@ -58,8 +58,7 @@ class Replay:
             self._forget(written)
 
     def _pass_on(self, written: list[Tensor], read: list[Tensor]) -> None:
-        """Mark results of a fake collective, which copies bytes, as known if all inputs are known.
-        """
+        """Mark results of a fake collective as known if its inputs are: it copies bytes."""
         targets = {address_of(one) for one in written}
         sources = [one for one in read if address_of(one) not in targets]
         for one in written if sources else ():

@@ -73,8 +73,7 @@ def _break(context: str) -> None:
 
 
 def _note(builder: Any, value: float) -> None:
-    """Record the value of a variable or attribute; break the graph if it has had too many values.
-    """
+    """Record a value of a variable or attribute; break the graph if it has had too many values."""
     owner = _owner(builder)
     if owner is None:
         return

@@ -195,8 +195,7 @@ def _note_code(code: CodeType, new_code: CodeType) -> None:
 
 @contextmanager
 def as_plain_model(codes: set[CodeType]) -> Iterator[None]:
-    """Run a block in which captured code cannot detect the capture; add captured code to `codes`.
-    """
+    """Run a block in which captured code cannot detect the capture; add this code to `codes`."""
     own = dynamo.config.patch(**_options()) if _has_settings_by_thread() else _configured
     with _patched, own:
         before, _scope.codes = _scope.codes, codes
