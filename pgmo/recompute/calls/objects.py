@@ -39,7 +39,7 @@ def flatten_objects(tree: object, depth: int = _DEPTH) -> tuple[list[Any], objec
 
 
 def is_flattenable(leaf: Any) -> bool:
-    """Return whether an object is no module, and has no contents besides its `__dict__`."""
+    """Return whether an object is no module, and has no contents outside of its `__dict__`."""
     kind = type(leaf)
     if isinstance(leaf, nn.Module) or not hasattr(leaf, "__dict__"):
         return False

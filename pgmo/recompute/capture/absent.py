@@ -7,7 +7,7 @@
 
 Backward passes are linear, so a node that depends only on absent gradients is absent, too. The
 backward pass of a `torch.autograd.Function` need not be linear, and PyTorch calls it with zeros for
-absent gradients. So the nodes of such a backward pass are kept unless all gradients of the
+absent gradients. So the nodes of a function's backward pass are kept unless all gradients of the
 function's outputs are absent.
 """
 
