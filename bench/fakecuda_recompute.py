@@ -1,4 +1,4 @@
-"""The largest batch of a card by recomputation, beside PyTorch's own means of it.
+"""The largest batch on a card with recomputation: pgmo's against PyTorch's own.
 
 Needs no GPU: the real CUDA build of PyTorch runs on the stub CUDA runtime of pgmo/rehearsal.
 
@@ -7,9 +7,8 @@ Needs no GPU: the real CUDA build of PyTorch runs on the stub CUDA runtime of pg
     python bench/fakecuda_recompute.py --python .venv-fakecuda/bin/python --quick
 
 GPT-2 medium (512 tokens, bfloat16 autocast, AdamW) on a 16 GiB card, each way in a process of its
-own that runs a job of `bench/gpu/recompute.py`: it looks for the largest batch of which two steps
-can be run, and says which is the least that fails. "packed" is `pgmo.recompute` under
-`pgmo.optimize`: nine steps, of which the last ones are replayed. All ways have expandable segments.
+own that runs a job of `bench/gpu/recompute.py`. The job looks for the largest batch of which two
+steps run, and for the smallest that fails. All ways have expandable segments.
 """
 
 import argparse
@@ -33,12 +32,11 @@ WAYS: dict[str, dict[str, Any]] = {
     "budget 0.5": {"way": "activation_memory_budget", "setting": 0.5},
     "budget 0.2": {"way": "activation_memory_budget", "setting": 0.2},
     "pgmo": {"way": "pgmo", "setting": "min"},
-    "pgmo packed": {"way": "pgmo", "setting": "min", "packed": True},
 }
 
 
 def found(stub: Stub, name: str, samples: int, longest: float, *, quick: bool) -> dict[str, Any]:
-    """What the job of a way finds out, and how long that took."""
+    """Run the job of a way; return its result, and the seconds that it took."""
     workload, card = ("tiny", QUICK_CARD) if quick else ("gpt2_medium", CARD)
     job = {"workload": workload, "samples": samples, "limit": card, **WAYS[name]}
     begin = time.monotonic()
@@ -63,7 +61,7 @@ def found(stub: Stub, name: str, samples: int, longest: float, *, quick: bool) -
 
 
 def main() -> None:
-    """Looks for the largest batch of each way and writes the result."""
+    """Look for the largest batch of each way, and write the result."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
     parser.add_argument("--python", default=sys.executable, help="one with the CUDA torch")
     parser.add_argument("--stub", type=Path, default=ROOT / "build/fakecuda")
@@ -74,7 +72,7 @@ def main() -> None:
     arguments = parser.parse_args()
     stub = Stub.build(arguments.python, arguments.stub.resolve())
     quick = arguments.quick
-    longest = 3600 if quick else arguments.longest  # a slow machine is no failure
+    longest = 3600 if quick else arguments.longest
     rows = []
     for name in ("plain", "pgmo") if quick else arguments.ways:
         rows.append(found(stub, name, arguments.samples, longest, quick=quick))

@@ -1,5 +1,6 @@
-"""What `make gpu-check` does, in which order, and within which time."""
+"""Order and time limits of `make gpu-check`, and jobs that other scripts give to bench/gpu."""
 
+import importlib.util
 import sys
 
 from tests.bench.scripts import BENCH, all_scripts
@@ -28,6 +29,24 @@ def test_what_is_owed_comes_first_and_ends_within_nine_minutes(tmp_path):
 def test_what_is_asked_for_alone_has_all_of_the_time(tmp_path):
     (group,) = check.plan(tmp_path, 520, only=("overhead",))
     assert [round(step.seconds) for step in group] == [520 - check.USUAL_BUILD_SECONDS]
+
+
+def load(monkeypatch, path):
+    """Import a script under a name of its own: bench/ and bench/gpu have scripts of equal names."""
+    monkeypatch.syspath_prepend(str(path.parent))
+    name = f"{path.parent.name}_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, name, module)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_recomputation_on_the_stub_asks_for_jobs_that_the_script_knows(monkeypatch):
+    on_stub = load(monkeypatch, BENCH / "fakecuda_recompute.py")
+    on_gpu = load(monkeypatch, BENCH / "gpu/recompute.py")
+    for way in on_stub.WAYS.values():
+        on_gpu.Job(workload="tiny", samples=4, **way)
 
 
 def python(name, code, seconds, least=0.0):
