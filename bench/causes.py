@@ -10,8 +10,8 @@ Needs no GPU: the real CUDA build of PyTorch runs on the stub CUDA runtime of pg
 The programs of `faulty/` are modelled on public reports. Each runs in two processes: as reported,
 with PyTorch's memory history, and fixed. The advice on the snapshot must be the known cause. Its
 stated saving is compared with the difference of the two peaks of allocated bytes. If a setting of
-the allocator is the cause, peaks of reserved bytes are compared. Healthy programs run once, and
-must get no cause.
+the allocator is the cause, peaks of reserved bytes are compared. Healthy programs run once. The
+advice on them must name no cause.
 """
 
 import argparse
@@ -151,7 +151,7 @@ def main() -> None:
         first = rows[name]["hints"][:1]
         print(f"{name:28} {rows[name]['right']!s:6} {first}", file=sys.stderr, flush=True)
         ordered = [rows[one] for one in known if one in rows]
-        # Written after each: a whole run takes long, and may be ended.
+        # Written after each program, so that an interrupted run keeps its rows.
         write_result("causes", {"rows": ordered}, arguments.output, quick=arguments.quick)
     print(table(list(rows.values())))
 

@@ -3,10 +3,10 @@
     python bench/cpu_training.py --repetitions 5
     python bench/cpu_training.py --quick            one network, without the other allocators
 
-Every run is a fresh process that trains one of `cpu_networks`; the other allocators are
-preloaded (Debian: libjemalloc2 libtcmalloc-minimal4 libmimalloc2.0). Repetitions are interleaved,
-in alternating order, so that a slow minute of the machine hits all alike. Reported are medians over
-repetitions of: the median step, page faults per step, and peak resident memory.
+Every run is a fresh process that trains one of `cpu_networks`. The other allocators are preloaded
+(Debian: libjemalloc2 libtcmalloc-minimal4 libmimalloc2.0). Repetitions are interleaved in
+alternating order, so that a slow minute of the machine affects all contenders. The results are
+medians over repetitions of the median step time, page faults per step, and peak resident memory.
 """
 
 import argparse
@@ -49,7 +49,7 @@ class Contender:
     preload: str = ""
 
     def job(self, network: str, iterations: int, folder: str) -> Job:
-        """What its worker is asked to do."""
+        """Return the job of its worker."""
         job = Job(network, "default", iterations)
         if self.name == "pgmo":
             return replace(job, mode="pgmo", save_as=f"{folder}/{network}.pgmoplan")
@@ -58,13 +58,13 @@ class Contender:
         return job
 
     def run(self, network: str, iterations: int, folder: str) -> Outcome:
-        """Trains once."""
+        """Train once in a fresh process."""
         environment = {"LD_PRELOAD": self.preload} if self.preload else {}
         return launch(self.job(network, iterations, folder), environment=environment)
 
 
 def find_library(name: str) -> str | None:
-    """The library's path if it is there and can be preloaded."""
+    """Return the library's path; None if it is not installed or cannot be preloaded."""
     for folder in FOLDERS:
         path = Path(folder) / name
         if path.exists():
@@ -76,7 +76,7 @@ def find_library(name: str) -> str | None:
 
 
 def contenders(wanted: list[str]) -> tuple[list[Contender], list[str]]:
-    """Those that can be run here, and notes about the rest."""
+    """Return the contenders that this machine can run, and a note for each other one."""
     found, notes = [], []
     for name in wanted:
         if name in LIBRARIES:
@@ -91,9 +91,9 @@ def contenders(wanted: list[str]) -> tuple[list[Contender], list[str]]:
 
 
 def schedule(players: list[Contender], repetitions: int) -> Iterator[Contender]:
-    """Interleaves repetitions; every second one goes backwards.
+    """Yield the contenders once per repetition, in reverse order in every second one.
 
-    pgmo always runs before pgmo_saved_plan for the first time, which needs what it saves.
+    In the first repetition, pgmo saves the plan that pgmo_saved_plan loads, so it must run first.
     """
     for repetition in range(repetitions):
         yield from players if repetition % 2 == 0 else reversed(players)
@@ -116,7 +116,7 @@ def measure(
 
 
 def agree(network: str, outcomes: dict[str, list[Outcome]], iterations: int) -> Agreement:
-    """Compare the bits of all runs; on a difference the first contender trains once more."""
+    """Compare the bits of all runs; train once more without pgmo if they differ."""
     runs = [run for repeated in outcomes.values() for run in repeated]
     again = Job(network, "default", iterations)
     plain, *others = (run.results for run in runs)
@@ -126,7 +126,7 @@ def agree(network: str, outcomes: dict[str, list[Outcome]], iterations: int) -> 
 def summarise(
     network: str, outcomes: dict[str, list[Outcome]], agreed: Agreement
 ) -> list[dict[str, Any]]:
-    """One row per contender: medians over repetitions, and ratios against each other one."""
+    """Return a row per contender: medians over repetitions, and time ratios to the others."""
     steps = {
         name: Seconds.of([statistics.median(run.seconds[STEADY_FROM:]) for run in runs])
         for name, runs in outcomes.items()

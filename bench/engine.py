@@ -1,17 +1,17 @@
-"""What one request and its free cost in the engine, next to glibc's malloc in the same run.
+"""Time of a request and its free in the engine, next to glibc's malloc in the same run.
 
-    python bench/engine.py                    everything; writes bench/results/engine.json
-    python bench/engine.py --repetitions 5    quicker
-    python bench/engine.py --quick            to see that it works
+    python bench/engine.py                    writes bench/results/engine.json
+    python bench/engine.py --repetitions 5    fewer repetitions
+    python bench/engine.py --quick            a run that only shows that the benchmark works
 
-Builds bench/engine_bench.cpp, which drives the engine through its C table along sequences shaped
-like training steps. A *pair* is one request and one free. Times are the processor time of the one
-thread that runs. The loop that drives the engine is part of every figure; what it costs alone is
-the row `empty`. The rows `paged` and `window` are those of a device with pages, whose calls cost
-nothing here: slots whose pages are there, and requests that no plan knows.
+The script builds bench/engine_bench.cpp, which calls the engine through its C interface with
+sequences of requests shaped like training steps. A *pair* is one request and one free. Times are
+CPU times of a single thread. The driving loop is part of every figure; the row `empty` is the loop
+alone. In the rows `paged` and `window`, a device with pages serves slots whose pages are mapped,
+and requests that are not in the plan. The driver calls of this device take no time.
 
-With torch installed, also one pair of 4 KiB through the PyTorch CPU adapter against torch's own CPU
-allocator, in turns.
+If torch is installed, a pair of 4 KiB is also measured through the PyTorch CPU adapter, in turns
+with torch's own CPU allocator.
 """
 
 import argparse
@@ -33,9 +33,9 @@ ROOT = Path(__file__).resolve().parent.parent
 BLOCKS = (1_000, 10_000, 100_000, 1_000_000)
 QUICK_BLOCKS = (100, 1_000)
 PAIRS, QUICK_PAIRS = 1_000_000, 10_000
-"""Of a repetition."""
+"""Pairs of a repetition."""
 LARGE = ((1_000, 64 << 20), (100, 1 << 30))
-"""Blocks, and the bytes of each: fewer where all together would be more than a card has."""
+"""Number of large blocks, and the bytes of each. Their sum fits on a card."""
 TORCH_BYTES = 4096
 MOST_NANOSECONDS = 60.0
 MOST_RECORDING_NANOSECONDS = 100.0
@@ -43,11 +43,11 @@ MOST_GROWTH = 1.5
 MOST_FOR_PAGES = 1.1
 
 Key = tuple[str, int, int]
-"""What, how many blocks, and the bytes of each; 0: those of a network."""
+"""Kind of pair, number of blocks, and bytes of each block; 0 bytes: sizes like a network's."""
 
 
 def build_driver(folder: Path, *, quick: bool) -> Path:
-    """Compiles the driver with the flags of the native module; quickly, as one file without -O."""
+    """Compile the driver: with -O3, or as one file with -O0 if `quick`."""
     driver = folder / "engine_bench"
     folders = (ROOT / "csrc" / "engine", ROOT / "csrc" / "pages")
     sources = [str(path) for folder in folders for path in sorted(folder.rglob("*.cpp"))]
@@ -65,7 +65,7 @@ def build_driver(folder: Path, *, quick: bool) -> Path:
 def measure(
     driver: Path, blocks: Sequence[int], repetitions: int, pairs: int
 ) -> dict[Key, Seconds]:
-    """Runs everything in turns, in one process; seconds per pair."""
+    """Run all kinds of pairs in turns, in one process; return seconds per pair."""
     names = [
         f"{what}:{count}" for count in blocks for what in ("replay", "paged", "empty", "malloc")
     ]
@@ -83,11 +83,11 @@ def measure(
 
 
 def summary(pairs: dict[Key, Seconds], blocks: Sequence[int]) -> dict[str, Any]:
-    """The claims, each with its figure, its limit and whether it holds."""
+    """Return the claims, each with its figure, its limit and whether it holds."""
     nanoseconds = {key: 1e9 * seconds.median for key, seconds in pairs.items()}
     replay = {count: nanoseconds["replay", count, 0] for count in blocks}
-    # An unrecorded block of the adapter's costs the engine nothing, so `record` less the loop is
-    # what recording adds.
+    # Without recording, the engine does nothing for a block of the adapter. So the difference to
+    # the loop alone is the time of recording.
     usual = blocks[-2]
     added = nanoseconds["record", usual, 0] - nanoseconds["empty", usual, 0]
     growth = max(replay.values()) / replay[blocks[0]]
@@ -110,9 +110,9 @@ def claim(figure: float, limit: float) -> dict[str, float | bool]:
 
 
 def measure_torch(repetitions: int) -> dict[str, Any]:
-    """One pair of 4 KiB: torch's own CPU allocator and the adapter over it, in turns.
+    """Measure a pair of 4 KiB with torch's own CPU allocator and with the adapter, in turns.
 
-    Both are reached through `torch.empty` from Python, whose cost is in both figures.
+    Both are called through `torch.empty`, whose time is part of both figures.
     """
     try:
         import torch
@@ -159,7 +159,7 @@ def measure_torch(repetitions: int) -> dict[str, Any]:
         adapter.uninstall()
         own.append(iterate())
         adapter.install()
-        idle.append(iterate())  # the adapter is there and delegates
+        idle.append(iterate())  # the adapter is installed and delegates
         engine.resume()
         ours.append(iterate())
         engine.end_iteration()

@@ -7,11 +7,12 @@ Needs no GPU: the real CUDA build of PyTorch runs on the stub CUDA runtime of pg
     python bench/fakecuda_card.py --python .venv-fakecuda/bin/python --quick
     python bench/fakecuda_card.py --table
 
-The model is transformers' LlamaForCausalLM as it is, in the sizes of TinyLlama, at 1,024 tokens.
-Parameters, gradients and the state of AdamW are bfloat16, on all cards: in float32 they alone take
-17.6 GB. PyTorch's ways are tried batch by batch, three steps each, until one runs out of memory;
-`pgmo.recompute.largest` is called once, and its answer is trained for five steps; once more with
-offload over a link of 24 GB/s, and once more with the optimizer's state on the host in the passes.
+The model is transformers' LlamaForCausalLM unchanged, in the sizes of TinyLlama, at 1,024 tokens.
+Parameters, gradients and the state of AdamW are bfloat16 on all cards: in float32 they alone take
+17.6 GB. With PyTorch's own ways, batches are doubled until one runs out of memory, and then found by
+bisection, with three steps each. `pgmo.recompute.largest` is called once per way: by itself, with
+offload over a link of 24 GB/s, and also with the optimizer's state on the host during the passes.
+Its answer is trained for five steps.
 """
 
 import argparse
@@ -29,7 +30,7 @@ from workloads.launch import ROOT, Stub
 
 CARDS, QUICK_CARD = (16.0, 24.0, 40.0), 0.75
 TRIED, TRAINED = 3, 5  # steps
-START = 8  # samples, of which our search tries no fewer
+START = 8  # samples in the first batch that `pgmo.recompute.largest` tries
 
 WAYS = {
     "default": "PyTorch, default",
@@ -42,7 +43,7 @@ WAYS = {
 
 
 def found(stub: Stub, way: str, card: float, longest: float, *, quick: bool) -> dict[str, Any]:
-    """What a process finds out that uses a card in one way."""
+    """Run one way on a card in its own process; return the row that the process prints."""
     setting = {} if way == "default" else {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}
     job = {"way": way, "card": card, "quick": quick}
     done = subprocess.run(
@@ -66,13 +67,13 @@ def found(stub: Stub, way: str, card: float, longest: float, *, quick: bool) -> 
 
 
 class Program:
-    """The model and its optimizer, on the card, and steps of them."""
+    """Model and optimizer on the card, and their training step."""
 
     def __init__(self, *, quick: bool) -> None:
         import torch
         from transformers import LlamaConfig, LlamaForCausalLM
 
-        torch.backends.cudnn.enabled = False  # the stub has none
+        torch.backends.cudnn.enabled = False
         torch.backends.cuda.enable_cudnn_sdp(False)
         width, inner, layers, heads, groups, self.words, self.tokens = (
             (64, 176, 3, 4, 2, 4096, 256) if quick else (2048, 5632, 22, 32, 4, 32000, 1024)
@@ -94,14 +95,14 @@ class Program:
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-4)
 
     def batch(self, samples: int) -> dict[str, Any]:
-        """What the model is called with."""
+        """Return the model's arguments, each of shape (samples, tokens)."""
         import torch
 
         words = torch.randint(self.words, (samples, self.tokens), device="cuda")
         return {"input_ids": words, "labels": words}
 
     def train(self, samples: int, steps: int) -> int:
-        """The most bytes that PyTorch reserved in some steps."""
+        """Train for some steps; return the most bytes that PyTorch reserved."""
         import torch
 
         torch.cuda.empty_cache()
@@ -114,7 +115,7 @@ class Program:
 
 
 def work(way: str, card: float, *, quick: bool) -> dict[str, Any]:
-    """The largest batch in one way, in this process."""
+    """Return the row with the largest batch of one way, found in this process."""
     if way in ("pgmo", "offload", "state"):
         found = _by_one_call(
             card, None if way == "pgmo" else "pcie4", state=way == "state", quick=quick
@@ -139,7 +140,7 @@ def work(way: str, card: float, *, quick: bool) -> dict[str, Any]:
 
 
 def _tried(way: str, batch: int, *, quick: bool) -> int | None:
-    """What was reserved; None where that was not enough."""
+    """Train on a batch; return the bytes that PyTorch reserved, None if it ran out of memory."""
     import torch
 
     try:
@@ -193,7 +194,7 @@ def _by_one_call(card: float, link: str | None, *, state: bool, quick: bool) -> 
 
 
 def table(result: dict[str, Any]) -> str:
-    """The rows, one a way, for bench/details.md."""
+    """Return the table of bench/details.md, one row per way."""
     cards = sorted({row["card"] for row in result["rows"]})
     lines = [
         "| | " + " | ".join(f"{card:g} GiB" for card in cards) + " |",
@@ -227,7 +228,7 @@ def _cell(row: dict[str, Any] | None) -> str:
 
 
 def main() -> None:
-    """Looks for the largest batch of each way on each card and writes the result."""
+    """Look for the largest batch of each way on each card, and write the result."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
     parser.add_argument("--python", default=sys.executable, help="one with the CUDA torch")
     parser.add_argument("--stub", type=Path, default=ROOT / "build/fakecuda")

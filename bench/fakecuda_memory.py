@@ -6,17 +6,18 @@ Needs no GPU: the real CUDA build of PyTorch runs on the stub CUDA runtime of pg
     python bench/fakecuda_memory.py --python .venv-fakecuda/bin/python --quick
     python bench/fakecuda_memory.py --table
 
-Efficiency is the peak of live bytes over the peak of bytes taken from the card, by whomever, from
-the beginning of the process on. The card is large enough (141 GiB, an H200's) that nothing is given
-back for want of memory. Live bytes are those that the program asked for, without an allocator's
-rounding, in the default allocator's run. Every run is a process of its own. Lengths that vary are
-drawn with several seeds, and the worst figures count; what has none is run as often, and has to
-give the same figures, but for the CPU time of all iterations, whose median counts. Driver calls,
-requests that map a page and waits are per iteration of the last third. Saved plans come from an
-earlier run of the same program, which saw the same lengths twice.
+Efficiency is the peak of live bytes over the peak of all bytes taken from the card, from the
+beginning of the process. The card is so large (141 GiB, an H200's) that no allocator frees memory
+for want of it. Live bytes are those that the program requested, without an allocator's rounding, in
+the run with the default allocator. Every run is a process of its own. Lengths that vary are drawn
+with several seeds. Workloads without lengths run as often, and must give equal figures. The worst
+figures count; of the CPU time of all iterations, the median. Driver calls, requests that map a page
+and waits are per iteration of the last third. Saved plans come from an earlier run of the same
+program, which saw the same lengths twice.
 
-The largest batch is the largest that trains 20 iterations on a 16 GiB card; the bound is the
-largest whose live bytes alone fit on it. The plan for it was recorded on a 64 GiB card.
+The largest batch is the largest that trains 20 iterations on a 16 GiB card. The bound is the
+largest batch whose live bytes alone fit on this card. Saved plans for a largest batch are recorded
+on a 64 GiB card.
 """
 
 import argparse
@@ -41,13 +42,13 @@ LENGTHS = {
     "unet": ("fixed",),
     "seq2seq": ("fixed", "bucket", "any"),
 }
-VARYING = 100  # iterations of lengths that vary
-GROWING = 61  # from 64 to 1,024 tokens by 16
+VARYING = 100  # iterations, if lengths vary
+GROWING = 61  # iterations, if lengths grow from 64 to 1,024 tokens by 16
 ITERATIONS = {"fixed": 40, "bucket": VARYING, "any": VARYING, "grow": GROWING}
 
 
 def cases(networks: Iterable[str], quick: bool) -> Iterator[Job]:
-    """The workloads whose efficiency is measured."""
+    """Yield the workloads whose efficiency is measured."""
     for network in networks:
         every = itertools.product(LENGTHS[network], (False, True))
         hardest = [("any" if "any" in LENGTHS[network] else "fixed", True)]
@@ -63,7 +64,7 @@ def cases(networks: Iterable[str], quick: bool) -> Iterator[Job]:
 
 
 def searches(quick: bool) -> Iterator[Job]:
-    """The workloads whose largest batch is looked for."""
+    """Yield the workloads whose largest batch is looked for."""
     every = itertools.product(("fixed", "any"), (False, True))
     for lengths, recompute in [("fixed", False)] if quick else every:
         yield Job("gpt", lengths, recompute, iterations=20, small=quick)

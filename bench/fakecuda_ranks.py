@@ -9,27 +9,25 @@ process group stands for the other ranks.
 
 GPT-2 medium with AdamW runs under every contender, each in a process of its own on a card of
 141 GiB: PyTorch's default allocator, expandable segments, pgmo's pages without a session, a session
-of pgmo opened around the loop, and pages from the start with a session around the loop, as `pgmo
-run` has it. Efficiency is the
-peak of live bytes over that of the card, whoever took the memory: over the whole run, and in its
-last third, in which a plan is replayed. Live are the bytes that the program asked for, without an
-allocator's rounding. Over the whole run they are those of the default allocator's run, in the last
-third the contender's own, the smaller of both.
+of pgmo opened around the loop, and pages from the start with a session around the loop, as in `pgmo
+run`. Efficiency is the peak of live bytes over that of the card, over the whole run and in its last
+third, in which a plan is replayed. Live bytes are those that the program requested, without an
+allocator's rounding. Over the whole run they are those of the default allocator's run. In the last
+third they are the smaller of the default's and the contender's.
 
-On the stub all work is done at once, so nobody waits for a stream. So the same runs again while
-all streams lag: none does any of its work before the iteration has been submitted, and each
-hand-over of a page from one stream to another is a wait. A GPU is between the two. Worlds beyond 64
-are left out there. Waits are *added* where the program's own events do not imply them.
+On the stub all work is done at once, so no stream waits. So pgmo's contenders also run while all
+streams lag: no stream does any work before the iteration has been submitted, and each hand-over of
+a page from one stream to another is a wait. A GPU is between the two. Worlds beyond 64 run without
+lag only. *Waits added* are waits that the program's own events do not imply.
 
-Lifetimes of several streams are ordered in part only. *Order* is how far the largest sum of blocks
-that may live at once, in whatever order the program's events let streams run, is above the largest
-sum in the order of requests: no plan without waits of its own can be below it. The gap is that of
-the pages that the plan needs above this bound (`pgmo.packing.ordered_load`). The bound of the whole
-card, *bound / reserved*, adds what the plan does not have, parameters and such: it is live bytes
-and the difference that the order of streams makes.
+The program's events order the lifetimes of several streams only in part. *Order* is how far the
+ordered load is above the max load (`pgmo.packing.ordered_load`): a plan that adds no waits cannot
+be smaller than the ordered load. *Gap* is how far the pages of the plan are above the ordered load.
+*Bound / reserved* is a bound of the whole card over its peak: the live bytes, and the difference of
+ordered load and max load.
 
-The result is written after each case, and each row tells when it was measured. `--keep` leaves the
-rows of other cases as the file has them.
+The result is written after each case, and each row has the time of its measurement. `--keep` keeps
+the rows of other cases in the file.
 """
 
 import argparse
@@ -52,11 +50,11 @@ from workloads.launch import ROOT, Stub
 
 TOLERANCE = 1.005
 MOST_LAGGING = 64
-"""The world up to which streams lag: beyond, the stub takes a minute to keep account of it."""
+"""Largest number of ranks with lagging streams. With more, the stub needs a minute per run."""
 
 
 def measure(stub: Stub, case: RankJob) -> list[Row]:
-    """One row per contender, each compared with the first two, which are PyTorch's own."""
+    """Return one row per contender and lag, each compared with PyTorch's two allocators."""
     rows = [run(stub, replace(case, contender=name)) for name in CONTENDERS[:2]]
     for lag in (False, True) if case.world <= MOST_LAGGING else (False,):
         rows += [run(stub, replace(case, contender=name, lag=lag)) for name in OURS]
@@ -67,14 +65,14 @@ def measure(stub: Stub, case: RankJob) -> list[Row]:
 
 
 def run(stub: Stub, job: RankJob) -> Row:
-    """What the job's process says, or that it failed."""
+    """Return the answer of the job's process, or its failure."""
     row = {"measured": datetime.now(UTC).isoformat(timespec="minutes")}
     fields = ("program", "world", "lag", "iterations", "batch")
     return row | row_of(job, lambda: stub.ask(job, "ranks.worker"), *fields)
 
 
 def compare(row: Row, default: Row, expandable: Row) -> None:
-    """Adds the figures that need the other runs."""
+    """Add the figures that need the runs of PyTorch's allocators."""
     if any("steady_peak" not in one for one in (row, default, expandable)):
         return
     row["live"] = default["requested"]
@@ -87,14 +85,14 @@ def compare(row: Row, default: Row, expandable: Row) -> None:
         row["bound_efficiency"] = row["bound"] / row["steady_peak"]
     row["over_expandable"] = row["peak"] / expandable["peak"]
     row["over_default"] = row["peak"] / default["peak"]
-    if not row["lag"]:  # to hold streams back takes CPU time of the stub's
+    if not row["lag"]:  # with lag, the stub itself needs CPU time
         row["cpu_over_default"] = row["cpu_seconds"] / default["cpu_seconds"]
     over = max(row["over_expandable"], row["over_default"])
     row["behind"] = row["contender"] in OURS and over > TOLERANCE
 
 
 def progress(row: Row) -> str:
-    """A line for whoever watches."""
+    """Return a status line for a row."""
     lag = " lag" if row["lag"] else ""
     begin = f"{row['program'] + lag:20}{row['world']:4} {row['contender']:11}"
     if "efficiency" not in row:
@@ -117,7 +115,7 @@ def progress(row: Row) -> str:
 
 
 def earlier(path: Path) -> list[Row]:
-    """The rows of an earlier run; none where there was none."""
+    """Return the rows of an earlier run; none if there is no file."""
     if not path.exists():
         return []
     found = json.loads(path.read_text("utf-8"))
@@ -125,7 +123,7 @@ def earlier(path: Path) -> list[Row]:
 
 
 def replaced(rows: Iterable[Row], anew: Iterable[Row]) -> list[Row]:
-    """All rows, those of cases that were measured anew in the place of older ones."""
+    """Return all rows, where new rows replace older ones of the same cases."""
     anew = list(anew)
     cases = {(row["program"], row["world"]) for row in anew}
     others = [row for row in rows if (row["program"], row["world"]) not in cases]
@@ -133,7 +131,7 @@ def replaced(rows: Iterable[Row], anew: Iterable[Row]) -> list[Row]:
 
 
 def in_order(row: Row) -> tuple[int, int]:
-    """Rows of one case stay as they are."""
+    """Return a sort key; rows of one case keep their order."""
     return NAMES.index(row["program"]), row["world"]
 
 

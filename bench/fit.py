@@ -1,4 +1,4 @@
-"""The largest batch of a 16 GiB card, found before anything runs on it.
+"""The largest batch that `pgmo fit` finds for a 16 GiB card, against trial and error.
 
 Needs no GPU: the real CUDA build of PyTorch runs on the stub CUDA runtime of pgmo/rehearsal.
 
@@ -6,13 +6,12 @@ Needs no GPU: the real CUDA build of PyTorch runs on the stub CUDA runtime of pg
     python bench/fit.py --python .venv-fakecuda/bin/python --program resnet50
     python bench/fit.py --table
 
-The scripts of `fitted/` train with AdamW. `pgmo fit` rehearses each at batches of 2 and 4, tells
-the largest that fits by pgmo and by PyTorch as it is, and rehearses these. Then the scripts run for
-10 steps on the card, as they would on a real one: at the answer, which has to fit, and at the next
-batches until one runs out of memory. So it is known what trial and error finds. How many runs a
-search by trial would have been, doubling and then halving the interval, and how many of them would
-have ended for want of memory, follows from the answer. Seconds are those of this machine, where
-kernels compute nothing.
+The scripts of `fitted/` train with AdamW. `pgmo fit` rehearses each at batches of 2 and 4, predicts
+the largest batch with pgmo and with plain PyTorch, and rehearses both. Then the scripts run for 10
+steps on the stub card: at the answer, which has to fit, and at the next batches until one runs out
+of memory. This batch is what trial and error finds. A search by trial doubles the batch and then
+halves the interval; its number of runs, and of runs out of memory, follows from the answer. Seconds
+are those of the rehearsals on this machine, where kernels compute nothing.
 """
 
 import json
@@ -35,11 +34,11 @@ CARD, QUICK_CARD = "16GiB", "704MiB"
 QUICK = ("gpt2_medium",)
 FOLDER = Path(__file__).parent / "fitted"
 STEPS = 10
-AT_MOST = 6  # batches that are tried from an answer on
+AT_MOST = 6  # batches to run, from an answer on
 
 
 def measure(name: str, card: Card, python: str, *, small: bool) -> dict[str, Any]:
-    """Looks for the largest batches of a program, and tries them."""
+    """Look for the largest batches of a program, and run them."""
     command = [str(FOLDER / f"{name}.py"), *(["--small"] if small else [])]
     begin = time.monotonic()
     found = search(Job(tuple(command), vary="--batch-size {}", python=python), card)
@@ -71,7 +70,7 @@ def measure(name: str, card: Card, python: str, *, small: bool) -> dict[str, Any
 def try_out(
     command: list[str], card: Card, way: Way, batch: int, python: str
 ) -> dict[int, Rehearsal]:
-    """Runs at a batch, and at the next ones until one runs out of memory."""
+    """Run a script at a batch and at the next ones, until one runs out of memory."""
     found: dict[int, Rehearsal] = {}
     for one in range(max(1, batch), batch + AT_MOST):
         found[one] = rehearse(
@@ -86,7 +85,7 @@ def try_out(
 
 
 def trial_and_error(largest: int, first: int = 2) -> tuple[int, int]:
-    """Runs and failures of the usual search: doubling, then halving the interval.
+    """Return the runs and failures of a search that doubles, and then halves the interval.
 
     Example:
         >>> trial_and_error(6)
@@ -112,17 +111,17 @@ def trial_and_error(largest: int, first: int = 2) -> tuple[int, int]:
 
 
 def fits(row: dict[str, Any]) -> bool:
-    """Whether no answer runs out of memory."""
+    """Return whether the scripts ran at all answers."""
     return all(one["fits"] for one in row["ways"].values())
 
 
 def by_trial(one: dict[str, Any]) -> str:
-    """The largest that ran; more may, where the last one that was tried still did."""
+    """Return the largest batch that ran as text; "or more" if no batch ran out of memory."""
     return f"{one['by_trial']}{' or more' if one['still_fits'] else ''}"
 
 
 def tables(result: dict[str, Any]) -> str:
-    """The table of the README."""
+    """Return the table of bench/details.md."""
     lines = [
         "| script | pgmo: answer | pgmo: by trial | as it is: answer | as it is: by trial | "
         "rehearsals | out of memory at the answers | a search by trial: runs, out of memory |",
@@ -140,7 +139,7 @@ def tables(result: dict[str, Any]) -> str:
 
 
 def measured(names: Iterable[str], card: Card, python: str, *, small: bool) -> Result:
-    """All programs, one after the other."""
+    """Measure programs one after the other."""
     rows = []
     for name in names:
         rows.append(measure(name, card, python, small=small))

@@ -9,9 +9,9 @@ Needs no GPU: the real CUDA build of PyTorch runs on the stub CUDA runtime of pg
 The scripts are published programs (`programs/`), large models (`fitted/`), and a transformer with
 different optimizers, evaluations and other parts (`fitted/parts`). Each first runs whole on a card
 of 141 GiB. Then `pgmo fit` is asked about two cards: one has 3 % more than the script took there,
-and the other 5 % less. The script then runs whole on both cards, for comparison. An answer is
-right if the run ends as predicted. "Yes, but" names evaluations or checkpoints that did not run in
-the rehearsed steps; it promises nothing.
+and the other 5 % less. The script then runs whole on both cards. An answer is right if the run ends
+as predicted. "Yes, but" names evaluations or checkpoints that did not run in the rehearsed steps,
+and promises nothing about them.
 """
 
 import json
@@ -88,7 +88,7 @@ PARTS = {
 """Title, and script of `fitted/parts` with its arguments."""
 
 PACKAGES = {"trainer_evaluation": ("accelerate",), "lightning_validation": ("lightning",)}
-"""Packages of these scripts."""
+"""Packages that scripts of `fitted/parts` need in addition to torch."""
 
 
 def scripts() -> dict[str, Script]:

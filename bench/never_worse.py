@@ -1,7 +1,8 @@
-"""pgmo needs no more of the card than expandable segments, nor than PyTorch's default.
+"""Device memory of 24 loops with pgmo, against PyTorch's default and expandable segments.
 
-Needs no GPU: the real CUDA build of PyTorch runs on the stub CUDA runtime of pgmo/rehearsal. Loops
-of transformers, diffusers and peft need these packages; what is missing is left out.
+Needs no GPU: the real CUDA build of PyTorch runs on the stub CUDA runtime of pgmo/rehearsal. Some
+loops need transformers, diffusers, peft, accelerate or timm; loops with a missing package are
+skipped.
 
     python bench/never_worse.py --python .venv-fakecuda/bin/python
     python bench/never_worse.py --python .venv-fakecuda/bin/python --loop whisper --loop t5
@@ -10,12 +11,12 @@ of transformers, diffusers and peft need these packages; what is missing is left
 
 The loops of `loops/` run under every contender, each in a process of its own on a card of 141 GiB:
 PyTorch's default allocator, expandable segments, pgmo's pages without a session, a session around
-the loop, and both. A plan has to show what it adds to pages alone: beside the peak each run counts
-the driver's calls, the requests that map a page and the waits of its last third, and the CPU time
-of the process in all iterations. There is no saved plan. Peaks are those of the card from the
-beginning of the process, whoever took the memory. Efficiency is the peak of live bytes over that;
-live are the bytes that the program asked for, without an allocator's rounding, in the default
-allocator's run. pgmo is behind where it takes more than 0.5 % above one of the first two.
+the loop, and both. There is no saved plan. To show what a plan adds to pages alone, each run also
+counts the driver calls, the requests that map a page and the waits of its last third, and the CPU
+time of the process in all iterations. Peaks are of all bytes taken from the card, from the beginning
+of the process. Efficiency is the peak of live bytes over the card's peak. Live bytes are those that
+the program requested, without an allocator's rounding, in the run with the default allocator. A
+contender of pgmo is behind if it takes more than 0.5 % above the default or expandable segments.
 
 `--short` measures runs of 3, 5, 8 and 12 iterations.
 """
@@ -43,11 +44,11 @@ TABLES: dict[str, Callable[[Iterable[table.Row]], str]] = {
     "never_worse": table.peaks,
     "never_worse_short": table.short,
 }
-"""By the name of the result's file."""
+"""Function that makes the table of each result, by the name of its file."""
 
 
 def measure(stub: Stub, case: LoopJob) -> list[Row]:
-    """One row per contender, each compared with the first two, which are PyTorch's own."""
+    """Return one row per contender, each compared with PyTorch's two allocators."""
     rows = [run(stub, replace(case, contender=contender)) for contender in CONTENDERS[:2]]
     default, expandable = rows
     if all("peak" in row for row in rows):
@@ -59,12 +60,12 @@ def measure(stub: Stub, case: LoopJob) -> list[Row]:
 
 
 def run(stub: Stub, job: LoopJob) -> Row:
-    """What the job's process says, or that it failed."""
+    """Return the answer of the job's process, or its failure."""
     return row_of(job, lambda: stub.ask(job, "loops.worker"), "loop", "seed", "iterations")
 
 
 def compare(row: Row, default: Row, expandable: Row) -> None:
-    """Adds the figures that need the other runs."""
+    """Add the figures that need the runs of PyTorch's allocators."""
     if "peak" not in row or "peak" not in default or "peak" not in expandable:
         return
     row["live"] = default["requested"]
@@ -106,14 +107,14 @@ def parse() -> argparse.Namespace:
 
 
 def chosen_lengths(arguments: argparse.Namespace) -> tuple[int, ...]:
-    """Return how many iterations each run of a loop has."""
+    """Return the numbers of iterations with which each loop runs."""
     if arguments.short:
         return SHORT[:1] if arguments.quick else SHORT
     return (min(arguments.iterations, 6) if arguments.quick else arguments.iterations,)
 
 
 def print_tables(output: Path | None) -> None:
-    """Those of one file, or of all that there are."""
+    """Print the table of one result file, or of all that exist."""
     files = [output] if output else [result_path(name) for name in TABLES]
     found = [json.loads(file.read_text("utf-8")) for file in files if file.exists()]
     print("\n\n".join(TABLES[one["benchmark"]](one["rows"]) for one in found))

@@ -1,21 +1,20 @@
-"""How close to the lower bound packing comes, how fast, and against whom.
+"""Arenas over the lower bound and planning times of pgmo and other packers.
 
     python bench/packing.py --instances DIR     every *.csv below DIR
     python bench/packing.py                     generated instances instead
-    python bench/packing.py --quick             a little of each part, to see that it works
+    python bench/packing.py --quick             one instance of each part, to see that it works
     PGMO_INSTANCES=DIR make bench               the same as --instances
 
-Two parts. `instances`: the files, or dissected arenas, of which nothing need be wasted.
-`networks`: traces recorded from the networks of `cpu_networks` at ten times their size, on a circle
-(needs torch).
+The part `instances` has the files, or dissected arenas whose best arena is known. The part `networks`
+has profiles recorded from the networks of `cpu_networks` at ten times their size, whose time is a
+circle (needs torch).
 
-Each is a table of contestants, each in a process of its own, at the same time
-limit and number of threads: pgmo, its packers alone, the heuristic of Sekiyama et al. 2018,
-and what is installed of omnimalloc (`omni`, `supermalloc`) and OR-Tools' CP-SAT, which starts from
-Sekiyama's (pip install omnimalloc ortools). Medians of `--runs` runs with different seeds. `peak`
-is arena / max load; `pgmo_seconds_to_same_peak` the time after which pgmo had reached the peer's
-peak. Parts that are not run keep their earlier results; `--table` prints the tables of what is
-there.
+Each part is a table of contestants, each in a process of its own, with the same time limit and number
+of threads: pgmo, pgmo with `effort="fast"`, the heuristic of Sekiyama et al. 2018, omnimalloc (`omni`,
+`supermalloc`), and OR-Tools' CP-SAT, which starts from the heuristic. Peers that are not installed are
+left out (pip install omnimalloc ortools). Figures are medians of `--runs` runs with different seeds.
+`peak` is arena / max load. `pgmo_seconds_to_same_peak` are the seconds after which pgmo had reached
+the peer's peak. Parts that are not run keep their earlier results.
 """
 
 import argparse
@@ -38,7 +37,7 @@ from pgmo.packing.lower_bound import max_load
 from pgmo.packing.problem import Problem
 
 PARTS = ("instances", "networks")
-FIRST = "pgmo"  # whom all are compared with
+FIRST = "pgmo"  # the contestant with which all others are compared
 THREADS = len(os.sched_getaffinity(0))
 
 
@@ -76,7 +75,7 @@ def compare(
         for seed in range(args.runs):
             runs.append(run(contestant, problem, args.time_limit, THREADS, seed))
             if runs[-1].arena is None or runs[-1].seconds > 1.5 * args.time_limit:
-                break  # nothing is gained by waiting for the others
+                break  # the other runs would fail or be as slow
         if contestant == FIRST:
             ours = runs
         found = [one.arena for one in runs if one.arena is not None]
@@ -104,7 +103,7 @@ def compare(
 
 
 def until(runs: list[Run], arena: float | None) -> float | None:
-    """Median of the seconds after which runs have come to an arena; None unless most of them do."""
+    """Return the median seconds in which runs reach an arena; None unless most runs reach it."""
     if arena is None or not runs:
         return None
     times = [min((at for at, got in one.trace if got <= arena), default=None) for one in runs]
@@ -125,7 +124,7 @@ def tell(row: dict[str, Any]) -> None:
 
 
 def table(rows: list[dict[str, Any]]) -> str:
-    """The rows as Markdown: peak over max load, and seconds."""
+    """Return the rows as Markdown: peak over max load, and seconds."""
     names = list(dict.fromkeys(row["contestant"] for row in rows))
     lines = [
         "| instance | blocks | " + " | ".join(names) + " |",
@@ -173,7 +172,7 @@ def main() -> None:
         for result in json.loads(output.read_text())["parts"].values():
             print(f"{table(result['rows'])}\n")
         return
-    if FIRST in args.contestants:  # the others are compared with it
+    if FIRST in args.contestants:
         args.contestants = [FIRST, *(name for name in args.contestants if name != FIRST)]
     sources = {
         "instances": lambda: from_folder(args.instances) if args.instances else generated(),
@@ -194,7 +193,7 @@ def main() -> None:
                 if not args.only or any(word in name for word in args.only):
                     rows += compare(part, name, problem, args)
             print(f"\n{table(rows)}\n")
-    finally:  # also what was measured until Ctrl-C
+    finally:  # an interrupted run writes its rows, too
         versions = {name: version(name) for name in ("omnimalloc", "ortools", "torch")}
         result = {"versions": versions, "parts": parts}
         write_result("packing", result, output, quick=args.quick)

@@ -6,16 +6,16 @@ Needs no GPU: the real CUDA build of PyTorch runs on the stub CUDA runtime of pg
     python bench/phases.py --python .venv-fakecuda/bin/python --program grpo --contender pgmo
     python bench/phases.py --table
 
-In `grpo` the policy itself generates; in `pool` an engine in the process, whose weights and cache
-lie in a `MemPool` (`phased/grpo.py`). `trainer` is trl's GRPOTrainer (`phased/grpo_trainer.py`),
-which needs `pip install trl datasets`. Peaks are those of a card of 141 GiB. In `processes`
-(`phased/processes.py`) an engine has a process of its own on a card of 16 GiB; it gets weights by
-CUDA IPC and takes nine tenths of the free memory for its cache in each of 100 rounds. The figures
-are the bytes of that cache, file descriptors of both processes, and the memory that they hold
-after training.
+In `grpo` the policy generates. In `pool` an engine in the same process generates, whose weights and
+cache are in a `MemPool` (`phased/grpo.py`). `trainer` is trl's GRPOTrainer
+(`phased/grpo_trainer.py`), which needs `pip install trl datasets`. Peaks are those of a card of
+141 GiB. In `processes` (`phased/processes.py`) an engine has a process of its own on a card of
+16 GiB. In each of 100 rounds it gets weights by CUDA IPC, and takes nine tenths of the free memory
+for its cache. The figures are the bytes of this cache, the open file descriptors of both processes,
+and the bytes that both processes hold after training.
 
-`backup` copies segments to the host as torch_memory_saver does (emulated, `phased/ways.py`).
-PyTorch's own allocators and pages alone empty their caches between phases, and nothing sleeps.
+`backup` copies segments to the host as torch_memory_saver does (emulated, `phased/ways.py`). With
+PyTorch's own allocators and with pages alone, caches are emptied between phases and nothing sleeps.
 """
 
 import argparse

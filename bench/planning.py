@@ -1,4 +1,4 @@
-"""What planning takes of a loop's CPU time, where arithmetic is real.
+"""Share of a loop's CPU time that planning takes, with real arithmetic.
 
     python bench/planning.py
     python bench/planning.py --networks gpt lstm
@@ -6,10 +6,9 @@
     python bench/planning.py --table              the table of an earlier run
 
 Each network of `cpu_networks` trains for a hundred iterations on the CPU with one thread and
-without a saved plan, at one length, and those that have lengths also at a new one each time.
-Planning is all that `session.step()` does; its share is of the CPU time of all these iterations,
-the first included. The same iterations run without a session as well, in turns, as the control: the
-CPU has no pages that could serve without one.
+without a saved plan, at one length. Networks with lengths also train with a new length in each
+iteration. Planning is the CPU time of `session.step()`, and its share is that of the CPU time of all
+iterations, the first included. As the control, the same iterations run without a session, in turns.
 """
 
 import argparse
@@ -31,7 +30,7 @@ GOAL = 0.01
 
 
 def measure(network: str, iterations: int, *, varies: bool) -> dict[str, float]:
-    """CPU seconds of one run, of its planning, and of the same run without a session."""
+    """Return the CPU seconds of one run, of its planning, and of a run without a session."""
     plain, _ = train(network, iterations, None, varies=varies)
     with warnings.catch_warnings(), pgmo.optimize(device="cpu") as session:
         warnings.simplefilter("ignore")
@@ -66,7 +65,7 @@ def train(
 
 
 def row_of(network: str, iterations: int, repetitions: int, *, varies: bool) -> dict[str, Any]:
-    """The medians of several runs."""
+    """Return the medians of several runs."""
     runs = [measure(network, iterations, varies=varies) for _ in range(repetitions)]
     row: dict[str, Any] = {"network": network, "lengths": "any" if varies else "fixed"}
     row |= {"iterations": iterations, "shares": [run["share"] for run in runs]}
@@ -82,7 +81,7 @@ def row_of(network: str, iterations: int, repetitions: int, *, varies: bool) -> 
 
 
 def table(result: dict[str, Any]) -> str:
-    """In Markdown."""
+    """Return the table in Markdown."""
     heads = ["network", "lengths", "CPU time of an iteration", "planning", "of all", "from slots"]
     lines = [[*heads, "CPU"]]
     for row in result["rows"]:

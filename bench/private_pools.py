@@ -16,8 +16,9 @@ do not run them.
 
 `need` is computed from a recording of the program under PyTorch's allocator. It is the largest sum
 at one moment of three figures: live bytes outside of graphs' pools, bytes that survive in the pools
-captured so far, and the largest temporaries of one of them. For programs with memory pools it is
-the peak of live bytes. The last column of the table is the lowest peak of `pgmo run` over it.
+captured so far, and the largest temporaries of one of these pools. For programs with memory pools,
+`need` is the peak of live bytes. The last column of the table is the lowest peak of `pgmo run` over
+`need`.
 
 The programs are those of `tests/fakecuda/graphs` and `tests/fakecuda/private_pools`, and models of
 transformers with graph trees (`programs/graph_trees.py`), which need the package transformers.
@@ -83,7 +84,7 @@ class Program:
 
     @property
     def graphs(self) -> bool:
-        """Whether it captures graphs."""
+        """Whether the program captures graphs."""
         return self.command[0] != POOLS
 
 
@@ -141,7 +142,7 @@ class Contender:
         prefix: arguments of Python before the script.
         settings: the allocator of PyTorch, as in `workloads.job.CONTENDERS`.
         share: value of `PGMO_GRAPHS`; with "1", graphs share pages.
-        for_graphs: whether it runs programs with graphs only.
+        for_graphs: whether the contender runs only programs with graphs.
         suffix: further arguments of the script.
     """
 
@@ -175,7 +176,7 @@ HEADERS = (
 
 
 NEED = "need"
-"""Contender of the rows with what a program needs."""
+"""Name of the contender in rows with the bytes that a program needs."""
 
 
 def run_recorded(stub: Stub, name: str, quick: bool) -> Row:
@@ -187,7 +188,7 @@ def run_recorded(stub: Stub, name: str, quick: bool) -> Row:
 
 
 def needed(path: Path, program: Program) -> int:
-    """Return the largest sum of what a recorded program needs at one moment, in bytes."""
+    """Return the bytes that a recorded program needs, see `need` above."""
     (trace,) = read_trace(path)
     history = follow(trace)
     live = history.live()
@@ -216,7 +217,7 @@ def run(stub: Stub, name: str, contender: str, quick: bool, one: Contender | Non
     arguments = (*program.command, *(program.quick if quick else ()), *one.suffix)
     environment = os.environ | process_settings(one.settings, LARGE_CARD)
     environment |= {"PGMO_GRAPHS": one.share, "PYTHONPATH": str(ROOT)}
-    del environment["FAKECUDA_COPY_LIMIT"]  # blocks that survive a capture are copied
+    del environment["FAKECUDA_COPY_LIMIT"]  # pgmo copies blocks that survive a capture
     command = [str(stub.out / "run"), os.path.abspath(stub.python), *one.prefix, *arguments]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
     row: Row = {"program": name, "contender": contender}
@@ -255,7 +256,7 @@ def updated(earlier: Iterable[Row], rows: Iterable[Row]) -> list[Row]:
 
 
 def table(rows: Iterable[Row]) -> str:
-    """Return peaks in MiB as Markdown, and the lowest of `pgmo run` over what is needed."""
+    """Return peaks in MiB as Markdown, and the lowest of `pgmo run` over `need`."""
     found = {(row["program"], row["contender"]): row for row in rows}
     lines = [f"| program | {' | '.join(HEADERS)} |", "| --- " * (len(HEADERS) + 1) + "|"]
     for name, program in PROGRAMS.items():

@@ -1,24 +1,23 @@
-"""Real programs, unchanged, under `pgmo run`: the same results, from slots, in no more memory.
+"""Unchanged programs of other projects under `pgmo run`: results, bytes from slots, and peaks.
 
     python bench/real_programs.py
     python bench/real_programs.py --program nanogpt --program trl_sft
     python bench/real_programs.py --on-stub --python .venv-fakecuda/bin/python
     python bench/real_programs.py --table
 
-The programs of `programs/` are scripts of other people, or loops after the documentation of the
-libraries that they use. Each runs twice on the CPU, in processes of its own and with one thread: as
-it is, and under `pgmo run`. Compared are the losses and the digest of all weights, bit for bit, and
-the peak of the process's resident memory, from its first line to its last, and its CPU time; of
-several repetitions the median counts. On the CPU there are no pages: the plain run is the control.
-From slots are the bytes of all iterations, of those that were recorded, too; evaluations between
-them are left out.
+The programs of `programs/` are scripts of other projects, or loops that follow the documentation of
+the libraries that they use. Each runs twice on the CPU, in processes of its own and with one thread:
+by itself, and under `pgmo run`. The script compares the losses and the digest of all weights, bit for
+bit, the peak of the process's resident memory, and its CPU time. Of several repetitions the median
+counts. On the CPU there are no pages: the plain run is the control. *From slots* is the share of the
+bytes of all iterations, recorded ones included, but without evaluations between them.
 
-With `--on-stub` they run on the stub CUDA runtime, without a GPU: on PyTorch's default allocator,
-with expandable segments, on pgmo's pages without a session, and under `pgmo run`. Compared are the
-peaks of the card, the CPU time of the whole program, and per step of an optimizer in the last third
-the driver's calls, the requests that map a page, and waits. There is no
-Triton there, whose kernels need a driver; trl's losses are operators of PyTorch then. What calls
-`generate()` is left out: no kernel runs on the stub, so it never learns that it is to stop.
+With `--on-stub` the programs run on the stub CUDA runtime, without a GPU: with PyTorch's default
+allocator, with expandable segments, on pgmo's pages without a session, and under `pgmo run`. The
+script compares the peaks of the card, the CPU time of the whole program, and per optimizer step of
+the last third the driver calls, the requests that map a page, and waits. Triton's kernels need a
+driver, so Triton is hidden, and trl's losses use PyTorch's operators. Programs that call `generate()`
+are skipped: they end at a token that a kernel computes, and no kernel runs on the stub.
 """
 
 import argparse
@@ -43,7 +42,7 @@ TOLERANCE = 1.005
 
 
 def measure(name: str, steps: int, repetitions: int, *, small: bool) -> dict[str, Any]:
-    """Runs a program without and with pgmo, in turn; sizes in bytes."""
+    """Run a program without and with pgmo, in turns; return its row, sizes in bytes."""
     row: dict[str, Any] = {"program": name, "steps": steps}
     missing = [one for one in PROGRAMS[name].packages if find_spec(one) is None]
     if missing:
@@ -87,7 +86,7 @@ def measure(name: str, steps: int, repetitions: int, *, small: bool) -> dict[str
 
 
 def measure_on_stub(stub: Stub, name: str, steps: int, *, small: bool) -> list[dict[str, Any]]:
-    """A row for each contender; sizes in bytes."""
+    """Run a program under each contender on the stub; return the rows, sizes in bytes."""
     if name in ENDLESS:
         return [
             {"program": name, "steps": steps, "contender": one, "skipped": "generate() never ends"}
@@ -135,7 +134,7 @@ def progress(row: dict[str, Any]) -> str:
 
 
 def versions() -> dict[str, str]:
-    """Of what the programs import."""
+    """Return the versions of the packages that the programs import."""
     names = sorted({one for program in PROGRAMS.values() for one in program.packages} | {"torch"})
     return {name: metadata.version(name) for name in names if find_spec(name)}
 
@@ -172,7 +171,7 @@ def main() -> None:
         rows += found
         for row in found:
             print(show(row), file=sys.stderr, flush=True)
-        write_result(name, result, arguments.output, quick=quick)  # an hour may be cut short
+        write_result(name, result, arguments.output, quick=quick)  # kept if the run is interrupted
     print(table.TABLES[name](rows))
     if any("failed" in row or row.get("agreement") == Agreement.DIFFERENT for row in rows):
         sys.exit("some runs failed, or computed something else")

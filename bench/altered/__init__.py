@@ -1,13 +1,13 @@
-"""Scripts that train the same in other ways, each really done: what `bench/what_if.py` compares.
+"""Scripts that train one model in several ways, for `bench/what_if.py`.
 
-They know nothing of pgmo.
+The scripts do not import pgmo.
 """
 
 PROGRAMS = {
     "gpt2": "GPT-2 small, 512 tokens (transformers)",
     "resnet50": "ResNet-50, 224 x 224 (timm)",
 }
-"""What the tables call them, by the names of their files."""
+"""Title of each script in the tables, by the name of its file."""
 
 LIBRARIES = ("transformers", "timm", "peft")
-"""What they import besides torch."""
+"""Packages that the scripts import in addition to torch."""

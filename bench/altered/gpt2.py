@@ -12,7 +12,7 @@ length = 64 if given.small else 512
 
 
 def loss(model: nn.Module) -> Tensor:
-    """Of the next token."""
+    """Return the cross entropy of the next tokens."""
     tokens = torch.randint(config.vocab_size, (given.batch_size, length)).cuda()
     return model(input_ids=tokens, labels=tokens).loss
 

@@ -1,10 +1,10 @@
 """Frozen weights in 8 and 4 bits, stored as bitsandbytes stores them.
 
-    8 bits   one byte for each element, a scale in single precision for each row
-    4 bits   two elements in a byte, a scale in single precision for each block of 64
+    8 bits   one byte per element, one float32 scale per row
+    4 bits   two elements per byte, one float32 scale per block of 64
 
-Sizes are what counts here: nothing computes on the stub. Each product has the weight converted
-for it, forwards and backwards, and keeps none.
+Only the sizes are right: nothing computes on the stub. Each product converts the weight, in the
+forward and in the backward pass, and does not keep the converted weight.
 """
 
 from typing import Any
@@ -13,16 +13,16 @@ import torch
 from torch import Tensor, nn
 
 BLOCK = 64
-"""Elements of a block, which share a scale in 4 bits. Scales are not quantised once more."""
+"""Number of elements that share a scale in 4 bits. The scales are not quantised again."""
 
 
 class Packed(nn.Module):
     """A linear layer whose weight is frozen and packed.
 
     Args:
-        layer: whose weight and bias it takes.
+        layer: layer whose weight and bias are used.
         bits: 8 or 4.
-        turned: whether the weight is stored as (inputs, outputs).
+        turned: whether the weight's shape is (inputs, outputs) instead of (outputs, inputs).
     """
 
     def __init__(self, layer: Any, bits: int, *, turned: bool) -> None:
@@ -35,12 +35,12 @@ class Packed(nn.Module):
         self.bias = layer.bias
 
     def forward(self, x: Tensor) -> Tensor:
-        """Of a batch of rows."""
+        """Return the output of the layer for a batch of rows."""
         out = _Product.apply(x, self)
         return out if self.bias is None else out + self.bias
 
     def converted(self) -> Tensor:
-        """The weight as a product takes it: (outputs, inputs)."""
+        """Return an unpacked weight, shape (outputs, inputs)."""
         weight = torch.empty(self.shape, dtype=self.dtype, device=self.codes.device)
         return weight.t() if self.turned else weight
 
@@ -57,7 +57,7 @@ class _Product(torch.autograd.Function):
 
 
 def pack(model: nn.Module, bits: int) -> None:
-    """Packs the weights that have adapters."""
+    """Pack the weights of all layers that have LoRA adapters."""
     for one in list(model.modules()):
         layer = getattr(one, "base_layer", None)
         if layer is not None:

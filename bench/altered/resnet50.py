@@ -11,7 +11,7 @@ side = 64 if given.small else 224
 
 
 def loss(model: nn.Module) -> Tensor:
-    """Of the class."""
+    """Return the cross entropy of the classes."""
     images = torch.randn(given.batch_size, 3, side, side).cuda()
     labels = torch.randint(1000, (given.batch_size,)).cuda()
     return functional.cross_entropy(model(images), labels)

@@ -1,4 +1,4 @@
-"""Ways to train the same: what a user would write instead of a plain loop with AdamW."""
+"""Training loop, and the ways to change it, as a user would write them."""
 
 import argparse
 from collections.abc import Callable, Iterable
@@ -26,7 +26,7 @@ WAYS = (
 
 
 def arguments(batch: int) -> argparse.Namespace:
-    """Those of the command line."""
+    """Parse the arguments of the command line."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--batch-size", type=int, default=batch)
     parser.add_argument("--steps", type=int, default=6)
@@ -42,7 +42,7 @@ def train(
     blocks: Iterable[nn.Module],
     checkpoint: Callable[[], Any],
 ) -> None:
-    """Trains for some steps, in the way that was asked for."""
+    """Train for `given.steps` steps in the way `given.way`."""
     if given.way == "checkpoint":
         checkpoint()
     if given.way.startswith("lora"):
@@ -64,7 +64,7 @@ def train(
 
 
 def steps_of(way: str, trained: list[nn.Parameter]) -> Callable[[Any], None]:
-    """What makes an optimizer step."""
+    """Return a function that makes an optimizer step, given the gradient scaler."""
     if way == "offload":
         return offloaded(trained)
     optimizers: dict[str, Callable[[], torch.optim.Optimizer]] = {
@@ -82,7 +82,7 @@ def steps_of(way: str, trained: list[nn.Parameter]) -> Callable[[Any], None]:
 
 
 def offloaded(trained: list[nn.Parameter]) -> Callable[[Any], None]:
-    """AdamW, whose states are on the host; that of one parameter at a time is on the card."""
+    """Return a step of AdamW whose state is on the host, and on the card one parameter at a time."""
     optimizers = [torch.optim.AdamW([one], lr=1e-4) for one in trained]
 
     def step(_scaler: Any) -> None:
@@ -95,7 +95,7 @@ def offloaded(trained: list[nn.Parameter]) -> Callable[[Any], None]:
 
 
 def move(optimizer: torch.optim.Optimizer, device: str) -> None:
-    """Moves all states but counts of steps, which are on the host anyway."""
+    """Move the optimizer's state, except step counts, which are always on the host."""
     for state in optimizer.state.values():
         for name, value in state.items():
             if name != "step":
@@ -103,7 +103,7 @@ def move(optimizer: torch.optim.Optimizer, device: str) -> None:
 
 
 def with_adapters(model: nn.Module) -> nn.Module:
-    """LoRA on all linear layers, but for a head that shares the weight of an embedding."""
+    """Add LoRA to all linear layers except a head that shares the weight of an embedding."""
     from peft import LoraConfig, get_peft_model
     from transformers.pytorch_utils import Conv1D
 
@@ -118,7 +118,7 @@ def with_adapters(model: nn.Module) -> nn.Module:
 
 
 def shard(model: nn.Module, blocks: Iterable[nn.Module]) -> None:
-    """FSDP2: each block, and what is left."""
+    """Shard each block with FSDP2, and the other parameters as one unit."""
     from torch.distributed import init_process_group
     from torch.distributed.fsdp import fully_shard
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 if TYPE_CHECKING:
     from torch import Tensor, nn, optim
 
-# The modules import torch, so they are opened only when asked for.
+# The modules import torch, so `module_of` imports them on demand.
 _CLASSES = {
     "resnet": "ResNetTraining",
     "unet": "UNetTraining",
@@ -29,10 +29,10 @@ class Network(ABC):
     """A model, its optimizer and an endless supply of seeded batches.
 
     Attributes:
-        lengths: the shortest and the longest sequence, or None where the input has no length.
+        lengths: the shortest and the longest sequence in tokens; None if inputs have no length.
         model: the module that is trained.
         optimizer: the optimizer over all of its parameters.
-        seed: everything random follows from it.
+        seed: seed of all random numbers.
     """
 
     lengths: ClassVar[tuple[int, int] | None] = None
@@ -42,19 +42,20 @@ class Network(ABC):
 
     @abstractmethod
     def batch(self, index: int, length: int | None = None) -> "tuple[Tensor, ...]":
-        """Makes batch number `index`; the same index and length always give the same tensors.
+        """Make a batch; equal arguments give equal tensors.
 
         Args:
             index: number of the batch, from 0.
-            length: sequence length; None for the longest. Ignored by networks without one.
+            length: sequence length in tokens; None for the longest. Networks whose inputs have no
+                length ignore it.
         """
 
     @abstractmethod
     def loss(self, batch: "tuple[Tensor, ...]") -> "Tensor":
-        """Runs the forward pass and returns the scalar loss."""
+        """Run the forward pass and return the loss, shape ()."""
 
     def step(self, batch: "tuple[Tensor, ...]") -> "Tensor":
-        """Trains on one batch and returns the detached loss, shape ()."""
+        """Train on one batch and return the detached loss, shape ()."""
         self.optimizer.zero_grad(set_to_none=True)
         loss = self.loss(batch)
         loss.backward()  # type: ignore[no-untyped-call]
@@ -63,14 +64,14 @@ class Network(ABC):
 
 
 def module_of(name: str) -> ModuleType:
-    """The module of a network, whose constants `_BATCH` and `_IMAGE` size its batches."""
+    """Import the module of a network; its `_BATCH` and `_IMAGE` are the sizes of its batches."""
     return importlib.import_module(f"{__name__}.{name}")
 
 
 def create(name: str, seed: int) -> Network:
-    """Builds the network called `name` with weights drawn from `seed`.
+    """Build the network `name` with weights drawn from `seed`.
 
-    Seeds torch's global generator, which dropout goes on using.
+    Also seeds torch's global generator, from which dropout draws.
     """
     import torch
 

@@ -24,7 +24,7 @@ class Attention(nn.Module):
         self.output = nn.Linear(width, width)
 
     def forward(self, x: Tensor, hidden: Tensor) -> Tensor:
-        """Mixes (batch, length, width) over positions that are not `hidden`."""
+        """Return attention over positions that are not `hidden`, shape (batch, length, width)."""
         batch, length, width = x.shape
         parts = self.project(x).view(batch, length, 3, self.heads, width // self.heads)
         query, key, value = parts.permute(2, 0, 3, 1, 4)
@@ -49,7 +49,7 @@ class Layer(nn.Module):
         self.dropout = nn.Dropout(_DROPOUT)
 
     def forward(self, x: Tensor, hidden: Tensor) -> Tensor:
-        """Keeps the shape (batch, length, width)."""
+        """Return hidden states, shape (batch, length, width)."""
         x = x + self.dropout(self.attention(self.norm1(x), hidden))
         fed: Tensor = x + self.dropout(self.feed_forward(self.norm2(x)))
         return fed
@@ -71,7 +71,7 @@ class GPT(nn.Module):
         self.register_buffer("hidden", future, persistent=False)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """Gives logits (batch, length, vocabulary)."""
+        """Return logits, shape (batch, length, vocabulary)."""
         length = tokens.shape[1]
         hidden = self.hidden[:length, :length]
         x = self.token(tokens) + self.position.weight[:length]
@@ -83,7 +83,7 @@ class GPT(nn.Module):
 
 
 class GPTTraining(Network):
-    """Predicts the next token of sequences that count upwards in steps of their own."""
+    """Prediction of the next token; each sequence counts upwards with its own stride."""
 
     lengths: ClassVar[tuple[int, int] | None] = (64, 160)
 
@@ -93,7 +93,7 @@ class GPTTraining(Network):
         self.optimizer = torch.optim.Adam(self.model.parameters(), lr=1e-3)
 
     def batch(self, index: int, length: int | None = None) -> tuple[Tensor, ...]:
-        """Makes tokens and next tokens, both (8, length)."""
+        """Make tokens and next tokens, both of shape (8, length)."""
         length = 160 if length is None else length
         generator = torch.Generator().manual_seed(self.seed * 1_000_003 + index)
         first = torch.randint(_VOCABULARY, (_BATCH, 1), generator=generator)
@@ -102,6 +102,6 @@ class GPTTraining(Network):
         return tokens[:, :-1].contiguous(), tokens[:, 1:].contiguous()
 
     def loss(self, batch: tuple[Tensor, ...]) -> Tensor:
-        """Cross entropy of the next tokens."""
+        """Return the cross entropy of the next tokens."""
         inputs, targets = batch
         return functional.cross_entropy(self.model(inputs).flatten(0, 1), targets.flatten())

@@ -25,7 +25,7 @@ class Seq2Seq(nn.Module):
         self.head = nn.Linear(hidden, _VOCABULARY)
 
     def forward(self, source: Tensor, previous: Tensor) -> Tensor:
-        """Gives logits (batch, length, vocabulary)."""
+        """Return logits, shape (batch, length, vocabulary)."""
         _, state = self.encoder(self.source(source))
         decoded, _ = self.decoder(self.target(previous), state)
         logits: Tensor = self.head(decoded)
@@ -33,7 +33,7 @@ class Seq2Seq(nn.Module):
 
 
 class LSTMTraining(Network):
-    """Learns to say a sequence of tokens backwards."""
+    """Reversal of a sequence of tokens."""
 
     lengths: ClassVar[tuple[int, int] | None] = (16, 48)
 
@@ -43,10 +43,10 @@ class LSTMTraining(Network):
         self.optimizer = torch.optim.Adam(self.model.parameters(), lr=3e-3)
 
     def batch(self, index: int, length: int | None = None) -> tuple[Tensor, ...]:
-        """Makes source, previous and target tokens, each (32, length)."""
+        """Make source, previous and target tokens, each of shape (32, length)."""
         length = 48 if length is None else length
         generator = torch.Generator().manual_seed(self.seed * 1_000_003 + index)
-        # Cubed, so that some tokens are frequent, as words are, and there is something to learn.
+        # Cubed, so that some tokens are frequent, as words are in texts.
         chance = torch.rand(_BATCH, length, generator=generator) ** 3
         source = 1 + (chance * (_VOCABULARY - 1)).long()
         target = source.flip(1)
@@ -54,7 +54,7 @@ class LSTMTraining(Network):
         return source, previous, target
 
     def loss(self, batch: tuple[Tensor, ...]) -> Tensor:
-        """Cross entropy of the target tokens."""
+        """Return the cross entropy of the target tokens."""
         source, previous, target = batch
         return functional.cross_entropy(
             self.model(source, previous).flatten(0, 1), target.flatten()

@@ -27,7 +27,7 @@ class ResidualBlock(nn.Module):
             )
 
     def forward(self, x: Tensor) -> Tensor:
-        """Gives features (batch, outputs, height / stride, width / stride)."""
+        """Return features, shape (batch, outputs, height / stride, width / stride)."""
         y = functional.relu(self.norm1(self.conv1(x)))
         y = self.norm2(self.conv2(y))
         return functional.relu(y + self.shortcut(x))
@@ -52,14 +52,14 @@ class ResNet(nn.Module):
         self.head = nn.Linear(inputs, _CLASSES)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Gives class scores (batch, 10)."""
+        """Return class scores, shape (batch, 10)."""
         features: Tensor = self.stages(self.stem(x)).mean(dim=(2, 3))
         scores: Tensor = self.head(features)
         return scores
 
 
 class ResNetTraining(Network):
-    """Classifies noisy images of ten fixed patterns."""
+    """Classification of noisy images of ten fixed patterns."""
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
@@ -69,13 +69,13 @@ class ResNetTraining(Network):
         self._patterns = torch.randn(_CLASSES, 3, _IMAGE, _IMAGE, generator=generator)
 
     def batch(self, index: int, length: int | None = None) -> tuple[Tensor, ...]:
-        """Makes images (32, 3, 48, 48) and labels (32,)."""
+        """Make images, shape (32, 3, 48, 48), and labels, shape (32,)."""
         generator = torch.Generator().manual_seed(self.seed * 1_000_003 + index)
         labels = torch.randint(_CLASSES, (_BATCH,), generator=generator)
         noise = torch.randn(_BATCH, 3, _IMAGE, _IMAGE, generator=generator)
         return 0.3 * self._patterns[labels] + noise, labels
 
     def loss(self, batch: tuple[Tensor, ...]) -> Tensor:
-        """Cross entropy of the classes."""
+        """Return the cross entropy of the classes."""
         images, labels = batch
         return functional.cross_entropy(self.model(images), labels)

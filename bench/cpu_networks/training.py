@@ -1,4 +1,4 @@
-"""Trains one of the networks in a process of its own, so that peak memory is its own, too.
+"""Training of one network in its own process, so that the process's peak memory is its own.
 
     python -m cpu_networks.training '{"network": "gpt", "mode": "pgmo"}'
 
@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import Any
 
 STEADY_FROM = 7
-"""First iteration that counts for step times and steady memory: before it a session records."""
+"""First iteration that counts for step times and steady memory. A session replays by then."""
 
 ENVIRONMENT = {"OMP_WAIT_POLICY": "PASSIVE", "OMP_DYNAMIC": "FALSE"}
-"""Threads neither spin on a busy machine, nor change in number (tests/README.md)."""
+"""Settings with which OpenMP threads do not spin, and keep their number (tests/README.md)."""
 
 _HERE = Path(__file__).resolve()
 
@@ -35,8 +35,8 @@ class Job:
         network: name of the network.
         mode: "default" leaves PyTorch's allocator alone, "pgmo" trains in a session.
         iterations: steps to train.
-        plan: file of a saved plan to begin with, for mode "pgmo".
-        save_as: file under which the plan is saved, for mode "pgmo".
+        plan: file of a saved plan to begin with; only with mode "pgmo".
+        save_as: file to which the plan is saved; only with mode "pgmo".
     """
 
     network: str
@@ -48,18 +48,18 @@ class Job:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What was measured.
+    """Result of a run.
 
     Args:
-        seconds: of each step.
-        losses: of each step, as exact hexadecimal floats.
+        seconds: seconds of each step.
+        losses: loss of each step, as an exact hexadecimal float.
         digest: SHA-256 (hex) of all final weights and buffers.
-        rss: peak resident memory of the whole process, bytes.
-        rss_steady: the same from `STEADY_FROM` on.
-        faults: page faults of each step.
-        threads: threads that torch used.
+        rss: peak resident memory of the process in bytes, over the whole run.
+        rss_steady: peak resident memory in bytes from iteration `STEADY_FROM` on.
+        faults: minor page faults of each step.
+        threads: number of threads that torch used.
         torch: version of torch.
-        planned: `hit_rate`, `arena` and `max_load` (bytes) in mode "pgmo".
+        planned: `hit_rate`, `arena` and `max_load` (bytes); None without pgmo.
     """
 
     seconds: list[float]
@@ -74,12 +74,12 @@ class Outcome:
 
     @property
     def results(self) -> tuple[list[str], str]:
-        """What has to be the same bit for bit: losses and final weights."""
+        """Losses and digest of the final weights, which no allocator may change."""
         return self.losses, self.digest
 
 
 def launch(job: Job, environment: Mapping[str, str] | None = None) -> Outcome:
-    """Runs the job in a fresh process, with these variables besides this process's own."""
+    """Run the job in a fresh process, with further environment variables."""
     paths = os.pathsep.join(str(_HERE.parents[up]) for up in (1, 2))
     done = subprocess.run(
         [sys.executable, "-m", "cpu_networks.training", json.dumps(asdict(job))],
@@ -92,14 +92,14 @@ def launch(job: Job, environment: Mapping[str, str] | None = None) -> Outcome:
 
 
 def run(job: Job) -> Outcome:
-    """Trains as the job says."""
+    """Run the job in this process."""
     import torch
 
     import pgmo
 
     from . import create
 
-    # Also for torch's own number: until this call MKL may change it, and round differently.
+    # Until this call MKL may change the number of threads, and round differently.
     torch.set_num_threads(torch.get_num_threads())
     network = create(job.network, seed=0)
     planned = None
@@ -134,7 +134,7 @@ def _train(network: Any, iterations: int, iteration: Any) -> dict[str, Any]:
     for index in range(iterations):
         if index == STEADY_FROM:
             early = _peak_resident()
-            Path("/proc/self/clear_refs").write_text("5")  # begins the peak anew, proc(5)
+            Path("/proc/self/clear_refs").write_text("5")  # resets VmHWM, see proc(5)
         batch = network.batch(index)
         before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
         begin = time.perf_counter()
@@ -149,7 +149,7 @@ def _train(network: Any, iterations: int, iteration: Any) -> dict[str, Any]:
 
 
 def _peak_resident() -> int:
-    """Peak resident memory in bytes since the process began, or since it was begun anew."""
+    """Return the peak resident memory in bytes since the process began, or since a reset."""
     lines = Path("/proc/self/status").read_text(errors="replace").splitlines()
     (peak,) = (line.split()[1] for line in lines if line.startswith("VmHWM:"))
     return int(peak) * 1024

@@ -37,7 +37,7 @@ class UNet(nn.Module):
         self.head = nn.Conv2d(width, 1, 1)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Gives a mask logit for each pixel."""
+        """Return a mask logit for each pixel, shape (batch, 1, height, width)."""
         skips: list[Tensor] = []
         for block in self.down:
             x = block(x)
@@ -51,7 +51,7 @@ class UNet(nn.Module):
 
 
 class UNetTraining(Network):
-    """Finds bright discs in noisy images."""
+    """Segmentation of bright discs in noisy images."""
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
@@ -61,7 +61,7 @@ class UNetTraining(Network):
         self._rows, self._columns = axis.view(1, -1, 1), axis.view(1, 1, -1)
 
     def batch(self, index: int, length: int | None = None) -> tuple[Tensor, ...]:
-        """Makes images and masks, both (8, 1, 128, 128)."""
+        """Make images and masks, both of shape (8, 1, 128, 128)."""
         generator = torch.Generator().manual_seed(self.seed * 1_000_003 + index)
         centre = torch.rand(2, _BATCH, 1, 1, generator=generator) * _IMAGE
         radius = (0.1 + 0.2 * torch.rand(_BATCH, 1, 1, generator=generator)) * _IMAGE
@@ -71,6 +71,6 @@ class UNetTraining(Network):
         return masks + 0.5 * noise, masks
 
     def loss(self, batch: tuple[Tensor, ...]) -> Tensor:
-        """Binary cross entropy of the pixels."""
+        """Return the binary cross entropy of the pixels."""
         images, masks = batch
         return functional.binary_cross_entropy_with_logits(self.model(images), masks)

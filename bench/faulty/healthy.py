@@ -81,7 +81,7 @@ def autocast(fixed: bool) -> None:
 
 @program("", "AdamW whose state is in bfloat16, and most of the memory")
 def state_in_bfloat16(fixed: bool) -> None:
-    """Train bfloat16 weights, whose state is as narrow as they are."""
+    """Train bfloat16 weights, for which AdamW keeps its state in bfloat16."""
     model = Model(layers=32).cuda().bfloat16()
     optimizer = torch.optim.AdamW(model.parameters(), fused=True)
     for ids in batches(6, batch=1, length=64):
@@ -314,7 +314,7 @@ def many_lengths(fixed: bool) -> None:
 
 @program("", "a recurrent network")
 def recurrent(fixed: bool) -> None:
-    """Backpropagate through eight steps at a time, and detach the state between."""
+    """Backpropagate through eight time steps, and detach the state before the next eight."""
     cell = nn.GRUCell(512, 512).cuda()
     optimizer = torch.optim.AdamW(cell.parameters(), fused=True)
     state = torch.zeros(256, 512, device="cuda")

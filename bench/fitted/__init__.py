@@ -1,6 +1,7 @@
-"""Training scripts whose largest batch `bench/fit.py` looks for; each takes `--batch-size`.
+"""Training scripts with the option `--batch-size`, whose largest batch `bench/fit.py` looks for.
 
-Models have their real sizes and random weights, batches are made up. They know nothing of pgmo.
+Models have their real sizes and random weights; batches are made up. The scripts do not import
+pgmo.
 """
 
 PROGRAMS = {
@@ -10,7 +11,7 @@ PROGRAMS = {
     "unet": "U-Net of a diffusion model, 64 x 64 (diffusers)",
     "whisper": "Whisper small, 30 s, bf16 autocast (transformers)",
 }
-"""What the tables call them, by the names of their files."""
+"""Title of each script in the tables, by the name of its file."""
 
 LIBRARIES = ("transformers", "timm", "diffusers")
-"""What they import besides torch."""
+"""Packages that the scripts import in addition to torch."""

@@ -16,7 +16,7 @@ length = 256 if given.small else 512
 
 
 def loss(model: nn.Module, batch: int) -> Tensor:
-    """Of the next token."""
+    """Return the cross entropy of the next tokens."""
     tokens = torch.randint(config.vocab_size, (batch, length)).cuda()
     return model(tokens, labels=tokens).loss
 

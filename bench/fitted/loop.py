@@ -1,4 +1,4 @@
-"""What the scripts have in common: a plain loop with AdamW."""
+"""Arguments and training loop of the scripts: a plain loop with AdamW."""
 
 import argparse
 from collections.abc import Callable
@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 
 def arguments() -> argparse.Namespace:
-    """Those of the command line."""
+    """Parse the arguments of the command line."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--batch-size", type=int, default=2)
     parser.add_argument("--steps", type=int, default=20)
@@ -18,7 +18,7 @@ def arguments() -> argparse.Namespace:
 
 
 def train(given: Any, model: nn.Module, loss_of: Callable[[nn.Module, int], Tensor]) -> None:
-    """Trains for some steps."""
+    """Train for `given.steps` steps."""
     model.to("cuda").train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
     for _ in range(given.steps):

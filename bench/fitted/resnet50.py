@@ -11,7 +11,7 @@ side = 64 if given.small else 224
 
 
 def loss(model: nn.Module, batch: int) -> Tensor:
-    """Of the class."""
+    """Return the cross entropy of the classes."""
     images = torch.randn(batch, 3, side, side).cuda()
     return functional.cross_entropy(model(images), torch.randint(1000, (batch,)).cuda())
 

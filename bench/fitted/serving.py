@@ -1,7 +1,7 @@
 """Inference of a Llama of 1.1 billion parameters with a static cache of keys and values.
 
 All requests are answered at once: `generate()` of transformers reads prompts that are 4 tokens
-shorter than the cache, and makes 4 tokens.
+shorter than the cache, and generates 4 tokens.
 """
 
 import argparse

@@ -20,7 +20,7 @@ network = UNet2DModel(
 
 
 def loss(model: nn.Module, batch: int) -> Tensor:
-    """Of the noise."""
+    """Return the mean squared error of the predicted noise."""
     noise = torch.randn(batch, 3, side, side).cuda()
     times = torch.randint(1000, (batch,)).cuda()
     return functional.mse_loss(model(noise, times).sample, noise)

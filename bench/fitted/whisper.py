@@ -26,7 +26,7 @@ length = 16 if given.small else 128
 
 
 def loss(model: nn.Module, batch: int) -> Tensor:
-    """Of the next token."""
+    """Return the cross entropy of the next tokens."""
     sounds = torch.randn(batch, config.num_mel_bins, 2 * frames).cuda()
     texts = torch.randint(3, config.vocab_size, (batch, length)).cuda()
     with torch.autocast("cuda", torch.bfloat16):

@@ -1,10 +1,10 @@
-"""Finds the largest batch that trains, and its speed: `largest_batch.py` starts it.
+"""Worker of `largest_batch.py`: finds the largest batch that trains, and its speed.
 
     echo '{"workload": "resnet50", "allocator": "pages", "limit": 17179869184}' |
         python bench/gpu/_batch_worker.py
 
-Reads its job when all is imported, so that it is ready before it is its turn. Prints one line of
-JSON, the fields of `Found`, or `{"error": text}`.
+It imports everything before it reads its job, so that it can start while another worker measures.
+It prints one line of JSON: the fields of `Found`, or `{"error": text}`.
 """
 
 import gc
@@ -22,24 +22,24 @@ from _workloads import EVERY
 from workloads.allocators import install_pages
 
 FIXED, VARYING = (12, 8), (20, 10)
-"""Iterations of a try, and the first of them whose time counts: a session replays by then."""
+"""Iterations of an attempt, and the first one whose time counts. A session replays by then."""
 
 TOLERANCE = 33
-"""Batches are found to one part in so many of the bound."""
+"""The result of a search is right to 1/33 of the bound."""
 
 
 @dataclass
 class Found:
-    """What came of a search.
+    """Result of a search.
 
     Args:
-        bound: the largest batch whose live peak is below the limit: nobody can do better.
+        bound: the largest batch whose live peak is below the limit; no allocator can exceed it.
         largest: the largest batch that trained; 0 for none.
-        tried: whether it trained, by batch.
-        step_seconds: median of the settled iterations at the largest batch.
-        samples_per_second: there.
-        phases: the session's at the largest batch, of each iteration.
-        costs: beside memory, at the largest batch; see `workloads.costs.RunCosts`.
+        tried: whether each batch that was tried has trained.
+        step_seconds: median seconds of the settled iterations at the largest batch.
+        samples_per_second: speed at the largest batch.
+        phases: phase of the session in each iteration at the largest batch.
+        costs: figures of `workloads.costs.RunCosts` at the largest batch.
     """
 
     bound: int
@@ -52,7 +52,7 @@ class Found:
 
 
 def attempt(job: Job) -> Outcome:
-    """Trains from the first request on, and leaves nothing behind."""
+    """Train one batch from the first iteration, and free all memory."""
     outcome = Outcome()
     torch.cuda.reset_peak_memory_stats()
     session = open_session(job)
@@ -74,8 +74,8 @@ def attempt(job: Job) -> Outcome:
 def find_bound(job: Job) -> int:
     """Return the largest batch whose live peak is below the limit, by a line through two peaks.
 
-    Two iterations are enough: the second one has the optimizer's state. A small batch's peak is
-    where gradients and that state meet, which says nothing of larger ones.
+    Two iterations are enough: the second one has the optimizer's state. Both batches are larger
+    than usual, because the peak of a small batch is in the optimizer's step.
     """
     own = 2 * EVERY[job.workload].samples
     short = replace(job, allocator="default", iterations=2, steady_from=1)
@@ -85,7 +85,7 @@ def find_bound(job: Job) -> int:
 
 
 def largest(trains: Callable[[int], bool], bound: int, tolerance: int) -> int:
-    """Return the largest batch that trains, to within the tolerance: from the bound downwards.
+    """Return the largest batch that trains, to within the tolerance, from the bound downwards.
 
     Example:
         >>> largest(lambda batch: batch <= 70, 100, 3)
@@ -102,7 +102,7 @@ def largest(trains: Callable[[int], bool], bound: int, tolerance: int) -> int:
 
 
 def search(job: Job, bound: int) -> Found:
-    """Searches, and keeps the figures of the largest batch that trained."""
+    """Search, and return the figures of the largest batch that trained."""
     total = torch.cuda.get_device_properties(0).total_memory
     found = Found(bound or find_bound(job))
     torch.cuda.set_per_process_memory_fraction(min(1.0, job.limit / total))
@@ -123,7 +123,7 @@ def search(job: Job, bound: int) -> Found:
 
 
 def main() -> int:
-    """Runs the job that comes on standard input; none: ends."""
+    """Run the job of standard input; end if there is none."""
     line = sys.stdin.readline()
     if not line:
         return 0

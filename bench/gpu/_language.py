@@ -1,4 +1,4 @@
-"""Networks for sequences: GPT-2's shapes, with experts if wanted, and a translator of two LSTMs."""
+"""Networks for sequences: a GPT-2, optionally with experts, and a translator of two LSTMs."""
 
 import os
 
@@ -8,16 +8,16 @@ from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
 VOCABULARY = 50304
-"""GPT-2's, rounded up to a multiple of 64."""
+"""Number of tokens of GPT-2, rounded up to a multiple of 64."""
 
 LONGEST = 1024
 STUB = bool(os.environ.get("PGMO_FAKECUDA"))
 
 
 class Experts(nn.Module):
-    """A feed-forward net per expert; each token goes to the one that a router likes best.
+    """Feed-forward nets; a router sends each token to the one with the highest score.
 
-    How many tokens an expert gets depends on the data, and so do the sizes of its blocks.
+    The number of tokens of an expert depends on the data, and so do the sizes of its blocks.
     """
 
     def __init__(self, width: int, count: int = 8) -> None:
@@ -26,7 +26,7 @@ class Experts(nn.Module):
         self.experts = nn.ModuleList(feed_forward(width) for _ in range(count))
 
     def forward(self, x: Tensor) -> Tensor:
-        """Keeps the shape (batch, length, width)."""
+        """Return hidden states, shape (batch, length, width)."""
         tokens = x.flatten(0, 1)
         weight, choice = self.router(tokens).softmax(dim=-1).max(dim=-1)
         order = choice.argsort(stable=True)
@@ -40,7 +40,7 @@ class Experts(nn.Module):
         return (mixed * weight[:, None].to(mixed.dtype)).view_as(x)
 
     def counts(self, choice: Tensor) -> list[int]:
-        """How many tokens each expert gets; drawn where values mean nothing."""
+        """Return the number of tokens of each expert; random numbers on the stub runtime."""
         if STUB:
             drawn = torch.randint(len(self.experts), (len(choice),), device="cpu")
             return drawn.bincount(minlength=len(self.experts)).tolist()
@@ -48,7 +48,7 @@ class Experts(nn.Module):
 
 
 def feed_forward(width: int) -> nn.Sequential:
-    """Four times as wide inside."""
+    """Return a feed-forward net with an inner width of four times its width."""
     return nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
 
 
@@ -64,7 +64,7 @@ class Block(nn.Module):
         self.dropout = nn.Dropout(0.1)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Keeps the shape (batch, length, width)."""
+        """Return hidden states, shape (batch, length, width)."""
         batch, length, width = x.shape
         parts = self.project(self.norm1(x)).view(batch, length, 3, self.heads, width // self.heads)
         query, key, value = parts.permute(2, 0, 3, 1, 4)
@@ -74,7 +74,7 @@ class Block(nn.Module):
 
 
 class GPT(nn.Module):
-    """GPT-2's shapes; `recompute` computes each block's activations again in the backward pass."""
+    """GPT-2. With `recompute`, the backward pass computes each block's activations again."""
 
     def __init__(
         self, width: int, layers: int, *, recompute: bool = False, experts: bool = False
@@ -88,7 +88,7 @@ class GPT(nn.Module):
         self.head = nn.Linear(width, VOCABULARY, bias=False)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """Gives logits (batch, length, vocabulary)."""
+        """Return logits, shape (batch, length, vocabulary)."""
         x = self.tokens(tokens) + self.positions.weight[: tokens.shape[1]]
         for block in self.blocks:
             x = checkpoint(block, x, use_reentrant=False) if self.recompute else block(x)
@@ -96,7 +96,7 @@ class GPT(nn.Module):
 
 
 class Seq2Seq(nn.Module):
-    """An LSTM that reads and one that writes, with attention in between (Luong et al. 2015)."""
+    """Encoder and decoder of LSTMs, with attention between them (Luong et al. 2015)."""
 
     def __init__(self, width: int = 512, vocabulary: int = 16384) -> None:
         super().__init__()
@@ -108,7 +108,7 @@ class Seq2Seq(nn.Module):
         self.head = nn.Linear(width, vocabulary)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """Reads (batch, length) and gives logits (batch, length, vocabulary) of what it writes."""
+        """Return logits of the target, shape (batch, length, vocabulary), for (batch, length)."""
         source, state = self.encoder(self.read(tokens))
         output, _ = self.decoder(self.write(tokens.flip(1)), state)
         weights = (output @ source.transpose(1, 2)).softmax(dim=-1)

@@ -1,4 +1,4 @@
-"""Starts workers, several at a time, and keeps to a time budget; writes results."""
+"""Processes of workers within a time budget, and results with a description of the GPU."""
 
 import argparse
 import json
@@ -20,7 +20,7 @@ from support.machine import add_common_options, write_result  # noqa: E402
 
 _EXPANDABLE = "expandable_segments:True"
 _PATIENT, _LEAST = 3600, 3
-"""Seconds."""
+"""Time budget of a quick run, and the least time in which a process is started; in seconds."""
 
 
 class WorkerError(Exception):
@@ -28,7 +28,7 @@ class WorkerError(Exception):
 
 
 class OutOfTimeError(Exception):
-    """The time budget was over; nobody's fault."""
+    """The time budget was over, which is no failure."""
 
     def __init__(self) -> None:
         super().__init__("left out: the time was over")
@@ -36,11 +36,11 @@ class OutOfTimeError(Exception):
 
 @dataclass
 class Budget:
-    """A time budget that began when it was made.
+    """Time budget, which begins when the object is created.
 
     Args:
-        seconds: for everything.
-        longest: for one process.
+        seconds: limit for all processes together.
+        longest: limit for one process, in seconds.
     """
 
     seconds: float
@@ -55,10 +55,10 @@ class Budget:
         return max(0.0, self._end - time.monotonic())
 
     def for_one(self) -> float:
-        """Seconds that a process may take now.
+        """Return the seconds that a process may take now.
 
         Raises:
-            OutOfTimeError: when next to none are left.
+            OutOfTimeError: if fewer than `_LEAST` are left.
         """
         seconds = min(self.longest, self.left)
         if seconds < _LEAST:
@@ -67,8 +67,7 @@ class Budget:
 
 
 def environment(allocator: str) -> dict[str, str]:
-    """A worker's: this process's own, with the peer's setting and the checkout on the path."""
-    # The networks are in `workloads`, beside this folder.
+    """Return a worker's environment: this process's, the allocator's setting, and paths."""
     path = [str(HERE.parent), str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     chosen = {**os.environ, "PYTHONPATH": os.pathsep.join(path), "PYTHONWARNINGS": "ignore"}
     for name in ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"):
@@ -82,8 +81,8 @@ def gpu_parser(description: str, seconds: float) -> argparse.ArgumentParser:
     """Return the options that all of these benchmarks have.
 
     Args:
-        description: the module's docstring, of which the first line is shown.
-        seconds: of the time budget, where none is given.
+        description: the module's docstring, whose first line is shown.
+        seconds: default time budget.
     """
     parser = argparse.ArgumentParser(description=description.partition("\n")[0])
     parser.add_argument("--seconds", type=float, default=seconds, help="time budget")
@@ -92,7 +91,7 @@ def gpu_parser(description: str, seconds: float) -> argparse.ArgumentParser:
 
 
 def budget_of(arguments: argparse.Namespace) -> Budget:
-    """What the command line allows; a quick run is not over because a machine is slow."""
+    """Return the time budget of the command line; a quick run has an hour."""
     return Budget(_PATIENT, _PATIENT) if arguments.quick else Budget(arguments.seconds)
 
 
@@ -102,14 +101,14 @@ def run_worker(
     """Run Python in a fresh process, for as long as the budget allows.
 
     Args:
-        command: what Python is given.
-        allocator: whose settings the process has.
-        budget: of time.
-        how: `settings` are further variables of its environment, `cwd` is its folder.
+        command: arguments of Python.
+        allocator: contender whose settings the process gets.
+        budget: time budget.
+        how: `settings`, further environment variables, and `cwd`, the working directory.
 
     Raises:
-        WorkerError: when it fails, or takes longer than one may.
-        OutOfTimeError: when the budget is over before.
+        WorkerError: if the process fails, or takes longer than one process may.
+        OutOfTimeError: if the budget is over before the process ends.
     """
     timeout = budget.for_one()
     try:
@@ -136,8 +135,8 @@ def launch(job: Job, budget: Budget) -> Outcome:
     """Run the job in a fresh process; out of memory is an outcome.
 
     Raises:
-        WorkerError: when it fails otherwise, or takes longer than one may.
-        OutOfTimeError: when the budget is over before.
+        WorkerError: if the process fails otherwise, or takes longer than one process may.
+        OutOfTimeError: if the budget is over before the process ends.
     """
     command = (str(HERE / "_worker.py"), json.dumps(asdict(job)))
     done = run_worker(command, job.allocator, budget)
@@ -145,7 +144,7 @@ def launch(job: Job, budget: Budget) -> Outcome:
 
 
 def at_once(bytes_each: int) -> int:
-    """How many workers the device and the processors have room for."""
+    """Return how many workers fit on the device and the processor, at most eight."""
     import torch
 
     memory = torch.cuda.get_device_properties(0).total_memory
@@ -153,7 +152,7 @@ def at_once(bytes_each: int) -> int:
 
 
 def device_or_exit() -> None:
-    """Ends the program, without an error, where there is no CUDA device."""
+    """End the program without an error if PyTorch or a CUDA device is missing."""
     try:
         import torch
     except ImportError:
@@ -165,7 +164,7 @@ def device_or_exit() -> None:
 
 
 def describe_device() -> dict[str, Any]:
-    """The GPU and the software that the figures depend on."""
+    """Return the GPU, and the versions of the software that the figures depend on."""
     import torch
 
     properties = torch.cuda.get_device_properties(0)
@@ -183,6 +182,6 @@ def describe_device() -> dict[str, Any]:
 def write_gpu_result(
     name: str, result: dict[str, Any], output: Path | None, *, quick: bool = False
 ) -> Path:
-    """Writes a result with the device's description, by default to bench/results/gpu."""
+    """Write a result with the device's description, by default to bench/results/gpu."""
     described = {"device": describe_device(), **result}
     return write_result(f"gpu/{name}", described, output, quick=quick)

@@ -1,4 +1,4 @@
-"""Models that `rehearsals.py` rehearses and runs on a card, at real widths and with few layers."""
+"""Models that `rehearsals.py` rehearses and runs, at real widths and with few layers."""
 
 from collections.abc import Callable
 from typing import Any
@@ -23,10 +23,10 @@ def training(
     """Return a training step of a model: forward pass, backward pass, AdamW.
 
     Args:
-        model: on the host.
+        model: a model on the host.
         loss_of: makes a batch on the device, runs the model on it, and returns the loss.
         device: "cuda" or "cpu".
-        autocast: type of the forward pass.
+        autocast: type of the forward pass under autocast; None without autocast.
     """
     model.to(device).train()
     optimizer = torch.optim.AdamW(model.parameters())
@@ -48,7 +48,7 @@ def of_transformers(
     batch: Callable[[int, str], Batch],
     autocast: torch.dtype | None = None,
 ) -> Callable[[str], Step]:
-    """Return what makes the step of a model of transformers, whose batch has the labels."""
+    """Return a function that builds the step of a model of transformers on a device."""
 
     def build(device: str) -> Step:
         import transformers
@@ -62,19 +62,19 @@ def of_transformers(
 
 
 def causal(words: int, device: str) -> Batch:
-    """Text that is its own label."""
+    """Return random tokens that are also their labels."""
     text = torch.randint(3, words, (SAMPLES, LENGTH), device=device)
     return {"input_ids": text, "labels": text}
 
 
 def masked(words: int, device: str) -> Batch:
-    """The same with a mask that leaves nothing out."""
+    """Return tokens and labels with an attention mask of ones."""
     batch = causal(words, device)
     return {**batch, "attention_mask": torch.ones_like(batch["input_ids"])}
 
 
 def sound(words: int, device: str) -> Batch:
-    """Half a minute of sound, and what is said."""
+    """Return features of two sounds of 30 seconds, and labels."""
     features = torch.randn(2, 80, 3000, device=device)
     return {
         "input_features": features,
@@ -83,7 +83,7 @@ def sound(words: int, device: str) -> Batch:
 
 
 def classifier(make: Callable[[], nn.Module], samples: int) -> Callable[[str], Step]:
-    """Return what makes the step of a classifier of images."""
+    """Return a function that builds the step of an image classifier on a device."""
 
     def build(device: str) -> Step:
         def loss(model: nn.Module) -> Tensor:
@@ -97,7 +97,7 @@ def classifier(make: Callable[[], nn.Module], samples: int) -> Callable[[str], S
 
 
 def of_timm(name: str, samples: int) -> Callable[[str], Step]:
-    """Return what makes the step of a classifier of timm."""
+    """Return a function that builds the step of a timm classifier on a device."""
 
     def make() -> nn.Module:
         import timm
@@ -108,7 +108,7 @@ def of_timm(name: str, samples: int) -> Callable[[str], Step]:
 
 
 def densenet() -> nn.Module:
-    """Torchvision's."""
+    """Build the DenseNet-121 of torchvision."""
     import torchvision
 
     return torchvision.models.densenet121(num_classes=CLASSES)
@@ -154,4 +154,4 @@ MODELS: dict[str, Callable[[str], Step]] = {
     "DenseNet-121": classifier(densenet, 4),
     "DistilBERT": of_transformers("DistilBertForMaskedLM", "DistilBertConfig", DISTILBERT, masked),
 }
-"""What makes a model's training step on a device, in the order in which they are measured."""
+"""Function that builds each model's training step on a device, in the order of measurement."""

@@ -1,11 +1,12 @@
-"""Measures allocation and steps in one process: `overhead.py` starts it and reads its JSON.
+"""Worker of `overhead.py`: measures allocations and steps in one process, and prints JSON.
 
     python bench/gpu/_overhead_worker.py pgmo LIBRARY
     python bench/gpu/_overhead_worker.py pages LIBRARY
     python bench/gpu/_overhead_worker.py plugin LIBRARY
 
-With "pgmo", torch's own allocator and a session in replay take turns in one process; with "pages",
-pages without a session serve all of it.
+With "pgmo", torch's own allocator and a session in replay take turns in the process. With "pages",
+pgmo's pages without a session serve everything. With "plugin", a plug-in that does nothing is
+measured.
 """
 
 import ctypes
@@ -25,21 +26,21 @@ from workloads.costs import RunCosts
 SIZES = [512, 2048, 16 << 10, 100 << 10, 700 << 10, 1 << 20, 3 << 20, 6 << 20, 11 << 20]
 LIVE = {"at once": 1, "64 live": 64}
 RECORDED = 8
-"""Iterations after which a session has to be in replay."""
+"""Number of iterations after which a session has to replay."""
 
 Samples = dict[str, list[float]]
 
 
 @dataclass(frozen=True)
 class Counts:
-    """How often everything is done.
+    """Numbers of repetitions.
 
     Args:
-        turns: of a loop through the C++ interface, for each size.
-        python_turns: of one in Python.
-        repeats: of each loop.
-        rounds: of steps, without a session and in one.
-        steps: of a round.
+        turns: allocations of a loop through the C++ interface, for each size.
+        python_turns: allocations of a loop in Python.
+        repeats: repetitions of each loop.
+        rounds: rounds of steps, each without a session and in a session.
+        steps: steps of a round.
     """
 
     turns: int = 2000
@@ -53,7 +54,7 @@ QUICK = Counts(turns=50, python_turns=50, repeats=2, rounds=2, steps=15)
 
 
 class Loops:
-    """The loops to be timed; each returns nanoseconds per allocation and free."""
+    """Timed loops; each returns nanoseconds per allocation and free."""
 
     def __init__(self, library: ctypes.CDLL, counts: Counts) -> None:
         self.counts = counts
@@ -62,12 +63,12 @@ class Loops:
         self._sizes = (ctypes.c_int64 * len(SIZES))(*SIZES)
 
     def interface(self, live: int) -> float:
-        """Through the C++ interface."""
+        """Allocate through the C++ interface, with `live` blocks alive at a time."""
         counts = (len(SIZES), self.counts.turns, live)
         return self._run(self._sizes, *map(ctypes.c_int64, counts))
 
     def python(self) -> float:
-        """Through `torch.empty` and `del`."""
+        """Allocate and free through `torch.empty` and `del`."""
         begin = time.perf_counter_ns()
         turns = self.counts.python_turns
         for turn in range(turns):
@@ -76,7 +77,7 @@ class Loops:
         return (time.perf_counter_ns() - begin) / turns
 
     def all(self) -> dict[str, Callable[[], float]]:
-        """By name."""
+        """Return all loops by name."""
         loops = {
             f"C++, {name}": lambda live=live: self.interface(live) for name, live in LIVE.items()
         }
@@ -84,14 +85,14 @@ class Loops:
 
 
 def time_loops(loops: Loops, who: str, samples: dict[str, Samples]) -> None:
-    """Times the allocator that is installed."""
+    """Time the installed allocator, and add samples under the name `who`."""
     for name, loop in loops.all().items():
         loop()
         samples[name][who].extend(loop() for _ in range(loops.counts.repeats))
 
 
 def time_loops_in_replay(loops: Loops, samples: dict[str, Samples]) -> None:
-    """Times pgmo: each repetition is an iteration of a session that replays."""
+    """Time pgmo: each repetition is an iteration of a session that replays."""
     import pgmo
 
     for name, loop in loops.all().items():
@@ -107,7 +108,7 @@ def time_loops_in_replay(loops: Loops, samples: dict[str, Samples]) -> None:
 
 
 class Steps:
-    """A model of many small kernels: what a step takes is what launching them takes."""
+    """Training of a model of many small kernels, whose step time is the time of launching them."""
 
     def __init__(self) -> None:
         torch.manual_seed(0)
@@ -117,7 +118,7 @@ class Steps:
         self.inputs = torch.randn(8, 64, device="cuda")
 
     def step(self) -> float:
-        """Trains once; seconds, the device waited for."""
+        """Train once; return the seconds until the device has finished."""
         torch.cuda.synchronize()
         begin = time.perf_counter()
         self.optimizer.zero_grad()
@@ -128,7 +129,7 @@ class Steps:
 
 
 def time_steps(samples: dict[str, Samples], counts: Counts) -> None:
-    """Without a session, recording and in replay, in turns."""
+    """Time steps without a session, while recording, and in replay, in turns."""
     import pgmo
 
     steps = Steps()
@@ -137,7 +138,7 @@ def time_steps(samples: dict[str, Samples], counts: Counts) -> None:
     found = samples["step"]
     for number in range(counts.rounds):
         found["default"].extend(steps.step() for _ in range(counts.steps))
-        tags = number == counts.rounds - 1  # of one recorded iteration
+        tags = number == counts.rounds - 1  # in one recorded iteration of the last round
         with pgmo.optimize(device="cuda", tags=tags) as session:
             for _ in range(counts.steps):
                 with session.iteration():
@@ -151,7 +152,7 @@ def time_steps(samples: dict[str, Samples], counts: Counts) -> None:
 
 
 def time_steps_on_pages(samples: dict[str, Samples], counts: Counts) -> dict[str, Any]:
-    """Without a session; returns what the pages do per step."""
+    """Time steps on pages without a session; return the pages' figures per step."""
     steps = Steps()
     for _ in range(10):
         steps.step()

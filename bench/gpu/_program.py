@@ -1,9 +1,9 @@
-"""Runs a program of `bench/programs` unchanged.
+"""Run of an unchanged program of `bench/programs`.
 
     python _program.py FILE CONTENDER SCRIPT ARGUMENTS...
 
-At its end what torch counted is written to FILE, and what the allocator costs beside memory: per
-step of an optimizer in the last third, and the CPU time of the whole process.
+At the end, the script writes torch's counters and the allocator's costs to FILE: counts per
+optimizer step of the last third, and the CPU time of the whole process.
 """
 
 import json
@@ -20,7 +20,7 @@ from workloads.costs import costs_of_steps
 def main() -> None:
     output, contender, script, *_ = sys.argv[1:]
     del sys.argv[:3]
-    if contender == "pages":  # `pgmo run` does it itself
+    if contender == "pages":  # `pgmo run` installs pages itself
         install_pages(contender)
     costs = costs_of_steps()
     began = time.monotonic()

@@ -1,7 +1,9 @@
-"""One rank of `ranks.py`: trains GPT-2 under one allocator, and prints one line of JSON.
+"""Worker of `ranks.py`: one rank that trains GPT-2, and prints one line of JSON.
 
-RANK, WORLD_SIZE, LOCAL_RANK     as torchrun sets them
-MEETING                          a file through which the ranks find each other
+Its environment:
+
+    RANK, WORLD_SIZE, LOCAL_RANK    as torchrun sets them
+    MEETING                         path of the file by which the ranks find each other
 """
 
 import contextlib
@@ -19,10 +21,10 @@ from torch import nn
 
 
 def wrapped(engine: str, model: Any, world: int) -> nn.Module:
-    """The model as the engine has it: DDP, or FSDP2 with parameters in bfloat16."""
+    """Return the model under DDP, or under FSDP2 with parameters in bfloat16."""
     if engine == "ddp":
         model = nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=True)
-        if dist.get_backend() == "fake":  # its collectives return nothing, which DDP expects
+        if dist.get_backend() == "fake":  # DDP cannot read the results of its collectives
             model.register_comm_hook(None, _unreduced)
         return model
     from torch.distributed.device_mesh import init_device_mesh
@@ -42,7 +44,7 @@ def _unreduced(_state: None, bucket: dist.GradBucket) -> torch.futures.Future[to
 
 
 def step_of(model: nn.Module, batch: int, length: int, words: int) -> Callable[[], torch.Tensor]:
-    """One training step on random words."""
+    """Return a function that trains on random words, and returns the loss."""
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
     data = torch.Generator("cuda").manual_seed(dist.get_rank())
 
@@ -60,7 +62,7 @@ def step_of(model: nn.Module, batch: int, length: int, words: int) -> Callable[[
 
 
 def main(job: dict[str, Any]) -> dict[str, Any]:
-    """Trains; bytes are this rank's."""
+    """Train one rank; return its bytes, seconds, losses and a digest of its weights."""
     from _language import GPT, VOCABULARY
     from _worker import make_deterministic
 

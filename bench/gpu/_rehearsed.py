@@ -1,7 +1,7 @@
 """Eight steps of a model of `_models.py`: `python _rehearsed.py NAME FILE`.
 
-Runs unchanged on a card and in a rehearsal, and writes what it took to FILE: as torch counts it,
-and as the driver does for this process, where the driver tells.
+The script runs unchanged on a card and in a rehearsal. It writes the memory that it took to FILE, as
+counted by torch, and by the driver for this process if the driver reports it.
 """
 
 import json
@@ -16,14 +16,14 @@ STEPS = 8
 
 
 def of_driver() -> int | None:
-    """Bytes of the card that the driver counts for this process; None where it does not tell."""
+    """Return the card's bytes that the driver counts for this process; None if unknown."""
     try:
         import pynvml
 
         pynvml.nvmlInit()
         handle = pynvml.nvmlDeviceGetHandleByIndex(torch.cuda.current_device())
         running = pynvml.nvmlDeviceGetComputeRunningProcesses(handle)
-    except Exception:  # a library that is not there, or its own kind of error
+    except Exception:  # the library is missing, or raises an error of its own type
         return None
     found = [one.usedGpuMemory for one in running if one.pid == os.getpid()]
     return int(found[0]) if found and found[0] else None

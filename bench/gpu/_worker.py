@@ -1,8 +1,8 @@
-"""Runs one workload once, under one way to allocate. In a process of its own.
+"""Worker that runs one workload once with one allocator, in a process of its own.
 
     python bench/gpu/_worker.py '{"workload": "resnet50", "allocator": "pgmo"}'
 
-Prints one line of JSON, the fields of `Outcome`.
+It prints one line of JSON: the fields of `Outcome`.
 """
 
 import contextlib
@@ -20,17 +20,17 @@ STUB = bool(os.environ.get("PGMO_FAKECUDA"))
 
 @dataclass(frozen=True)
 class Job:
-    """What to run.
+    """One run of a workload.
 
     Args:
         workload: a name in `_workloads.EVERY`.
-        allocator: "default", "expandable" (the environment says how), "pages", or "pgmo".
-        iterations: how many.
+        allocator: "default", "expandable" (set by the environment), "pages", or "pgmo".
+        iterations: number of iterations.
         steady_from: first iteration of the steady part, for which peaks are measured again.
-        samples: in a batch; 0 for the workload's own.
-        limit: bytes that torch may reserve; 0 for all.
-        save: folder for the plan.
-        plan: path of a saved plan.
+        samples: samples of a batch; 0 for the workload's own number.
+        limit: bytes that torch may reserve; 0 for no limit.
+        save: folder to which the plan is saved; "" for none.
+        plan: path of a saved plan to begin with; "" for none.
     """
 
     workload: str
@@ -45,23 +45,24 @@ class Job:
 
 @dataclass
 class Outcome:
-    """What came of it; sizes in bytes.
+    """Result of a run; sizes in bytes.
 
     Args:
-        losses: of each iteration, hexadecimal.
-        digest: a fingerprint of the final parameters.
-        seconds: of each iteration, waited for.
+        losses: loss of each iteration, as a hexadecimal float.
+        digest: fingerprint of the final parameters.
+        seconds: seconds of each iteration, until the device has finished.
         live: peak that torch counts as allocated, over the whole run; an arena counts whole.
         reserved: peak that torch has reserved, over the whole run.
         live_steady: as `live`, from the job's `steady_from` on.
         reserved_steady: as `reserved`, from `steady_from` on.
-        expandable: whether segments really were expandable.
-        out_of_memory: torch's text, when it ran out.
-        phases: the session's, of each iteration.
-        hit_bytes: share of bytes from slots from the second replayed iteration on.
-        summary: the session's.
-        samples: in a batch.
-        costs: beside memory; see `workloads.costs.RunCosts`.
+        expandable: whether any segment is expandable.
+        out_of_memory: text of torch's error if memory ran out; "" otherwise.
+        phases: phase of the session in each iteration.
+        hit_bytes: share of bytes from slots, from the second replayed iteration on; None without
+            one.
+        summary: summary of the session.
+        samples: samples of a batch.
+        costs: figures of `workloads.costs.RunCosts`.
     """
 
     losses: list[str] = field(default_factory=list)
@@ -81,7 +82,7 @@ class Outcome:
 
 
 def run(job: Job) -> Outcome:
-    """Runs the job on the current device."""
+    """Run the job on the current device."""
     import torch
     from _workloads import EVERY
     from workloads.allocators import install_pages
@@ -106,10 +107,10 @@ def run(job: Job) -> Outcome:
 
 
 def make_deterministic(*, strict: bool) -> None:
-    """The same bits each time, without fills that nobody else does.
+    """Make torch's results bit-identical in each run, without filling uninitialized memory.
 
     Args:
-        strict: attention and others add in one order only when torch may refuse what cannot.
+        strict: whether an operator without a deterministic kernel raises an error.
     """
     import torch
 
@@ -123,7 +124,7 @@ def make_deterministic(*, strict: bool) -> None:
 
 
 def open_session(job: Job) -> Any:
-    """The session that the job asks for, or None."""
+    """Return the session of the job; None without pgmo."""
     if job.allocator != "pgmo":
         return None
     import pgmo
@@ -137,7 +138,7 @@ def open_session(job: Job) -> Any:
 
 
 def train(job: Job, session: Any, outcome: Outcome) -> None:
-    """Runs the iterations and fills in what each gave, also when memory runs out on the way."""
+    """Run the iterations, and fill in the outcome as far as memory lasts."""
     import torch
     from _workloads import EVERY
     from workloads.costs import RunCosts
@@ -171,7 +172,7 @@ def train(job: Job, session: Any, outcome: Outcome) -> None:
 
 
 def describe(session: Any, outcome: Outcome) -> None:
-    """Adds what the session knows."""
+    """Add the session's phases, hits and summary to the outcome."""
     history = session.history
     outcome.phases = [one.phase.value for one in history]
     replayed = [one for one in history if one.phase.value == "replay"][1:]

@@ -1,9 +1,9 @@
-"""What is trained, by name; the same seed gives the same bits.
+"""Workloads by name; equal seeds give equal bits.
 
     program = WORKLOADS["resnet50"].create()
     loss = program.step(0)
 
-Weights and batches are made on the device: a workload's iteration is all allocations and kernels.
+Weights and batches are made on the device, so an iteration copies nothing from the host.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,13 +22,13 @@ SEED = 0
 
 
 class Program:
-    """A model, its optimizer and the batches.
+    """Model, optimizer and batches.
 
     Args:
-        model: on the device.
-        batch: makes inputs and targets of a step.
-        dtype: of the forward pass (autocast); gradients of float16 are scaled.
-        samples: in a batch.
+        model: a model on the device.
+        batch: makes inputs and targets of a step from its number.
+        dtype: type of the forward pass under autocast. With float16, the loss is scaled.
+        samples: samples of a batch.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class Program:
         self.optimizer.zero_grad(set_to_none=True)
         with torch.autocast("cuda", self.dtype, enabled=self.dtype is not torch.float32):
             output = self.model(inputs)
-            if output.dim() == 3:  # the last dimension are classes, or else the second
+            if output.dim() == 3:  # classes are the last dimension, otherwise the second
                 output, targets = output.flatten(0, 1), targets.flatten()
             loss = functional.cross_entropy(output, targets)
         del output
@@ -65,20 +65,19 @@ class Program:
 
 @dataclass(frozen=True)
 class Workload:
-    """A way to make a program.
+    """Description from which a program is made.
 
     Args:
         model: makes the network.
-        kind: of its batches: "image", "mask" or "tokens".
-        samples: in a batch, where nothing else is said.
-        dtype: of autocast.
-        length: of the sequences; the longest, where they vary.
+        kind: kind of the batches: "image", "mask" or "tokens".
+        samples: default number of samples of a batch.
+        dtype: type of autocast.
+        length: length of the sequences in tokens; the longest, if lengths vary.
         varying: whether each iteration has a length of its own.
-        vocabulary: of the tokens.
-        repeats: whether all of its kernels can add in one order, so that it gives the same bits
-            each time.
-        dense: whether nothing but the lengths decides about sizes; False with experts.
-        side: of images.
+        vocabulary: number of tokens.
+        repeats: whether all kernels can be deterministic, so that each run has the same bits.
+        dense: whether sizes depend only on lengths; False with experts.
+        side: side of images in pixels.
     """
 
     model: Callable[[], nn.Module]
@@ -93,7 +92,7 @@ class Workload:
     side: int = IMAGE
 
     def create(self, samples: int = 0) -> Program:
-        """Makes the program on the current device."""
+        """Make the program on the current device."""
         samples = samples or self.samples
         torch.manual_seed(SEED)
         with torch.device("cuda"):
@@ -106,7 +105,7 @@ class Workload:
         )
 
     def lengths(self, count: int) -> Sequence[int]:
-        """Of so many iterations: multiples of 8 from 64 to the longest, in a seeded order."""
+        """Return the length of each iteration: multiples of 8, from 64 to the longest, seeded."""
         if not self.varying:
             return [self.length] * count
         generator = torch.Generator().manual_seed(SEED)
@@ -127,7 +126,7 @@ class Workload:
 
 
 LONGEST_AT = 9
-"""Iteration with the longest sequence: after the session has planned, so that it plans again."""
+"""Iteration with the longest sequence. The session has planned by then, and plans again."""
 
 
 def _medium(**options: bool) -> Callable[[], nn.Module]:
@@ -176,7 +175,7 @@ WORKLOADS: dict[str, Workload] = {
     "alexnet": Workload(_alexnet, "image", 256, dtype=HALF),
     "googlenet": Workload(_googlenet, "image", 64, dtype=HALF, repeats=False),
 }
-"""In order of interest: where the time is short, the last ones are left out."""
+"""Workloads in order of interest: if the time is over, the last ones are left out."""
 
 BATCHES: dict[str, Workload] = {
     "gpt2_medium_512_checkpoint": Workload(_medium(recompute=True), "tokens", 8, length=512),
@@ -184,7 +183,7 @@ BATCHES: dict[str, Workload] = {
     "gpt2_medium_varying_checkpoint": WORKLOADS["gpt2_medium_varying_checkpoint"],
     "resnet50": WORKLOADS["resnet50"],
 }
-"""Those whose largest batch is looked for."""
+"""Workloads whose largest batch is looked for."""
 
 FULL = torch.float32
 
@@ -195,10 +194,9 @@ SEKIYAMA: dict[str, Workload] = {
     "seq2seq_float32": _seq2seq(dtype=FULL),
     "googlenet_float32": Workload(_googlenet, "image", 64, dtype=FULL, repeats=False),
 }
-"""Of Sekiyama et al. 2018, in the precision of that year; whose speed at their largest batches is
-measured."""
+"""Networks of Sekiyama et al. 2018 in float32, whose speed at their largest batches is measured."""
 
 QUICK: dict[str, Workload] = {"tiny": Workload(lambda: GPT(64, 2), "tokens", 2, length=64)}
-"""What runs that measure nothing train."""
+"""Workload of quick runs."""
 
 EVERY: dict[str, Workload] = WORKLOADS | BATCHES | SEKIYAMA | QUICK

@@ -3,13 +3,13 @@
     python bench/gpu/cupy_loops.py --seconds 60
     python bench/gpu/cupy_loops.py --quick          one round, to see that it works
 
-Nanoseconds for an array's memory, from the request to its end; milliseconds for a step of the two
-programs in examples/; and bytes that the pool has taken from the device. The allocators take turns
-in one process, each over a pool of its own; where results differ in a single bit, or pgmo replays
-fewer than 99 % of the requests, there are no figures.
+The figures are nanoseconds for an array's memory, from its request to its free, milliseconds for a
+step of the two CuPy programs in examples/, and bytes that the pool has taken from the device. The
+allocators take turns in one process, each over a pool of its own. If results differ in a single
+bit, or pgmo replays fewer than 99 % of the requests, the script ends without figures.
 """
 
-# Not cupy.py: this folder comes first in the path of a script, which would import itself then.
+# Not named cupy.py: this folder is first on the path, and `import cupy` would import the script.
 
 import argparse
 import contextlib
@@ -34,7 +34,7 @@ ARRAYS, STEPS, QUICK_STEPS, WARM_UP = 2000, 50, 2, 8
 
 
 def program(name: str, kind: str) -> Any:
-    """An instance of a program of examples/."""
+    """Return an instance of a class of a program of examples/."""
     spec = importlib.util.spec_from_file_location(name, ROOT / "examples" / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
@@ -44,7 +44,7 @@ def program(name: str, kind: str) -> Any:
 
 
 class Arrays:
-    """Requests and lets go of arrays' memory; each size a few at a time."""
+    """Program that only requests and frees the memory of arrays."""
 
     def __init__(self) -> None:
         import cupy
@@ -52,7 +52,7 @@ class Arrays:
         self._get = cupy.cuda.get_allocator
 
     def step(self) -> None:
-        """`ARRAYS` arrays."""
+        """Request and free the memory of `ARRAYS` arrays."""
         allocate = self._get()
         for number in range(ARRAYS):
             _ = allocate(SIZES[number % len(SIZES)])
@@ -66,9 +66,9 @@ PROGRAMS: dict[str, Callable[[], Any]] = {
 
 
 def pools() -> dict[str, Callable[[], Any]]:
-    """How to make each contestant's pool; pgmo's is CuPy's own.
+    """Return a function that makes each contestant's pool; pgmo's is CuPy's own.
 
-    Those that this machine cannot have (`malloc_async` on some virtual GPUs) are left out.
+    Pools that this machine cannot have (`malloc_async` on some virtual GPUs) are left out.
     """
     import cupy
 
@@ -82,14 +82,14 @@ def pools() -> dict[str, Callable[[], Any]]:
     for who in sorted(found.keys() - {"cupy", "pgmo"}):
         try:
             found[who]().malloc(512)
-        except Exception as error:  # whatever the driver or the library says
+        except Exception as error:  # the driver and the library raise various types
             print(f"{who} is left out: {error}", file=sys.stderr)
             del found[who]
     return found
 
 
 class RmmPool:
-    """RMM's pool, as one of CuPy's."""
+    """RMM's pool, with the interface of CuPy's."""
 
     def __init__(self) -> None:
         import rmm
@@ -102,19 +102,19 @@ class RmmPool:
         self.malloc = rmm_cupy_allocator
 
     def total_bytes(self) -> int:
-        """What it has taken from the device."""
+        """Return the bytes that the pool has taken from the device."""
         return int(self._resource.pool_size())
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of one run.
+    """Result of one run.
 
     Args:
-        seconds: of a step in replay, on average.
-        peak: bytes of the pool at their most, the recorded iterations included.
-        held: bytes of the pool in replay: the arena, and what is outside of it.
-        digest: of the program's arrays at the end.
+        seconds: mean seconds of a step in replay.
+        peak: peak of the pool's bytes, recorded iterations included.
+        held: bytes of the pool in replay, inside and outside of the arena.
+        digest: digest of the program's arrays at the end.
     """
 
     seconds: float
@@ -124,7 +124,7 @@ class Outcome:
 
 
 def digest_of(one: Any) -> str:
-    """Of all arrays of a program, to the bit."""
+    """Return a digest of all arrays of a program."""
     import cupy
 
     arrays = [value for value in vars(one).values() if isinstance(value, cupy.ndarray)]
@@ -133,7 +133,7 @@ def digest_of(one: Any) -> str:
 
 @contextlib.contextmanager
 def steps(who: str, one: Any, after: Callable[[], None]) -> Iterator[Callable[[], None]]:
-    """A contestant's steps; those of pgmo are iterations of a session. `after` each: a look."""
+    """Yield a contestant's step, which then calls `after`. pgmo's are iterations of a session."""
     if who != "pgmo":
 
         def plain() -> None:
@@ -158,7 +158,7 @@ def steps(who: str, one: Any, after: Callable[[], None]) -> Iterator[Callable[[]
 
 
 def measure(who: str, pool: Any, make: Callable[[], Any], times: int) -> Outcome:
-    """Runs a program over a pool of its own."""
+    """Run a program over a pool of its own."""
     import cupy
 
     device = cupy.cuda.Device()
@@ -166,7 +166,7 @@ def measure(who: str, pool: Any, make: Callable[[], Any], times: int) -> Outcome
     looking = True
 
     def look() -> None:
-        if looking:  # while nothing is timed
+        if looking:  # only while steps are not timed
             taken.append(int(pool.total_bytes()))
 
     with cupy.cuda.using_allocator(pool.malloc):
@@ -189,7 +189,7 @@ def measure(who: str, pool: Any, make: Callable[[], Any], times: int) -> Outcome
 
 
 def main() -> None:
-    """Measures for as long as there is time, and writes the result."""
+    """Measure while there is time, and write the result."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--seconds", type=float, default=60, help="time budget")
     add_common_options(parser)
@@ -198,7 +198,7 @@ def main() -> None:
         import cupy
 
         count = cupy.cuda.runtime.getDeviceCount()
-    except Exception as error:  # CuPy raises whatever the driver says
+    except Exception as error:  # CuPy and the driver raise various types
         print(f"Nothing measured: {error}", file=sys.stderr)
         return
     if not count:

@@ -1,13 +1,13 @@
-"""The largest batch that trains within a limit on memory in a first run, and samples per second.
+"""The largest batch that trains within a memory limit in a first run, and samples per second.
 
     python bench/gpu/largest_batch.py --seconds 120 --limit 16
     python bench/gpu/largest_batch.py --quick           a tiny network, to see that it works
 
-Contenders: default allocator, expandable segments, pgmo's pages without a session, and pgmo without
-a saved plan, around the whole run. Each searches in a process of its own, from `bound` downwards,
-to three percent of it: the largest batch whose live peak is below the limit, which no allocator can
-beat. The try that trained is the one that is timed, and nothing else runs meanwhile; the next
-processes only import what they need.
+The contenders are the default allocator, expandable segments, pgmo's pages without a session, and
+pgmo without a saved plan, around the whole run. Each searches in a process of its own, from `bound`
+downwards, to three percent of it. The bound is the largest batch whose live peak is below the
+limit, which no allocator can beat. The attempt that trained is the one that is timed. Nothing else
+runs meanwhile; the next processes only import modules.
 """
 
 import json
@@ -30,14 +30,14 @@ from _launch import (
 )
 
 CONTENDERS = ("default", "pgmo", "pages", "expandable")
-"""In the order in which they run: what is left out for time is at the end."""
+"""Contenders in their order: if the time is over, the last ones are left out."""
 
 QUICK_CONTENDERS = ("default", "pages", "pgmo")
 QUICK_LIMIT = 0.5
-"""GiB."""
+"""Memory limit of a quick run, in GiB."""
 
 AHEAD = 2
-"""Processes that are started before it is their turn."""
+"""Number of processes that start while another one measures."""
 
 Case = tuple[str, str]
 """A workload and a contender."""
@@ -46,7 +46,7 @@ Worker = subprocess.Popen[str]
 
 
 def start(contender: str) -> Worker:
-    """A process that imports what it needs, and waits for its job."""
+    """Start a process that imports its modules, and waits for its job."""
     return subprocess.Popen(
         [sys.executable, str(HERE / "_batch_worker.py")],
         env=environment(contender),
@@ -58,7 +58,7 @@ def start(contender: str) -> Worker:
 
 
 def started(cases: Iterable[Case]) -> Iterator[tuple[Case, Worker]]:
-    """Each case with its process; ends those that are left, whatever happens."""
+    """Yield each case with its process; kill the waiting processes at the end."""
     waiting: deque[tuple[Case, Worker]] = deque()
     try:
         for case in cases:
@@ -73,11 +73,11 @@ def started(cases: Iterable[Case]) -> Iterator[tuple[Case, Worker]]:
 
 
 def ask(worker: Worker, job: dict[str, Any], budget: Budget) -> dict[str, Any]:
-    """What the process finds.
+    """Give a process its job, and return its result.
 
     Raises:
-        WorkerError: when it fails, or takes too long.
-        OutOfTimeError: when the budget is over before.
+        WorkerError: if the process fails, or takes too long.
+        OutOfTimeError: if the budget is over before the process ends.
     """
     try:
         timeout = budget.for_one()
@@ -99,7 +99,7 @@ def ask(worker: Worker, job: dict[str, Any], budget: Budget) -> dict[str, Any]:
 
 
 def measure(cases: Sequence[Case], limit: int, budget: Budget) -> list[dict[str, Any]]:
-    """One entry a case, as far as there is time; all contenders of a workload have one bound."""
+    """Return one entry per case. Contenders of a workload have one bound."""
     bounds: dict[str, int] = {}
     entries = []
     for (workload, contender), worker in started(cases):
@@ -118,7 +118,7 @@ def measure(cases: Sequence[Case], limit: int, budget: Budget) -> list[dict[str,
 
 
 def shown(entry: dict[str, Any]) -> str:
-    """A line of what was found."""
+    """Return a status line for an entry."""
     text = f"{entry['workload']:31}{entry['contender']:12}"
     if "largest" in entry:
         text += f"{entry['largest']:5} of {entry['bound']}"
@@ -133,13 +133,13 @@ def main(
     contenders: Sequence[str] = CONTENDERS,
     what: str = str(__doc__),
 ) -> None:
-    """Searches, and measures speed.
+    """Search for the largest batches, and measure their speed.
 
     Args:
-        result: its name.
-        workloads: the name of those in `_workloads`.
-        contenders: who searches.
-        what: the program's description.
+        result: name of the result.
+        workloads: name of a dictionary of `_workloads`.
+        contenders: contenders of the search.
+        what: description of the program.
     """
     parser = gpu_parser(what, 900)
     parser.add_argument("--workload", action="append")

@@ -1,13 +1,18 @@
-"""What unified memory costs where everything fits, and what prefetching an arena saves.
+"""Cost of unified memory if everything fits, and time that prefetching an arena saves.
 
     python bench/gpu/managed_memory.py --seconds 60
     python bench/gpu/managed_memory.py --quick          few steps, to see that it works
 
-First copies in unified memory against copies in device memory, in turns, for clocks change.
-Then a step of a GPT in replay: in device memory; in unified memory, with all pages on the card;
-with the whole arena on the host before each step, as if others had needed the card, once moved back
-page by page as it is touched and once prefetched in the order of the plan; and with half of the
-arena spilled for good. Never is more unified memory asked for than the card has free.
+First, copies in unified memory and in device memory are timed in turns, because clock rates change.
+Then a step of a GPT in replay is timed:
+
+- in device memory
+- in unified memory, with all pages on the card
+- with the whole arena on the host before each step, and pages that move when they are touched
+- the same, with an arena that is prefetched in the order of the plan
+- with half of the arena spilled to the host
+
+The script ends with an error rather than request more unified memory than the card has free.
 """
 
 import gc
@@ -23,11 +28,11 @@ sys.path.insert(0, str(ROOT))
 
 STEPS, QUICK_STEPS, WARM_UP = 9, 2, 8
 COPIES, COPY_ROUNDS = 10, 7
-BATCH = 256  # an arena of hundreds of MiB: with a small one only launches are timed
+BATCH = 256  # for an arena of hundreds of MiB; with a small one, launches take all the time
 
 
 def copies(free: int) -> dict[str, Any]:
-    """Seconds of a copy in unified memory against that in device memory, where both fit."""
+    """Return the time of a copy in unified memory over that in device memory."""
     import torch
 
     import pgmo
@@ -55,7 +60,7 @@ def copies(free: int) -> dict[str, Any]:
 
 
 def _pair(size: int) -> tuple[Any, Any]:
-    """Two buffers; the first copy brings their pages to the card."""
+    """Return two buffers, whose pages a first copy has brought to the card."""
     import torch
 
     source, target = (torch.zeros(size, dtype=torch.uint8, device="cuda") for _ in range(2))
@@ -64,7 +69,7 @@ def _pair(size: int) -> tuple[Any, Any]:
 
 
 def median_step(work: Callable[[], object], before: Callable[[], object], times: int) -> float:
-    """Seconds of a step, its preparation not counted."""
+    """Return the median seconds of `work`, without its preparation `before`."""
     import torch
 
     samples = []
@@ -79,7 +84,7 @@ def median_step(work: Callable[[], object], before: Callable[[], object], times:
 
 
 def wide_gpt() -> Any:
-    """The GPT of the tests, at a batch whose activations count."""
+    """Return the GPT of the tests with a batch of `BATCH` samples."""
     import torch
 
     from tests.gpu.programs import GPT, LENGTH, VOCABULARY
@@ -94,10 +99,10 @@ def wide_gpt() -> Any:
 
 
 class Trained:
-    """A GPT that a session replays.
+    """GPT that a session replays.
 
     Args:
-        options: of the session.
+        options: options of `pgmo.optimize`.
     """
 
     def __init__(self, **options: Any) -> None:
@@ -112,12 +117,12 @@ class Trained:
             sys.exit(f"the session does not replay: {self.session.summary()}")
 
     def step(self, index: int = 0) -> None:
-        """One iteration."""
+        """Run one iteration."""
         with self.session.iteration():
             self.program.step(index)
 
     def close(self) -> tuple[int, int]:
-        """Ends the session; bytes of its arena, and of what is spilled of it."""
+        """Close the session; return the bytes of its arena, and of its spilled part."""
         plan = self.session.plan
         assert plan is not None
         self.session.close()
@@ -125,8 +130,8 @@ class Trained:
 
 
 def steps(free: int, times: int) -> tuple[dict[str, float], dict[str, int]]:
-    """Seconds of a step by where its memory is, and bytes of the arena."""
-    device = Trained(pages=False)  # an arena in any case
+    """Return the seconds of a step by location of its memory, and bytes of the arena."""
+    device = Trained(pages=False)  # pages could serve a step without an arena
     found = {"device": median_step(device.step, lambda: None, times)}
     arena, _ = device.close()
     del device
@@ -142,7 +147,7 @@ def steps(free: int, times: int) -> tuple[dict[str, float], dict[str, int]]:
 
 
 def tidy_up() -> None:
-    """Gives back what nobody uses any more."""
+    """Collect garbage, and empty PyTorch's cache."""
     import torch
 
     gc.collect()
@@ -150,7 +155,7 @@ def tidy_up() -> None:
 
 
 def unified_steps(free: int, times: int) -> dict[str, float]:
-    """Seconds of a step in unified memory, by where its pages are when it begins."""
+    """Return the seconds of a step in unified memory, by location of its pages before it."""
     import pgmo
     from pgmo.allocator.managed.unified import UnifiedAdapter
 
@@ -186,7 +191,7 @@ def unified_steps(free: int, times: int) -> dict[str, float]:
 
 
 def main() -> None:
-    """Measures as long as there is time, and writes the result."""
+    """Measure while there is time, and write the result."""
     parser = gpu_parser(__doc__, 60)
     arguments = parser.parse_args()
     device_or_exit()

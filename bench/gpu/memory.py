@@ -3,13 +3,12 @@
     python bench/gpu/memory.py --seconds 200
     python bench/gpu/memory.py --quick              a tiny network, to see that it works
 
-Every run is a fresh process with the same seed and deterministic algorithms; several run at a time,
-for memory does not depend on time. Efficiency is the program's live peak under the default
-allocator, the same for all, over the peak that was reserved; once for the whole run, recording
-included, and once from the iteration on at which a session has settled. Losses and final weights
-are compared bit for bit. Beside memory each run counts the calls of the driver that pages make, the
-requests that map and the waits, per iteration of the last third, and the CPU time of the process
-in all iterations.
+Every run is a fresh process with the same seed and deterministic algorithms. Several run at a time,
+because memory does not depend on time. Efficiency is the program's live peak under the default
+allocator over the contender's reserved peak: of the whole run, recording included, and of the
+iterations after a session has settled. Losses and final weights are compared bit for bit. Each run
+also counts the driver calls of pages, requests that map and waits, per iteration of the last third,
+and the CPU time of the process in all iterations.
 """
 
 import sys
@@ -35,17 +34,18 @@ from _worker import Job, Outcome
 CONTENDERS = ("default", "expandable", "pages", "pgmo", "pgmo_saved_plan")
 PEERS = ("default", "expandable")
 GOAL = {True: 0.99, False: 0.97}
-"""Efficiency from the settled iteration on: of dense workloads, and of those with experts."""
+"""Least efficiency after a session has settled, by whether the workload is dense."""
 
 FIXED, VARYING = (12, 8), (26, 18)
-"""Iterations, and the first of the steady part: after recording, a plan, and one made again."""
+"""Number of iterations, and the first one after a session has settled."""
 
 LARGEST_RUN = 16 << 30
+"""Bytes reserved for a run. They limit the number of runs at a time."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """One contender's run of a workload, or why there is none."""
+    """One contender's run of a workload, or the reason why there is none."""
 
     contender: str
     outcome: Outcome | None = None
@@ -54,7 +54,7 @@ class Run:
 
 
 def run(contender: str, job: Job, budget: Budget) -> Run:
-    """Runs one job within what is left of the budget."""
+    """Run one job within the time budget."""
     try:
         return Run(contender, launch(job, budget))
     except (WorkerError, OutOfTimeError) as error:
@@ -64,8 +64,8 @@ def run(contender: str, job: Job, budget: Budget) -> Run:
 def run_planned(job: Job, budget: Budget) -> Run:
     """Run pgmo from a plan that another process saved.
 
-    The saving process has no row: a session that saves its plan installs it even where it does not
-    pay.
+    The saving process has no row: a session that saves its plan installs it even if the plan needs
+    more pages than windows.
     """
     with TemporaryDirectory() as folder:
         saving = run("pgmo_saved_plan", replace(job, allocator="pgmo", save=folder), budget)
@@ -77,7 +77,7 @@ def run_planned(job: Job, budget: Budget) -> Run:
 
 
 def summarise(workload: str, dense: bool, runs: list[Run], again: Run | None) -> dict[str, Any]:
-    """One entry: a row per contender, and what follows from them together."""
+    """Return one entry: a row per contender, and comparisons of all of them."""
     outcomes = {run.contender: run.outcome for run in runs if run.outcome is not None}
     entry: dict[str, Any] = {
         "workload": workload,
@@ -120,19 +120,19 @@ def summarise(workload: str, dense: bool, runs: list[Run], again: Run | None) ->
 
 
 def cpu_ratio(one: Outcome, default: Outcome) -> float | None:
-    """Return the CPU time of all iterations over the default's; None: one ran out of memory."""
+    """Return the CPU time over the default's; None if one of both ran out of memory."""
     if not one.costs or not default.costs:
         return None
     return float(one.costs["cpu_seconds"] / default.costs["cpu_seconds"])
 
 
 def missed(entry: dict[str, Any]) -> list[str]:
-    """Goals that an entry does not reach, in words."""
+    """Return a sentence for each goal that an entry misses."""
     name, goal = entry["workload"], GOAL[entry["dense"]]
     found = []
     for row in entry["rows"]:
         if row["contender"] not in PEERS:
-            # From a saved plan nothing has to be recorded, so its whole run counts.
+            # With a saved plan nothing is recorded, so the whole run counts.
             whole = row["contender"] == "pgmo_saved_plan"
             reached = row["efficiency" if whole else "efficiency_steady"]
             if reached < goal:
@@ -159,7 +159,7 @@ def show(entry: dict[str, Any]) -> None:
 
 
 def measure(names: list[str], budget: Budget, workers: int) -> list[dict[str, Any]]:
-    """Runs everything, in order of interest."""
+    """Run all contenders of the workloads, in order of interest."""
     from _workloads import EVERY
 
     def job(name: str) -> Job:

@@ -1,14 +1,14 @@
-"""What an allocation costs, and what a session adds to a step or takes from it.
+"""Time of an allocation, and of a training step, with each allocator.
 
     python bench/gpu/overhead.py --seconds 60
-    python bench/gpu/overhead.py --quick            next to no turns, to see that it works
+    python bench/gpu/overhead.py --quick            few repetitions, to see that it works
 
-Nanoseconds per allocation and free, through the C++ interface and through `torch.empty`: torch's
-own allocator, a `CUDAPluggableAllocator` over functions that do nothing, pgmo's pages without a
-session, and pgmo in replay. Then the step time of a model whose kernels are small: without a
-session, on pages, recording, in replay. Reported are medians over all repetitions of all processes,
-and ratios against torch's own allocator, which takes turns with pgmo in one process; and what the
-pages do per step.
+First, nanoseconds per allocation and free, through the C++ interface and through `torch.empty`: of
+torch's own allocator, a `CUDAPluggableAllocator` over functions that do nothing, pgmo's pages without
+a session, and pgmo in replay. Then the step time of a model with small kernels: without a session, on
+pages, while recording, and in replay. The results are medians over all repetitions of all processes,
+their ratios to torch's own allocator, which takes turns with pgmo in one process, and the pages'
+figures per step.
 """
 
 import json
@@ -34,11 +34,11 @@ from support.machine import Seconds
 MOST_ROUNDS = 5
 KINDS = ("pgmo", "pages", "plugin")
 GOALS = {("C++, at once", "pgmo"): 0.5, ("step", "pgmo"): 1.0, ("step", "record"): 1.1}
-"""Ratio against torch's own allocator that is aimed at."""
+"""Goal: the largest ratio to the time with torch's own allocator."""
 
 
 def build(folder: str) -> str:
-    """Compiles allocation_loop.cpp; returns the library's path."""
+    """Compile allocation_loop.cpp, and return the library's path."""
     import torch
 
     from pgmo.allocator.build.cuda_headers import cuda_include
@@ -60,10 +60,10 @@ def build(folder: str) -> str:
 def measure(
     library: str, budget: Budget, *, quick: bool
 ) -> tuple[dict[str, dict[str, list[float]]], dict[str, Any], int]:
-    """Runs all kinds of processes in turns.
+    """Run all kinds of processes in turns.
 
     Returns:
-        Samples by what was measured and by allocator; what pages do per step; rounds.
+        Samples by measurement and allocator, the pages' figures per step, and the number of rounds.
     """
     samples: dict[str, dict[str, list[float]]] = {}
     pages: dict[str, Any] = {}

@@ -3,11 +3,11 @@
     python bench/gpu/ranks.py --seconds 90
     python bench/gpu/ranks.py --quick              a small network, to see that it works
 
-GPT-2 medium under DDP, and under FSDP2 with parameters in bfloat16; on one device, and on two where
-there are two. Each rank is a process, and all ranks of a run are there at the same time. Efficiency
-is the live peak under the default allocator over the peak that was reserved, of the worst rank,
-once for the whole run and once from the iteration on at which a session has settled. Losses and
-final weights are compared bit for bit. On the stub a rank is one of eight in a fake process group.
+GPT-2 medium under DDP, and under FSDP2 with parameters in bfloat16, on one device, and on two if the
+machine has two. Each rank is a process, and all ranks of a run exist at the same time. Efficiency is
+the live peak under the default allocator over the reserved peak, of the worst rank: of the whole
+run, and of the iterations after a session has settled. Losses and final weights are compared bit
+for bit. On the stub, the rank is one of eight in a fake process group.
 """
 
 import json
@@ -42,11 +42,11 @@ _STUB = bool(os.environ.get("PGMO_FAKECUDA"))
 
 
 def launch(job: dict[str, Any], world: int, budget: Budget) -> list[dict[str, Any]]:
-    """What each rank of a run has measured.
+    """Run all ranks of a job, and return the measurements of each.
 
     Raises:
-        WorkerError: when a rank fails, or takes too long.
-        OutOfTimeError: when the budget is over before.
+        WorkerError: if a rank fails, or takes too long.
+        OutOfTimeError: if the budget is over before the ranks start.
     """
     timeout = budget.for_one()
     command = [sys.executable, str(HERE / "_rank_worker.py"), json.dumps(job)]
@@ -71,7 +71,7 @@ def launch(job: dict[str, Any], world: int, budget: Budget) -> list[dict[str, An
             ended = list(pool.map(lambda one: end_of(one, timeout), running))
     troubles = [one for one in ended if one.trouble]
     if troubles:
-        # One that fails leaves the others waiting for it, and they have less to tell.
+        # The other ranks wait for the one that fails, so only its own message has the cause.
         first = [one for one in troubles if not one.late] or troubles
         raise WorkerError("; ".join(one.trouble for one in first))
     return [json.loads(one.output.splitlines()[-1]) for one in ended]
@@ -79,7 +79,7 @@ def launch(job: dict[str, Any], world: int, budget: Budget) -> list[dict[str, An
 
 @dataclass(frozen=True)
 class Ended:
-    """What a rank printed, or what went wrong."""
+    """Output of a rank, or the reason why there is none."""
 
     output: str
     trouble: str = ""
@@ -87,7 +87,7 @@ class Ended:
 
 
 def end_of(running: subprocess.Popen[str], timeout: float) -> Ended:
-    """Waits for a rank, and ends it after so many seconds."""
+    """Wait for a rank, and kill it after `timeout` seconds."""
     try:
         output, errors = running.communicate(timeout=timeout)
     except subprocess.TimeoutExpired:
@@ -102,7 +102,7 @@ def end_of(running: subprocess.Popen[str], timeout: float) -> Ended:
 def row(
     contender: str, ranks: list[dict[str, Any]], default: list[dict[str, Any]]
 ) -> dict[str, Any]:
-    """A contender's figures, of its worst rank, against the live bytes of the default run."""
+    """Return a contender's figures, of its worst rank, with the default run's live bytes."""
     pairs = list(zip(ranks, default, strict=True))
     return {
         "contender": contender,
@@ -123,7 +123,7 @@ def row(
 
 
 def measure(engine: str, world: int, size: dict[str, int], budget: Budget) -> dict[str, Any]:
-    """All contenders on one engine; shows each as it is done."""
+    """Run all contenders on one engine, and print the figures of each."""
     entry: dict[str, Any] = {"engine": engine, "world": world, "rows": [], "errors": {}}
     default: list[dict[str, Any]] = []
     for contender in CONTENDERS:

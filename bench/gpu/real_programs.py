@@ -3,12 +3,12 @@
     python bench/gpu/real_programs.py --seconds 120
     python bench/gpu/real_programs.py --quick              one program, to see that it works
 
-The programs of `bench/programs`, of which those are left out whose packages are not here. Compared
-are the peaks that torch has reserved over the whole run, and the losses and weights bit by bit;
-`repeats` says whether a program gives the same bits twice under the default allocator, for some
-kernels add in any order. Beside memory each run counts the calls of the driver that pages make,
-requests that map and waits, per step of an optimizer in the last third, and its CPU time. Several
-run at a time, since memory does not depend on time.
+The programs are those of `bench/programs` whose packages are installed. The script compares the
+reserved peaks of torch over the whole run, and the losses and weights bit by bit. `repeats` states
+whether a program gives the same bits twice under the default allocator, because some kernels add in
+any order. Each run also counts the driver calls of pages, requests that map and waits, per optimizer
+step of the last third, and its CPU time. Several run at a time, because memory does not depend on
+time.
 """
 
 import json
@@ -51,7 +51,7 @@ ORDER = (
     "trl_dpo",
     "trl_grpo",
 )
-"""Those that differ most first: what is left out for time is at the end."""
+"""Programs in the order of measurement: if the time is over, the last ones are left out."""
 
 CONTENDERS = ("default", "default again", "expandable", "pages", "pgmo_run")
 STEPS, QUICK_STEPS = 40, 12
@@ -60,11 +60,11 @@ Row = dict[str, Any]
 
 
 def run(name: str, contender: str, budget: Budget, *, quick: bool) -> Row:
-    """What torch counted, and what the program computed.
+    """Run a program; return torch's counters, and the results of the program.
 
     Raises:
-        WorkerError: when it fails, or takes too long.
-        OutOfTimeError: when the budget is over before.
+        WorkerError: if the program fails, or takes too long.
+        OutOfTimeError: if the budget is over before the program ends.
     """
     with tempfile.TemporaryDirectory() as made:
         counted, result, of_pgmo = (Path(made, f"{part}.json") for part in ("c", "r", "p"))
@@ -87,7 +87,7 @@ def run(name: str, contender: str, budget: Budget, *, quick: bool) -> Row:
 
 
 def measure(name: str, budget: Budget, *, quick: bool) -> Row:
-    """A program under all contenders."""
+    """Run a program under all contenders, and return its entry."""
     entry: Row = {"program": name, "rows": [], "errors": {}}
     missing = [one for one in PROGRAMS[name].packages if find_spec(one) is None]
     if missing:
@@ -112,7 +112,7 @@ def measure(name: str, budget: Budget, *, quick: bool) -> Row:
 
 
 def shown(entry: Row) -> str:
-    """A line of what was found."""
+    """Return a status line for an entry."""
     text = f"{entry['program']:22}"
     for row in entry["rows"]:
         if row["contender"] != "default again":

@@ -1,14 +1,13 @@
-"""Recomputation on a GPU: peak, time of a step and largest batch, beside PyTorch's own means.
+"""Recomputation on a GPU: peak, step time and largest batch, against PyTorch's own ways.
 
     python bench/gpu/recompute.py --seconds 300
     python bench/gpu/recompute.py --quick           a tiny network, to see that it works
 
-ResNet-50, U-Net and GPT-2 medium, each way in a fresh process: as they are, with
+ResNet-50, U-Net and GPT-2 medium run each way in a fresh process: unchanged, with
 `torch.utils.checkpoint` around each block, with `activation_memory_budget`, and with
-`pgmo.recompute` at half of the peak and at the least, without and with values that wait on the
-host (at the least of recomputation alone). A step is forward, backward and AdamW. The
-largest batch is looked for under a limit on memory, until a step fails. What was not begun when
-the time is over is left out.
+`pgmo.recompute` at half of the peak and at the least, each without and with values that are
+offloaded to the host. A step is forward, backward and AdamW. The largest batch is looked for under a
+memory limit, until a step fails. A job that has not begun when the time is over is left out.
 """
 
 import argparse
@@ -32,7 +31,7 @@ from _launch import (
 )
 
 WORKLOADS = {"resnet50": 64, "unet": 16, "gpt2_medium": 4}
-"""Samples in the batch of each."""
+"""Networks, and the samples of their batches."""
 
 WAYS: tuple[tuple[str, float | str | None], ...] = (
     ("plain", None),
@@ -57,14 +56,14 @@ LINK = "pcie5"
 
 @dataclass(frozen=True)
 class Job:
-    """One process: a workload, a way to run it, what to find out.
+    """Job of one process.
 
     Args:
         workload: a name in `WORKLOADS`, or `QUICK`.
-        way: who keeps memory low.
-        setting: what it is told.
-        samples: in a batch, or in the first that is tried.
-        limit: bytes that torch may reserve while the largest batch is looked for; 0 to measure.
+        way: first item of an entry of `WAYS`.
+        setting: second item of the entry.
+        samples: samples of a batch, or of the first batch of a search.
+        limit: bytes that torch may reserve in a search for the largest batch; 0: measure steps.
     """
 
     workload: str
@@ -75,7 +74,7 @@ class Job:
 
 
 def jobs(limit: int, *, quick: bool) -> Iterator[Job]:
-    """First what tells most: each way at once on all networks, measurements before searches."""
+    """Yield jobs: each way on all networks, the most important ways first."""
     if quick:
         for (way, setting), most in ((WAYS[0], 0), (WAYS[4], 0), (WAYS[4], QUICK_LIMIT)):
             yield Job(QUICK, way, setting, 4, most)
@@ -87,12 +86,12 @@ def jobs(limit: int, *, quick: bool) -> Iterator[Job]:
 
 
 def work(job: Job) -> dict[str, Any]:
-    """What a process finds out."""
+    """Run a job in this process, and return its result."""
     import torch
     from _worker import STUB
 
     if STUB:
-        torch.backends.cudnn.enabled = False  # the stub has none
+        torch.backends.cudnn.enabled = False
         torch.backends.cuda.enable_cudnn_sdp(False)
     from pgmo.errors import BudgetError
 
@@ -103,10 +102,10 @@ def work(job: Job) -> dict[str, Any]:
 
 
 def _largest(job: Job) -> dict[str, Any]:
-    """The largest batch of those tried that trains within the limit, and the least that does not.
+    """Search for the largest batch that trains within the limit, and the least that does not.
 
-    What two batches reserve predicts the next to try. The answer is right to a tenth, or to what
-    `TRIES` allow.
+    The bytes that two batches reserve predict the next batch. The search ends when the answer is
+    right to a tenth, or after `TRIES` batches.
     """
     import torch
 
@@ -128,7 +127,7 @@ def _largest(job: Job) -> dict[str, Any]:
 
 
 def _reserved(job: Job, batch: int) -> int | None:
-    """The most that torch reserved in two steps; None when that was not enough."""
+    """Return the most bytes that torch reserved in two steps; None if memory ran out."""
     import torch
 
     torch.cuda.reset_peak_memory_stats()
@@ -143,12 +142,12 @@ def _reserved(job: Job, batch: int) -> int | None:
 
 
 def next_batch(seen: list[tuple[int, int]], fails: int, limit: int) -> int:
-    """The batch to try next.
+    """Return the batch to try next.
 
     Args:
-        seen: batches that trained and what they reserved, each larger than the one before.
-        fails: the least batch that did not; 0 when none was found.
-        limit: bytes.
+        seen: batches that trained with the bytes that they reserved, in ascending order.
+        fails: the least batch that did not train; 0 if all did.
+        limit: bytes that torch may reserve.
     """
     works, reserved = seen[-1] if seen else (0, 0)
     if fails:
@@ -182,7 +181,7 @@ def _measure(job: Job) -> dict[str, Any]:
 
 
 def _train(job: Job, samples: int, steps: int) -> tuple[int, Any, list[float]]:
-    """Bytes there before the first step, the way, and seconds of each step."""
+    """Train; return the bytes allocated before the first step, the way, and step seconds."""
     import torch
     from _workloads import EVERY
     from recomputation.step_ways import MemoryBudget, Plain, Planned
@@ -232,12 +231,12 @@ def _checkpoint(block: Any) -> None:
     block.forward = lambda *inputs: checkpoint(forward, *inputs, use_reentrant=False)
 
 
-def _Autocast(module: Any) -> Any:  # noqa: N802, a class that is made when torch is there
+def _Autocast(module: Any) -> Any:  # noqa: N802, its class needs torch
     import torch
     from torch import nn
 
     class Autocast(nn.Module):
-        """Mixed precision inside of the forward pass, where it is captured."""
+        """Autocast inside of the forward pass, so that a capture includes it."""
 
         def __init__(self) -> None:
             super().__init__()
@@ -251,7 +250,7 @@ def _Autocast(module: Any) -> Any:  # noqa: N802, a class that is made when torc
 
 
 def launch(job: Job, budget: Budget) -> dict[str, Any]:
-    """Runs a job in a fresh process; what it found, or why there is nothing."""
+    """Run a job in a fresh process; return its result, or the reason why there is none."""
     timeout = min(max(LONGEST, budget.longest), budget.left)
     if timeout < 10:
         return {"left_out": "the time was over"}
@@ -275,7 +274,7 @@ def launch(job: Job, budget: Budget) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Runs everything within the time and writes the result."""
+    """Run all jobs within the time, and write the result."""
     parser = gpu_parser(__doc__, seconds=600)
     parser.add_argument("--limit", type=float, default=16, help="GiB, for the largest batch")
     parser.add_argument("--ways", nargs="+", choices=sorted({way for way, _ in WAYS}))

@@ -1,14 +1,14 @@
-"""What a rehearsal says that a training step takes of this card, and what it takes.
+"""Memory of training steps on this card, as predicted by rehearsals and as measured.
 
     python bench/gpu/rehearsals.py --seconds 120
     python bench/gpu/rehearsals.py --quick              one model, to see that it works
 
-Models of `_models.py`, eight steps of forward pass, backward pass and AdamW, each run
-in a process of its own: on the card, and in a rehearsal of a card with its properties (`pgmo
-rehearse`); the first ones also in a rehearsal that makes a plan, and on the card again with that
-plan from the first request on. Compared are the peaks of what tensors held and of what the default
-allocator reserved, and what the driver counts for a process beyond that, which a rehearsal calls
-the context and estimates. Several run at a time, since memory does not depend on time.
+Each model of `_models.py` runs eight steps of forward pass, backward pass and AdamW, in a process of
+its own: on the card, and in a rehearsal of a card with the same properties (`pgmo rehearse`). For the
+first models, a second rehearsal makes a plan, which then serves a run on the card from its first
+request. The script compares the peaks of allocated and of reserved bytes. It also stores the bytes
+that the driver counts for the process, which include a context whose size a rehearsal estimates.
+Several run at a time, because memory does not depend on time.
 """
 
 import dataclasses
@@ -50,14 +50,14 @@ MODELS = (
 QUICK = "DistilBERT"
 SCRIPT = HERE / "_rehearsed.py"
 PLANNED = 4
-"""So many of them are run with a rehearsal's plan as well."""
+"""Number of models, from the first, that also run with a rehearsal's plan."""
 
 AT_ONCE = 8  # models, of which each starts one process after the other
 Row = dict[str, Any]
 
 
 def this_card() -> Card:
-    """The card of this machine, with the memory and the multiprocessors that CUDA reports."""
+    """Return this machine's card, with the memory and multiprocessors that CUDA reports."""
     import torch
 
     properties = torch.cuda.get_device_properties(0)
@@ -72,11 +72,11 @@ def this_card() -> Card:
 
 
 def on_the_card(name: str, folder: Path, budget: Budget, *under: str) -> Row:
-    """What the script took of the card.
+    """Run a model on the card; return the memory that it took.
 
     Raises:
-        WorkerError: when it fails, or takes too long.
-        OutOfTimeError: when the budget is over before.
+        WorkerError: if the run fails, or takes too long.
+        OutOfTimeError: if the budget is over before the run ends.
     """
     output = folder / "taken.json"
     run_worker([*under, str(SCRIPT), name, str(output)], "default", budget)
@@ -84,11 +84,11 @@ def on_the_card(name: str, folder: Path, budget: Budget, *under: str) -> Row:
 
 
 def rehearsed(name: str, folder: Path, card: Card, budget: Budget, **how: Any) -> Rehearsal:
-    """The answer of a rehearsal.
+    """Rehearse a model; return the answer.
 
     Raises:
-        WorkerError: when it has none.
-        OutOfTimeError: when the budget is over before.
+        WorkerError: if the rehearsal fails, or runs out of memory.
+        OutOfTimeError: if the budget is over before the rehearsal starts.
     """
     try:
         answer = rehearse(
@@ -106,7 +106,7 @@ def rehearsed(name: str, folder: Path, card: Card, budget: Budget, **how: Any) -
 
 
 def with_the_plan(name: str, folder: Path, answer: Rehearsal, budget: Budget) -> list[Row]:
-    """Iterations on the card under the plan of a rehearsal."""
+    """Run a model on the card with a rehearsal's plan; return its iterations."""
     if answer.plan is None:
         raise WorkerError("the rehearsal made no plan")
     counted = folder / "run.json"
@@ -118,7 +118,7 @@ def with_the_plan(name: str, folder: Path, answer: Rehearsal, budget: Budget) ->
 
 
 def measure(name: str, card: Card, budget: Budget) -> Row:
-    """All runs of a model; what failed, or was not begun in time, is said in `errors`."""
+    """Make all runs of a model. `errors` has what failed, or was left out for time."""
     row: Row = {"model": name, "errors": {}}
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made)
@@ -141,14 +141,14 @@ def measure(name: str, card: Card, budget: Budget) -> Row:
 
 
 def error_of(row: Row, which: str) -> float | None:
-    """How far a rehearsal's peak is above the card's, as a share of the card's."""
+    """Return the relative error of a rehearsal's peak; None without a rehearsal."""
     if "rehearsed" not in row:
         return None
     return float(row["rehearsed"][which] / row["card"][which] - 1)
 
 
 def shown(row: Row) -> str:
-    """A line of what was found."""
+    """Return a status line for a row."""
     text = f"{row['model']:22}"
     for which in ("allocated", "reserved"):
         error = error_of(row, which)

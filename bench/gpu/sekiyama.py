@@ -3,8 +3,9 @@
     python bench/gpu/sekiyama.py --seconds 180
     python bench/gpu/sekiyama.py --quick           a tiny network, to see that it works
 
-All five of the paper in float32, with cuDNN and its workspaces, and sentences of one length. It
-searches and measures as `largest_batch.py` does; `bench/sekiyama.py` has peaks, without a GPU.
+All five networks of the paper in float32, with cuDNN and its workspaces, and sentences of one
+length. The script searches and measures as `largest_batch.py` does. `bench/sekiyama.py` measures
+peaks without a GPU.
 """
 
 from largest_batch import main

@@ -3,9 +3,9 @@
     loop = create("llama_padded", Setting(seed=0))
     loop.run(24, ended=lambda: None)
 
-They run on the stub CUDA runtime, whose kernels compute nothing, so no loop depends on a value. The
-seed draws what determines sizes: lengths, routing, shapes. This module needs the standard library
-only; `create` imports torch and the other packages of the family.
+They run on the stub CUDA runtime, whose kernels compute nothing, so no loop depends on a value.
+Lengths, routing and shapes are drawn from the seed. This module needs only the standard library;
+`create` imports torch and the other packages of the family.
 """
 
 import importlib
@@ -46,7 +46,7 @@ FAMILIES = {
 NAMES = tuple(FAMILIES)
 
 OWN = {"gpt_any_length": "gpt"}
-"""Module of each loop that `rules.py` alone measures, with networks from `workloads`."""
+"""Module of each loop that only `rules.py` measures, with networks from `workloads`."""
 
 TITLES = {
     "llama_fixed": "Llama, 512 tokens",

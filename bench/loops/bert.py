@@ -1,4 +1,4 @@
-"""BERT base in float16 with a gradient scaler, padded to the longest of each batch."""
+"""BERT base in float16 with a gradient scaler, padded to the longest sample of each batch."""
 
 import torch
 from torch import nn
@@ -9,7 +9,7 @@ from loops.loop import Loop, adamw, loaded, longest_of_batch
 
 
 def bert(setting: Setting, layers: int = 12) -> BertForSequenceClassification:
-    """The classifier, on the host; 12 layers, 768 wide."""
+    """Build the classifier on the host, with width 768."""
     width, words = setting.choose((768, 30522), (64, 512))
     config = BertConfig(
         vocab_size=words,
@@ -23,7 +23,7 @@ def bert(setting: Setting, layers: int = 12) -> BertForSequenceClassification:
 
 
 class Bert(Loop):
-    """Sixteen samples to a batch, and a mask of each sample's length."""
+    """Training with sixteen samples per batch, and a mask for the padding."""
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
@@ -34,7 +34,7 @@ class Bert(Loop):
         self.scaler = torch.amp.GradScaler("cuda")
 
     def step(self, iteration: int) -> None:
-        """Trains on one batch."""
+        """Train on one batch."""
         longest = self.setting.choose(512, 48)
         length = longest_of_batch(self.chance, 16, longest, median=longest / 4)
         tokens, mask, labels = loaded(16, length), loaded(16, length), loaded(16)

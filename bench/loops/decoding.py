@@ -1,7 +1,7 @@
 """Decoding with a Llama whose cache of keys and values grows by one token at a time.
 
-Each iteration is a request: a prompt of any length, then as many tokens as the answer has. The
-cache is that of transformers, which concatenates: two caches of a layer are alive at a time.
+Each iteration is a request: a prompt of any length, and the tokens of an answer. The cache of
+transformers grows by concatenation, so two caches of a layer are alive at a time.
 """
 
 import random
@@ -16,7 +16,7 @@ from loops.loop import Loop, zeros
 
 @torch.no_grad()
 def decode(model: LlamaForCausalLM, batch: int, prompt: int, answer: int) -> torch.Tensor:
-    """Answers prompts; gives tokens (batch, prompt + answer)."""
+    """Answer prompts; return tokens, shape (batch, prompt + answer)."""
     cache = DynamicCache()
     tokens = following = zeros(batch, prompt)
     for _ in range(answer):
@@ -27,20 +27,20 @@ def decode(model: LlamaForCausalLM, batch: int, prompt: int, answer: int) -> tor
 
 
 def request(chance: random.Random, setting: Setting) -> tuple[int, int]:
-    """Tokens of a prompt, and of its answer."""
+    """Draw the number of tokens of a prompt, and of its answer."""
     longest, answers = setting.choose((768, 64), (48, 8))
     return chance.randint(longest // 24, longest), chance.randint(answers // 4, answers)
 
 
 class Decoding(Loop):
-    """Sixteen answers at a time, weights in bfloat16."""
+    """Generation of sixteen answers at a time, with weights in bfloat16."""
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
         self.model = llama(setting, cache=True).to(torch.bfloat16).eval()
 
     def step(self, iteration: int) -> None:
-        """Serves one request."""
+        """Serve one request."""
         decode(self.model, 16, *request(self.chance, self.setting))
 
 

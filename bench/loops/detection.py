@@ -1,4 +1,4 @@
-"""A detector: images of any size, padded to the largest of each batch, any number of objects."""
+"""Detector for images of any size, padded to the largest of each batch, with any objects."""
 
 import itertools
 
@@ -9,7 +9,7 @@ from torch.nn import functional
 from loops import Setting
 from loops.loop import BFLOAT16, Loop, adamw, loaded, zeros
 
-GRAIN = 32  # sides are padded to multiples of this
+GRAIN = 32  # pixels; sides are padded to its multiples
 
 
 class Stage(nn.Module):
@@ -22,13 +22,13 @@ class Stage(nn.Module):
         self.norm = nn.GroupNorm(8, width)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Keeps the shape (batch, width, height, width of the picture)."""
+        """Return features, shape (batch, width, height, width of the picture)."""
         result: Tensor = x + self.second(functional.relu(self.norm(self.first(x))))
         return result
 
 
 class Backbone(nn.Module):
-    """Four levels, each half as large as the one before and projected to one width."""
+    """Four levels at halved resolutions, projected to one width."""
 
     def __init__(self, widths: tuple[int, ...], wide: int) -> None:
         super().__init__()
@@ -39,7 +39,7 @@ class Backbone(nn.Module):
         self.levels = nn.ModuleList(nn.Conv2d(width, wide, 1) for width in widths)
 
     def forward(self, x: Tensor) -> list[Tensor]:
-        """From pictures (batch, 3, height, width) to the levels, the finest first."""
+        """Return the levels of pictures (batch, 3, height, width), the finest first."""
         x, found = self.stem(x), []
         for number, stage in enumerate(self.stages):
             x = stage(x)
@@ -50,7 +50,7 @@ class Backbone(nn.Module):
 
 
 class Detection(Loop):
-    """Two images of 480 to 800 by up to 1,333, and up to 512 proposals each."""
+    """Training with two images of 480 to 800 by up to 1,333 pixels, and up to 512 proposals each."""
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
@@ -64,7 +64,7 @@ class Detection(Loop):
         self.optimizer = adamw([self.backbone, self.anchors, self.head])
 
     def sides(self) -> tuple[int, int]:
-        """Of the padded batch: the shorter sides are drawn, the ratios, and which way up."""
+        """Return height and width of the padded batch; sides, ratios and orientations are drawn."""
         shortest, longest = self.setting.choose((480, 1333), (64, 160))
         largest = [0, 0]
         for _ in range(2):
@@ -76,7 +76,7 @@ class Detection(Loop):
         return high, wide
 
     def step(self, iteration: int) -> None:
-        """Trains on one batch."""
+        """Train on one batch."""
         pictures = loaded(2, 3, *self.sides(), kind=torch.float32)
         with torch.autocast("cuda", BFLOAT16):
             levels = self.backbone(pictures)
@@ -88,7 +88,7 @@ class Detection(Loop):
         self.optimizer.zero_grad()
 
     def second_stage(self, levels: list[Tensor], picture: int) -> Tensor:
-        """The loss of one picture's proposals, each pooled to 7 by 7 from its level."""
+        """Return the loss of one picture's proposals, each pooled to 7 by 7 from its level."""
         loss = zeros(1, kind=torch.float32).sum()
         for level in levels:
             count = self.chance.randint(0, self.setting.choose(128, 8))

@@ -11,10 +11,10 @@ from loops.loop import BFLOAT16, Loop, adamw, loaded, zeros
 
 
 class Diffusion(Loop):
-    """Eight pictures to a batch; shapes never vary."""
+    """Training with eight pictures per batch; shapes do not vary."""
 
     def __init__(self, setting: Setting) -> None:
-        from diffusers import UNet2DModel  # which uses CUDA: not before the process is a job's own
+        from diffusers import UNet2DModel  # uses CUDA, so import it only in a job's process
 
         super().__init__(setting)
         self.side = setting.choose(64, 16)
@@ -33,7 +33,7 @@ class Diffusion(Loop):
         self.optimizer = adamw([self.model])
 
     def step(self, iteration: int) -> None:
-        """Trains on one batch, and lets the average follow."""
+        """Train on one batch, and update the average."""
         pictures = loaded(8, 3, self.side, self.side, kind=torch.float32)
         noise, times = torch.randn_like(pictures), zeros(8)
         with torch.autocast("cuda", BFLOAT16):

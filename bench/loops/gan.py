@@ -1,8 +1,8 @@
-"""A GAN in the manner of StyleGAN2: its regularisers run every few iterations only.
+"""A GAN like StyleGAN2, whose regularisers run only every few iterations.
 
-Karras et al., "Analyzing and improving the image quality of StyleGAN" (2020), section 3.1: the
-penalty on the discriminator's gradients every 16 iterations, the generator's path length every 4.
-Both differentiate twice, and need memory that no other iteration does.
+The penalty on the discriminator's gradients runs every 16 iterations, and the generator's path
+length every 4 (Karras et al., "Analyzing and improving the image quality of StyleGAN", 2020, section
+3.1). Both differentiate twice, and need memory that other iterations do not.
 """
 
 import torch
@@ -16,13 +16,13 @@ LATENT = 128
 
 
 def block(inputs: int, outputs: int, scale: float) -> nn.Module:
-    """A convolution and its activation, at another resolution."""
+    """Return a convolution with its activation, and a change of resolution by `scale`."""
     resized = nn.Upsample(scale_factor=scale, mode="bilinear", align_corners=False)
     return nn.Sequential(nn.Conv2d(inputs, outputs, 3, padding=1), nn.LeakyReLU(0.2), resized)
 
 
 class Generator(nn.Module):
-    """From latents (batch, 128) to pictures (batch, 3, side, side)."""
+    """Network from latents, shape (batch, 128), to pictures, shape (batch, 3, side, side)."""
 
     def __init__(self, width: int, stages: int) -> None:
         super().__init__()
@@ -32,13 +32,13 @@ class Generator(nn.Module):
         self.end = nn.Conv2d(width, 3, 1)
 
     def forward(self, latents: Tensor) -> Tensor:
-        """See the class."""
+        """Return pictures, shape (batch, 3, side, side)."""
         made: Tensor = self.end(self.stages(self.begin(latents).view(-1, self.width, 4, 4)))
         return made
 
 
 class Discriminator(nn.Module):
-    """From pictures (batch, 3, side, side) to scores (batch, 1)."""
+    """Network from pictures, shape (batch, 3, side, side), to scores, shape (batch, 1)."""
 
     def __init__(self, width: int, stages: int) -> None:
         super().__init__()
@@ -47,13 +47,13 @@ class Discriminator(nn.Module):
         self.end = nn.Linear(width * 16, 1)
 
     def forward(self, pictures: Tensor) -> Tensor:
-        """See the class."""
+        """Return scores, shape (batch, 1)."""
         scores: Tensor = self.end(self.stages(self.begin(pictures)).flatten(1))
         return scores
 
 
 class LazyGAN(Loop):
-    """Both networks and both regularisers, on pictures of 128 by 128."""
+    """Training of both networks with both regularisers, on pictures of 128 by 128 pixels."""
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
@@ -66,7 +66,7 @@ class LazyGAN(Loop):
         self.of_discriminator = adamw([self.discriminator])
 
     def step(self, iteration: int) -> None:
-        """The discriminator's turn, the generator's, and what is due."""
+        """Train the discriminator and the generator, and run regularisers that are due."""
         self.discriminate()
         if iteration % 16 == 15:
             self.penalise_gradients()
@@ -75,15 +75,15 @@ class LazyGAN(Loop):
             self.regularise_paths()
 
     def latents(self, batch: int) -> Tensor:
-        """Random inputs."""
+        """Return random inputs, shape (batch, 128)."""
         return torch.randn(batch, LATENT, device="cuda")
 
     def pictures(self) -> Tensor:
-        """A batch of the data."""
+        """Return a batch of the data, shape (batch, 3, side, side)."""
         return loaded(self.batch, 3, self.side, self.side, kind=torch.float32)
 
     def discriminate(self) -> None:
-        """Tells data from what was made."""
+        """Train the discriminator to distinguish data from generated pictures."""
         self.of_discriminator.zero_grad(set_to_none=True)
         with torch.no_grad():
             made = self.generator(self.latents(self.batch))
@@ -93,14 +93,14 @@ class LazyGAN(Loop):
         self.of_discriminator.step()
 
     def generate(self) -> None:
-        """Makes what is taken for data."""
+        """Train the generator to deceive the discriminator."""
         self.of_generator.zero_grad(set_to_none=True)
         made = self.generator(self.latents(self.batch))
         functional.softplus(-self.discriminator(made)).mean().backward()
         self.of_generator.step()
 
     def penalise_gradients(self) -> None:
-        """R1, of the data."""
+        """Penalise the discriminator's gradients with respect to the data (R1)."""
         self.of_discriminator.zero_grad(set_to_none=True)
         pictures = self.pictures().requires_grad_()
         scores = self.discriminator(pictures).sum()
@@ -109,7 +109,7 @@ class LazyGAN(Loop):
         self.of_discriminator.step()
 
     def regularise_paths(self) -> None:
-        """Of half of a batch, as the authors do."""
+        """Regularise the generator's path lengths on half of a batch, as the authors do."""
         self.of_generator.zero_grad(set_to_none=True)
         latents = self.latents(self.batch // 2).requires_grad_()
         made = self.generator(latents)

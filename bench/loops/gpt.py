@@ -1,6 +1,6 @@
 """GPT-2 medium at any length, with recomputation: the network of `fakecuda_memory.py`.
 
-Windows move most pages here, because the blocks of each length lie elsewhere.
+In this loop windows move the most pages, because each length has blocks at other addresses.
 """
 
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from loops.loop import Loop
 
 
 class GPT(Loop):
-    """Batches of 8, from 64 to 1,024 tokens, AdamW."""
+    """Training with AdamW on batches of 8 samples of 64 to 1,024 tokens."""
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
@@ -22,7 +22,7 @@ class GPT(Loop):
         self.workload = create_workload("gpt", Shape(8, recompute=True, small=setting.small))
 
     def run(self, iterations: int, ended: Callable[[], None], *, session: bool = False) -> None:
-        """Runs the loop, see `Loop.run`."""
+        """Run the loop, see `Loop.run`."""
         for length in self.lengths.draw("any", iterations, self.setting.seed):
             self.workload.step(length)
             ended()

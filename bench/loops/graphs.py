@@ -1,4 +1,4 @@
-"""A graph network: batches of graphs have any number of nodes and edges."""
+"""Graph network, whose batches have any number of nodes and edges."""
 
 import torch
 from torch import Tensor, nn
@@ -9,7 +9,7 @@ from loops.loop import Loop, adamw, loaded
 
 
 class Convolution(nn.Module):
-    """Messages along edges, summed where they arrive (Gilmer et al. 2017)."""
+    """Messages along edges, summed at their target nodes (Gilmer et al. 2017)."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -17,7 +17,13 @@ class Convolution(nn.Module):
         self.update = nn.Sequential(nn.Linear(2 * width, width), nn.LayerNorm(width), nn.ReLU())
 
     def forward(self, nodes: Tensor, sources: Tensor, targets: Tensor) -> Tensor:
-        """Keeps the shape (nodes, width); the others are numbers of nodes (edges,)."""
+        """Return node states, shape (nodes, width).
+
+        Args:
+            nodes: states, shape (nodes, width).
+            sources: index of each edge's source node, shape (edges,).
+            targets: index of each edge's target node, shape (edges,).
+        """
         sent = self.message(torch.cat([nodes[sources], nodes[targets]], dim=1))
         arrived = torch.zeros_like(nodes).index_add_(0, targets, sent)
         result: Tensor = nodes + self.update(torch.cat([nodes, arrived], dim=1))
@@ -25,7 +31,7 @@ class Convolution(nn.Module):
 
 
 class GraphBatches(Loop):
-    """64 graphs of some hundred nodes, six convolutions of width 256."""
+    """Training on 64 graphs of some hundred nodes, with six convolutions of width 256."""
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
@@ -37,7 +43,7 @@ class GraphBatches(Loop):
         self.optimizer = adamw([self.begin, self.layers, self.end])
 
     def step(self, iteration: int) -> None:
-        """Trains on one batch."""
+        """Train on one batch."""
         sizes = [int(200 * self.chance.lognormvariate(0.0, 0.7)) + 1 for _ in range(self.graphs)]
         nodes = sum(sizes)
         edges = sum(int(size * self.chance.uniform(2.0, 8.0)) for size in sizes)

@@ -7,7 +7,7 @@ from loops import Setting
 from loops.loop import BFLOAT16, Loop, adamw, zeros
 
 ITERATIONS_PER_SIDE = 4
-GROWTH = 16  # pixels by which sides grow
+GROWTH = 16  # pixels
 
 
 class GrowingImages(Loop):
@@ -26,7 +26,7 @@ class GrowingImages(Loop):
         self.optimizer = adamw([self.model])
 
     def step(self, iteration: int) -> None:
-        """Trains on one batch of mixed pictures, and updates the average."""
+        """Train on one batch of mixed pictures, and update the average."""
         side = self.side + GROWTH * (iteration // ITERATIONS_PER_SIDE)
         pictures = zeros(self.batch, 3, side, side, kind=torch.float32)
         pictures = pictures.to(memory_format=torch.channels_last)

@@ -1,4 +1,4 @@
-"""What one process of `never_worse.py` runs. Only the standard library."""
+"""Job of one process of `never_worse.py`. This module needs only the standard library."""
 
 from dataclasses import dataclass
 
@@ -12,9 +12,9 @@ class LoopJob(StubJob):
     """One run of a loop.
 
     Args:
-        loop: one of `loops.NAMES`.
-        seed: of what it draws.
-        iterations: how many.
+        loop: one of `loops.NAMES`, or of `loops.OWN`.
+        seed: seed of lengths, routing and sizes.
+        iterations: number of iterations.
     """
 
     loop: str
@@ -23,5 +23,5 @@ class LoopJob(StubJob):
 
     @property
     def setting(self) -> Setting:
-        """What to build."""
+        """Size and seed of the loop."""
         return Setting(self.seed, self.small)

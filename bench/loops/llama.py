@@ -1,7 +1,7 @@
 """A Llama of 12 layers, 1,024 wide: lengths fixed, padded or packed, micro-batches of any length.
 
-200 million parameters, trained with AdamW in bfloat16, gradients clipped. The model is that of
-transformers, with random weights.
+It has 200 million parameters, and is trained with AdamW under autocast to bfloat16, with clipped
+gradients. The model is that of transformers, with random weights.
 """
 
 from typing import ClassVar
@@ -17,7 +17,7 @@ BATCH = 8
 
 
 def llama(setting: Setting, *, cache: bool = False) -> LlamaForCausalLM:
-    """The model on the device, in training mode."""
+    """Build the model on the device, in training mode."""
     width, layers, words = setting.choose((1024, 12, 32000), (128, 2, 512))
     config = LlamaConfig(
         vocab_size=words,
@@ -37,7 +37,7 @@ def llama(setting: Setting, *, cache: bool = False) -> LlamaForCausalLM:
 
 
 class Llama(Loop):
-    """Language modelling; subclasses say with which lengths."""
+    """Language modelling, padded to the longest sample of each batch; subclasses change that."""
 
     checkpointing: ClassVar[bool] = False
     accumulation: ClassVar[int] = 1
@@ -51,16 +51,16 @@ class Llama(Loop):
         self.optimizer = adamw([self.model], fused=True)
 
     def build(self) -> nn.Module:
-        """The model."""
+        """Build the model."""
         return llama(self.setting)
 
     def length(self) -> int:
-        """Of the next batch, in tokens."""
+        """Draw the length of the next batch, in tokens."""
         longest = self.setting.choose(1024, 64)
         return longest_of_batch(self.chance, BATCH, longest, median=longest / 5)
 
     def step(self, iteration: int) -> None:
-        """Its micro-batches, and one step of the optimizer."""
+        """Train on the micro-batches, and step the optimizer once."""
         made = loaded if iteration % 2 else zeros
         for _ in range(self.accumulation):
             tokens = made(BATCH, self.length())
@@ -71,7 +71,7 @@ class Llama(Loop):
         self.update()
 
     def update(self) -> None:
-        """Clips the gradients, and steps the optimizer."""
+        """Clip the gradients, and step the optimizer."""
         trained = [one for one in self.model.parameters() if one.requires_grad]
         nn.utils.clip_grad_norm_(trained, 1.0)
         self.optimizer.step()
@@ -79,30 +79,30 @@ class Llama(Loop):
 
 
 class Fixed(Llama):
-    """512 tokens, always."""
+    """Batches of 512 tokens."""
 
     def length(self) -> int:
-        """See `Llama`."""
+        """Return the length of each batch, in tokens."""
         return self.setting.choose(512, 32)
 
 
 class Checkpointing(Llama):
-    """Padded, and every layer recomputed."""
+    """Padded batches, with recomputation of every layer."""
 
     checkpointing = True
 
 
 class Accumulation(Checkpointing):
-    """Four micro-batches to a step, each as long as its own longest sample."""
+    """Four micro-batches per step, each padded to its own longest sample."""
 
     accumulation = 4
 
 
 class Packed(Llama):
-    """Documents of any length, as many as fit into 4,096 tokens, each with positions of its own."""
+    """Documents of any length, packed into 4,096 tokens, each with its own positions."""
 
     def step(self, iteration: int) -> None:
-        """See `Llama`."""
+        """Train on one batch of packed documents."""
         budget, median = self.setting.choose((4096, 300.0), (256, 40.0))
         total = 0
         while True:
@@ -110,7 +110,7 @@ class Packed(Llama):
             if total + document > budget:
                 break
             total += document
-        # One document longer than the budget is cut.
+        # If the first document exceeds the budget, it is cut.
         tokens = zeros(1, total or budget)
         with torch.autocast("cuda", BFLOAT16):
             loss = self.model(input_ids=tokens, labels=tokens, position_ids=tokens).loss

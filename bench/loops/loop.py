@@ -1,4 +1,4 @@
-"""What loops have in common."""
+"""Base class of loops, and functions that they share."""
 
 import random
 from collections.abc import Callable, Iterable
@@ -9,7 +9,6 @@ from torch import Tensor, nn, optim
 
 from loops import Setting
 
-# The stub runtime has cuBLAS, but no cuDNN.
 torch.backends.cudnn.enabled = False
 torch.backends.cuda.enable_cudnn_sdp(False)
 
@@ -17,11 +16,11 @@ BFLOAT16 = torch.bfloat16
 
 
 class Loop:
-    """A loop of one program; subclasses build their models in `__init__`.
+    """Training or inference loop; subclasses build their models in `__init__`.
 
     Attributes:
-        opens_session: whether `run` opens pgmo's session itself, as a framework's callback does.
-        session: that session, once it is open.
+        opens_session: whether `run` itself opens pgmo's session, as a framework's callback does.
+        session: the session that `run` has opened; None before.
     """
 
     opens_session = False
@@ -32,15 +31,15 @@ class Loop:
         self.chance = random.Random(setting.seed)
 
     def step(self, iteration: int) -> None:
-        """One iteration; nothing where `run` has its own."""
+        """Run one iteration. Subclasses that replace `run` need no step."""
 
     def run(self, iterations: int, ended: Callable[[], None], *, session: bool = False) -> None:
-        """Runs the loop.
+        """Run the loop.
 
         Args:
-            iterations: how many.
-            ended: called after each.
-            session: whether pgmo serves it; matters where `opens_session`.
+            iterations: number of iterations.
+            ended: called after each iteration.
+            session: whether pgmo serves the loop. Only loops with `opens_session` use it.
         """
         for iteration in range(iterations):
             self.step(iteration)
@@ -48,17 +47,17 @@ class Loop:
 
 
 def zeros(*shape: int, kind: torch.dtype = torch.long) -> Tensor:
-    """Tokens, labels, pictures: on the device."""
+    """Return zeros on the device, as tokens, labels or pictures."""
     return torch.zeros(*shape, dtype=kind, device="cuda")
 
 
 def loaded(*shape: int, kind: torch.dtype = torch.long) -> Tensor:
-    """The same as a loader gives it: made in pinned memory and copied."""
+    """Return zeros that were copied from pinned memory, as a data loader does."""
     return torch.zeros(*shape, dtype=kind).pin_memory().to("cuda", non_blocking=True)
 
 
 def adamw(modules: Iterable[nn.Module], *, fused: bool = False) -> optim.Optimizer:
-    """AdamW over what is trained of the modules."""
+    """Return AdamW over the modules' parameters that require gradients."""
     trained = [one for module in modules for one in module.parameters() if one.requires_grad]
     return optim.AdamW(trained, lr=1e-4, fused=fused)
 
@@ -66,6 +65,6 @@ def adamw(modules: Iterable[nn.Module], *, fused: bool = False) -> optim.Optimiz
 def longest_of_batch(
     chance: random.Random, batch: int, longest: int, *, median: float = 200.0, spread: float = 0.6
 ) -> int:
-    """What padding makes of a batch whose lengths are distributed lognormally, in tokens."""
+    """Draw lognormal lengths for a batch, and return its padded length in tokens."""
     drawn = (int(median * chance.lognormvariate(0.0, spread)) for _ in range(batch))
     return min(longest, max(8, *drawn))

@@ -1,4 +1,4 @@
-"""Low-rank adapters on a frozen Llama: any length, every layer recomputed."""
+"""Low-rank adapters on a frozen Llama, at any length, with recomputation of every layer."""
 
 from peft import LoraConfig, get_peft_model
 from torch import nn
@@ -7,12 +7,12 @@ from loops.llama import Llama, llama
 
 
 class LoRA(Llama):
-    """Rank 16 on the projections of attention, as peft builds it."""
+    """LoRA of rank 16 on the projections of attention, built by peft."""
 
     checkpointing = True
 
     def build(self) -> nn.Module:
-        """The frozen model, whose inputs require gradients so that recomputation reaches them."""
+        """Build the frozen model. Recomputation needs inputs that require gradients."""
         projections = ["q_proj", "k_proj", "v_proj", "o_proj"]
         config = LoraConfig(r=16, lora_dropout=0.05, target_modules=projections)
         base = llama(self.setting)

@@ -1,7 +1,7 @@
-"""Mixtures of experts, of which each token takes a few: sizes change from layer to layer.
+"""Mixtures of experts: each token goes to a few experts, so sizes change from layer to layer.
 
-Which tokens go where is data in a real program, and drawn on the host here: a router is never
-quite balanced, so the shares of the experts are exponentially distributed over a floor.
+In a real program the routing depends on data; here it is drawn on the host. Because routers are not
+balanced, the shares of the experts are a constant plus an exponentially distributed number.
 """
 
 import random
@@ -16,7 +16,7 @@ from loops.loop import BFLOAT16, Loop, adamw, zeros
 
 
 class Expert(nn.Module):
-    """A gated feed-forward net."""
+    """Gated feed-forward net."""
 
     def __init__(self, width: int, inner: int) -> None:
         super().__init__()
@@ -25,13 +25,13 @@ class Expert(nn.Module):
         self.narrow = nn.Linear(inner, width, bias=False)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Keeps the shape (tokens, width)."""
+        """Return hidden states, shape (tokens, width)."""
         result: Tensor = self.narrow(functional.silu(self.gate(x)) * self.widen(x))
         return result
 
 
 class Mixture(nn.Module):
-    """Experts behind a router, added to their input."""
+    """Experts behind a router, whose results are added to their input."""
 
     def __init__(self, width: int, inner: int, experts: int) -> None:
         super().__init__()
@@ -40,7 +40,7 @@ class Mixture(nn.Module):
         self.experts = nn.ModuleList(Expert(width, inner) for _ in range(experts))
 
     def forward(self, x: Tensor, counts: list[int]) -> Tensor:
-        """Keeps the shape (tokens, width); `counts` says how many tokens each expert gets."""
+        """Return hidden states, shape (tokens, width); `counts` has the tokens of each expert."""
         normed = self.norm(x)
         weights = self.router(normed).softmax(-1)
         mixed = torch.zeros_like(normed)
@@ -54,11 +54,11 @@ class Mixture(nn.Module):
 
 
 class MixtureOfExperts(Loop):
-    """Eight layers, 4,096 tokens, logits over 32,000 words; 8 experts, of which 2 are chosen."""
+    """Eight layers with 8 experts, 2 of them per token; 4,096 tokens, logits over 32,000 words."""
 
     experts: ClassVar[int] = 8
     chosen: ClassVar[int] = 2
-    inner: ClassVar[int] = 3  # of an expert, in widths of the model
+    inner: ClassVar[int] = 3  # inner width of an expert, in widths of the model
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
@@ -73,7 +73,7 @@ class MixtureOfExperts(Loop):
         self.optimizer = adamw([self.layers, self.head], fused=True)
 
     def step(self, iteration: int) -> None:
-        """Trains on one batch."""
+        """Train on one batch."""
         x = zeros(self.tokens, self.width, kind=torch.float32)
         with torch.autocast("cuda", BFLOAT16):
             for layer in self.layers:
@@ -85,7 +85,7 @@ class MixtureOfExperts(Loop):
 
 
 class FineMixtureOfExperts(MixtureOfExperts):
-    """The same with 64 experts, of which 8 are chosen, each as wide inside as the model."""
+    """Mixture of 64 experts, 8 of them per token, with the model's width as inner width."""
 
     experts = 64
     chosen = 8
@@ -93,7 +93,7 @@ class FineMixtureOfExperts(MixtureOfExperts):
 
 
 def routed(chance: random.Random, experts: int, tokens: int) -> list[int]:
-    """How many tokens each expert gets."""
+    """Draw the number of tokens of each expert."""
     shares = [chance.expovariate(1.0) + 0.2 for _ in range(experts)]
     counts = [int(tokens * share / sum(shares)) for share in shares]
     counts[-1] += tokens - sum(counts)

@@ -1,7 +1,6 @@
-"""A recurrent language model unrolled by hand: as many requests as the sentences have tokens.
+"""Recurrent language model of two layers of LSTM cells, unrolled in Python.
 
-Two layers of LSTM cells, in Python: neither the number of requests nor that of living activations
-is the same in any two iterations.
+The number of requests, and that of live activations, depends on the length of the batch.
 """
 
 import torch
@@ -15,7 +14,7 @@ BATCH = 64
 
 
 class Recurrent(Loop):
-    """1,536 wide, logits over 16,000 words at each step."""
+    """Training of LSTM cells of width 1,536, with logits over 16,000 words at each time step."""
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
@@ -28,7 +27,7 @@ class Recurrent(Loop):
         self.optimizer = adamw(self.modules, fused=True)
 
     def step(self, iteration: int) -> None:
-        """One batch of sentences, padded to the longest."""
+        """Train on one batch of sentences, padded to the longest."""
         length = longest_of_batch(self.chance, BATCH, self.longest, median=self.longest / 5)
         tokens = zeros(BATCH, length)
         with torch.autocast("cuda", BFLOAT16):
@@ -40,7 +39,7 @@ class Recurrent(Loop):
         self.optimizer.zero_grad()
 
     def unroll(self, tokens: Tensor) -> Tensor:
-        """Mean loss over tokens (batch, length)."""
+        """Return the mean loss over tokens, shape (batch, length)."""
         states: list[tuple[Tensor, Tensor] | None] = [None, None]
         loss = torch.zeros((), device="cuda")
         for now, following in zip(tokens.unbind(1), tokens.roll(-1, 1).unbind(1), strict=True):

@@ -1,7 +1,7 @@
 """PPO on a language model: rollouts of any length, then three epochs over them.
 
-An iteration decodes under the policy, asks a frozen reference for its opinion, and trains on
-micro-batches of what was decoded: requests of inference and of training take turns.
+An iteration generates answers with the policy, computes their log-probabilities with a frozen
+reference, and trains on micro-batches of the answers. So inference and training alternate.
 """
 
 import torch
@@ -17,7 +17,7 @@ BATCH, MICRO, EPOCHS = 16, 4, 3
 
 
 class Rollouts(Loop):
-    """A policy, a frozen reference of the same size, and a value head."""
+    """Training of a policy and a value head, with a frozen reference of the policy's size."""
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
@@ -28,7 +28,7 @@ class Rollouts(Loop):
         self.optimizer = adamw([self.policy, self.value], fused=True)
 
     def step(self, iteration: int) -> None:
-        """One rollout and its epochs."""
+        """Run one rollout, and train on it for three epochs."""
         prompt, answer = request(self.chance, self.setting)
         with torch.autocast("cuda", BFLOAT16):
             tokens = decode(self.policy, BATCH, prompt // 4 + 1, answer)
@@ -41,13 +41,13 @@ class Rollouts(Loop):
                 self.train(tokens[part], old[part], reference[part])
 
     def opinions(self, model: nn.Module, tokens: Tensor) -> tuple[Tensor, Tensor]:
-        """Log-probabilities of tokens (batch, length - 1), and the last states."""
+        """Return log-probabilities of the tokens, shape (batch, length - 1), and the last states."""
         seen = model(input_ids=tokens[:, :-1], use_cache=False, output_hidden_states=True)
         chosen = seen.logits.log_softmax(-1).gather(-1, tokens[:, 1:, None])
         return chosen.squeeze(-1), seen.hidden_states[-1]
 
     def train(self, tokens: Tensor, old: Tensor, reference: Tensor) -> None:
-        """The clipped objective on one micro-batch, and a step of the optimizer."""
+        """Train on one micro-batch with the clipped objective."""
         with torch.autocast("cuda", BFLOAT16):
             new, states = self.opinions(self.policy, tokens)
             value = self.value(states).squeeze(-1)

@@ -1,7 +1,7 @@
 """Inference behind a server with threads: embeddings of texts, and answers of a language model.
 
-An iteration is what comes in at one time: mostly one request, sometimes several at once, each on a
-thread of its own. So that a run can be repeated, threads take turns, after each layer.
+An iteration serves one to three requests at a time, each on a thread of its own. The threads take
+turns after each layer, so that a run can be repeated.
 """
 
 import threading
@@ -20,12 +20,12 @@ from loops.llama import llama
 from loops.loop import Loop, longest_of_batch, zeros
 
 AT_ONCE = (1, 1, 1, 1, 2, 3)
-"""Requests that come at the same time: drawn from these."""
+"""Numbers of requests at a time, from which one is drawn for each iteration."""
 
 
 @contextmanager
 def in_bfloat16() -> Iterator[None]:
-    """Models are made in it from the start: converted ones need more than they ever do later."""
+    """Make bfloat16 the default type: converting a float32 model needs more memory than serving."""
     before = torch.get_default_dtype()
     torch.set_default_dtype(torch.bfloat16)
     try:
@@ -35,14 +35,14 @@ def in_bfloat16() -> Iterator[None]:
 
 
 class Baton:
-    """Lets one thread run at a time; whoever passes it on is next after all the others."""
+    """Permission to run, which one thread has at a time, in a fixed order."""
 
     def __init__(self) -> None:
         self.changed = threading.Condition()
-        self.waiting: list[int] = []  # the first one has it
+        self.waiting: list[int] = []  # threads in their order; the first one may run
 
     def run(self, works: list[Callable[[], object]]) -> None:
-        """Does these at the same time, each on a thread of its own; the first error is raised."""
+        """Run functions, each on a thread of its own, and raise the first error."""
         errors: list[Exception] = []
 
         def follow(number: int) -> None:
@@ -50,7 +50,7 @@ class Baton:
             try:
                 self.take(number)
                 works[number]()
-            except Exception as error:  # raised below, on the thread that the job runs on
+            except Exception as error:  # raised below, on the calling thread
                 errors.append(error)
             finally:
                 with self.changed:
@@ -68,12 +68,12 @@ class Baton:
             raise errors[0]
 
     def take(self, number: int) -> None:
-        """Waits until it is this one's turn."""
+        """Wait until it is the turn of a thread."""
         with self.changed:
             self.changed.wait_for(lambda: self.waiting[0] == number)
 
     def pass_on(self, *_: object) -> None:
-        """The others come first; a hook of layers."""
+        """Let all other threads run first. This is the forward pre-hook of each layer."""
         with self.changed:
             number = self.number.value
             self.waiting.remove(number)
@@ -83,14 +83,14 @@ class Baton:
 
 
 class Served(Loop, ABC):
-    """A model in bfloat16, whose calls pgmo wraps."""
+    """Inference of a model in bfloat16 that `pgmo.wrap` wraps."""
 
     opens_session = True
     model: nn.Module
     layers: nn.ModuleList
 
     def run(self, iterations: int, ended: Callable[[], None], *, session: bool = False) -> None:
-        """Serves what comes in; see `Loop.run`."""
+        """Serve requests, see `Loop.run`."""
         baton = Baton()
         for layer in self.layers:
             layer.register_forward_pre_hook(baton.pass_on)
@@ -107,11 +107,11 @@ class Served(Loop, ABC):
 
     @abstractmethod
     def work(self) -> Callable[[], object]:
-        """Draws a request; gives what serves it."""
+        """Draw a request, and return a function that serves it."""
 
 
 class Embedding(Served):
-    """BERT base, up to 32 texts of up to 512 tokens to a request."""
+    """Server of embeddings: BERT base, with up to 32 texts of up to 512 tokens per request."""
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
@@ -121,7 +121,7 @@ class Embedding(Served):
         self.layers = self.model.encoder.layer
 
     def work(self) -> Callable[[], object]:
-        """The mean of each text's states."""
+        """Draw texts, and return a function that computes the mean state of each."""
         texts = self.chance.randint(1, 32)
         longest = self.setting.choose(512, 48)
         length = longest_of_batch(self.chance, texts, longest, median=longest / 4)
@@ -135,9 +135,10 @@ class Embedding(Served):
 
 
 class Generating(Served):
-    """A Llama that gives sixteen answers to a request, with a growing cache: each token is a call.
+    """Server of a Llama that generates sixteen answers per request, with one call per token.
 
-    Not by `generate()` of transformers, which asks the device when to stop: the stub never says so.
+    It does not use `generate()` of transformers, which reads from the device when to stop: the stub
+    computes no tokens.
     """
 
     def __init__(self, setting: Setting) -> None:
@@ -147,7 +148,7 @@ class Generating(Served):
         self.layers = self.model.model.layers
 
     def work(self) -> Callable[[], object]:
-        """Sixteen answers of any length."""
+        """Draw lengths, and return a function that generates sixteen answers."""
         prompt, answer = request(self.chance, self.setting)
         return lambda: decode(self.model, 16, prompt, answer).cpu()
 

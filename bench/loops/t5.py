@@ -1,4 +1,4 @@
-"""T5 base: texts of any length on both sides, the positions' biases computed for each."""
+"""T5 base, with texts of any length on both sides, and position biases for each length."""
 
 import torch
 from torch import nn
@@ -9,7 +9,7 @@ from loops.loop import BFLOAT16, Loop, adamw, loaded, longest_of_batch
 
 
 class T5(Loop):
-    """Twelve layers on each side, 768 wide, eight samples to a batch."""
+    """Training of twelve layers on each side, 768 wide, with eight samples per batch."""
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
@@ -29,7 +29,7 @@ class T5(Loop):
         self.optimizer = adamw([self.model])
 
     def step(self, iteration: int) -> None:
-        """Trains on one batch."""
+        """Train on one batch."""
         longest = self.setting.choose(512, 48)
         source = longest_of_batch(self.chance, 8, longest, median=longest / 4)
         target = longest_of_batch(self.chance, 8, longest // 2, median=longest / 12)

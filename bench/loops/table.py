@@ -1,4 +1,4 @@
-"""The tables of the README, in Markdown, from the results of `never_worse.py`."""
+"""Markdown tables of bench/details.md, from the results of `never_worse.py`."""
 
 from collections.abc import Iterable
 
@@ -12,7 +12,7 @@ BEHIND = "(!)"
 
 
 def peaks(rows: Iterable[Row]) -> str:
-    """Efficiencies, one line a loop; of several seeds the worst of each figure."""
+    """Return the table of efficiencies, one line per loop; of several seeds the worst figures."""
     lines = [["loop", "live MiB", *PEAKS, "over expandable", *cost_heads(OURS)]]
     for loop, found in by_loop(rows).items():
         every = [row for of_one in found.values() for row in of_one]
@@ -37,9 +37,9 @@ def peaks(rows: Iterable[Row]) -> str:
 
 
 def short(rows: Iterable[Row]) -> str:
-    """Peaks of short runs over the better of PyTorch's two; of several seeds the worst.
+    """Return the table of short runs: peaks over the better of PyTorch's two allocators.
 
-    Costs are those of all lengths together.
+    Of several seeds the worst count. Costs are over runs of all numbers of iterations.
     """
     every = list(rows)
     lengths = sorted({row["iterations"] for row in every})
@@ -63,7 +63,7 @@ def over_best(rows: list[Row]) -> str:
 
 
 def by_loop(rows: Iterable[Row]) -> dict[str, dict[str, list[Row]]]:
-    """By the name of the loop, then by the contender."""
+    """Group rows by loop, and then by contender."""
     found: dict[str, dict[str, list[Row]]] = {}
     for row in rows:
         found.setdefault(row["loop"], {}).setdefault(row["contender"], []).append(row)
@@ -71,7 +71,7 @@ def by_loop(rows: Iterable[Row]) -> dict[str, dict[str, list[Row]]]:
 
 
 def efficiency(rows: list[Row]) -> str:
-    """The worst of the seeds, and a mark where pgmo is behind in one of them."""
+    """Return the worst efficiency of the seeds, marked if pgmo is behind with one of them."""
     if any("failed" in row for row in rows):
         return f"failed {BEHIND}"
     if any(row.get("out_of_memory") for row in rows):

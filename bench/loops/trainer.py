@@ -1,4 +1,4 @@
-"""The Trainer of transformers: BERT, padding, two micro-batches to a step, evaluations between."""
+"""Trainer of transformers: BERT, padding, two micro-batches per step, and evaluations."""
 
 import tempfile
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from loops.loop import Loop
 
 
 class Texts(Dataset[dict[str, Any]]):
-    """Samples of any length."""
+    """Samples of given lengths, in tokens."""
 
     def __init__(self, lengths: list[int]) -> None:
         self.lengths = lengths
@@ -27,7 +27,7 @@ class Texts(Dataset[dict[str, Any]]):
 
 
 def pad(samples: list[dict[str, Any]]) -> dict[str, torch.Tensor]:
-    """As long as the longest of the batch."""
+    """Pad samples to the longest, and return a batch."""
     shape = len(samples), max(sample["length"] for sample in samples)
     tokens, mask = (torch.zeros(shape, dtype=torch.long) for _ in range(2))
     labels = torch.zeros(shape[0], dtype=torch.long)
@@ -35,18 +35,18 @@ def pad(samples: list[dict[str, Any]]) -> dict[str, torch.Tensor]:
 
 
 class Ends(TrainerCallback):
-    """Says when a step of the optimizer has ended."""
+    """Callback that calls `ended` at the end of each optimizer step."""
 
     def __init__(self, ended: Callable[[], None]) -> None:
         self.ended = ended
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """See the class."""
+        """Call `ended`."""
         self.ended()
 
 
 class WithTrainer(Loop):
-    """Steps are marked, and evaluations are nothing special."""
+    """Trainer without pgmo's callback: evaluations are part of the iterations."""
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
@@ -59,7 +59,7 @@ class WithTrainer(Loop):
         self.model = bert(setting, layers=8).to("cuda")
 
     def run(self, iterations: int, ended: Callable[[], None], *, session: bool = False) -> None:
-        """See `Loop`."""
+        """Run the loop, see `Loop.run`."""
         callbacks = self.callbacks() if session else []
         with tempfile.TemporaryDirectory() as folder:
             arguments = TrainingArguments(
@@ -89,17 +89,17 @@ class WithTrainer(Loop):
             trainer.train()
 
     def callbacks(self) -> list[TrainerCallback]:
-        """Those that open a session."""
+        """Return the callbacks that open a session."""
         return []
 
 
 class WithCallback(WithTrainer):
-    """pgmo's callback opens the session, ends its iterations, and leaves evaluations out."""
+    """Trainer with pgmo's callback: it opens the session and excludes evaluations."""
 
     opens_session = True
 
     def callbacks(self) -> list[TrainerCallback]:
-        """See the class."""
+        """Return pgmo's callback."""
         from pgmo.integrations.transformers import PgmoTrainerCallback
 
         made = PgmoTrainerCallback()
@@ -108,7 +108,7 @@ class WithCallback(WithTrainer):
 
     @property
     def session(self) -> Any:
-        """The callback's."""
+        """Session of the callback; None before it is open."""
         return self.session_of.session if hasattr(self, "session_of") else None
 
 

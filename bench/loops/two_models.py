@@ -1,7 +1,7 @@
-"""Two models that take turns, gradients dropped at the beginning of a step.
+"""Two models that take turns, and free their gradients at the beginning of a step.
 
-The gradients of one live through the step of the other: what an iteration begins with is not what
-the one before it began with.
+The gradients of one model live through the step of the other. So successive iterations begin with
+different live blocks.
 """
 
 import torch
@@ -12,7 +12,7 @@ from loops.loop import Loop, adamw, zeros
 
 
 class TwoModels(Loop):
-    """Feed-forward nets of two widths and depths; each iteration trains one of them."""
+    """Training of two feed-forward nets of different width and depth, one per iteration."""
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
@@ -23,7 +23,7 @@ class TwoModels(Loop):
         self.optimizers = [adamw([model]) for model in self.models]
 
     def step(self, iteration: int) -> None:
-        """One model's turn."""
+        """Train one of the models."""
         turn = iteration % 2
         samples = self.setting.choose(4096, 64)
         x = zeros(samples, self.widths[turn], kind=torch.float32)
@@ -33,7 +33,7 @@ class TwoModels(Loop):
 
 
 def feed_forward(width: int, depth: int) -> nn.Module:
-    """Layers that widen by four and narrow again."""
+    """Return layers that widen to four times the width, and narrow again."""
     layers = []
     for _ in range(depth):
         layers += [nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width)]

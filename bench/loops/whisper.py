@@ -1,4 +1,4 @@
-"""Whisper base: 30 seconds of sound, which never vary, and texts of any length."""
+"""Whisper base, with sounds of 30 seconds and texts of any length."""
 
 import torch
 from transformers import WhisperConfig, WhisperForConditionalGeneration
@@ -8,7 +8,7 @@ from loops.loop import BFLOAT16, Loop, adamw, loaded, zeros
 
 
 class Whisper(Loop):
-    """Six layers on each side, 512 wide, eight samples to a batch."""
+    """Training of six layers on each side, 512 wide, with eight samples per batch."""
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
@@ -31,7 +31,7 @@ class Whisper(Loop):
         self.optimizer = adamw([self.model])
 
     def step(self, iteration: int) -> None:
-        """Trains on one batch."""
+        """Train on one batch."""
         frames = self.setting.choose(3000, 200)
         sound = loaded(8, 80, frames, kind=torch.float32)
         text = zeros(8, self.chance.randint(20, self.setting.choose(300, 40)))

@@ -1,8 +1,6 @@
-"""Runs the jobs of `never_worse.py`, each in a process of its own. See `workloads/worker.py`.
+"""Worker of `never_worse.py`, which runs each job in its own process (`workloads/worker.py`).
 
     echo '{"loop": "t5", "contender": "pages"}' | run PYTHON -m loops.worker
-
-What it answers is in `run`.
 """
 
 import time
@@ -27,14 +25,14 @@ class Ended:
         self.costs, self.session = RunCosts(iterations), session
 
     def __call__(self) -> None:
-        """The program's step function has returned."""
+        """Step the session, and read the counters."""
         if self.session:
             self.session.step()
         self.costs.end_iteration()
 
 
 def run(job: LoopJob) -> dict[str, Any]:
-    """Builds the loop and runs it until it is done, or out of memory; sizes in bytes."""
+    """Build the loop, and run it to its end or out of memory; return figures, in bytes."""
     from pgmo.rehearsal import control
 
     install_pages(job.contender)
@@ -69,12 +67,12 @@ def run(job: LoopJob) -> dict[str, Any]:
 
 
 def prepare(job: LoopJob) -> None:
-    """Import what the job needs, once for all that follow.
+    """Import the packages of a job, once for all later jobs of the family.
 
-    That includes the session's modules, which some loops open during their first iteration.
+    The modules of sessions are included, because some loops open one in their first iteration.
 
     Raises:
-        ModuleNotFoundError: when a package is not installed.
+        ModuleNotFoundError: if a package is not installed.
     """
     family(job.loop)
     if job.contender in OURS[1:]:

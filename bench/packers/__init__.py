@@ -1,1 +1,1 @@
-"""What `packing.py` measures: contestants, and the problems that they are given."""
+"""Contestants of `packing.py`, and the problems that they solve."""

@@ -1,8 +1,8 @@
 """Packers that are measured against each other, each run in a process of its own.
 
-A contestant gets a problem, a time limit, threads and a seed, and gives offsets, or None when it
-has found nothing. The process ends it when it does not keep the limit; its time is that of the
-call, without the start of the process and imports. Results are checked by the validator.
+A contestant gets a problem, a time limit, a number of threads and a seed, and returns offsets, or
+None if it has found nothing. A contestant that exceeds the limit too far is killed. Its time is that
+of the call, without the start of the process and imports. The validator checks the result.
 """
 
 import importlib.util
@@ -26,20 +26,20 @@ from pgmo.packing.validator import validate
 Offsets = NDArray[np.int64] | None
 Contestant = Callable[[Problem, float, int, int], "Offsets | Packing"]
 
-PATIENCE = 3.0  # times the limit, after which a process is ended
-GRACE = 30.0  # seconds more, for imports and the start
+PATIENCE = 3.0  # multiple of the time limit after which a process is killed
+GRACE = 30.0  # additional seconds, for imports and the start
 
 
 @dataclass(frozen=True)
 class Run:
-    """What one run has given.
+    """Result of one run.
 
     Args:
-        arena: bytes; None when there was no answer, or no valid one.
-        seconds: wall clock of the call.
-        cpu_seconds: of the whole process during the call, all threads together.
-        trace: (seconds, arena) of each better packing, where it is known.
-        why: what went wrong, if anything did.
+        arena: size of the arena in bytes; None without a valid result.
+        seconds: wall-clock seconds of the call.
+        cpu_seconds: CPU seconds of all threads of the process during the call.
+        trace: (seconds, arena) of each better packing; only pgmo's planner reports it.
+        why: reason why there is no result; "" if there is one.
     """
 
     arena: int | None
@@ -50,7 +50,7 @@ class Run:
 
 
 def run(name: str, problem: Problem, seconds: float, threads: int, seed: int) -> Run:
-    """Runs a contestant in a fresh process."""
+    """Run a contestant in a fresh process."""
     context = multiprocessing.get_context("spawn")
     here, there = context.Pipe(duplex=False)
     child = context.Process(target=_work, args=(there, name, problem, seconds, threads, seed))
@@ -85,7 +85,7 @@ def _work(pipe: Any, name: str, problem: Problem, seconds: float, threads: int, 
             pipe.send(Run(None, wall, cpu, why="found nothing"))
             return
         pipe.send(Run(arena_of(problem, found), wall, cpu, trace))
-    except Exception as error:  # whatever a peer raises is its result
+    except Exception as error:  # peers raise various types
         pipe.send(Run(None, 0.0, why=f"{type(error).__name__}: {error}"[:200]))
 
 
@@ -95,7 +95,7 @@ def _cpu_seconds() -> float:
 
 
 def arena_of(problem: Problem, offset: NDArray[np.int64]) -> int:
-    """The arena in bytes of a packing, which is checked."""
+    """Check a packing, and return its arena in bytes."""
     size = -(-problem.size // problem.alignment) * problem.alignment
     arena = int((offset + size).max(initial=0))
     numbered = problem.numbered()
@@ -106,7 +106,14 @@ def arena_of(problem: Problem, offset: NDArray[np.int64]) -> int:
 
 @dataclass(frozen=True)
 class Entry:
-    """A contestant: how it is made ready for a problem, which is not measured, and its limits."""
+    """Contestant and its limits.
+
+    Args:
+        prepare: returns the contestant for a problem. It is not part of the measured time.
+        installed: whether its package is installed.
+        circles: whether it can solve problems whose time is a circle.
+        most_blocks: largest number of blocks on which it runs.
+    """
 
     prepare: Callable[[Problem], Contestant]
     installed: bool = True
@@ -126,7 +133,7 @@ def _packer(name: str) -> Callable[[Problem], Contestant]:
 
 
 def _cp_sat(problem: Problem) -> Contestant:
-    """CP-SAT, told the lower bound and the heuristic of Sekiyama et al. as its first packing."""
+    """Return CP-SAT, which gets the lower bound, and the heuristic of Sekiyama et al. as a start."""
     from ortools.sat.python import cp_model  # noqa: F401  (not part of the time)
 
     from pgmo.packing.lower_bound import max_load
@@ -183,7 +190,8 @@ CONTESTANTS: dict[str, Entry] = {
     ),
     "CP-SAT": Entry(_cp_sat, _there("ortools"), most_blocks=3000),
 }
-"""pgmo and its peers, as far as they are installed; those that know no circle are left out there.
+"""pgmo and its peers.
 
-CP-SAT is not tried beyond 3,000 blocks, where it finds nothing and needs gigabytes.
+Peers that are not installed, or cannot solve a problem on a circle, are left out. With more than
+3,000 blocks, CP-SAT finds nothing and needs gigabytes, so it does not run.
 """

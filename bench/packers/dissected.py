@@ -1,4 +1,4 @@
-"""Arenas cut into blocks: problems of which it is known that nothing need be wasted. Hard."""
+"""Arenas cut into blocks: hard problems whose best arena is known to be the max load."""
 
 import random
 
@@ -15,16 +15,16 @@ def dissected(
     arena: int = 1 << 20,
     circular: bool = False,
 ) -> Problem:
-    """Cut an arena into blocks without waste, in time or in memory: the load is reached.
+    """Cut an arena into blocks without gaps, so that an arena of the max load exists.
 
     Cuts are at multiples of 1/1024 of the whole. On a circle, all lifetimes are turned by a random
     number of ticks, so that many blocks wrap.
 
     Args:
-        blocks: how many.
-        seed: of the cuts.
-        ticks: of the whole.
-        arena: bytes of the whole.
+        blocks: number of blocks.
+        seed: seed of the cuts.
+        ticks: number of ticks.
+        arena: size of the arena in bytes.
         circular: whether time is a circle.
 
     Example:
@@ -36,7 +36,7 @@ def dissected(
     grain_of_time, grain = max(1, ticks // 1024), max(1, arena // 1024)
     pieces = [(0, ticks, 0, arena)]
     while len(pieces) < blocks:
-        # The largest of a few: pieces differ in size, but none stays huge.
+        # Of three pieces the largest is cut, so that sizes differ but no piece stays huge.
         i = max(rng.sample(range(len(pieces)), min(3, len(pieces))), key=lambda i: _area(pieces[i]))
         begin, end, low, high = pieces[i]
         in_time = rng.random() < 0.5

@@ -14,7 +14,10 @@ NAMES = ("resnet", "unet", "gpt", "lstm")
 def record_large_networks(
     times: int = TIMES, names: Sequence[str] = NAMES
 ) -> Iterator[tuple[str, Profile]]:
-    """Trains networks of so many times their depth under `pgmo.optimize`; needs torch."""
+    """Train networks of `times` their depth under `pgmo.optimize`, and yield their profiles.
+
+    Needs torch.
+    """
     import torch
     from cpu_networks import create
     from cpu_networks.gpt import GPT
@@ -27,7 +30,7 @@ def record_large_networks(
     def deep_resnet() -> torch.nn.Module:
         return ResNet(width=24, blocks=2 * times)
 
-    def stacked_u_nets() -> torch.nn.Module:  # one cannot be ten times as deep: halves are too few
+    def stacked_u_nets() -> torch.nn.Module:  # ten times as deep, the resolution would fall below 1
         return torch.nn.Sequential(*(UNet(width=16, depth=3) for _ in range(times)))
 
     def deep_gpt() -> torch.nn.Module:

@@ -1,9 +1,9 @@
-"""Circular allocation traces in the shape of training loops, generated.
+"""Generated traces of training loops, whose time is a circle.
 
-A small allocator stand-in runs the requests and frees of three iterations of a loop; the middle
-one, with the frees of the next, is the trace. So wrapping lifetimes (gradients that `zero_grad`
-drops in the next iteration), blocks that live in two iterations at once (the batch and the loss,
-rebound before the old ones die) and persistent ones come out as they do in a real loop.
+A simple allocator runs the requests and frees of three iterations of a loop. The trace is the middle
+iteration, with the frees of the next one. So it has wrapping blocks (gradients that `zero_grad` frees
+in the next iteration), doubly live blocks (the batch and the loss, requested before the previous ones
+are freed) and no persistent blocks, as in a plan of a real loop.
 """
 
 import random
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True, eq=False)
 class Trace:
-    """Blocks of one iteration: `end > ticks` wraps, a lifetime over `ticks` needs two slots."""
+    """Blocks of one iteration. With `end > ticks` a block wraps; longer lifetimes need two slots."""
 
     size: NDArray[np.int64]
     start: NDArray[np.int64]
@@ -25,7 +25,7 @@ class Trace:
 
 
 class Tape:
-    """Notes when each block is requested and freed; time is the number of requests so far."""
+    """Requests and frees of blocks; time is the number of requests so far."""
 
     def __init__(self) -> None:
         self.size: list[int] = []
@@ -43,19 +43,19 @@ class Tape:
             self.end[block] = len(self.size)
 
     def scratch(self, *sizes: int) -> None:
-        """Requests temporaries in order and frees them all."""
+        """Request temporaries in order, and free them all."""
         self.free(*[self.new(size) for size in sizes])
 
 
 @dataclass(frozen=True)
 class Layer:
-    """What one layer asks for: bytes it saves for backward, temporaries, parameters."""
+    """Sizes of a layer's blocks in bytes: output, saved for backward, temporary, parameters."""
 
     output: int
     saved: tuple[int, ...]
     scratch: tuple[int, ...]
     parameters: tuple[int, ...]
-    skip_from: int = -1  # a layer whose output is read again here
+    skip_from: int = -1  # index of an earlier layer whose output this layer reads
 
 
 def run_training(
@@ -66,7 +66,7 @@ def run_training(
     zero_grad_first: bool,
     iterations: int = 3,
 ) -> Trace:
-    """Records `iterations` of forward, backward and optimizer over the layers."""
+    """Record `iterations` of forward, backward and optimizer over the layers."""
     tape = Tape()
     inputs: list[int] = []
     loss: list[int] = []
@@ -76,7 +76,7 @@ def run_training(
     for _ in range(iterations):
         marks.append(len(tape.size))
         fresh = [tape.new(size) for size in batch]
-        tape.free(*inputs)  # rebound: the new batch exists before the old one dies
+        tape.free(*inputs)  # the new batch is allocated before the old one is freed
         inputs = fresh
         if zero_grad_first:
             tape.free(*gradients.values())
@@ -111,7 +111,7 @@ def run_training(
             upstream = below
         tape.free(upstream)
         parameters = [size for layer in layers for size in layer.parameters]
-        if adam:  # the foreach form holds lists of temporaries as large as the parameters
+        if adam:  # the foreach implementation has temporaries as large as all parameters
             for _ in range(2):
                 tape.scratch(*parameters)
             denominators = [tape.new(size) for size in parameters]
@@ -121,7 +121,7 @@ def run_training(
 
 
 def trace_of(tape: Tape, marks: list[int]) -> Trace:
-    """The last but one iteration of the tape, without what it never frees."""
+    """Return the last but one iteration of the tape, without blocks that are not freed."""
     first, last = marks[-2], marks[-1]
     size = np.asarray(tape.size[first:last], np.int64)
     end = np.asarray(tape.end[first:last], np.int64)
@@ -131,7 +131,7 @@ def trace_of(tape: Tape, marks: list[int]) -> Trace:
 
 
 def convolutional(blocks: int, seed: int = 0) -> Trace:
-    """A residual network: batch norm statistics, convolution workspaces, shortcut additions."""
+    """Return the trace of a residual network, with batch norms and workspaces of convolutions."""
     rng = random.Random(seed)
     layers: list[Layer] = []
     depth = max(1, blocks // 13)
@@ -156,7 +156,7 @@ def convolutional(blocks: int, seed: int = 0) -> Trace:
 
 
 def u_net(blocks: int, seed: int = 0) -> Trace:
-    """Encoder and decoder with skips that span all between: the longest lives are large ones."""
+    """Return the trace of a U-Net, whose large skip connections have the longest lifetimes."""
     rng = random.Random(seed)
     levels = 4 + seed % 3
     each = max(1, blocks // 18 // (2 * levels))
@@ -186,7 +186,7 @@ def u_net(blocks: int, seed: int = 0) -> Trace:
 
 
 def transformer(blocks: int, seed: int = 0) -> Trace:
-    """GPT: attention, dropout masks, MLP, a large vocabulary at the end, Adam."""
+    """Return the trace of a GPT with dropout masks, a large vocabulary, and Adam."""
     rng = random.Random(seed)
     batch, width = rng.choice((4, 8, 12)), rng.choice((256, 384, 768))
     length = rng.choice((128, 200, 256, 512))
@@ -210,7 +210,7 @@ def transformer(blocks: int, seed: int = 0) -> Trace:
 
 
 def recurrent(blocks: int, seed: int = 0) -> Trace:
-    """An unrolled LSTM: thousands of small saved tensors, one gradient sum per weight."""
+    """Return the trace of an unrolled LSTM, with thousands of small saved tensors."""
     rng = random.Random(seed)
     batch, width = rng.choice((16, 32, 64)), rng.choice((128, 256, 512))
     state = 4 * batch * width
@@ -247,7 +247,7 @@ def recurrent(blocks: int, seed: int = 0) -> Trace:
             gates = tape.new(4 * state)
             partial = [tape.new(size) for size in weights]
             if gradients:
-                sums_of_weights = [tape.new(size) for size in weights]  # out of place sum
+                sums_of_weights = [tape.new(size) for size in weights]  # sums are out of place
                 tape.free(*gradients, *partial)
                 gradients = sums_of_weights
             else:
@@ -264,7 +264,7 @@ def recurrent(blocks: int, seed: int = 0) -> Trace:
 
 
 def scattered(blocks: int, seed: int = 0) -> Trace:
-    """No network: sizes and lifetimes at random over several orders of magnitude. Hard."""
+    """Return a hard trace: random sizes and lifetimes over several orders of magnitude."""
     rng = np.random.default_rng(seed)
     size = np.exp(rng.uniform(0, 16, blocks)).astype(np.int64) + 1
     start = np.arange(blocks, dtype=np.int64)

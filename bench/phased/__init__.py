@@ -1,4 +1,4 @@
-"""Programs of reinforcement learning on one card, for `phases.py`, and ways to run their phases."""
+"""Programs of reinforcement learning on one card, for `phases.py`, and ways to run phases."""
 
 PROGRAMS = {
     "grpo": "one model trains and generates, beside a reference",

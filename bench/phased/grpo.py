@@ -1,8 +1,8 @@
-"""GRPO in one process: answers are generated, scored by a reference, and learned from.
+"""GRPO in one process: generate answers, score them with a reference, and train on them.
 
 A Llama of 200 million parameters is trained with AdamW. 128 answers are generated at a time, with
-the cache of transformers, which grows by concatenation. The policy itself generates, or an engine
-that gets its weights before: a copy in bfloat16 whose weights and cache lie in a `MemPool`.
+the cache of transformers, which grows by concatenation. Either the policy generates, or an engine: a
+copy in bfloat16 that gets the policy's weights before, and whose memory is in a `MemPool`.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ from phased.ways import Backup, Way
 
 
 class Grpo(Loop):
-    """The loop.
+    """Training loop with phases.
 
     Args:
         setting: size, and seed of the lengths.
@@ -47,7 +47,7 @@ class Grpo(Loop):
         return torch.cuda.use_mem_pool(self.pool)
 
     def step(self, iteration: int) -> None:
-        """One round of all phases."""
+        """Run one round of all phases."""
         engines = [self.engine] if self.engine is not None else []
         with self.way.phase("rollout", [self.optimizer, self.reference]):
             answers = self.rollout()
@@ -64,7 +64,7 @@ class Grpo(Loop):
                     self.session.step()
 
     def rollout(self) -> torch.Tensor:
-        """Generate answers; gives tokens (answers, length)."""
+        """Generate answers; return tokens, shape (answers, length)."""
         longest, tokens = self.setting.choose((960, 24), (48, 4))
         prompt = self.chance.randint(longest // 2, longest)
         if self.engine is None:
@@ -77,7 +77,7 @@ class Grpo(Loop):
         with self.of_engine():
             answers = decode(self.engine, self.answers, prompt, tokens)
         answers = answers.clone()
-        if isinstance(self.way, Backup):  # it frees the whole pool, and not only what is cached
+        if isinstance(self.way, Backup):  # emulates that it frees the whole pool
             self.pool = torch.cuda.MemPool()
         return answers
 

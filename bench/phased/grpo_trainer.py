@@ -1,8 +1,9 @@
-"""The GRPOTrainer of trl, with phases of its rollouts, scores and updates.
+"""GRPOTrainer of trl, with a phase each for rollouts, scores and updates.
 
 trl's own code generates 128 answers with `generate()` of transformers, scores them with a reference
 model, and trains in micro-batches of 8. `generate()` reads from the device whether all answers have
-ended, so the rehearsal's values are needed: without them, it never ends on the stub.
+ended. So the program uses the integer values of rehearsals, without which `generate()` never ends on
+the stub.
 """
 
 import contextlib
@@ -26,7 +27,7 @@ from trl import GRPOConfig, GRPOTrainer  # noqa: E402
 
 
 class PhasedTrainer(GRPOTrainer):
-    """The trainer, each of whose steps has three phases.
+    """Trainer whose steps have three phases.
 
     Attributes:
         way: how phases are run.
@@ -54,7 +55,7 @@ class PhasedTrainer(GRPOTrainer):
 
 
 class _Iterations(TrainerCallback):
-    """Marks of a session's iterations: an optimizer step ends one."""
+    """Callback that ends the session's iteration after each optimizer step."""
 
     def __init__(self, session: Any) -> None:
         self._session = session
@@ -69,7 +70,7 @@ def rewards(completions: list[str], **_others: object) -> list[float]:
 
 
 def run(setting: Setting, way: Way, *, rounds: int, session: Any) -> Any:
-    """Train for some rounds; return the trainer.
+    """Train for some rounds, and return the trainer.
 
     Args:
         setting: size, and seed of the prompts' lengths.

@@ -1,10 +1,10 @@
-"""A trainer, and an engine in a process of its own that takes the rest of the card to generate.
+"""Trainer, and an engine in its own process, which generates with the free memory of the card.
 
     trainer   train      | send weights | sleep                       | wake, train
-    engine    sleep      | receive      | cache: the rest of the card | sleep
+    engine    sleep      | receive      | cache: 9/10 of free memory  | sleep
 
-Weights go by CUDA IPC, in buckets of some layers, as engines receive them. The stub opens no
-`cudaIpc` handles of PyTorch's default segments, so there they go over the host.
+Weights are sent by CUDA IPC, in buckets of some layers, as real engines receive them. The stub opens
+no `cudaIpc` handles of PyTorch's default segments, so these are copied through the host.
 """
 
 import os
@@ -21,15 +21,15 @@ from phased.job import OURS, PhasedJob
 from phased.ways import Way, way_of
 
 SHARE = 0.9
-"""Share of the free memory that the engine takes for its cache, as engines do by default."""
+"""Share of the free memory that the engine takes for its cache, a usual default of engines."""
 BUCKET = 64 << 20
 """Bytes of weights that are sent at once."""
 PATIENCE = 300
-"""Seconds until a process that waits for the other gives up."""
+"""Seconds after which a process stops waiting for the other one."""
 
 
 def run(job: PhasedJob, way: Way) -> dict[str, Any]:
-    """Train, and return what trainer and engine report; sizes in bytes."""
+    """Train, and return the figures of trainer and engine; sizes in bytes."""
     spawn = multiprocessing.get_context("spawn")
     orders, answers = spawn.Queue(), spawn.Queue()
     other = spawn.Process(target=serve, args=(job, orders, answers))
@@ -99,7 +99,7 @@ class _Trainer:
 
 
 def serve(job: PhasedJob, orders: Any, answers: Any) -> None:
-    """Do what the trainer asks for, in the engine's process."""
+    """Execute the trainer's orders in the engine's process."""
     if job.contender in OURS:
         import pgmo
 
@@ -130,7 +130,7 @@ def serve(job: PhasedJob, orders: Any, answers: Any) -> None:
 
 
 def generate(way: Way, engine: Any, setting: Setting) -> int:
-    """Generate with a cache of the rest of the card; return the cache's bytes."""
+    """Generate with a cache of `SHARE` of the free memory; return the cache's bytes."""
     batch, prompt, tokens = setting.choose((8, 256, 4), (4, 16, 2))
     with way.entered("rollout", [], []):
         free, _ = torch.cuda.mem_get_info()

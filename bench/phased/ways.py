@@ -1,4 +1,4 @@
-"""How the contenders run a phase, and the card's peak in each phase."""
+"""Phases of each contender, and the card's peak in each phase."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -43,7 +43,7 @@ class Phases(Way):
 
     @contextmanager
     def entered(self, name: str, asleep: list[Any], drop: list[Any]) -> Iterator[None]:
-        """See `Way`."""
+        """Prepare and end a phase by `pgmo.phase`."""
         import pgmo
 
         with pgmo.phase(name, asleep=asleep, drop=drop):
@@ -55,8 +55,8 @@ class Phases(Way):
 class Backup(Way):
     """Sleep as torch_memory_saver does it: whole segments are copied, live blocks and others.
 
-    It is emulated: storages become empty, and PyTorch's cache is emptied. What would be copied is
-    counted: the segments that hold such a storage, after PyTorch's cache was emptied.
+    This is an emulation: storages become empty, and PyTorch's cache is emptied. It counts the bytes
+    that torch_memory_saver would copy: the segments that hold these storages, without the cache.
     """
 
     def __init__(self) -> None:
@@ -65,7 +65,7 @@ class Backup(Way):
 
     @contextmanager
     def entered(self, name: str, asleep: list[Any], drop: list[Any]) -> Iterator[None]:
-        """See `Way`."""
+        """Put objects to sleep, wake those that the phase uses, and end the phase."""
         from pgmo.allocator.sleeping.storages import listed
 
         kept, dropped = self._storages(listed(asleep)), self._storages(listed(drop))
@@ -92,7 +92,7 @@ class Backup(Way):
         torch.cuda.empty_cache()
 
     def _storages(self, objects: list[Any]) -> dict[StorageWeakRef, Any]:
-        """Return storages that are not away."""
+        """Return the storages of objects that are awake."""
         found = {}
         for tensor in _tensors(objects):
             storage = tensor.untyped_storage()
@@ -116,5 +116,5 @@ def _tensors(objects: list[Any]) -> Iterator[torch.Tensor]:
 
 
 def way_of(contender: str) -> Way:
-    """Return how a contender runs phases."""
+    """Return the phases of a contender."""
     return {"backup": Backup, "pgmo": Phases}.get(contender, Way)()

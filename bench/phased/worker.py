@@ -1,4 +1,4 @@
-"""Runs the jobs of `phases.py`, each in a process of its own. See `workloads/worker.py`."""
+"""Worker of `phases.py`, which runs each job in its own process (`workloads/worker.py`)."""
 
 import time
 from typing import Any
@@ -11,7 +11,7 @@ from phased.job import OURS, PhasedJob
 
 
 def run(job: PhasedJob) -> dict[str, Any]:
-    """Return what the job's process reports; sizes in bytes."""
+    """Run a job, and return its figures; sizes in bytes."""
     began = time.monotonic()
     if job.contender in OURS:
         import pgmo
@@ -38,7 +38,7 @@ def run(job: PhasedJob) -> dict[str, Any]:
 
 
 def run_grpo(job: PhasedJob, way: Any) -> dict[str, Any]:
-    """Rounds of GRPO in this process."""
+    """Run rounds of GRPO in this process."""
     from loops import Setting
 
     setting = Setting(0, job.small)

@@ -1,11 +1,12 @@
-"""Real programs, one a file, which know nothing of pgmo. `real_programs.py` runs them.
+"""Real programs, one per file, which do not import pgmo. `real_programs.py` runs them.
 
 Each is run as a script, with `bench` on the path:
 
     PYTHONPATH=bench python bench/programs/nanogpt.py --steps 20
 
-Models are built from small configurations with random weights, data is made up, nothing is
-downloaded. What several of them need is in `common`. Only the standard library is needed here.
+Models are built from small configurations with random weights, data is made up, and nothing is
+downloaded. Code that several programs need is in `common`. This module needs only the standard
+library.
 """
 
 from dataclasses import dataclass
@@ -14,12 +15,12 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Program:
-    """A script, and how pgmo runs it.
+    """A script, and the options with which pgmo runs it.
 
     Args:
-        title: what the tables call it.
-        packages: that it needs beside torch.
-        options: of `pgmo run`.
+        title: title in tables.
+        packages: packages that it needs in addition to torch.
+        options: options of `pgmo run`.
     """
 
     title: str
@@ -56,7 +57,7 @@ PROGRAMS = {
         ("--step-on", "transformers.models.llama.modeling_llama:LlamaForCausalLM.forward"),
     ),
 }
-"""By the name of the file."""
+"""Programs by the name of their file."""
 
 NAMES = tuple(PROGRAMS)
 

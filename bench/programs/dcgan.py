@@ -15,13 +15,13 @@ batch, width, noise_size = given.choose((8, 16, 100), (2, 4, 8))
 
 
 def up(before: int, after: int) -> list[nn.Module]:
-    """Twice as large."""
+    """Return layers that double the resolution."""
     turned = nn.ConvTranspose2d(before, after, 4, 2, 1, bias=False)
     return [turned, nn.BatchNorm2d(after), nn.ReLU(True)]
 
 
 def down(before: int, after: int) -> list[nn.Module]:
-    """Half as large."""
+    """Return layers that halve the resolution."""
     turned = nn.Conv2d(before, after, 4, 2, 1, bias=False)
     return [turned, nn.BatchNorm2d(after), nn.LeakyReLU(0.2, inplace=True)]
 
@@ -54,10 +54,10 @@ losses = []
 
 
 def step(iteration: int, pictures: list[Tensor]) -> None:
-    """One of each optimizer."""
+    """Step each optimizer once."""
     real = pictures[0].to(where)
     count = real.size(0)
-    # Real ones, then made ones, to the discriminator.
+    # Train the discriminator on real and on generated pictures.
     discriminator.zero_grad()
     label = torch.full((count,), 1.0, device=where)
     error_real = criterion(discriminator(real), label)
@@ -68,7 +68,7 @@ def step(iteration: int, pictures: list[Tensor]) -> None:
     error_fake = criterion(discriminator(fake.detach()), label)
     error_fake.backward()
     optimizer_d.step()
-    # The generator, by what the discriminator says now.
+    # Train the generator with the updated discriminator.
     generator.zero_grad()
     label.fill_(1.0)
     error = criterion(discriminator(fake), label)

@@ -1,4 +1,4 @@
-"""Lightning: a classifier of pictures, two micro-batches, validation within the epoch, checkpoints.
+"""Lightning: an image classifier, two micro-batches, validation within the epoch, checkpoints.
 
 Source: https://lightning.ai/docs/pytorch/stable/starter/introduction.html
 """
@@ -18,7 +18,7 @@ losses = []
 
 
 class Residual(nn.Module):
-    """Two convolutions beside nothing."""
+    """Two convolutions and a shortcut around them."""
 
     def __init__(self, before: int, after: int, stride: int) -> None:
         super().__init__()
@@ -28,7 +28,7 @@ class Residual(nn.Module):
         self.beside = nn.Conv2d(before, after, 1, stride, bias=False)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Half as large where it strides."""
+        """Return features; a stride of 2 halves their resolution."""
         inner = functional.relu(self.norms[0](self.first(x)))
         return functional.relu(self.norms[1](self.second(inner)) + self.beside(x))
 
@@ -49,23 +49,23 @@ class Classifier(lightning.LightningModule):
         )
 
     def training_step(self, samples: list[Tensor], number: int) -> Tensor:
-        """The loss."""
+        """Return the loss."""
         loss = functional.cross_entropy(self.network(samples[0]), samples[1])
         self.log("train_loss", loss)
         losses.append(loss.item())
         return loss
 
     def validation_step(self, samples: list[Tensor], number: int) -> None:
-        """The loss."""
+        """Log the loss."""
         self.log("val_loss", functional.cross_entropy(self.network(samples[0]), samples[1]))
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
-        """SGD with momentum."""
+        """Return SGD with momentum."""
         return torch.optim.SGD(self.parameters(), lr=0.05, momentum=0.9, weight_decay=5e-4)
 
 
 def pictures(count: int) -> TensorDataset:
-    """Made up."""
+    """Return random pictures and labels."""
     return TensorDataset(torch.randn(count, 3, side, side), torch.randint(10, (count,)))
 
 

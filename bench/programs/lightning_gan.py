@@ -1,4 +1,4 @@
-"""Lightning's basic GAN: two optimizers in one `training_step`, optimised by hand.
+"""Lightning's basic GAN: two optimizers in one `training_step`, with manual optimisation.
 
 Source: https://github.com/Lightning-AI/pytorch-lightning/blob/master/examples/pytorch/domain_templates
 """
@@ -19,12 +19,12 @@ losses = []
 
 
 def block(before: int, after: int) -> list[nn.Module]:
-    """A layer of the generator."""
+    """Return a layer of the generator."""
     return [nn.Linear(before, after), nn.BatchNorm1d(after), nn.LeakyReLU(0.2, inplace=True)]
 
 
 class GAN(lightning.LightningModule):
-    """Both networks."""
+    """Generator and discriminator."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -47,7 +47,7 @@ class GAN(lightning.LightningModule):
         )
 
     def training_step(self, pictures: list[Tensor]) -> None:
-        """The generator's, then the discriminator's."""
+        """Train the generator, and then the discriminator."""
         real = pictures[0]
         optimizer_g, optimizer_d = self.optimizers()
         noise = torch.randn(real.size(0), noise_size).type_as(real)
@@ -71,11 +71,11 @@ class GAN(lightning.LightningModule):
         losses.extend([loss_g.item(), loss_d.item()])
 
     def validation_step(self, pictures: list[Tensor]) -> None:
-        """What the discriminator says of real ones."""
+        """Log the discriminator's mean score of real pictures."""
         self.log("judged", self.discriminator(pictures[0]).mean())
 
     def configure_optimizers(self) -> tuple[list[Any], list[Any]]:
-        """Two of them."""
+        """Return an optimizer for each network."""
         adam = {"lr": 2e-4, "betas": (0.5, 0.999)}
         both = self.generator, self.discriminator
         return [torch.optim.Adam(one.parameters(), **adam) for one in both], []

@@ -1,4 +1,4 @@
-"""pytorch/examples, `mnist/main.py`: epochs with a last batch that is smaller, and tests between.
+"""pytorch/examples, `mnist/main.py`: epochs whose last batch is smaller, with tests after each.
 
 Source: https://github.com/pytorch/examples/blob/main/mnist/main.py
 """
@@ -17,7 +17,7 @@ batch, samples = given.choose((32, 350), (4, 30))
 
 
 class Net(nn.Module):
-    """Two convolutions and two layers."""
+    """Two convolutions and two linear layers."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -29,7 +29,7 @@ class Net(nn.Module):
         self.fc2 = nn.Linear(128, 10)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Logarithms of probabilities."""
+        """Return log-probabilities, shape (batch, 10)."""
         x = functional.relu(self.conv1(x))
         x = functional.relu(self.conv2(x))
         x = torch.flatten(self.dropout1(functional.max_pool2d(x, 2)), 1)
@@ -38,7 +38,7 @@ class Net(nn.Module):
 
 
 def digits(count: int) -> TensorDataset:
-    """Made up."""
+    """Return random pictures and labels."""
     return TensorDataset(torch.randn(count, 1, 28, 28), torch.randint(10, (count,)))
 
 

@@ -1,4 +1,4 @@
-"""A loop like MONAI's spleen tutorial: a 3D U-Net, Dice and cross entropy, two patches a volume.
+"""A loop like MONAI's spleen tutorial: a 3D U-Net, with Dice loss and cross entropy.
 
 Source: https://github.com/Project-MONAI/tutorials/tree/main/3d_segmentation
 """

@@ -1,4 +1,4 @@
-"""A loop like nanoGPT's `train.py`: micro-batches, clipping, a cosine, evaluation now and then.
+"""A loop like nanoGPT's `train.py`: micro-batches, clipping, a cosine schedule, evaluations.
 
 Source: https://github.com/karpathy/nanoGPT
 """
@@ -21,7 +21,7 @@ rate, warmup = 1e-3, 10
 
 
 class Block(nn.Module):
-    """Attention and a perceptron."""
+    """Attention and a feed-forward net."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -31,7 +31,7 @@ class Block(nn.Module):
         self.dropout = nn.Dropout(0.1)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Of the same shape."""
+        """Return hidden states, shape (batch, length, width)."""
         rows, columns, _ = x.shape
         parts = self.attend(self.before(x)).split(width, dim=2)
         split = (part.view(rows, columns, heads, -1).transpose(1, 2) for part in parts)
@@ -43,7 +43,7 @@ class Block(nn.Module):
 
 
 class GPT(nn.Module):
-    """Tied embeddings, learned positions."""
+    """GPT with tied embeddings and learned positions."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -53,7 +53,7 @@ class GPT(nn.Module):
         self.tokens.weight = self.head.weight
 
     def forward(self, tokens: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
-        """The logits and the loss."""
+        """Return the logits and the loss."""
         x = self.tokens(tokens) + self.positions(torch.arange(tokens.size(1), device=where))
         for block in self.blocks:
             x = block(x)
@@ -66,7 +66,7 @@ context = torch.autocast("cuda", torch.bfloat16) if where.type == "cuda" else nu
 
 
 def get_batch() -> tuple[Tensor, Tensor]:
-    """Tokens, and those that follow them."""
+    """Return tokens and next tokens, both of shape (batch, length)."""
     begins = torch.randint(len(data) - length, (batch,)).tolist()
     x = torch.stack([data[begin : begin + length] for begin in begins])
     y = torch.stack([data[begin + 1 : begin + 1 + length] for begin in begins])
@@ -75,7 +75,7 @@ def get_batch() -> tuple[Tensor, Tensor]:
 
 @torch.no_grad()
 def estimate_loss() -> float:
-    """Over a few batches."""
+    """Return the mean loss of a few batches."""
     model.eval()
     found = torch.zeros(evaluated)
     for at in range(evaluated):

@@ -16,7 +16,7 @@ from torch.utils.data import DataLoader, TensorDataset
 from programs.common.running import arguments, device, finish
 
 given = arguments()
-np.random.seed(0)  # noqa: NPY002 - timm draws its mixtures from there
+np.random.seed(0)  # noqa: NPY002 - timm draws its mixtures from this generator
 where = device()
 batch, side, classes = given.choose((4, 64, 10), (2, 32, 10))
 model = timm.create_model("convnext_atto", num_classes=classes, drop_path_rate=0.1).to(where)
@@ -28,7 +28,7 @@ criterion, judged = SoftTargetCrossEntropy(), torch.nn.CrossEntropyLoss()
 
 
 def pictures(count: int) -> TensorDataset:
-    """Made up."""
+    """Return random pictures and labels."""
     return TensorDataset(torch.randn(count, 3, side, side), torch.randint(classes, (count,)))
 
 

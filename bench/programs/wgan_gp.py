@@ -1,4 +1,4 @@
-"""PyTorch-GAN, `wgan_gp.py`: five steps of the critic to one of the generator, gradient penalties.
+"""PyTorch-GAN, `wgan_gp.py`: five steps of the critic per step of the generator, penalties.
 
 Source: https://github.com/eriklindernoren/PyTorch-GAN
 """
@@ -15,7 +15,7 @@ batch, side, noise_size, critics = given.choose((64, 32, 100, 5), (4, 8, 8, 2))
 
 
 def block(before: int, after: int, *, normalize: bool = True) -> list[nn.Module]:
-    """A layer of the generator."""
+    """Return a layer of the generator."""
     layers: list[nn.Module] = [nn.Linear(before, after)]
     if normalize:
         layers.append(nn.BatchNorm1d(after, 0.8))
@@ -45,7 +45,7 @@ losses = []
 
 
 def gradient_penalty(real: Tensor, fake: Tensor) -> Tensor:
-    """How far the critic's gradients between both are from length one."""
+    """Return the penalty on gradients between real and fake whose norm is not one."""
     alpha = torch.rand(real.size(0), 1, 1, 1, device=where)
     between = (alpha * real + (1 - alpha) * fake).requires_grad_(True)
     judged = critic(between)
@@ -60,7 +60,7 @@ def gradient_penalty(real: Tensor, fake: Tensor) -> Tensor:
 
 
 def step(iteration: int, pictures: list[Tensor]) -> None:
-    """The critic's, and now and then the generator's."""
+    """Train the critic, and the generator in every `critics`-th iteration."""
     real = pictures[0].to(where)
     optimizer_d.zero_grad()
     noise = torch.randn(real.size(0), noise_size, device=where)

@@ -1,6 +1,6 @@
-"""One rank of programs that train on many, measured by `fakecuda_ranks.py` on the stub.
+"""Programs of many ranks, of which `fakecuda_ranks.py` measures one on the stub.
 
-A fake process group stands for the other ranks: collectives return at once and move nothing.
+A fake process group stands for the other ranks: collectives return at once and move no data.
 """
 
 NAMES = (

@@ -1,4 +1,4 @@
-"""What one process of `fakecuda_ranks.py` runs. Only the standard library."""
+"""Job of one process of `fakecuda_ranks.py`. This module needs only the standard library."""
 
 from dataclasses import dataclass
 
@@ -11,10 +11,10 @@ class RankJob(StubJob):
 
     Args:
         program: one of `ranks.NAMES`.
-        world: how many ranks there are.
-        iterations: how many are trained.
+        world: number of ranks.
+        iterations: number of iterations.
         batch: samples of this rank per iteration.
-        lag: whether no stream does its work before the iteration has been submitted.
+        lag: whether all streams lag: none does any work before the iteration has been submitted.
     """
 
     program: str

@@ -1,7 +1,6 @@
-"""The programs: GPT-2 medium under PyTorch's own ways to train on several devices.
+"""GPT-2 medium under PyTorch's own parallel modes.
 
-Nothing here looks at a value, since on the stub there are none, and a fake process group delivers
-none either.
+No program reads a value: the stub computes none, and the fake process group transfers none.
 """
 
 from collections.abc import Callable
@@ -28,44 +27,44 @@ from workloads.job import SMALL_GPT
 from ranks.job import RankJob
 
 MOST_TOGETHER = 8
-"""Ranks that share a layer, or the layers; beyond, these groups are replicas."""
+"""Largest number of ranks that share a layer, or a pipeline. Larger worlds have replicas."""
 
 Step = Callable[[], None]
 
 
 def begin(job: RankJob) -> None:
-    """One rank of the job's world: the second, which has one before it in a pipeline."""
+    """Join the job's world as rank 1, which has a rank before it in a pipeline."""
     torch.backends.cudnn.enabled = False
     torch.backends.cuda.enable_cudnn_sdp(False)
     dist.init_process_group("fake", rank=1, world_size=job.world, store=FakeStore())
 
 
 def create(job: RankJob) -> Step:
-    """Builds the model on the current device; what it returns trains on one batch."""
+    """Build the model on the current device; return a function that trains on one batch."""
     return _PROGRAMS[job.program](job)
 
 
 def ddp(job: RankJob) -> Step:
-    """Replicas under autocast, gradients averaged in buckets."""
+    """Build DDP: replicas under autocast, with gradients averaged in buckets."""
     model = DistributedDataParallel(_model(job), device_ids=[0])
     model.register_comm_hook(None, _sum_of_bucket)
     return _training(model, job, autocast=True)
 
 
 def fsdp2(job: RankJob, recompute: bool = False) -> Step:
-    """Sharded layer by layer after it was made on the device; bfloat16 for what is gathered."""
+    """Build FSDP2: layers are sharded on the device, and gathered in bfloat16."""
     model = _model(job, recompute)
     _shard(model, init_device_mesh("cuda", (job.world,)))
     return _training(model, job)
 
 
 def fsdp2_recompute(job: RankJob) -> Step:
-    """The same, and each layer runs again in the backward pass."""
+    """Build FSDP2 whose layers run again in the backward pass."""
     return fsdp2(job, recompute=True)
 
 
 def fsdp2_meta(job: RankJob) -> Step:
-    """Sharded before it has any memory, as large models are."""
+    """Build FSDP2 whose layers are sharded on the meta device, as large models are."""
     with torch.device("meta"):
         model = Model(_shape(job))
     _shard(model, init_device_mesh("cuda", (job.world,)))
@@ -77,7 +76,7 @@ def fsdp2_meta(job: RankJob) -> Step:
 
 
 def tensor_parallel(job: RankJob) -> Step:
-    """The matrices of each layer in as many parts as ranks share it."""
+    """Build tensor parallelism: up to 8 ranks share the matrices of each layer."""
     together = min(job.world, MOST_TOGETHER)
     mesh = init_device_mesh(
         "cuda", (job.world // together, together), mesh_dim_names=("replicas", "parts")
@@ -95,7 +94,7 @@ def tensor_parallel(job: RankJob) -> Step:
 
 
 def pipeline(job: RankJob) -> Step:
-    """Its stage of the layers, in as many micro-batches as others have samples."""
+    """Build this rank's pipeline stage, with `job.batch` micro-batches."""
     stages = min(job.world, MOST_TOGETHER)
     mesh = init_device_mesh(
         "cuda", (job.world // stages, stages), mesh_dim_names=("replicas", "stages")
@@ -177,7 +176,7 @@ _POLICY = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.fl
 
 
 def _sum_of_bucket(_: None, bucket: dist.GradBucket) -> torch.futures.Future[Tensor]:
-    """What DDP does without a hook; the future of a fake process group has no tensor."""
+    """Reduce a bucket as DDP does; the futures of a fake process group have no tensor."""
     dist.all_reduce(bucket.buffer(), async_op=True)
     done: torch.futures.Future[Tensor] = torch.futures.Future()
     done.set_result(bucket.buffer())
@@ -185,7 +184,7 @@ def _sum_of_bucket(_: None, bucket: dist.GradBucket) -> torch.futures.Future[Ten
 
 
 def _adamw(model: nn.Module) -> optim.Optimizer:
-    """A group for each mesh, as operators on lists of tensors take one."""
+    """Return AdamW with a parameter group per mesh: its foreach operators need one mesh."""
     groups: dict[DeviceMesh | None, list[nn.Parameter]] = {}
     for parameter in model.parameters():
         groups.setdefault(getattr(parameter, "device_mesh", None), []).append(parameter)

@@ -1,4 +1,4 @@
-"""The table of the README, in Markdown, from the results of `fakecuda_ranks.py`."""
+"""Markdown table of bench/details.md, from the results of `fakecuda_ranks.py`."""
 
 from collections.abc import Iterable
 
@@ -9,11 +9,11 @@ from ranks import TITLES
 
 PROMPT = ("driver calls", "requests that map", "hand-overs", "waits added", "CPU")
 LAGGING = ("driver calls", "requests that map", "waits", "waits added")
-"""Costs that are shown where all work is done at once, and while streams lag."""
+"""Columns of costs of runs without lag (`PROMPT`), and of runs with lagging streams."""
 
 
 def table(rows: Iterable[Row]) -> str:
-    """Whole run / last third of each contender, one line a program and world."""
+    """Return the table, one line per program and world."""
     cases: dict[tuple[str, int], dict[tuple[str, bool], Row]] = {}
     for row in rows:
         case = cases.setdefault((row["program"], row["world"]), {})
@@ -50,7 +50,7 @@ def table(rows: Iterable[Row]) -> str:
 
 
 def efficiency(row: Row | None) -> str:
-    """Over the whole run, and in its last third."""
+    """Return the efficiency of the whole run, and of its last third."""
     if row is None:
         return ""
     if "efficiency" not in row:
@@ -60,18 +60,18 @@ def efficiency(row: Row | None) -> str:
 
 
 def bound(rows: Iterable[Row]) -> str:
-    """The least that any plan needs over what the card held, and how far that is above it."""
+    """Return the bound over the card's peak, and how far the peak is above the bound."""
     shares = [one["bound_efficiency"] for one in rows if "bound_efficiency" in one]
     return f"{min(shares):.3f}, {1 / min(shares) - 1:.1%}" if shares else ""
 
 
 def order(rows: Iterable[Row]) -> str:
-    """How far what may live at once is above what does in the order of requests."""
+    """Return how far the ordered load is above the max load."""
     shares = [one["ordered_load"] / one["max_load"] - 1 for one in rows if one.get("ordered_load")]
     return f"{max(shares):.1%}" if shares else ""
 
 
 def highest(rows: Iterable[Row], key: str) -> str:
-    """The largest of the contenders' shares."""
+    """Return the largest share of the contenders."""
     figures = [row[key] for row in rows if row.get(key) is not None]
     return f"{max(figures):.1%}" if figures else ""

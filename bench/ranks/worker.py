@@ -1,6 +1,6 @@
-"""Runs the jobs of `fakecuda_ranks.py`, each in a process of its own. See `workloads/worker.py`.
+"""Worker of `fakecuda_ranks.py`, which runs each job in its own process (`workloads/worker.py`).
 
-echo '{"program": "fsdp2", "world": 8, "contender": "pgmo"}' | run PYTHON -m ranks.worker
+    echo '{"program": "fsdp2", "world": 8, "contender": "pgmo"}' | run PYTHON -m ranks.worker
 """
 
 import contextlib
@@ -21,7 +21,7 @@ from ranks.job import RankJob
 
 
 def run(job: RankJob) -> dict[str, Any]:
-    """What the job's process reports; sizes in bytes, counts per iteration of the last third."""
+    """Run a job, and return its figures: sizes in bytes, counts per iteration of the last third."""
     from pgmo.rehearsal import control
 
     install_pages(job.contender)
@@ -67,14 +67,14 @@ def run(job: RankJob) -> dict[str, Any]:
 
 
 def every_stream() -> list[torch.cuda.Stream]:
-    """The current one, and those that PyTorch hands out in turn."""
+    """Return the current stream, and all streams of PyTorch's pools."""
     pooled = [torch.cuda.Stream(priority=level) for level in (0, -1) for _ in range(32)]
     return [torch.cuda.current_stream(), *pooled]
 
 
 @contextlib.contextmanager
 def held(streams: list[torch.cuda.Stream], control: Any) -> Iterator[None]:
-    """What is submitted inside is done at the end."""
+    """Hold the streams back: work that is submitted inside is done at the end."""
     for stream in streams:
         control.hold(stream)
     yield
@@ -83,19 +83,19 @@ def held(streams: list[torch.cuda.Stream], control: Any) -> Iterator[None]:
 
 
 def peaks(control: Any, prefix: str) -> dict[str, int]:
-    """Of the card, and of what the program asked for."""
+    """Return the peaks of the card and of requested bytes, with prefixed names."""
     requested = torch.cuda.memory_stats()["requested_bytes.all.peak"]
     return {f"{prefix}peak": control.peak(0), f"{prefix}requested": requested}
 
 
 def about(session: Any, late_from: int) -> dict[str, Any]:
-    """What pgmo knows of the run."""
+    """Return the session's counters, and figures of its plan."""
     serves = any(one.bytes_hit for one in session.history[late_from:])
     return about_session(session, late_from) | about_plan(session, serves=serves)
 
 
 def about_plan(session: Any, *, serves: bool) -> dict[str, Any]:
-    """What it needs, in bytes, beside the bounds: by requests, and as streams are ordered."""
+    """Return the bytes that the plan needs, its max load and its ordered load."""
     plan = session.plan
     if plan is None or not plan.max_load:
         return {"gap": 0.0}

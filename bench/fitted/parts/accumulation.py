@@ -9,7 +9,7 @@ model = Network(small=given.small).cuda()
 
 
 def loss_of() -> Tensor:
-    """Run all micro-batches but the last one's backward pass."""
+    """Run three micro-batches, and the forward pass of the fourth; return its loss."""
     with torch.autocast("cuda", torch.bfloat16):
         for _ in range(3):
             model.loss(given.batch_size).backward()

@@ -1,4 +1,4 @@
-"""A running average of the weights on the card."""
+"""Training with a running average of the weights on the card."""
 
 import torch
 from network import Network, parser, train

@@ -1,4 +1,4 @@
-"""A copy of the weights and of the optimizer's state on the card, in the middle of the run."""
+"""Training that copies weights and optimizer state on the card in the middle of the run."""
 
 import copy
 from typing import Any
@@ -13,7 +13,7 @@ best: list[Any] = []
 
 
 def keep(step: int) -> None:
-    """Copy what a resumed run needs."""
+    """Copy weights and optimizer state, once."""
     if step == given.steps // 2:
         best.append(copy.deepcopy((model.state_dict(), optimizer.state_dict())))
 

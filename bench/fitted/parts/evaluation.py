@@ -1,4 +1,4 @@
-"""Evaluations with larger batches between steps, which may keep their scores until their end."""
+"""Training with evaluations, whose batches are larger, and which may keep all their scores."""
 
 import torch
 from network import Network, parser, train
@@ -11,7 +11,7 @@ model = Network(small=given.small).cuda()
 
 
 def evaluate(step: int) -> None:
-    """Evaluate the model, after some steps."""
+    """Evaluate the model if the step is a multiple of `--every`."""
     if step % given.every:
         return
     results: list[Tensor] = []

@@ -1,4 +1,4 @@
-"""Parameters are added every few steps, as Gaussian splatting adds splats."""
+"""Training that adds parameters every few steps, as Gaussian splatting adds splats."""
 
 import torch
 from network import Network, parser, train
@@ -22,7 +22,7 @@ def loss_of() -> Tensor:
 
 
 def densify(step: int) -> None:
-    """Add points, after some steps."""
+    """Add points if the step is a multiple of `--every`."""
     if step % given.every == 0:
         more = nn.Parameter(torch.zeros(1 << 20, device="cuda"))
         points.append(more)

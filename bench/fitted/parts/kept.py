@@ -1,4 +1,4 @@
-"""Outputs of all steps are kept on the card."""
+"""Training that keeps outputs of all steps on the card."""
 
 from network import Network, parser, train
 from torch import Tensor

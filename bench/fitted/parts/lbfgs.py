@@ -1,4 +1,4 @@
-"""L-BFGS, which keeps a history of gradients and calls its closure several times a step."""
+"""Training with L-BFGS: it keeps gradients, and calls its closure several times per step."""
 
 import torch
 from network import Network, parser

@@ -1,4 +1,4 @@
-"""Lightning: a validation at the end of the epoch, with larger batches than training has."""
+"""Training with Lightning, and a validation with larger batches at the end of the epoch."""
 
 import lightning
 import torch
@@ -11,7 +11,7 @@ given = parser.parse_args()
 
 
 class Model(lightning.LightningModule):
-    """The network, and how it is trained and validated."""
+    """Network with its training and validation steps."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -26,12 +26,12 @@ class Model(lightning.LightningModule):
         self.log("loss", self.training_step(tokens, number))
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
-        """AdamW."""
+        """Return AdamW over all parameters."""
         return torch.optim.AdamW(self.parameters(), lr=1e-4)
 
 
 class Words(torch.utils.data.Dataset[Tensor]):
-    """Made-up words."""
+    """Samples of random words."""
 
     def __init__(self, samples: int) -> None:
         self.samples = samples

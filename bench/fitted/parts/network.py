@@ -1,4 +1,4 @@
-"""A transformer of 40 M parameters and its training loop, for scripts that add one part each."""
+"""Transformer of 40 M parameters and its training loop, for scripts that add one part each."""
 
 import argparse
 import copy
@@ -16,10 +16,10 @@ parser.add_argument("--small", action="store_true", help="a tiny network, for te
 
 
 class Network(nn.Module):
-    """A transformer that predicts a word for each token.
+    """Transformer that predicts a word for each token.
 
     Args:
-        small: whether it is tiny.
+        small: whether to build a tiny network, for tests.
     """
 
     def __init__(self, *, small: bool) -> None:
@@ -31,7 +31,7 @@ class Network(nn.Module):
         self.head = nn.Linear(width, words)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """Return scores of all words, [batch, length, words]."""
+        """Return scores of all words, shape (batch, length, words)."""
         hidden = self.embedding(tokens)
         for layer in self.layers:
             hidden = layer(hidden)
@@ -39,11 +39,11 @@ class Network(nn.Module):
         return scores
 
     def tokens(self, batch: int) -> Tensor:
-        """Return made-up words, [batch, length]."""
+        """Return random words, shape (batch, length)."""
         return torch.randint(self.head.out_features, (batch, self.length)).cuda()
 
     def loss(self, batch: int) -> Tensor:
-        """Run a forward pass over made-up words and return its loss."""
+        """Run a forward pass over random words, and return the loss."""
         tokens = self.tokens(batch)
         return functional.cross_entropy(self(tokens).flatten(0, 1), tokens.flatten())
 
@@ -61,7 +61,7 @@ def train(
         given: the arguments of the script.
         model: a model on the card.
         optimizer: AdamW by default.
-        loss_of: runs a forward pass of the script's own.
+        loss_of: runs the forward pass and returns the loss; `model.loss` by default.
         after: called after each step with its number, from 1 on.
     """
     optimizer = optimizer or torch.optim.AdamW(model.parameters(), lr=1e-4)

@@ -1,4 +1,4 @@
-"""Trainer of transformers: an evaluation after training, whose scores stay on the card."""
+"""Trainer of transformers, with an evaluation after training whose scores stay on the card."""
 
 import tempfile
 from typing import Any
@@ -14,7 +14,7 @@ network = Network(small=given.small)
 
 
 class Model(nn.Module):
-    """The network, with the outputs that the Trainer expects."""
+    """Network with the outputs that the Trainer expects."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -28,7 +28,7 @@ class Model(nn.Module):
 
 
 class Words(torch.utils.data.Dataset[dict[str, Tensor]]):
-    """Made-up words."""
+    """Samples of random words."""
 
     def __init__(self, samples: int) -> None:
         self.samples = samples
@@ -42,7 +42,7 @@ class Words(torch.utils.data.Dataset[dict[str, Tensor]]):
 
 
 def accuracy(found: Any) -> dict[str, float]:
-    """Return the share of words that are right."""
+    """Return the share of correct words."""
     return {"accuracy": float((found.predictions.argmax(-1) == found.label_ids).mean())}
 
 

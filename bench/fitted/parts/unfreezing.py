@@ -1,4 +1,4 @@
-"""Half of the layers is frozen until the middle of the run."""
+"""Training in which half of the layers is frozen until the middle of the run."""
 
 from network import Network, parser, train
 

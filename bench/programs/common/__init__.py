@@ -1,1 +1,1 @@
-"""What the programs have in common: arguments, texts, small models, settings of trainers."""
+"""Code that the programs share: arguments, texts, small models, settings of trainers."""

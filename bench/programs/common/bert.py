@@ -1,4 +1,4 @@
-"""A small BERT with random weights, which classifies texts."""
+"""Small BERT with random weights that classifies texts."""
 
 from transformers import BertConfig, BertForSequenceClassification, PreTrainedTokenizerFast
 
@@ -6,7 +6,7 @@ from programs.common.running import Arguments
 
 
 def bert(given: Arguments, tokens: PreTrainedTokenizerFast) -> BertForSequenceClassification:
-    """A model for these tokens, with two classes."""
+    """Build a model with two classes for the tokenizer's tokens."""
     config = BertConfig(
         vocab_size=len(tokens),
         hidden_size=given.choose(128, 32),
@@ -18,5 +18,5 @@ def bert(given: Arguments, tokens: PreTrainedTokenizerFast) -> BertForSequenceCl
 
 
 def label(text: str) -> int:
-    """The class of a text."""
+    """Return the class of a text."""
     return len(text) % 2

@@ -1,4 +1,4 @@
-"""A small Llama with random weights."""
+"""Small Llama with random weights."""
 
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
@@ -8,13 +8,13 @@ from programs.common.running import Arguments
 def llama(
     given: Arguments, tokens: PreTrainedTokenizerFast, *, layers: int = 3, ends: bool = False
 ) -> LlamaForCausalLM:
-    """A model for these tokens.
+    """Build a model for the tokenizer's tokens.
 
     Args:
         given: the program's arguments.
         tokens: the tokenizer.
-        layers: of the real size; the small one has a single layer.
-        ends: whether its texts end with the tokenizer's token for that.
+        layers: number of layers. With `given.small` the model has one layer.
+        ends: whether generation ends at the tokenizer's end token.
     """
     config = LlamaConfig(
         vocab_size=len(tokens),

@@ -1,7 +1,7 @@
-"""What the programs have in common: their arguments, and what they leave behind.
+"""Arguments of the programs, and the results that they write.
 
-None of them knows of pgmo. Each trains a model with random weights on data made up by itself, and
-its end writes what it computed: the losses, and a digest of all weights.
+The programs do not import pgmo. Each trains a model with random weights on data that it makes up. At
+its end it writes its results: the losses, and a digest of all weights.
 """
 
 import argparse
@@ -21,12 +21,12 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Arguments:
-    """How a program is run.
+    """Arguments of a program.
 
     Args:
-        steps: of its optimizer, or of all of them together.
-        small: a tiny network, for tests.
-        result: the file for what was computed.
+        steps: steps of the optimizer. Each program defines them if it has several optimizers.
+        small: whether to build a tiny network, for tests.
+        result: file for the results; None for no file.
     """
 
     steps: int
@@ -34,12 +34,12 @@ class Arguments:
     result: Path | None
 
     def choose(self, real: T, small: T) -> T:
-        """What belongs to this size."""
+        """Return the value for this size."""
         return small if self.small else real
 
 
 def arguments() -> Arguments:
-    """Those of the command line; seeds the generators, too."""
+    """Parse the arguments of the command line, and seed torch's generators."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--steps", type=int, default=40)
     parser.add_argument("--small", action="store_true")
@@ -49,24 +49,24 @@ def arguments() -> Arguments:
 
 
 def device() -> torch.device:
-    """As programs choose it."""
+    """Return the CUDA device, or the CPU if there is none."""
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
 def folder() -> "tempfile.TemporaryDirectory[str]":
-    """Where checkpoints go."""
+    """Return a temporary folder for checkpoints."""
     return tempfile.TemporaryDirectory()
 
 
 def finish(
     given: Arguments, modules: nn.Module | Iterable[nn.Module], losses: Sequence[Any]
 ) -> None:
-    """Writes what was computed.
+    """Write the results, if the arguments name a file.
 
     Args:
         given: the program's arguments.
-        modules: whose weights and buffers count.
-        losses: numbers, or whatever else was computed, as tokens.
+        modules: modules whose weights and buffers are part of the digest.
+        losses: losses, or other numbers that the program computed.
     """
     if given.result is None:
         return
@@ -84,7 +84,7 @@ def _bytes(tensor: Tensor) -> bytes:
 
 
 def cycle(loader: Iterable[T], steps: int, step: Callable[[int, T], None]) -> None:
-    """Goes through the loader again and again, up to so many steps."""
+    """Repeat the loader until `steps` batches were passed to `step`."""
     done = 0
     while True:
         for batch in loader:

@@ -1,4 +1,4 @@
-"""Texts made up, and a tokenizer for them, without a network."""
+"""Made-up texts, and a tokenizer for them that needs no download."""
 
 import random
 
@@ -20,9 +20,9 @@ class Texts:
 
     Args:
         given: the program's arguments.
-        words: of the vocabulary.
-        median: of a text's length, in words.
-        longest: text, in words.
+        words: number of words of the vocabulary.
+        median: median length of a text, in words.
+        longest: maximum length of a text, in words.
     """
 
     def __init__(
@@ -32,12 +32,12 @@ class Texts:
         self.tokens = tokenizer(self._shape[0])
 
     def sentences(self, count: int, seed: int = 0) -> list[str]:
-        """As many texts."""
+        """Return made-up texts."""
         return sentences(count, *self._shape, seed)
 
 
 def tokenizer(words: int) -> PreTrainedTokenizerFast:
-    """One that knows the words `w0`, `w1`, ..., and chats."""
+    """Build a tokenizer for the words `w0`, `w1`, ..., with a chat template."""
     known = [*_SPECIAL, "user", "assistant", *(f"w{at}" for at in range(words))]
     vocabulary = {word: at for at, word in enumerate(known)}
     made = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
@@ -54,7 +54,7 @@ def tokenizer(words: int) -> PreTrainedTokenizerFast:
 
 
 def sentences(count: int, words: int, median: int, longest: int, seed: int = 0) -> list[str]:
-    """Texts whose lengths are distributed lognormally."""
+    """Return texts with lognormal lengths."""
     chance = random.Random(seed)
     lengths = [
         min(longest, max(4, int(median * chance.lognormvariate(0, 0.6)))) for _ in range(count)

@@ -1,4 +1,4 @@
-"""What is the same for the Trainer of transformers and those of trl."""
+"""Settings and data for the Trainer of transformers and the trainers of trl."""
 
 from typing import Any
 
@@ -15,11 +15,11 @@ TRL: dict[str, Any] = {
     "gradient_checkpointing": False,
     "save_strategy": "no",
 }
-"""Settings for all trainers of trl, which would choose others by themselves."""
+"""Settings for all trainers of trl, whose defaults differ."""
 
 
 def settings(given: Arguments, place: str) -> dict[str, Any]:
-    """Where checkpoints go, how many steps there are, and a log that nobody is told of."""
+    """Return the folder of checkpoints, the number of steps, and settings for a silent log."""
     return {
         "output_dir": place,
         "max_steps": given.steps,
@@ -30,14 +30,14 @@ def settings(given: Arguments, place: str) -> dict[str, Any]:
 
 
 def encoded(texts: Texts, sentences: list[str], **columns: list[Any]) -> Dataset:
-    """Tokens of texts, with further columns."""
+    """Return a dataset of tokenized texts, with further columns."""
     found = texts.tokens(sentences)
     names = ("input_ids", "attention_mask")
     return Dataset.from_dict({**{name: found[name] for name in names}, **columns})
 
 
 def finish_training(given: Arguments, model: nn.Module, trainer: Trainer) -> None:
-    """Writes the losses that the trainer has logged, and what became of the model."""
+    """Write the losses that the trainer has logged, and a digest of the model."""
     history = trainer.state.log_history
     losses = [row[key] for row in history for key in ("loss", "eval_loss") if key in row]
     finish(given, model, losses)

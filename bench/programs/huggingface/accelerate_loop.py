@@ -1,4 +1,4 @@
-"""accelerate's `nlp_example.py`: a loop of one's own, a scheduler, an evaluation after each epoch.
+"""accelerate's `nlp_example.py`: a plain loop, a scheduler, an evaluation after each epoch.
 
 Source: https://github.com/huggingface/accelerate/blob/main/examples/nlp_example.py
 """
@@ -20,7 +20,7 @@ batch, samples = given.choose((8, 200), (2, 12))
 
 
 def samples_of(count: int, seed: int) -> list[dict[str, object]]:
-    """Texts with a label."""
+    """Return tokenized texts with labels."""
     return [{**tokens(text), "labels": label(text)} for text in texts.sentences(count, seed)]
 
 

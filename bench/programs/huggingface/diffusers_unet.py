@@ -1,4 +1,4 @@
-"""diffusers' `train_unconditional.py`: noise that a U-Net foretells, accelerate, an average.
+"""diffusers' `train_unconditional.py`: a U-Net that predicts noise, accelerate, an average.
 
 Source: https://github.com/huggingface/diffusers/tree/main/examples/unconditional_image_generation
 """
@@ -35,7 +35,7 @@ losses = []
 
 
 def step(iteration: int, pictures: list[torch.Tensor]) -> None:
-    """One of the optimizer; now and then pictures are made."""
+    """Step the optimizer, and generate pictures in every 25th iteration."""
     model.train()
     clean = pictures[0]
     noise = torch.randn(clean.shape, device=clean.device)
@@ -58,7 +58,7 @@ def step(iteration: int, pictures: list[torch.Tensor]) -> None:
 
 
 def sample() -> None:
-    """As the script does after some epochs, with the average's weights."""
+    """Generate pictures with the average's weights, as the script does after some epochs."""
     network = accelerator.unwrap_model(model)
     average.store(network.parameters())
     average.copy_to(network.parameters())

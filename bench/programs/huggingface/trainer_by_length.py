@@ -1,4 +1,4 @@
-"""Trainer of transformers: GPT-2, batches of like lengths, bfloat16, gradient checkpointing.
+"""Trainer of transformers: GPT-2, batches of similar lengths, bfloat16, gradient checkpointing.
 
 Source: https://huggingface.co/docs/transformers/trainer
 """

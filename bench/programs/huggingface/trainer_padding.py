@@ -16,7 +16,7 @@ texts = Texts(given)
 
 
 def classified(count: int, seed: int) -> Dataset:
-    """Texts with a label."""
+    """Return a dataset of texts with labels."""
     some = texts.sentences(count, seed)
     return encoded(texts, some, labels=[label(text) for text in some])
 

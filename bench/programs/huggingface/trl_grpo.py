@@ -1,4 +1,4 @@
-"""GRPOTrainer of trl: answers are generated, judged, and learned from.
+"""GRPOTrainer of trl, which generates answers, scores them, and trains on them.
 
 Source: https://huggingface.co/docs/trl/grpo_trainer
 """
@@ -18,7 +18,7 @@ data = Dataset.from_dict({"prompt": texts.sentences(given.choose(200, 40))})
 
 
 def short_ones(completions: list[str], **_others: object) -> list[float]:
-    """The reward: words that begin with w1."""
+    """Reward an answer for the words that begin with w1."""
     return [float(text.count("w1")) for text in completions]
 
 
