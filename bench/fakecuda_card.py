@@ -9,10 +9,10 @@ Needs no GPU: the real CUDA build of PyTorch runs on the stub CUDA runtime of pg
 
 The model is transformers' LlamaForCausalLM unchanged, in the sizes of TinyLlama, at 1,024 tokens.
 Parameters, gradients and the state of AdamW are bfloat16 on all cards: in float32 they alone take
-17.6 GB. With PyTorch's own ways, batches are doubled until one runs out of memory, and then found by
-bisection, with three steps each. `pgmo.recompute.largest` is called once per way: by itself, with
-offload over a link of 24 GB/s, and also with the optimizer's state on the host during the passes.
-Its answer is trained for five steps.
+17.6 GB. With PyTorch's own ways, batches are doubled until one runs out of memory, and then found
+by bisection, with three steps each. `pgmo.recompute.largest` is called once per way: by itself,
+with offload over a link of 24 GB/s, and also with the optimizer's state on the host during the
+passes. Its answer is trained for five steps.
 """
 
 import argparse

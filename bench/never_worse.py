@@ -13,10 +13,11 @@ The loops of `loops/` run under every contender, each in a process of its own on
 PyTorch's default allocator, expandable segments, pgmo's pages without a session, a session around
 the loop, and both. There is no saved plan. To show what a plan adds to pages alone, each run also
 counts the driver calls, the requests that map a page and the waits of its last third, and the CPU
-time of the process in all iterations. Peaks are of all bytes taken from the card, from the beginning
-of the process. Efficiency is the peak of live bytes over the card's peak. Live bytes are those that
-the program requested, without an allocator's rounding, in the run with the default allocator. A
-contender of pgmo is behind if it takes more than 0.5 % above the default or expandable segments.
+time of the process in all iterations. Peaks are of all bytes taken from the card, from the
+beginning of the process. Efficiency is the peak of live bytes over the card's peak. Live bytes are
+those that the program requested, without an allocator's rounding, in the run with the default
+allocator. A contender of pgmo is behind if it takes more than 0.5 % above the default or expandable
+segments.
 
 `--short` measures runs of 3, 5, 8 and 12 iterations.
 """

@@ -5,16 +5,17 @@
     python bench/packing.py --quick             one instance of each part, to see that it works
     PGMO_INSTANCES=DIR make bench               the same as --instances
 
-The part `instances` has the files, or dissected arenas whose best arena is known. The part `networks`
-has profiles recorded from the networks of `cpu_networks` at ten times their size, whose time is a
-circle (needs torch).
+The part `instances` has the files, or dissected arenas whose best arena is known. The part
+`networks` has profiles recorded from the networks of `cpu_networks` at ten times their size, whose
+time is a circle (needs torch).
 
-Each part is a table of contestants, each in a process of its own, with the same time limit and number
-of threads: pgmo, pgmo with `effort="fast"`, the heuristic of Sekiyama et al. 2018, omnimalloc (`omni`,
-`supermalloc`), and OR-Tools' CP-SAT, which starts from the heuristic. Peers that are not installed are
-left out (pip install omnimalloc ortools). Figures are medians of `--runs` runs with different seeds.
-`peak` is arena / max load. `pgmo_seconds_to_same_peak` are the seconds after which pgmo had reached
-the peer's peak. Parts that are not run keep their earlier results.
+Each part is a table of contestants, each in a process of its own, with the same time limit and
+number of threads: pgmo, pgmo with `effort="fast"`, the heuristic of Sekiyama et al. 2018,
+omnimalloc (`omni`, `supermalloc`), and OR-Tools' CP-SAT, which starts from the heuristic. Peers
+that are not installed are left out (pip install omnimalloc ortools). Figures are medians of
+`--runs` runs with different seeds. `peak` is arena / max load. `pgmo_seconds_to_same_peak` are the
+seconds after which pgmo had reached the peer's peak. Parts that are not run keep their earlier
+results.
 """
 
 import argparse

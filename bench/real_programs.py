@@ -6,18 +6,20 @@
     python bench/real_programs.py --table
 
 The programs of `programs/` are scripts of other projects, or loops that follow the documentation of
-the libraries that they use. Each runs twice on the CPU, in processes of its own and with one thread:
-by itself, and under `pgmo run`. The script compares the losses and the digest of all weights, bit for
-bit, the peak of the process's resident memory, and its CPU time. Of several repetitions the median
-counts. On the CPU there are no pages: the plain run is the control. *From slots* is the share of the
-bytes of all iterations, recorded ones included, but without evaluations between them.
+the libraries that they use. Each runs twice on the CPU, in processes of its own and with one
+thread: by itself, and under `pgmo run`. The script compares the losses and the digest of all
+weights, bit for bit, the peak of the process's resident memory, and its CPU time. Of several
+repetitions the median counts. On the CPU there are no pages: the plain run is the control. *From
+slots* is the share of the bytes of all iterations, recorded ones included, but without evaluations
+between them.
 
 With `--on-stub` the programs run on the stub CUDA runtime, without a GPU: with PyTorch's default
 allocator, with expandable segments, on pgmo's pages without a session, and under `pgmo run`. The
 script compares the peaks of the card, the CPU time of the whole program, and per optimizer step of
 the last third the driver calls, the requests that map a page, and waits. Triton's kernels need a
-driver, so Triton is hidden, and trl's losses use PyTorch's operators. Programs that call `generate()`
-are skipped: they end at a token that a kernel computes, and no kernel runs on the stub.
+driver, so Triton is hidden, and trl's losses use PyTorch's operators. Programs that call
+`generate()` are skipped: they end at a token that a kernel computes, and no kernel runs on the
+stub.
 """
 
 import argparse

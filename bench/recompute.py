@@ -1,14 +1,15 @@
-"""Recomputation under a budget: `pgmo.recompute` against PyTorch's own means, in the same run.
+"""Recomputation under a budget: `pgmo.recompute` against PyTorch's own ways, in the same run.
 
     python bench/recompute.py
     python bench/recompute.py --quick        # tiny networks, to see that it works
-    python bench/recompute.py --table        # the tables of the README, from the results
+    python bench/recompute.py --table        # the tables of bench/details.md, from the results
 
-Networks of real depth at reduced width on the CPU, one thread. For budgets that are fractions of
-the peak of a step without recomputation: the share of the forward pass that runs twice, the peak
-that was predicted, the one that allocator events tell, the time of a step (medians, interleaved
-with the plain model), and whether loss, gradients and buffers are the same bits. Peers:
-`activation_memory_budget` with the same compilers, and `torch.utils.checkpoint` around each block.
+Networks of real depth at reduced width run on the CPU with one thread. Budgets are fractions of the
+peak of a step without recomputation. For each budget, the script measures the share of the forward
+pass that runs twice, the predicted peak, the peak of allocator events, the time of a step (medians,
+interleaved with the plain model), and whether loss, gradients and buffers are bit-identical. The
+peers are `activation_memory_budget` with the same compilers, and `torch.utils.checkpoint` around
+each block.
 """
 
 import argparse
@@ -23,7 +24,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-os.environ.setdefault("KINETO_LOG_LEVEL", "6")  # else each profile is announced
+os.environ.setdefault("KINETO_LOG_LEVEL", "6")  # otherwise each profile prints a message
 
 import torch
 from recomputation.step_ways import MemoryBudget, Outcome, Plain, Planned, Way, peak
@@ -37,14 +38,14 @@ from pgmo.units import format_bytes
 
 FRACTIONS = (0.8, 0.6, 0.5, 0.4)
 SWEEP = (0.8, 0.5, 0.3, 0.2, 0.1)
-"""Values of `activation_memory_budget`: its plans are not in the order of their peaks."""
+"""Values of `activation_memory_budget`. A lower value does not always give a lower peak."""
 
 FEW = {"gpt_dropout": ((0.5,), (0.5, 0.3))}
-"""Fractions and values of the network that is there for the sake of its bits."""
+"""Fractions and values of the network that is measured only for the bits of its gradients."""
 
 
 def measure(name: str, repetitions: int, small: bool) -> list[dict[str, Any]]:
-    """The rows of one network."""
+    """Measure all ways of one network, and return their rows."""
     model, inputs = create(name, small=small)
     plain = Plain("plain", None, model, inputs)
     buffers = [buffer.clone() for buffer in model.buffers()]
@@ -82,7 +83,7 @@ def measure(name: str, repetitions: int, small: bool) -> list[dict[str, Any]]:
 
 
 def _settings(name: str, small: bool) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Fractions of the peak, and values of the budget of PyTorch; to try it out, half of them."""
+    """Return fractions of the peak and values of PyTorch's budget; half of them if `small`."""
     fractions, values = FEW.get(name, (FRACTIONS, SWEEP))
     return (fractions[::2], values[::2]) if small else (fractions, values)
 
@@ -94,7 +95,7 @@ def _row(name: str, way: str, setting: object) -> dict[str, Any]:
 def _measured(
     name: str, way: Way, outcome: Outcome, expected: Outcome, default_peak: int
 ) -> dict[str, Any]:
-    """Memory and bits, of the third step on: what measures itself in the first is over by then."""
+    """Measure memory and bits of the third step; earlier ones may measure workspaces."""
     way.step()
     found = peak(way)
     row = _row(name, way.name, way.setting) | {
@@ -120,7 +121,7 @@ def _measured(
 
 
 def _without_workspace(name: str, small: bool) -> Iterator[dict[str, Any]]:
-    """Plans alone, with no regard to what operators take while they run, as in the literature."""
+    """Yield rows of plans that ignore the workspaces of operators, as the literature does."""
     model, inputs = create(name, small=small)
     _, plan = pgmo.recompute(model, inputs, budget=None, measure=False)
     for fraction in _settings(name, small)[0]:
@@ -135,7 +136,7 @@ def _without_workspace(name: str, small: bool) -> Iterator[dict[str, Any]]:
 
 
 def verdicts(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """For each network: are peaks monotone in the budget and within it, are all bits the same."""
+    """Return for each network whether peaks follow the budget, and bits are identical."""
     found = []
     for name in dict.fromkeys(row["network"] for row in rows):
         ours = [row for row in rows if (row["network"], row["way"]) == (name, "pgmo")]
@@ -174,7 +175,7 @@ def _show(row: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    """Measures all networks and writes the result."""
+    """Measure all networks, and write the result."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--networks", nargs="+", choices=NAMES, default=NAMES)
     parser.add_argument("--repetitions", type=int, default=3)
@@ -188,7 +189,7 @@ def main() -> None:
         return
     torch.set_num_threads(1)
     if len(arguments.networks) == 1:
-        warnings.simplefilter("ignore")  # a plan that was made again: the second one is measured
+        warnings.simplefilter("ignore")  # about plans that were made again, which are measured
         rows = measure(arguments.networks[0], arguments.repetitions, arguments.quick)
     else:
         rows = _in_processes(arguments)
@@ -203,7 +204,7 @@ def main() -> None:
 
 
 def _in_processes(arguments: argparse.Namespace) -> list[dict[str, Any]]:
-    """The rows of all networks, each measured by a process of its own."""
+    """Measure each network in a process of its own, and return all rows."""
     with TemporaryDirectory() as folder, ThreadPoolExecutor(arguments.jobs) as pool:
 
         def run(name: str) -> list[dict[str, Any]]:

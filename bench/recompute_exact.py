@@ -1,17 +1,17 @@
-"""What planning for recomputation finds on twenty small steps, against proven optima.
+"""Recomputation plans of twenty small steps, against proved optima.
 
     python bench/recompute_exact.py           # needs OR-Tools; minutes to an hour
     python bench/recompute_exact.py --proved  # minutes: with the graphs and proofs of the results
-    python bench/recompute_exact.py --table   # the table of the README, from the results
+    python bench/recompute_exact.py --table   # the table of bench/details.md, from the results
 
-Graphs of the training steps of small modules (`workloads/small_steps.py`), captured as for
-`pgmo.recompute`. Checkmate's program (`recomputation/checkmate.py`), in which any operation of the
-forward pass runs again wherever and as often as it pays, is solved by CP-SAT: for the least peak,
-and for the least overhead within that and within a quarter, half, and three quarters of the way
-from it to the peak without recomputation. What is not proved in the time (`--seconds`) has the best
-that was found and the bound. Beside it: the least peak where each operation runs again once at
-most, and what `plan_choice` finds for budgets of bytes. The graphs are in the result, so that a
-test plans for them without capturing.
+The graphs are those of training steps of small modules (`workloads/small_steps.py`), captured as
+for `pgmo.recompute`. CP-SAT solves Checkmate's program (`recomputation/checkmate.py`), in which any
+operation of the forward pass may run again in any stage. It looks for the least peak, and for the
+least overhead at four budgets: at the least peak, and at a quarter, half and three quarters of the
+way from there to the peak without recomputation. A solution that is not proved within `--seconds`
+is stored with its bound. The script also stores the least peak if each operation runs again at most
+once, and the results of `plan_choice`. The graphs are in the result, so that a test can plan for
+them without a capture.
 """
 
 import argparse
@@ -30,11 +30,11 @@ from pgmo.recompute.planners.graph import Graph
 from pgmo.recompute.planners.planning import plan_choice, propose, rank
 
 SHARES = (0.0, 0.25, 0.5, 0.75)
-"""Of the way from the least peak to the one without recomputation."""
+"""Budgets, as shares of the way from the least peak to the peak without recomputation."""
 
 
 def captured(name: str) -> Graph:
-    """The graph that planners are handed for a module."""
+    """Capture a module, and return the graph that planners get."""
     module, inputs = create(name)
     found: list[Graph] = []
 
@@ -47,14 +47,14 @@ def captured(name: str) -> Graph:
 
 
 def once_each(graph: Graph) -> Choice:
-    """The least peak found where each operation runs again once at most."""
+    """Return the choice of the least peak if each operation runs again at most once."""
     evaluator = Evaluator(graph)
     start = min(propose(graph, evaluator), key=lambda one: rank(one, None))
     return evaluator.search(start, None, evaluations=200_000, time_limit=600, seed=0)
 
 
 def least_found(graph: Graph, optimum: int) -> int:
-    """The least peak that can be had, looked for in thousandths above the optimum."""
+    """Return the least peak that `plan_choice` reaches, searched upwards from the optimum."""
     for thousandths in (0, 5, 10, 20, 50, 100, 200, 500, 1000):
         try:
             return plan_choice(graph, optimum + optimum * thousandths // 1000).peak
@@ -64,7 +64,7 @@ def least_found(graph: Graph, optimum: int) -> int:
 
 
 def measure(name: str, seconds: float) -> dict[str, Any]:
-    """One graph."""
+    """Measure one graph, and return its row."""
     graph = captured(name)
     default = Evaluator(graph).candidate((), "default").peak
     optimum = Program(graph).least_peak(seconds)
@@ -89,7 +89,7 @@ def measure(name: str, seconds: float) -> dict[str, Any]:
 
 
 def measure_again(row: dict[str, Any]) -> dict[str, Any]:
-    """What planning finds for a graph whose optima are known."""
+    """Plan again for a graph whose optima are known, and return its new row."""
     graph, least = read_graph(row["graph"]), row["least"]
     found = {"once": once_each(graph).peak, "found": least_found(graph, round(least["optimum"]))}
     cells = [{**cell, **_ours(graph, cell["budget"])} for cell in row["cells"]]
@@ -109,7 +109,7 @@ def _ours(graph: Graph, budget: int) -> dict[str, Any]:
 
 
 def table(rows: list[dict[str, Any]]) -> str:
-    """Shares of the peak without recomputation, and of the forward pass."""
+    """Return the table: peaks as shares of the default peak, overheads of the forward pass."""
     lines = [
         "| step | operations | least peak, once each | pgmo | optimum "
         "| overhead at the least | optimum | quarter | optimum | half | optimum |",

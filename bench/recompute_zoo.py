@@ -3,15 +3,18 @@
     python bench/recompute_zoo.py
     python bench/recompute_zoo.py --quick                 # two models, to see that it works
     python bench/recompute_zoo.py --models "GPT-2" ViT    # some of them
-    python bench/recompute_zoo.py --table                 # the table of the README
+    python bench/recompute_zoo.py --table                 # the table of bench/details.md
 
-Small models with random weights on the CPU, one thread, each in a process of its own. For each:
-whether five steps with another batch, another batch size, other rates and epsilons, and in
-evaluation mode have the bits of the plain model (losses, gradients, buffers, random numbers); the
-least peak; what 0.7, 0.5 and the least cost; seconds of the processor for capture and plan, and
-for another batch size. Peers: the checkpointing that the library has,
-and `activation_memory_budget` of PyTorch with the same capture. It needs
-`pip install transformers timm torchvision diffusers`.
+Small models with random weights run on the CPU with one thread, each in a process of its own. For
+each model, the script measures
+
+- whether five steps are bit-identical to the plain model's (losses, gradients, buffers, random
+  numbers): with another batch, another batch size, other rates and epsilons, in evaluation mode
+- the least peak, and the overheads at 0.7 of the peak, at 0.5, and at the least peak
+- CPU seconds of capture and plan, and of the first step with another batch size
+
+The peers are the library's own checkpointing, and PyTorch's `activation_memory_budget` with the
+same capture. It needs `pip install transformers timm torchvision diffusers`.
 """
 
 import argparse
@@ -27,7 +30,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-os.environ.setdefault("KINETO_LOG_LEVEL", "6")  # else each profile is announced
+os.environ.setdefault("KINETO_LOG_LEVEL", "6")  # otherwise each profile prints a message
 
 import torch
 from recomputation.zoo_steps import LibraryBudget, changes, compare, peak, run_step
@@ -43,11 +46,11 @@ BUDGETS = (0.5, 0.2, 0.0)
 QUICK = ("GPT-2", "ViT")
 
 WARM_UP = 4
-"""Steps of each way before the times."""
+"""Number of steps of each way before steps are timed."""
 
 
 def measure(name: str, repetitions: int) -> dict[str, Any]:
-    """The row of one model."""
+    """Measure one model, and return its row."""
     row: dict[str, Any] = {"model": name, "library": ZOO[name].library}
     made = create(name)
     batch = made.batch(made.samples)
@@ -95,17 +98,17 @@ def _add_times(
     plain: Callable[[], object],
     repetitions: int,
 ) -> None:
-    """Times all ways in turns, against the plain model, in seconds of the processor."""
+    """Time all ways and the plain model in turns, in CPU seconds, and add their ratios."""
     if not repetitions:
         return
-    # Dynamo forgot all captures when another way was made, and first steps plan again.
+    # Making another way resets Dynamo, so the first steps of each way capture and plan again.
     for _ in range(WARM_UP):
         for _, step in ways:
             step()
     samples: list[list[float]] = [[] for _ in range(len(ways) + 1)]
     for _ in range(repetitions):
         for seconds, step in zip(samples, [plain, *(step for _, step in ways)], strict=True):
-            begin = time.process_time()  # another program's turns do not count
+            begin = time.process_time()
             step()
             seconds.append(time.process_time() - begin)
     base = Seconds.of(samples[0]).median
@@ -114,7 +117,7 @@ def _add_times(
 
 
 def _same_bits(name: str) -> tuple[dict[str, Any], float | None]:
-    """Five steps compared with the plain model's, and the seconds of the first of another size."""
+    """Compare five steps with the plain model's; return also the seconds of another size."""
     made = create(name)
     plain = copy.deepcopy(made.model)
     found: dict[str, Any] = {}
@@ -127,7 +130,7 @@ def _same_bits(name: str) -> tuple[dict[str, Any], float | None]:
             try:
                 expected = run_step(plain, batch, number)
             except RuntimeError:
-                continue  # the model by itself cannot do that
+                continue  # the plain model fails with this change
             begin = time.process_time()
             found[title] = compare(expected, run_step(model, batch, number))
             if title == "another size":
@@ -158,7 +161,7 @@ def _add_checkpointing(
 
 
 def _add_without_cache(name: str, row: dict[str, Any], batch: Any) -> None:
-    """The least peak where the model returns no cache, as under transformers' checkpointing."""
+    """Measure the least peak without cache, as under transformers' checkpointing."""
     model: Any = create(name).model
     config = getattr(model, "config", None)
     if not getattr(config, "use_cache", False):
@@ -172,7 +175,7 @@ def _add_without_cache(name: str, row: dict[str, Any], batch: Any) -> None:
 
 
 def table(rows: list[dict[str, Any]]) -> str:
-    """One table in Markdown: works, bits, the least peak, and what each share costs."""
+    """Return the table in Markdown."""
     head = [
         "model",
         "library",
@@ -212,7 +215,7 @@ def table(rows: list[dict[str, Any]]) -> str:
 
 
 def _predicted(ways: dict[tuple[str, Any], dict[str, Any]]) -> str:
-    """The furthest that a step is from what its plan said before the first one."""
+    """Return the ratio of predicted to measured peak that is furthest from 1."""
     found = [ways["pgmo", one] for one in SETTINGS]
     ratios = [way["predicted_share"] / way["peak_share"] for way in found if "peak_share" in way]
     return f"{max(ratios, key=lambda one: abs(one - 1)):.3f}" if ratios else ""
@@ -245,7 +248,7 @@ def _time(way: dict[str, Any]) -> list[str]:
 
 
 def main() -> None:
-    """Measures the models and writes the result."""
+    """Measure the models, and write the result."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--models", nargs="+", choices=NAMES)
     parser.add_argument("--repetitions", type=int, default=5, help="of timed steps; 0 times none")
@@ -259,13 +262,13 @@ def main() -> None:
     torch.set_num_threads(1)
     names = arguments.models or (QUICK if arguments.quick else NAMES)
     if len(names) == 1:
-        warnings.simplefilter("ignore")  # a plan that was made again: the second one is measured
+        warnings.simplefilter("ignore")  # about plans that were made again, which are measured
         rows = [measure(names[0], 2 if arguments.quick else arguments.repetitions)]
     else:
         rows = []
         for name in names:
             rows += _in_process(name, arguments)
-            _write(rows, arguments)  # what there is, should one of them take too long
+            _write(rows, arguments)  # kept if the run is interrupted
     _write(rows, arguments)
     print(table(rows))
 
@@ -276,7 +279,7 @@ def _write(rows: list[dict[str, Any]], arguments: argparse.Namespace) -> None:
 
 
 def _in_process(name: str, arguments: argparse.Namespace) -> list[dict[str, Any]]:
-    """The row of a model that a process of its own measures; none if that ends with an error."""
+    """Measure a model in a process of its own; return its row, or one with the failure."""
     with TemporaryDirectory() as folder:
         output = Path(folder) / "row.json"
         command = [sys.executable, __file__, "--models", name, "--output", str(output)]

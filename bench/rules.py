@@ -1,7 +1,7 @@
-"""What each rule of matching, learning and planning is worth: without it, beside everything on.
+"""Memory and driver calls without each rule of matching, learning and planning.
 
-Needs no GPU: the real CUDA build of PyTorch runs on the stub CUDA runtime of pgmo/rehearsal, and
-the loops are those of `never_worse.py`, and GPT-2 medium at any length.
+Needs no GPU: the real CUDA build of PyTorch runs on the stub CUDA runtime of pgmo/rehearsal. The
+loops are those of `never_worse.py`, and GPT-2 medium at any length.
 
     python bench/rules.py --python .venv-fakecuda/bin/python
     python bench/rules.py --python .venv-fakecuda/bin/python --loops t5 --rules look_ahead price
@@ -10,13 +10,12 @@ the loops are those of `never_worse.py`, and GPT-2 medium at any length.
 
 One rule at a time is switched off, by a value of its heuristic under which it does nothing
 (`switches/`). Every run is a process of its own, on a card of 141 GiB, without a saved plan.
-Figures are the peak of the card over that of expandable segments, and the driver's calls per
-iteration in the last third of them. Each row has them beside those of the same loop and seed with
-everything on.
+Figures are the peak of the card over that of expandable segments, and driver calls per iteration of
+the last third. Each row also has the figures of the same loop and seed with all rules on.
 
-On most loops plans wait (`price`), so that no rule of matching has anything to do: `--iterations`
-or `--without`, which takes rules from both sides, show the others at work. The result is written
-loop by loop, and what it has of others stays.
+On most loops plans wait (`price`), and rules of matching have no effect. To measure these rules,
+use more `--iterations`, or switch `price` off throughout by `--without price`. The result is
+written loop by loop; rows of other loops stay in the file.
 """
 
 import argparse
@@ -39,7 +38,7 @@ from workloads.launch import Stub
 
 MODULE = "switches.worker"
 LEFT_OUT = ("decoding", "rollouts", "trainer_callback")
-"""By default: two take minutes in each run, and one is the same as another."""
+"""Loops that are left out by default: two take minutes per run, and one is like `trainer`."""
 
 QUICK_LOOPS = ("graph_batches",)
 QUICK_RULES = ("stale", "look_ahead", "price")
@@ -47,12 +46,12 @@ EVERYTHING = "everything on"
 
 
 def measure(stub: Stub, case: RuleJob, rules: Iterable[str]) -> Iterator[Row]:
-    """One row for everything on, then one per rule.
+    """Yield one row with all rules on, and one without each rule.
 
     Args:
-        stub: where it runs.
-        case: a loop and a seed; what it switches off is off throughout.
-        rules: their names.
+        stub: the stub runtime.
+        case: a loop and a seed. Its `off` applies to all rows.
+        rules: names of rules.
     """
     expandable = run(stub, replace(case, contender="expandable", off={}), "")
     if "skipped" in expandable:
@@ -68,7 +67,7 @@ def measure(stub: Stub, case: RuleJob, rules: Iterable[str]) -> Iterator[Row]:
 
 
 def run(stub: Stub, job: RuleJob, rule: str) -> Row:
-    """What the job's process says, or that it failed."""
+    """Return the row of a job: its figures, or its failure."""
     found = {"rule": rule} | row_of(job, lambda: stub.ask(job, MODULE), "loop", "seed")
     if "peak" not in found:
         return found
@@ -79,7 +78,7 @@ def run(stub: Stub, job: RuleJob, rule: str) -> Row:
 
 
 def compare(row: Row, usual: Row, expandable: Row) -> None:
-    """Adds the figures that need the other runs."""
+    """Add the figures that need the other runs."""
     if "peak" in row and "peak" in usual and "peak" in expandable:
         row["over_expandable"] = row["peak"] / expandable["peak"]
         row["over_usual"] = row["peak"] / usual["peak"]
@@ -88,7 +87,7 @@ def compare(row: Row, usual: Row, expandable: Row) -> None:
 
 
 def progress(row: Row) -> str:
-    """One line for the terminal."""
+    """Return a status line for a row."""
     begin = f"{row['loop']:28}{row['seed']:2} {row['contender']:9}{row['rule']:16}"
     if "over_expandable" not in row:
         return f"{begin}{row.get('failed') or row.get('skipped') or 'nothing to compare with'}"
@@ -100,13 +99,13 @@ def progress(row: Row) -> str:
 
 
 def identity(row: Row) -> tuple[Any, ...]:
-    """What a later run of the same takes the place of."""
+    """Return a key: a new row replaces the old row with the same key."""
     names = ("loop", "seed", "contender", "rule", "iterations")
     return *(row[name] for name in names), *row["without"]
 
 
 def numbers_off(rules: Iterable[str]) -> Mapping[str, float]:
-    """All values that switch the rules off."""
+    """Return the values of heuristics that switch rules off."""
     return {name: value for rule in rules for name, value in RULES[rule].off.items()}
 
 

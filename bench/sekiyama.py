@@ -1,7 +1,8 @@
-"""The networks of Sekiyama et al. 2018: device memory, and the largest batch of a card.
+"""The networks of Sekiyama et al. 2018: device memory, and the largest batch on a card.
 
-Needs no GPU: the real CUDA build of PyTorch runs on the stub CUDA runtime of pgmo/rehearsal, which
-has no cuDNN: convolutions have no workspaces. `gpu/sekiyama.py` has cuDNN, and measures speed.
+Needs no GPU: the real CUDA build of PyTorch runs on the stub CUDA runtime of pgmo/rehearsal. cuDNN
+is disabled, so convolutions have no workspaces of cuDNN. `gpu/sekiyama.py` uses cuDNN, and measures
+speed.
 
     python bench/sekiyama.py --python .venv-fakecuda/bin/python
     python bench/sekiyama.py --python .venv-fakecuda/bin/python --network resnet --only memory
@@ -10,13 +11,12 @@ has no cuDNN: convolutions have no workspaces. `gpu/sekiyama.py` has cuDNN, and 
 AlexNet, GoogLeNet, ResNet-50, Inception-ResNet-v2 and a sequence-to-sequence LSTM, in float32, at
 batches of 32 to 256, under PyTorch's default allocator, expandable segments, pgmo's pages without a
 session, and pgmo without a saved plan: `pgmo.optimize()` around the loop, and `pgmo run`. Peaks are
-those of the card from the beginning of the process, whoever took the memory. The reduction is what
-pgmo saves of the default allocator's peak; the paper reports what it saves of its framework's. Both
-are of another decade: it is the same question, but not the same program. The bound is live bytes
-over the default's peak.
+of all bytes taken from the card, from the beginning of the process. The reduction is the share of
+the default allocator's peak that pgmo saves. The paper reports the reduction of its own framework's
+peak, so the figures cannot be compared. The bound is the reduction to the peak of live bytes.
 
-The largest batch is the largest that trains on a 16 GiB card; the bound is the largest whose live
-bytes alone fit on it; both to a few percent (`STEPS`).
+The largest batch is the largest that trains on a 16 GiB card. Its bound is the largest batch whose
+live bytes alone fit on this card. Both are multiples of `STEPS`.
 """
 
 import argparse
@@ -41,14 +41,14 @@ QUICK_BATCHES = (8,)
 CARD = 16 * GIB
 QUICK_CARD = GIB // 4
 STEPS = {"alexnet": 64, "googlenet": 8, "resnet": 4, "inception_resnet": 2, "seq2seq": 4}
-"""Between the batches that are tried: some percent of the largest."""
+"""Step between the batches of a search: a few percent of the largest batch."""
 
 FIXED, VARYING = 8, 16
-"""Iterations: the session replays from the third on, where all are alike."""
+"""Number of iterations, with one length and with any lengths."""
 
 
 def job(network: str, batch: int, *, train: bool, quick: bool) -> Job:
-    """One run; sentences are of any length, images of one size."""
+    """Return a run. Sentences have any length, images have one size."""
     varying = network == "seq2seq"
     return Job(
         FOLDER + network,
@@ -61,13 +61,13 @@ def job(network: str, batch: int, *, train: bool, quick: bool) -> Job:
 
 
 def cases(networks: Iterable[str], batches: Iterable[int], quick: bool) -> Iterator[Job]:
-    """The runs whose memory is measured."""
+    """Yield the runs whose memory is measured."""
     for network, train, batch in itertools.product(networks, (True, False), batches):
         yield job(network, batch, train=train, quick=quick)
 
 
 def searches(networks: Iterable[str], quick: bool) -> Iterator[Job]:
-    """The runs whose largest batch is looked for."""
+    """Yield the runs whose largest batch is looked for."""
     for network in networks:
         yield replace(job(network, 1, train=True, quick=quick), iterations=FIXED)
 

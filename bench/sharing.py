@@ -6,16 +6,17 @@ Needs no GPU: the real CUDA build of PyTorch runs on the stub CUDA runtime of pg
     python bench/sharing.py --python .venv-fakecuda/bin/python --program stages
     python bench/sharing.py --table
 
-Rollouts decode with a cache that grows, and two epochs train on what came out (`shared/stages.py`).
-Trainings are two or four of GPT-2 medium in one process, at batches of 8, 4, 6 and 2: an iteration
-of one after an iteration of the other on one thread, or each on a thread of its own; or each in a
-process of its own (`shared/processes.py`), with a broker where pgmo serves. Every contender has a
-card of 141 GiB. Peaks are those of the card, whoever took the memory. `fits_without` says whether
-the same processes run with expandable segments on a card of pgmo's peak.
+In `stages`, rollouts decode with a cache that grows, and two epochs train on the answers
+(`shared/stages.py`). The other programs train GPT-2 medium two or four times, at batches of 8, 4, 6
+and 2. In `turns`, one thread runs an iteration of each training after the other. In `threads`, each
+training has its own thread. In `processes`, each has its own process (`shared/processes.py`), with
+a broker if pgmo serves. Every contender has a card of 141 GiB. Peaks are of all bytes taken from
+the card. `fits_without` states whether the same processes run with expandable segments on a card of
+pgmo's peak.
 
-What trainings need is what persists (parameters, optimizer state) and the largest arena; `over` is
-the peak above that. PyTorch's own allocator shares its cache among threads on one stream, so there
-the peak of several threads is what happens to live at once.
+Trainings need the bytes that persist (parameters, optimizer state) and the largest arena. `over` is
+the peak divided by these bytes. PyTorch's own allocator shares its cache among threads on one
+stream, so its peak with several threads depends on what happens to live at once.
 """
 
 import argparse
@@ -34,7 +35,7 @@ MIB = 1 << 20
 
 
 def measure(stub: Stub, case: SharedJob) -> list[Row]:
-    """One row per contender."""
+    """Return one row per contender."""
     several = case.program not in STAGES
     names = [name for name in CONTENDERS if not (several and name == "pgmo_asleep")]
     rows = []
@@ -51,7 +52,7 @@ def measure(stub: Stub, case: SharedJob) -> list[Row]:
 
 
 def run(stub: Stub, job: SharedJob) -> Row:
-    """What the job's process says, or that it failed."""
+    """Return the row of a job: its figures, or its failure."""
 
     def answer() -> Row:
         return processes.ask(stub, job) if job.program in PROCESSES else stub.ask(job, MODULE)
@@ -60,7 +61,7 @@ def run(stub: Stub, job: SharedJob) -> Row:
 
 
 def progress(row: Row) -> str:
-    """A line for whoever watches."""
+    """Return a status line for a row."""
     begin = f"{row['program']:8} {row['models']} {row['contender']:12}"
     if "failed" in row:
         return f"{begin} FAILED: {row['failed']}"
@@ -71,7 +72,7 @@ def progress(row: Row) -> str:
 
 
 def table(rows: list[Row]) -> str:
-    """Peaks as Markdown."""
+    """Return peaks as Markdown."""
     lines = [
         "| jobs | default | expandable segments | pgmo | state asleep | above what is needed |",
         "| --- | --- | --- | --- | --- | --- |",

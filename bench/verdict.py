@@ -1,4 +1,4 @@
-"""Holds the verdict of `pgmo run` against a run of plain PyTorch.
+"""Verdicts of `pgmo run`, compared with runs of plain PyTorch.
 
 Needs no GPU: the real CUDA build of PyTorch runs on the stub CUDA runtime of pgmo/rehearsal.
 
@@ -6,10 +6,10 @@ Needs no GPU: the real CUDA build of PyTorch runs on the stub CUDA runtime of pg
     python bench/verdict.py --python .venv-fakecuda/bin/python --case t5 --case nanogpt
     python bench/verdict.py --table
 
-Each program runs twice, in processes of its own: as it is, and under `pgmo run`. The first gives
-`reserved_bytes.all.peak` of plain PyTorch, the second what pgmo took, and its verdict. The sign has
-to be right wherever the two differ by more than 3 %, and the figure within 3 points. With
-`--resume` cases that the result file has are not run again, unless `--case` names them.
+Each program runs twice, in processes of its own: with plain PyTorch, and under `pgmo run`. The
+first run gives `reserved_bytes.all.peak`, the second the card's peak with pgmo, and the verdict.
+The sign of the verdict's saving has to be right if the real one is above 3 %, and the figure within
+3 points. With `--resume`, cases in the result file are not run again, unless `--case` names them.
 """
 
 import argparse
@@ -34,7 +34,7 @@ QUICK = ("llama_padded", "nanogpt")
 
 
 def measure(stub: Stub, case: Case) -> dict[str, Any]:
-    """Run a case without and with pgmo; sizes in bytes."""
+    """Run a case without and with pgmo; return its row, sizes in bytes."""
     row: dict[str, Any] = {"label": case.label, **asdict(case)}
     packages = PROGRAMS[case.name].packages if case.kind == "program" else ()
     missing = [name for name in packages if find_spec(name) is None and not _has(stub, name)]
@@ -66,7 +66,7 @@ def _has(stub: Stub, package: str) -> bool:
 
 
 def _run(stub: Stub, case: Case, out: Path, report: Path | None = None) -> dict[str, Any]:
-    """What a process has counted, and what `pgmo run` says of it."""
+    """Run a case in a process; return its counters, with the report of `pgmo run` if any."""
     options = PROGRAMS[case.name].options if case.kind == "program" else ()
     pgmo = ("pgmo", "run", "--json", str(report), *options, "-m") if report else ()
     settings = {
@@ -93,7 +93,7 @@ def _run(stub: Stub, case: Case, out: Path, report: Path | None = None) -> dict[
 
 
 def progress(row: dict[str, Any]) -> str:
-    """One line for the terminal."""
+    """Return a status line for a row."""
     if "right" not in row:
         return f"{row['label']:40} {row.get('failed') or row.get('skipped')}"
     return f"{row['label']:40} {row['verdict']['sentence']:60} real {-row['real']:+.1%}" + (
@@ -127,7 +127,7 @@ def main() -> None:
     for case in cases:
         rows.append(measure(stub, case))
         print(progress(rows[-1]), file=sys.stderr, flush=True)
-        # Written after each: a whole run takes long, and may be ended.
+        # Written after each case, so that an interrupted run keeps its rows.
         write_result("verdict", {"rows": rows}, arguments.output, quick=arguments.quick)
     print(table.table(rows))
     if not all(row.get("right", "skipped" in row) for row in rows):

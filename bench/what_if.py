@@ -1,4 +1,4 @@
-"""What `pgmo fit --what-if` says of other ways to train the same, and what these really take.
+"""Predictions of `pgmo fit --what-if`, compared with scripts that make the change.
 
 Needs no GPU: the real CUDA build of PyTorch runs on the stub CUDA runtime of pgmo/rehearsal.
 
@@ -6,11 +6,11 @@ Needs no GPU: the real CUDA build of PyTorch runs on the stub CUDA runtime of pg
     python bench/what_if.py --python .venv-fakecuda/bin/python --way lora8 --way lora4
     python bench/what_if.py --table
 
-The scripts of `altered/` train in each way as a user would write it. Compared are the most bytes of
-live tensors: computed from a rehearsal of the script with AdamW, or rehearsed with a change from
-outside, against those that PyTorch's allocator counts when the script does it itself. Weights
-in fewer bits are packed by `altered/packed.py` as bitsandbytes stores them; 8-bit Adam needs
-kernels of another library, and is compared with nothing.
+The scripts of `altered/` train in each way, as a user would write it. The figures are peaks of live
+tensors' bytes. A prediction is computed from a rehearsal of the script with AdamW, or rehearsed
+with a change that pgmo makes. It is compared with the peak of PyTorch's allocator if the script
+itself trains that way. Weights in fewer bits are packed by `altered/packed.py` as bitsandbytes
+stores them. 8-bit Adam needs kernels of another library, and is compared with nothing.
 """
 
 import json
@@ -35,18 +35,18 @@ FOLDER = Path(__file__).parent / "altered"
 BATCHES = (("gpt2", 8), ("gpt2", 1), ("resnet50", 32))
 QUICK = (("gpt2", 2),)
 FAR = 0.03
-"""Error from which on a figure counts as wrong, where nothing says that it is one-sided."""
+"""Relative error above which a prediction counts as wrong, unless it is stated as a limit."""
 
 
 @dataclass(frozen=True)
 class Way:
-    """A row of the table of `pgmo fit`, and how the script does the same.
+    """Row of the table of `pgmo fit`, and the script's option for it.
 
     Attributes:
-        name: of the row.
-        way: option of the script.
-        change: made from outside, of what is rehearsed; None of what is computed.
-        ranks: of the job.
+        name: name of the row.
+        way: value of the script's option `--way`.
+        change: change that pgmo makes in the rehearsal; None if the prediction is computed.
+        ranks: number of ranks of the job.
     """
 
     name: str
@@ -76,7 +76,7 @@ QUICK_WAYS = ("SGD without momentum", "checkpointing of each block")
 def measure(
     name: str, batch: int, python: str, *, small: bool, ways: Collection[str] = ()
 ) -> list[dict[str, Any]]:
-    """Each way of a script, told and done; some of them for `ways`."""
+    """Predict and measure each way of a script, or only `ways`; return the rows."""
     command = [str(FOLDER / f"{name}.py"), "--batch-size", str(batch)]
     if small:
         command.append("--small")
@@ -120,12 +120,12 @@ def measure(
 
 
 def far(row: dict[str, Any]) -> bool:
-    """Whether a figure is wrong and does not say so."""
+    """Return whether a prediction is wrong, and not stated as a limit."""
     return row["error"] < -FAR or (row["error"] > FAR and not row["limits"])
 
 
 def table(result: dict[str, Any]) -> str:
-    """The table of the README."""
+    """Return the table of bench/details.md."""
     heads = list(dict.fromkeys((row["program"], row["batch"]) for row in result["rows"]))
     names = [f"{PROGRAMS[name]}, batch {batch}" for name, batch in heads]
     lines = [
@@ -151,7 +151,7 @@ def _cell(row: dict[str, Any] | None) -> str:
 
 
 def measured(python: str, *, small: bool, ways: Collection[str]) -> Result:
-    """All scripts, one after the other."""
+    """Measure all scripts one after the other."""
     batches = QUICK if small else BATCHES
     return {
         "rows": [

@@ -82,7 +82,7 @@ def steps_of(way: str, trained: list[nn.Parameter]) -> Callable[[Any], None]:
 
 
 def offloaded(trained: list[nn.Parameter]) -> Callable[[Any], None]:
-    """Return a step of AdamW whose state is on the host, and on the card one parameter at a time."""
+    """Return a step of AdamW that moves its state from the host, a parameter at a time."""
     optimizers = [torch.optim.AdamW([one], lr=1e-4) for one in trained]
 
     def step(_scaler: Any) -> None:

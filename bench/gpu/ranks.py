@@ -3,11 +3,11 @@
     python bench/gpu/ranks.py --seconds 90
     python bench/gpu/ranks.py --quick              a small network, to see that it works
 
-GPT-2 medium under DDP, and under FSDP2 with parameters in bfloat16, on one device, and on two if the
-machine has two. Each rank is a process, and all ranks of a run exist at the same time. Efficiency is
-the live peak under the default allocator over the reserved peak, of the worst rank: of the whole
-run, and of the iterations after a session has settled. Losses and final weights are compared bit
-for bit. On the stub, the rank is one of eight in a fake process group.
+GPT-2 medium under DDP, and under FSDP2 with parameters in bfloat16, on one device, and on two if
+the machine has two. Each rank is a process, and all ranks of a run exist at the same time.
+Efficiency is the live peak under the default allocator over the reserved peak, of the worst rank:
+of the whole run, and of the iterations after a session has settled. Losses and final weights are
+compared bit for bit. On the stub, the rank is one of eight in a fake process group.
 """
 
 import json

@@ -6,9 +6,9 @@
 The programs are those of `bench/programs` whose packages are installed. The script compares the
 reserved peaks of torch over the whole run, and the losses and weights bit by bit. `repeats` states
 whether a program gives the same bits twice under the default allocator, because some kernels add in
-any order. Each run also counts the driver calls of pages, requests that map and waits, per optimizer
-step of the last third, and its CPU time. Several run at a time, because memory does not depend on
-time.
+any order. Each run also counts the driver calls of pages, requests that map and waits, per
+optimizer step of the last third, and its CPU time. Several run at a time, because memory does not
+depend on time.
 """
 
 import json

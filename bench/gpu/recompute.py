@@ -6,8 +6,8 @@
 ResNet-50, U-Net and GPT-2 medium run each way in a fresh process: unchanged, with
 `torch.utils.checkpoint` around each block, with `activation_memory_budget`, and with
 `pgmo.recompute` at half of the peak and at the least, each without and with values that are
-offloaded to the host. A step is forward, backward and AdamW. The largest batch is looked for under a
-memory limit, until a step fails. A job that has not begun when the time is over is left out.
+offloaded to the host. A step is forward, backward and AdamW. The largest batch is looked for under
+a memory limit, until a step fails. A job that has not begun when the time is over is left out.
 """
 
 import argparse

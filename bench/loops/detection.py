@@ -50,7 +50,7 @@ class Backbone(nn.Module):
 
 
 class Detection(Loop):
-    """Training with two images of 480 to 800 by up to 1,333 pixels, and up to 512 proposals each."""
+    """Training on two images of 480 to 800 by up to 1,333 pixels, with up to 512 proposals each."""
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)

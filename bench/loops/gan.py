@@ -1,8 +1,8 @@
 """A GAN like StyleGAN2, whose regularisers run only every few iterations.
 
 The penalty on the discriminator's gradients runs every 16 iterations, and the generator's path
-length every 4 (Karras et al., "Analyzing and improving the image quality of StyleGAN", 2020, section
-3.1). Both differentiate twice, and need memory that other iterations do not.
+length every 4 (Karras et al., "Analyzing and improving the image quality of StyleGAN", 2020,
+section 3.1). Both differentiate twice, and need memory that other iterations do not.
 """
 
 import torch

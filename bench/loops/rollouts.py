@@ -41,7 +41,7 @@ class Rollouts(Loop):
                 self.train(tokens[part], old[part], reference[part])
 
     def opinions(self, model: nn.Module, tokens: Tensor) -> tuple[Tensor, Tensor]:
-        """Return log-probabilities of the tokens, shape (batch, length - 1), and the last states."""
+        """Return the tokens' log-probabilities, shape (batch, length - 1), and last states."""
         seen = model(input_ids=tokens[:, :-1], use_cache=False, output_hidden_states=True)
         chosen = seen.logits.log_softmax(-1).gather(-1, tokens[:, 1:, None])
         return chosen.squeeze(-1), seen.hidden_states[-1]

@@ -1,8 +1,8 @@
 """Packers that are measured against each other, each run in a process of its own.
 
 A contestant gets a problem, a time limit, a number of threads and a seed, and returns offsets, or
-None if it has found nothing. A contestant that exceeds the limit too far is killed. Its time is that
-of the call, without the start of the process and imports. The validator checks the result.
+None if it has found nothing. A contestant that exceeds the limit too far is killed. Its time is
+that of the call, without the start of the process and imports. The validator checks the result.
 """
 
 import importlib.util
@@ -133,7 +133,7 @@ def _packer(name: str) -> Callable[[Problem], Contestant]:
 
 
 def _cp_sat(problem: Problem) -> Contestant:
-    """Return CP-SAT, which gets the lower bound, and the heuristic of Sekiyama et al. as a start."""
+    """Return CP-SAT, which gets the lower bound, and starts from Sekiyama's heuristic."""
     from ortools.sat.python import cp_model  # noqa: F401  (not part of the time)
 
     from pgmo.packing.lower_bound import max_load

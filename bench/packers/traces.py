@@ -1,9 +1,9 @@
 """Generated traces of training loops, whose time is a circle.
 
-A simple allocator runs the requests and frees of three iterations of a loop. The trace is the middle
-iteration, with the frees of the next one. So it has wrapping blocks (gradients that `zero_grad` frees
-in the next iteration), doubly live blocks (the batch and the loss, requested before the previous ones
-are freed) and no persistent blocks, as in a plan of a real loop.
+A simple allocator runs the requests and frees of three iterations of a loop. The trace is the
+middle iteration, with the frees of the next one. So it has wrapping blocks (gradients that
+`zero_grad` frees in the next iteration), doubly live blocks (the batch and the loss, requested
+before the previous ones are freed) and no persistent blocks, as in a plan of a real loop.
 """
 
 import random
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True, eq=False)
 class Trace:
-    """Blocks of one iteration. With `end > ticks` a block wraps; longer lifetimes need two slots."""
+    """Blocks of one iteration; a block with `end > ticks` wraps."""
 
     size: NDArray[np.int64]
     start: NDArray[np.int64]

@@ -1,8 +1,8 @@
 """GRPO in one process: generate answers, score them with a reference, and train on them.
 
 A Llama of 200 million parameters is trained with AdamW. 128 answers are generated at a time, with
-the cache of transformers, which grows by concatenation. Either the policy generates, or an engine: a
-copy in bfloat16 that gets the policy's weights before, and whose memory is in a `MemPool`.
+the cache of transformers, which grows by concatenation. Either the policy generates, or an engine:
+a copy in bfloat16 that gets the policy's weights before, and whose memory is in a `MemPool`.
 """
 
 import contextlib

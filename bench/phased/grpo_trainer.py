@@ -2,8 +2,8 @@
 
 trl's own code generates 128 answers with `generate()` of transformers, scores them with a reference
 model, and trains in micro-batches of 8. `generate()` reads from the device whether all answers have
-ended. So the program uses the integer values of rehearsals, without which `generate()` never ends on
-the stub.
+ended. So the program uses the integer values of rehearsals, without which `generate()` never ends
+on the stub.
 """
 
 import contextlib

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from support.stub_jobs import StubJob
 
 CONTENDERS = ("default", "expandable", "backup", "pages", "pgmo")
-"""PyTorch's allocator; PyTorch's allocator with expandable segments; PyTorch's allocator with objects
-that sleep as with torch_memory_saver; pgmo's pages alone; pages with `pgmo.phase`."""
+"""PyTorch's allocator; PyTorch's allocator with expandable segments; PyTorch's allocator with
+objects that sleep as with torch_memory_saver; pgmo's pages alone; pages with `pgmo.phase`."""
 
 OURS = ("pages", "pgmo")
 

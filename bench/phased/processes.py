@@ -3,8 +3,8 @@
     trainer   train      | send weights | sleep                       | wake, train
     engine    sleep      | receive      | cache: 9/10 of free memory  | sleep
 
-Weights are sent by CUDA IPC, in buckets of some layers, as real engines receive them. The stub opens
-no `cudaIpc` handles of PyTorch's default segments, so these are copied through the host.
+Weights are sent by CUDA IPC, in buckets of some layers, as real engines receive them. The stub
+opens no `cudaIpc` handles of PyTorch's default segments, so these are copied through the host.
 """
 
 import os

@@ -1,1 +1,1 @@
-"""Steps with less memory, for the benchmarks of recomputation."""
+"""Training steps with less memory, for the benchmarks of recomputation."""

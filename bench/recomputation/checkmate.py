@@ -1,15 +1,15 @@
-"""The best that any recomputation can do on a small step: Checkmate's program, for CP-SAT.
+"""Checkmate's program for CP-SAT, which proves optimal recomputation of small steps.
 
     stage 0      0
     stage 1      0?  1               R[t, i]  operation i runs (again) in stage t
     stage 2      0?  1?  2           S[t, v]  value v is carried into stage t
     ...                              A[t, v, k]  value v is alive in stage t while operation k runs
 
-Each operation of the step has a stage, in which it runs last, and before it any earlier one may
-run again, however often, in the order of the step. What is alive while an operation runs (U in the
-paper) is the sum over A, of what that operation writes, and of its workspace; a value is gone after
-its last reader, and lives while it is carried. Sizes are bytes and exact; costs are whole numbers
-of millionths of the forward pass.
+Each operation of the step has a stage, in which it runs last. Before it, any earlier operation may
+run again once per stage, in the order of the step. The load while an operation runs (U in the
+paper) is the sum over A, the values that the operation writes, and its workspace. A value is freed
+after its last reader in a stage, unless it is carried into the next stage. Sizes are exact, in
+bytes. Costs are rounded to millionths of the forward pass.
 
 Source:
     Jain et al., "Checkmate: Breaking the Memory Wall with Optimal Tensor Rematerialization",
@@ -29,12 +29,12 @@ _UNIT = 1_000_000
 
 @dataclass(frozen=True)
 class Optimum:
-    """What CP-SAT knows about a step.
+    """Result of CP-SAT for a step.
 
     Args:
-        value: bytes of the least peak, or the least overhead as a share of the forward pass.
-        bound: no solution is below it; equal to the value where it is proved.
-        runs: (stage, operation) of what runs again, in order.
+        value: least peak found in bytes, or least overhead found as a share of the forward pass.
+        bound: lower bound of all solutions; equal to the value if that is proved optimal.
+        runs: (stage, operation) of each operation that runs again, in order.
     """
 
     value: float
@@ -68,14 +68,14 @@ class Program:
         )
 
     def least_peak(self, seconds: float, hint: int | None = None) -> Optimum:
-        """The least peak of all."""
+        """Search for the least peak. `hint` is an upper bound of it, in bytes."""
         if hint is not None:
             self._model.add(self._peak <= hint)
         self._model.minimize(self._peak)
         return self._solve(seconds, 1)
 
     def least_overhead(self, budget: int, seconds: float) -> Optimum:
-        """The least overhead within a budget of bytes."""
+        """Search for the least overhead within a budget in bytes."""
         self._model.add(self._peak <= budget)
         self._model.minimize(self._cost)
         return self._solve(seconds, _UNIT)
@@ -94,14 +94,14 @@ class Program:
         return self._runs.get((stage, operation), 0)
 
     def _made(self, stage: int, value: int) -> cp_model.IntVar | Literal[0, 1]:
-        """Whether a value is written in a stage; what is pinned is written once."""
+        """Return whether a stage writes a value. Pinned values and results are written once."""
         one = self._graph.values[value]
         if stage != one.producer and (one.pinned or one.result):
             return 0
         return self._run(stage, one.producer)
 
     def _carry(self) -> dict[tuple[int, int], cp_model.IntVar]:
-        """S, and that whatever is read is there."""
+        """Return S, with the constraint that each value that is read is carried or written."""
         graph, carried = self._graph, {}
         for value, one in enumerate(graph.values):
             if one.producer < 0 or one.result:
@@ -119,7 +119,7 @@ class Program:
         return carried
 
     def _without_waste(self) -> None:
-        """Cuts off what no best solution does, without which proofs take much longer."""
+        """Exclude solutions that cannot be optimal, so that proofs are much faster."""
         graph, model = self._graph, self._model
         readers = defaultdict(list)
         for index, one in enumerate(graph.operations):
@@ -165,13 +165,13 @@ class Program:
                     held.only_enforce_if(self._runs[t, k])
 
     def _alive(self, t: int, value: int, order: list[int]) -> list[tuple[int, "cp_model.IntVar"]]:
-        """A for one value in one stage, by the operations of the stage that may run."""
+        """Return A for a value in a stage, by the operations that may run in the stage."""
         one = self._graph.values[value]
         found = []
         later = self._carried.get((t + 1, value))
         for k in reversed(order):
             if k == one.producer:
-                continue  # while it is written it is counted as what is written
+                continue  # while the value is written, it counts as written
             if k < one.producer:
                 if (t, value) in self._carried:
                     found.append((k, self._carried[t, value]))
@@ -184,7 +184,7 @@ class Program:
             found.append((k, now))
             later = now
         if later is not None and one.pinned and (t, value) in self._carried:
-            # It is not written again, so its producer running once more finds it alive.
+            # If the producer of a pinned value runs again, it does not write the value again.
             found.append((one.producer, self._carried[t, value]))
         return found
 

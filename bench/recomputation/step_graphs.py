@@ -1,4 +1,4 @@
-"""Graphs of planned steps in columns, as results of benchmarks hold them."""
+"""Graphs of planned steps in columns, for the JSON results of benchmarks."""
 
 from typing import Any
 

@@ -1,8 +1,8 @@
-"""Ways to run a training step with less memory, behind one interface, and what each is measured by.
+"""Ways to run a training step with less memory, with one interface for measurements.
 
-plain = Plain("plain", None, model, inputs)
-ours = Planned(model, inputs, budget, 0.5)
-peak(ours), ours.outcome(buffers).same(plain.outcome(buffers))
+    plain = Plain("plain", None, model, inputs)
+    ours = Planned(model, inputs, budget, 0.5)
+    peak(ours), ours.outcome(buffers).same(plain.outcome(buffers))
 """
 
 import time
@@ -27,14 +27,14 @@ SEED = 1
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a step computes: a loss, the gradients, the buffers."""
+    """Results of a step: loss, gradients and buffers."""
 
     loss: Tensor
     gradients: Sequence[Tensor]
     buffers: Sequence[Tensor]
 
     def same(self, other: "Outcome") -> dict[str, bool]:
-        """Whether each is the same bits as in another outcome."""
+        """Return whether loss, gradients and buffers are bit-identical to another outcome's."""
         return {
             "loss": torch.equal(self.loss, other.loss),
             "gradients": all(map(torch.equal, self.gradients, other.gradients)),
@@ -42,7 +42,7 @@ class Outcome:
         }
 
     def error(self, other: "Outcome") -> float:
-        """Of all gradients the largest difference from another's, over its largest element."""
+        """Return the largest error of a gradient, relative to its largest element."""
         return max(
             float((mine - its).abs().max() / its.abs().max().clamp_min(1e-30))
             for mine, its in zip(self.gradients, other.gradients, strict=True)
@@ -50,13 +50,13 @@ class Outcome:
 
 
 class Way(ABC):
-    """One way to run the step.
+    """One way to run a training step.
 
     Args:
-        name: who does it.
-        setting: what it was told, such as a budget.
-        model: whose parameters get the gradients.
-        inputs: of a step.
+        name: name of the way.
+        setting: its setting, such as a budget.
+        model: module whose parameters get the gradients.
+        inputs: inputs of a step.
     """
 
     def __init__(
@@ -67,15 +67,15 @@ class Way(ABC):
 
     @abstractmethod
     def forward(self) -> Tensor:
-        """The loss."""
+        """Run the forward pass and return the loss."""
 
     @property
     def share(self) -> float | None:
-        """Cost of what runs twice, as a share of the forward pass, by the model of `pgmo`."""
+        """Cost of operations that run twice, as a share of the forward pass, by pgmo's model."""
         return None
 
     def step(self) -> Tensor:
-        """One step from the same beginning, without the optimizer; returns the loss."""
+        """Run a step with a fixed seed, without the optimizer; return the loss."""
         for parameter in self.model.parameters():
             parameter.grad = None
         torch.manual_seed(SEED)
@@ -84,13 +84,13 @@ class Way(ABC):
         return loss.detach()
 
     def time(self) -> None:
-        """Runs a step and notes how long it took."""
+        """Run a step, and append its seconds to `seconds`."""
         begin = time.perf_counter()
         self.step()
         self.seconds.append(time.perf_counter() - begin)
 
     def outcome(self, buffers: Sequence[Tensor]) -> Outcome:
-        """Runs a step from the given buffers and copies what it computes."""
+        """Run a step from the given buffers, and return copies of its results."""
         for buffer, before in zip(self.model.buffers(), buffers, strict=True):
             buffer.copy_(before)
         loss = self.step()
@@ -99,19 +99,19 @@ class Way(ABC):
 
 
 class Plain(Way):
-    """The model as it is, or with the checkpoints that were built into it."""
+    """The unchanged model, or a model that checkpoints its own blocks."""
 
     def forward(self) -> Tensor:
-        """Calls the model."""
+        """Call the model."""
         loss: Tensor = self.model(*self.inputs)
         return loss
 
 
 class Planned(Way):
-    """`pgmo.recompute`, with its `options`.
+    """`pgmo.recompute` with a budget, and further `options`.
 
     Raises:
-        BudgetError: the budget cannot be met.
+        BudgetError: if the budget cannot be met.
     """
 
     def __init__(
@@ -129,20 +129,20 @@ class Planned(Way):
 
     @property
     def share(self) -> float | None:
-        """As planned."""
+        """Overhead of the plan."""
         return self.plan.overhead
 
     def forward(self) -> Tensor:
-        """Calls the model that recomputes."""
+        """Call the model that recomputes."""
         loss: Tensor = self._planned(*self.inputs)
         return loss
 
 
 class MemoryBudget(Way):
-    """PyTorch's `activation_memory_budget`: operators run as they are, the partitioner is its own.
+    """PyTorch's `activation_memory_budget`, with eager operators.
 
     Args:
-        budget: from 0, recompute everything, to 1, what a compiled step saves by itself.
+        budget: from 0 (recompute everything) to 1 (save what a compiled step saves by default).
     """
 
     def __init__(self, model: nn.Module, inputs: Sequence[Tensor], budget: float) -> None:
@@ -153,20 +153,20 @@ class MemoryBudget(Way):
 
     @property
     def share(self) -> float | None:
-        """Of the operations that the backward graph has, too."""
+        """Cost of forward operations in the backward graph, as a share of the forward pass."""
         return self._partitioned.share
 
     def forward(self) -> Tensor:
-        """Calls the compiled model."""
+        """Call the compiled model."""
         loss: Tensor = self._partitioned.model(*self.inputs)
         return loss
 
 
 class Partitioned:
-    """A model under PyTorch's partitioner, and what that computes again.
+    """Model under PyTorch's partitioner, and the cost of what the partitioner recomputes.
 
     Attributes:
-        model: the compiled module; it is compiled in its first call.
+        model: the compiled module, which is compiled in its first call.
     """
 
     def __init__(self, model: nn.Module) -> None:
@@ -176,7 +176,7 @@ class Partitioned:
 
     @property
     def share(self) -> float:
-        """Cost of what runs again, as a share of the forward pass, by the model of `pgmo`."""
+        """Cost of operations that run again, as a share of the forward pass, by pgmo's model."""
         return self._rerun / self._cost if self._cost else 0.0
 
     def _partition(self, joint: fx.GraphModule, inputs: Any, **options: Any) -> Any:
@@ -202,10 +202,10 @@ class Partitioned:
 
 
 def copy_statistics(joint: fx.GraphModule) -> None:
-    """Give batch normalisations copies of their running statistics, which are saved.
+    """Give batch normalisations copies of their running statistics.
 
-    PyTorch's partitioner saves the statistics themselves for those that it recomputes; they are
-    overwritten meanwhile, and the backward pass raises an error.
+    If PyTorch's partitioner recomputes a batch normalisation, it saves the statistics themselves.
+    They are overwritten before the backward pass, which then raises an error.
     """
     for node in list(joint.graph.nodes):
         if "batch_norm" not in str(node.target) or "backward" in str(node.target):
@@ -225,14 +225,14 @@ def copy_statistics(joint: fx.GraphModule) -> None:
 
 
 def peak(way: Way) -> int:
-    """Most bytes that a step of this way holds at once."""
+    """Return the peak of a step in bytes, without what is allocated before it."""
     for parameter in way.model.parameters():
         parameter.grad = None
     return peak_of(way.step)
 
 
 def peak_of(step: Callable[[], object]) -> int:
-    """Most bytes that a step holds at once, above what is there before it: allocator events."""
+    """Return the peak of a step in bytes from allocator events, without bytes before it."""
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as recorded:
         step()
     assert recorded.profiler is not None

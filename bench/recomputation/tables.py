@@ -1,4 +1,4 @@
-"""The tables of a README, in Markdown, from the results of `recompute.py`."""
+"""Markdown tables of bench/details.md, from the results of `recompute.py`."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,14 +10,14 @@ PEER = "activation_memory_budget"
 
 
 def tables(result: Mapping[str, Any]) -> str:
-    """What meets a budget at which cost, what each way did, and what became of all of them."""
+    """Return three tables: costs of budgets, measured steps, and verdicts."""
     rows = result["rows"]
     names = list(dict.fromkeys(row["network"] for row in rows))
     return "\n\n".join([_shares(rows, names), _steps(rows, names), _verdicts(result["verdicts"])])
 
 
 def _shares(rows: Sequence[Row], names: Sequence[str]) -> str:
-    """Share of the forward pass that runs twice, a line for each network and planner."""
+    """Return the share of the forward pass that runs twice, a line per network and planner."""
     fractions = sorted({row["setting"] for row in _of(rows, "pgmo") if _is_number(row)})[::-1]
     lines = [
         ["peak at most", "", *(f"{fraction:g}" for fraction in fractions), "least peak"],
@@ -41,7 +41,7 @@ def _shares(rows: Sequence[Row], names: Sequence[str]) -> str:
 
 
 def _steps(rows: Sequence[Row], names: Sequence[str]) -> str:
-    """Peak and time of the ways that were run."""
+    """Return peaks and times of the measured ways."""
     lines = [
         [
             *("network", "way", "setting", "peak", "of plain", "predicted", "run twice"),
@@ -118,7 +118,7 @@ def _share(row: Row | None) -> str:
 
 
 def _cheapest(rows: Sequence[Row], fraction: float) -> str:
-    """Of the plans that were run, the cheapest that fits; 2 % above is let pass as it is to us."""
+    """Return the lowest cost of a measured step within 1.02 of the fraction, or "cannot"."""
     fitting = [row["share"] for row in rows if row["peak_share"] <= 1.02 * fraction]
     return f"{min(fitting):.3f}" if fitting else "cannot"
 

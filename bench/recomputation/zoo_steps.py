@@ -1,8 +1,8 @@
-"""Steps of somebody else's model: how one is run, measured, changed and compared.
+"""Steps of a library's model: run, measure, change and compare them.
 
-for title, change in changes(made):     # other batches, sizes, numbers, modes
-    batch = change(model)
-    compare(run_step(plain, batch, 0), run_step(model, batch, 0))
+    for title, change in changes(made):     # other batches, sizes, numbers, modes
+        batch = change(model)
+        compare(run_step(plain, batch, 0), run_step(model, batch, 0))
 """
 
 import random
@@ -21,11 +21,11 @@ Bits = dict[str, list[Any]]
 
 
 def run_step(model: nn.Module, batch: Batch, seed: int) -> Bits:
-    """One step without the optimizer; what it computes, bit by bit."""
+    """Run a step without the optimizer, and return its results."""
     model.zero_grad(set_to_none=True)
     torch.manual_seed(seed)
     random.seed(seed)
-    numpy.random.seed(seed)  # noqa: NPY002  (what models of speech draw their masks with)
+    numpy.random.seed(seed)  # noqa: NPY002  (models of speech draw masks with it)
     _backward(model, batch)
     return {
         "loss": [_last[0]],
@@ -39,7 +39,7 @@ _last: list[Tensor] = [torch.zeros(())]
 
 
 def _backward(model: nn.Module, batch: Batch) -> None:
-    """Results stay until the backward pass is over, as in most programs."""
+    """Run both passes. The model's results live until the end, as in most programs."""
     result = model(**batch) if isinstance(batch, dict) else model(*batch)
     loss = result if isinstance(result, Tensor) else result["loss"]
     loss.backward()
@@ -47,7 +47,7 @@ def _backward(model: nn.Module, batch: Batch) -> None:
 
 
 def compare(one: Bits, other: Bits) -> dict[str, bool]:
-    """Whether each part is the same bits; a gradient that is None has to be None in both."""
+    """Return whether each part is bit-identical; None equals only None."""
     return {part: all(map(_equal, one[part], other[part])) for part in one}
 
 
@@ -58,14 +58,14 @@ def _equal(one: Tensor | None, other: Tensor | None) -> bool:
 
 
 def peak(model: nn.Module, batch: Batch) -> int:
-    """Most bytes that a step holds at once, above what is there before it."""
+    """Return the peak of a step in bytes, without what is allocated before it."""
     model.zero_grad(set_to_none=True)
     torch.manual_seed(0)
     return peak_of(lambda: _backward(model, batch))
 
 
 def changes(made: Made) -> Iterator[tuple[str, Callable[[nn.Module], Batch]]]:
-    """Five steps: what is another one in each, and a function that changes a model so."""
+    """Yield five titles of changes, each with a function that makes it and returns a batch."""
     usual, other = made.batch(made.samples), made.batch(made.samples)
     smaller = made.batch(max(2, made.samples // 2))
     yield "the first batch", lambda _: usual
@@ -76,7 +76,7 @@ def changes(made: Made) -> Iterator[tuple[str, Callable[[nn.Module], Batch]]]:
 
 
 def _other_numbers(model: nn.Module) -> None:
-    """Rates of dropouts and epsilons of norms, PyTorch's and the library's own."""
+    """Halve dropout rates and epsilons of norms, of PyTorch's and of the library's modules."""
     for module in model.modules():
         for name in ("eps", "variance_epsilon", "p"):
             value = vars(module).get(name)
@@ -85,12 +85,12 @@ def _other_numbers(model: nn.Module) -> None:
 
 
 class LibraryBudget:
-    """PyTorch's `activation_memory_budget` for somebody else's model.
+    """PyTorch's `activation_memory_budget` for a library's model.
 
     Args:
         model: the module.
-        batch: of a step.
-        budget: from 0, recompute everything, to 1, what a compiled step saves by itself.
+        batch: batch of a step.
+        budget: from 0 (recompute everything) to 1 (save what a compiled step saves by default).
     """
 
     def __init__(self, model: nn.Module, batch: Batch, budget: float) -> None:
@@ -102,16 +102,16 @@ class LibraryBudget:
 
     @property
     def share(self) -> float:
-        """Time of what is computed again over the forward pass's, by the model of costs."""
+        """Cost of operations that run again, as a share of the forward pass, by pgmo's model."""
         return self._partitioned.share
 
     def step(self) -> None:
-        """One step without the optimizer."""
+        """Run a step without the optimizer."""
         self._begin()
         _backward(self._partitioned.model, self._batch)
 
     def peak(self) -> int:
-        """As `peak` of a model."""
+        """Return the peak of a step in bytes, without what is allocated before it."""
         self._begin()
         return peak_of(lambda: _backward(self._partitioned.model, self._batch))
 

@@ -1,4 +1,4 @@
-"""Several jobs on one card, for `sharing.py`: stages of a loop, and trainings that take turns."""
+"""Jobs that share a card, for `sharing.py`: stages of a loop, and trainings that take turns."""
 
 STAGES = ("stages",)
 TRAININGS = ("turns", "threads")

@@ -1,12 +1,12 @@
-"""What one process of `sharing.py` runs. Only the standard library."""
+"""Job of one process of `sharing.py`. This module needs only the standard library."""
 
 from dataclasses import dataclass
 
 from support.stub_jobs import StubJob
 
 CONTENDERS = ("default", "expandable", "pgmo", "pgmo_asleep")
-"""PyTorch's allocator; the same with expandable segments; pages from the start and a session (or
-one for each training); the same with optimizer state asleep in the rollouts."""
+"""PyTorch's allocator; PyTorch's allocator with expandable segments; pages from the start and a
+session for each training; pages, a session, and optimizer state that sleeps in the rollouts."""
 
 OURS = CONTENDERS[2:]
 
@@ -17,8 +17,8 @@ class SharedJob(StubJob):
 
     Args:
         program: one of `shared.NAMES`.
-        models: how many are trained, where they are several.
-        iterations: how many each has, or rounds of all stages.
+        models: number of trainings.
+        iterations: iterations of each training, or rounds of all stages.
     """
 
     program: str

@@ -1,4 +1,4 @@
-"""One training among others in processes of their own; see `processes.py`."""
+"""One training of several that share a card, each in its own process; see `processes.py`."""
 
 import contextlib
 import json
@@ -14,14 +14,14 @@ from shared.job import OURS, SharedJob
 
 
 def main() -> None:
-    """Trains as the command line says it, and prints what it took."""
+    """Run the job of the command line, and print its figures."""
     fields = json.loads(sys.argv[1])
     job = SharedJob(**fields["job"])
     print(json.dumps(run(job, fields["at"], fields["batch"], Path(fields["folder"]))))
 
 
 def run(job: SharedJob, at: int, batch: int, folder: Path) -> dict[str, Any]:
-    """What the process reports; sizes in bytes."""
+    """Train, and return the figures of this process; sizes in bytes."""
     from pgmo.rehearsal import control
 
     began = time.monotonic()
@@ -48,7 +48,7 @@ def run(job: SharedJob, at: int, batch: int, folder: Path) -> dict[str, Any]:
     except torch.OutOfMemoryError as problem:
         error = str(problem).partition("\n")[0][:300]
         for name in ("built", "trained"):
-            (folder / f"{name}{at}").touch()  # the others go on
+            (folder / f"{name}{at}").touch()  # lets the other processes continue
     torch.cuda.synchronize()
     late = session.history[-3:] if session else []
     return {
@@ -67,7 +67,7 @@ def run(job: SharedJob, at: int, batch: int, folder: Path) -> dict[str, Any]:
 
 
 def meet(folder: Path, name: str, at: int, count: int) -> None:
-    """Waits until all have come as far."""
+    """Wait until all processes have reached the point `name`."""
     (folder / f"{name}{at}").touch()
     while not all((folder / f"{name}{one}").exists() for one in range(count)):
         time.sleep(0.02)

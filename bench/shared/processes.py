@@ -1,4 +1,4 @@
-"""Trainings in processes of their own on one card of the stub, with a broker or without."""
+"""Trainings in their own processes on one card of the stub, with or without a broker."""
 
 import json
 import os
@@ -21,10 +21,10 @@ BATCHES = (8, 4, 6, 2)
 
 
 def ask(stub: Stub, job: SharedJob) -> dict[str, Any]:
-    """Runs all of a job's processes at once; what they say together.
+    """Run all processes of a job at once; return their figures as one row.
 
     Raises:
-        WorkerError: when one of them fails otherwise than by running out of memory.
+        WorkerError: if a process fails otherwise than by running out of memory.
     """
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -40,7 +40,7 @@ def ask(stub: Stub, job: SharedJob) -> dict[str, Any]:
 
 
 def start(stub: Stub, job: SharedJob, at: int, folder: Path) -> "subprocess.Popen[str]":
-    """One of the processes. It waits for the others when its model is built, and at its end."""
+    """Start a process, which waits for the others after building its model and at its end."""
     python = os.path.abspath(shutil.which(stub.python) or stub.python)
     paths = os.pathsep.join([str(ROOT / "bench"), str(ROOT)])
     settings = {**job.environment, "FAKECUDA_SHARED": str(folder / "card"), "PYTHONPATH": paths}
@@ -59,12 +59,12 @@ def start(stub: Stub, job: SharedJob, at: int, folder: Path) -> "subprocess.Pope
 
 @contextmanager
 def served(folder: Path) -> Iterator[None]:
-    """A broker for them, in a thread of this process."""
+    """Run a broker in a thread of this process."""
     from pgmo.share.broker import Broker
     from pgmo.share.schedule import Rules
 
-    # The machine may be busy, and time means nothing here. Of a card as large as this one all would
-    # keep their arenas: there is room.
+    # Long time limits, because the machine may be busy. With the card's real size, all processes
+    # could keep their arenas at the same time.
     rules = Rules(deadline=600.0, patience=3600.0, total=1)
     with Broker(folder / "socket" / "share", rules, folder / "log") as broker:
         thread = threading.Thread(target=broker.run)
@@ -78,12 +78,12 @@ def served(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def no_broker() -> Iterator[None]:
-    """Nothing."""
+    """Run without a broker."""
     yield
 
 
 def together(found: list[dict[str, Any]], log: Path) -> dict[str, Any]:
-    """What several processes say, as one row."""
+    """Return the figures of several processes as one row."""
     row: dict[str, Any] = {
         "peak": max(one["peak"] for one in found),
         "out_of_memory": any(one["error"] for one in found),
@@ -107,5 +107,5 @@ def together(found: list[dict[str, Any]], log: Path) -> dict[str, Any]:
 
 
 def fits(stub: Stub, job: SharedJob, card: int) -> bool:
-    """Whether the same processes run without pgmo on a smaller card."""
+    """Return whether the same processes run with expandable segments on a smaller card."""
     return not ask(stub, replace(job, contender="expandable", card=card))["out_of_memory"]

@@ -1,7 +1,7 @@
-"""Rollouts with a cache that grows by a token at a time, then two epochs over what was decoded.
+"""Rollouts with a cache that grows by a token at a time, and two training epochs on the answers.
 
-A Llama of 200 million parameters decodes answers for 128 prompts at a time, of any length up to a
-thousand tokens, and is trained on them with AdamW in bfloat16, eight at a time.
+A Llama of 200 million parameters decodes answers to 128 prompts at a time, of any length up to a
+thousand tokens. It is trained on eight answers at a time, with AdamW and autocast to bfloat16.
 """
 
 import contextlib
@@ -18,7 +18,7 @@ EPOCHS = 2
 
 
 class Stages(Loop):
-    """The loop. With a session its parts are phases; with `asleep`, the state sleeps in one."""
+    """Loop of stages. With a session they are phases; `asleep` lets state sleep in rollouts."""
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
@@ -29,7 +29,7 @@ class Stages(Loop):
         self.asleep = False
 
     def step(self, iteration: int) -> None:
-        """One rollout and its epochs."""
+        """Run one rollout, and train on it for two epochs."""
         longest = self.setting.choose(960, 48)
         prompt = self.chance.randint(longest // 2, longest)
         tokens = self.setting.choose(24, 4)
@@ -43,7 +43,7 @@ class Stages(Loop):
                         self.session.step()
 
     def phase(self, name: str) -> AbstractContextManager[Any]:
-        """A phase, if there is a session."""
+        """Return a phase if there is a session, or a context that does nothing."""
         if not self.session:
             return contextlib.nullcontext()
         import pgmo
@@ -52,7 +52,7 @@ class Stages(Loop):
         return pgmo.phase(name, asleep=asleep)
 
     def train(self, tokens: torch.Tensor) -> None:
-        """One micro-batch, and a step of the optimizer."""
+        """Train on one micro-batch."""
         with torch.autocast("cuda", BFLOAT16):
             loss = self.policy(input_ids=tokens, labels=tokens, use_cache=False).loss
         loss.backward()

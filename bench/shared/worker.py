@@ -1,4 +1,4 @@
-"""Runs the jobs of `sharing.py`, each in a process of its own. See `workloads/worker.py`."""
+"""Worker of `sharing.py`, which runs each job in its own process (`workloads/worker.py`)."""
 
 import contextlib
 import threading
@@ -15,7 +15,7 @@ from shared.job import OURS, SharedJob
 
 
 def run(job: SharedJob) -> dict[str, Any]:
-    """What the job's process reports; sizes in bytes."""
+    """Run a job, and return its figures; sizes in bytes."""
     began = time.monotonic()
     if job.contender in OURS:
         import pgmo
@@ -41,7 +41,7 @@ def run(job: SharedJob) -> dict[str, Any]:
 
 
 def run_stages(job: SharedJob) -> dict[str, Any]:
-    """Rollouts and epochs."""
+    """Run rollouts and training epochs."""
     from loops import Setting
 
     from shared.stages import Stages
@@ -57,7 +57,7 @@ def run_stages(job: SharedJob) -> dict[str, Any]:
 
 
 def run_trainings(job: SharedJob) -> dict[str, Any]:
-    """Trainings of GPT-2 at different batches, in turns on one thread, or each on its own."""
+    """Train GPT-2 at different batches, in turns on one thread, or each on its own thread."""
     from workloads import Shape, create
 
     trainings = [
@@ -80,7 +80,7 @@ def run_trainings(job: SharedJob) -> dict[str, Any]:
 
 
 def each(iterate: Callable[[int], None], count: int, job: SharedJob) -> None:
-    """All iterations of all trainings."""
+    """Run all iterations of all trainings."""
     if job.program == "turns":
         for _ in range(job.iterations):
             for at in range(count):
@@ -105,7 +105,7 @@ def each(iterate: Callable[[int], None], count: int, job: SharedJob) -> None:
 
 
 def about(sessions: list[Any]) -> dict[str, Any]:
-    """What pgmo knows of the run."""
+    """Return the figures of all sessions."""
     late = [one for session in sessions for one in session.history[-3:]]
     asked = sum(one.bytes_requested for one in late)
     return {

@@ -1,1 +1,1 @@
-"""What benchmarks have in common: machine, results, jobs on the stub, the page of results."""
+"""Code that benchmarks share: machine, results, jobs on the stub, the page of results."""

@@ -1,8 +1,8 @@
-"""Shared by the benchmarks: what machine this is, how to repeat a measurement, how to keep it.
+"""Machine, repeated measurements and result files of benchmarks.
 
-add_common_options(parser)
-repetitions = repeat(lambda: pack(problem), times=1 if args.quick else 5)
-write_result("packing", {"rows": rows}, args.output, quick=args.quick)
+    add_common_options(parser)
+    repetitions = repeat(lambda: pack(problem), times=1 if args.quick else 5)
+    write_result("packing", {"rows": rows}, args.output, quick=args.quick)
 """
 
 import argparse
@@ -21,12 +21,12 @@ from typing import Any
 
 RESULTS = Path(__file__).parents[1] / "results"
 QUICK_RESULTS = Path(__file__).resolve().parents[2] / "build" / "bench"
-"""Of runs that show that a benchmark works, and measure nothing."""
+"""Folder of the results of quick runs."""
 
 
 @dataclass(frozen=True)
 class Machine:
-    """What the figures depend on: processor, cores this process may use, memory, software."""
+    """Processor, cores that this process may use, memory, and software."""
 
     cpu: str
     cores: int
@@ -36,7 +36,7 @@ class Machine:
 
     @classmethod
     def here(cls) -> "Machine":
-        """Describes the machine that this process runs on."""
+        """Describe the machine of this process."""
         return cls(
             cpu=_cpu_name(),
             cores=len(os.sched_getaffinity(0)),
@@ -57,7 +57,7 @@ def _cpu_name() -> str:
 
 @dataclass(frozen=True)
 class Seconds:
-    """Repetitions of one measurement; `median` is the figure to quote."""
+    """Summary of repetitions of one measurement, in seconds."""
 
     median: float
     fastest: float
@@ -66,12 +66,12 @@ class Seconds:
 
     @classmethod
     def of(cls, samples: Sequence[float]) -> "Seconds":
-        """Summarises samples in seconds (at least one)."""
+        """Summarise samples in seconds; there must be at least one."""
         return cls(statistics.median(samples), min(samples), max(samples), len(samples))
 
 
 def repeat(work: Callable[[], object], times: int = 5) -> Seconds:
-    """Runs `work` the given number of times and summarises the wall-clock seconds."""
+    """Run `work` the given number of times, and summarise the wall-clock seconds."""
     samples = []
     for _ in range(times):
         begin = time.perf_counter()
@@ -81,24 +81,24 @@ def repeat(work: Callable[[], object], times: int = 5) -> Seconds:
 
 
 def add_common_options(parser: argparse.ArgumentParser) -> None:
-    """Adds `--quick` and `--output`, which every benchmark has."""
+    """Add `--quick` and `--output`, which every benchmark has."""
     parser.add_argument("--quick", action="store_true", help="in seconds: to see that it works")
     parser.add_argument("-o", "--output", type=Path, help="the file to write")
 
 
 def result_path(name: str, output: Path | None = None, *, quick: bool = False) -> Path:
-    """The file of a benchmark's result: the one that is asked for, or its own."""
+    """Return the file of a benchmark's result: `output` if given, or the default."""
     return output or (QUICK_RESULTS if quick else RESULTS) / f"{name}.json"
 
 
 def _script() -> str:
-    """The running program's path in the project."""
+    """Return the running program's path in the project."""
     path, root = Path(sys.argv[0]).resolve(), Path(__file__).resolve().parents[2]
     return path.relative_to(root).as_posix() if path.is_relative_to(root) else path.name
 
 
 def _without_paths(arguments: list[str]) -> list[str]:
-    """The arguments without those that are about this machine only."""
+    """Return the arguments without options whose values are paths of this machine."""
     kept = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     for names in (("--python",), ("--stub",), ("-o", "--output")):
         kept.add_argument(*names)
@@ -106,7 +106,7 @@ def _without_paths(arguments: list[str]) -> list[str]:
 
 
 def _without_folders(text: str) -> str:
-    """Removes this machine's folders of packages and of the project, which messages may name."""
+    """Remove the paths of this machine's packages and project, which messages may contain."""
     own = Path(__file__).resolve().parents[2]
     packages = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
     for folder in (*packages, *(path for path in sys.path if path.endswith("-packages")), str(own)):
@@ -117,13 +117,13 @@ def _without_folders(text: str) -> str:
 def write_result(
     name: str, result: Mapping[str, Any], output: Path | None = None, *, quick: bool = False
 ) -> Path:
-    """Writes `result` with the date, the machine and the command as JSON; returns where.
+    """Write `result` with date, machine and command as JSON; return the file.
 
     Args:
-        name: the benchmark; the default file is `bench/results/NAME.json`.
-        result: anything JSON can hold; its keys come after the header's.
-        output: another file to write.
-        quick: whether the figures mean nothing; the default file is `build/bench/NAME.json` then.
+        name: name of the benchmark. The default file is `bench/results/NAME.json`.
+        result: values that JSON can represent; they follow the header.
+        output: file to write instead of the default.
+        quick: whether this is a quick run, whose default file is `build/bench/NAME.json`.
     """
     path = result_path(name, output, quick=quick)
     header = {

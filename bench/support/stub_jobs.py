@@ -1,4 +1,4 @@
-"""What benchmarks on the stub CUDA runtime have in common: jobs, rows, sessions, options."""
+"""Code that benchmarks on the stub CUDA runtime share: jobs, rows, sessions, options."""
 
 import argparse
 import contextlib
@@ -16,17 +16,17 @@ from support.machine import add_common_options
 Row = dict[str, Any]
 
 LARGE_CARD = 141 << 30
-"""Bytes of an H200: nothing is given back for want of memory."""
+"""Bytes of an H200. On a card of this size no allocator frees memory for want of it."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class StubJob:
-    """What one process runs.
+    """Job of one process.
 
     Args:
-        contender: whose allocator, one of `workloads.job.CONTENDERS` or of the benchmark's own.
+        contender: one of `workloads.job.CONTENDERS`, or of the benchmark's own contenders.
         card: bytes of device memory.
-        small: a tiny network, for tests.
+        small: whether to build a tiny network, for tests.
     """
 
     contender: str = "default"
@@ -35,12 +35,12 @@ class StubJob:
 
     @property
     def environment(self) -> dict[str, str]:
-        """Settings of its process."""
+        """Environment variables of the job's process."""
         return process_settings(self.contender, self.card)
 
 
 def row_of(job: StubJob, answer: Callable[[], Row], *fields: str) -> Row:
-    """Return these fields of the job and the answer of its process, or that it failed."""
+    """Return fields of the job with the answer of its process, or with its failure."""
     row = {name: getattr(job, name) for name in (*fields, "contender", "card")}
     try:
         return row | answer()
@@ -49,7 +49,7 @@ def row_of(job: StubJob, answer: Callable[[], Row], *fields: str) -> Row:
 
 
 def open_session(wanted: bool) -> Any:
-    """Return a session of pgmo, or nothing that can be entered as one."""
+    """Return a session of pgmo if wanted, or a context that does nothing."""
     if not wanted:
         return contextlib.nullcontext()
     import pgmo
@@ -58,7 +58,7 @@ def open_session(wanted: bool) -> Any:
 
 
 def about_session(session: Any, late_from: int) -> Row:
-    """Return what pgmo counted; shares are of the iterations from `late_from` on."""
+    """Return the session's counters; shares are of the iterations from `late_from` on."""
     late = session.history[late_from:]
     asked = sum(one.bytes_requested for one in late)
     summary = session.summary()
@@ -72,10 +72,10 @@ def about_session(session: Any, late_from: int) -> Row:
 
 
 def stub_parser(description: str) -> argparse.ArgumentParser:
-    """Return the options that all of these benchmarks have.
+    """Return a parser with the options of all benchmarks on the stub.
 
     Args:
-        description: the module's docstring, of which the first line is shown.
+        description: the module's docstring, whose first line is shown.
     """
     parser = argparse.ArgumentParser(description=description.partition("\n\n")[0])
     parser.add_argument("--python", default=sys.executable, help="one with the CUDA torch")

@@ -1,8 +1,8 @@
-"""The page that README.md is: what pgmo gains, what it costs, where it is behind.
+"""Generator of bench/README.md: what pgmo gains, what it costs, where it is behind.
 
     python bench/support/summary.py --write
 
-All of it comes from results/: a benchmark that has been measured anew changes the page.
+All figures come from bench/results, so a new measurement changes the page.
 """
 
 import argparse
@@ -19,32 +19,32 @@ RESULTS = BENCH / "results"
 PAGE = BENCH / "README.md"
 
 SAME_RUN = ("loop", "program", "network", "lengths", "world", "batch", "seed", "iterations")
-"""Fields of a row that say which run it is of; contenders of one run have the same."""
+"""Fields of a row that identify its run. They are equal for all contenders of a run."""
 
 FLAGS = {"lag": "streams lag", "recompute": "recomputed", "train": "training"}
-"""Further fields of that kind, true or false, and their words."""
+"""Boolean fields of a row that identify its run, and their names on the page."""
 
 PEERS = ("default", "expandable")
 SESSIONS = ("pgmo_run", "pgmo", "pgmo_saved_plan")
 SAME = 0.003
-"""Differences of a peak that count as none, as a share: a page of 2 MiB in a small program."""
+"""Relative difference of two peaks up to which they count as equal."""
 
 SLOWER = 1.1
-"""Ratio of times from which on something is slower."""
+"""Ratio of times above which a figure without a goal is marked as missed."""
 
 MEMORY = {
-    "never_worse": "24 loops of other people, three seeds, 24 iterations",
-    "never_worse_short": "24 loops of other people, 3 to 12 iterations",
-    "real_programs_stub": "programs of other people as they are",
+    "never_worse": "24 training and inference loops, three seeds, 24 iterations",
+    "never_worse_short": "24 training and inference loops, 3 to 12 iterations",
+    "real_programs_stub": "unchanged programs of other projects",
     "fakecuda_memory": "large networks",
     "fakecuda_ranks": "ranks of DDP, FSDP2, pipelines and others",
     "sekiyama": "the networks of Sekiyama et al. 2018",
     "private_pools": "programs with CUDA graphs and memory pools",
     "gpu/memory": "large networks on a GPU",
     "gpu/ranks": "one rank of DDP and FSDP2 on a GPU",
-    "gpu/real_programs": "programs of other people on a GPU",
+    "gpu/real_programs": "unchanged programs of other projects on a GPU",
 }
-"""Results with peaks of memory, and what ran."""
+"""Title of each result with peaks of memory."""
 
 BATCHES = {
     "fakecuda_memory": "16 GiB",
@@ -52,16 +52,16 @@ BATCHES = {
     "gpu/largest_batch": "16 GiB of a GPU",
     "gpu/sekiyama": "16 GiB of a GPU",
 }
-"""Results with largest batches, and on which card."""
+"""Card of each result with largest batches."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """Peaks of one run, in bytes, by contender.
+    """Peaks of one run.
 
     Args:
-        name: what ran.
-        peaks: of all contenders.
+        name: name of the run.
+        peaks: peak in bytes of each contender.
     """
 
     name: str
@@ -69,11 +69,11 @@ class Run:
 
     @property
     def better_peer(self) -> int | None:
-        """The lower peak of PyTorch's own two allocators."""
+        """Lower peak of PyTorch's two allocators, in bytes; None if neither was measured."""
         return min((self.peaks[one] for one in PEERS if one in self.peaks), default=None)
 
     def behind(self) -> Iterator[tuple[str, float]]:
-        """Sessions that need more than the better of PyTorch's own, and how much."""
+        """Yield sessions above the lower peak of PyTorch's allocators, and their ratios to it."""
         peer = self.better_peer
         for one in SESSIONS:
             if peer and self.peaks.get(one, 0) > (1 + SAME) * peer:
@@ -81,13 +81,13 @@ class Run:
 
 
 def load(name: str) -> dict[str, Any]:
-    """Read a result."""
+    """Read a result file."""
     found: dict[str, Any] = json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
     return found
 
 
 def runs(result: Mapping[str, Any]) -> list[Run]:
-    """All runs of a result in which a session has trained to the end."""
+    """Return all runs of a result in which a session did not run out of memory or fail."""
     groups: dict[str, dict[str, int]] = defaultdict(dict)
     for row in _rows(result):
         peak = row.get("peak") or row.get("reserved")
@@ -97,7 +97,7 @@ def runs(result: Mapping[str, Any]) -> list[Run]:
 
 
 def _name(row: Mapping[str, Any]) -> str:
-    """Name the run of a row."""
+    """Return the name of the run of a row."""
     parts = []
     for field in SAME_RUN:
         value = row.get(field)
@@ -109,7 +109,7 @@ def _name(row: Mapping[str, Any]) -> str:
 
 
 def _rows(result: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Rows of a result; those of GPUs are grouped by what ran."""
+    """Yield the rows of a result. Results of GPUs group rows by workload or program."""
     if "rows" in result:
         yield from result["rows"]
         return
@@ -119,7 +119,7 @@ def _rows(result: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def ratio(found: Iterable[Run], one: str, other: str) -> str:
-    """The median of the peaks' ratio, and the lowest and the highest."""
+    """Return median, minimum and maximum of the ratio of two contenders' peaks as text."""
     ratios = [
         run.peaks[one] / run.peaks[other]
         for run in found
@@ -131,7 +131,7 @@ def ratio(found: Iterable[Run], one: str, other: str) -> str:
 
 
 def memory_table() -> Iterator[str]:
-    """Peaks of whole runs, against each of the others."""
+    """Yield the lines of the table of peaks, compared with each other allocator."""
     yield "| what ran | runs | of default | of expandable segments | of pages alone | behind |"
     yield "| --- | --- | --- | --- | --- | --- |"
     for name, title in MEMORY.items():
@@ -145,7 +145,7 @@ def memory_table() -> Iterator[str]:
 
 
 def batch_table() -> Iterator[str]:
-    """The largest batches that train."""
+    """Yield the lines of the table of largest batches."""
     yield "| network | card | bound | default | expandable segments | pages alone | pgmo |"
     yield "| --- | --- | --- | --- | --- | --- | --- |"
     for name, card in BATCHES.items():
@@ -169,13 +169,13 @@ def _batches(result: Mapping[str, Any]) -> dict[str, dict[str, int]]:
 
 @dataclass(frozen=True)
 class Cost:
-    """A figure with a goal.
+    """Figure with a goal.
 
     Args:
-        what: what was measured.
-        figure: of the unit, or times the peer.
-        unit: of both.
-        goal: that the figure is at most to be; None without one.
+        what: name of the figure.
+        figure: value in the unit.
+        unit: unit of figure and goal.
+        goal: largest figure that reaches the goal; None without a goal.
     """
 
     what: str
@@ -185,12 +185,12 @@ class Cost:
 
     @property
     def missed(self) -> bool:
-        """Whether the figure is above its goal, or a time is longer than the peer's."""
+        """Whether the figure is above its goal, or above `SLOWER` if it has none."""
         return self.figure > (SLOWER if self.goal is None else self.goal)
 
 
 def costs() -> Iterator[Cost]:
-    """All figures of time."""
+    """Yield all figures of time."""
     for name, ran in (("never_worse", "24 iterations"), ("real_programs_stub", "whole programs")):
         for contender in ("pages", "pgmo", "pgmo_run"):
             over = [
@@ -223,7 +223,7 @@ def costs() -> Iterator[Cost]:
 
 
 def cost_table() -> Iterator[str]:
-    """What a program pays."""
+    """Yield the lines of the table of costs."""
     yield "| what | pgmo | goal |"
     yield "| --- | --- | --- |"
     for cost in costs():
@@ -233,7 +233,7 @@ def cost_table() -> Iterator[str]:
 
 
 def behind_lines() -> Iterator[str]:
-    """Each run above the better of PyTorch's own allocators."""
+    """Yield the lines of the table of runs above the better of PyTorch's allocators."""
     yield "| what ran | run | contender | of the better peer |"
     yield "| --- | --- | --- | --- |"
     for name, title in MEMORY.items():
@@ -243,32 +243,32 @@ def behind_lines() -> Iterator[str]:
 
 
 def page() -> str:
-    """The page, in Markdown."""
+    """Return the page in Markdown."""
     dates = [load(name)["date"][:10] for name in (*MEMORY, "engine", "planning")]
     parts = [
         "# What pgmo gains, what it costs, where it is behind",
         "Written by `python bench/support/summary.py --write` from `results/`, measured from "
-        f"{min(dates)} to {max(dates)}. How each figure was measured,\nwith the tables of each "
-        "script, is in [details.md](details.md).",
+        f"{min(dates)} to {max(dates)}.\nThe method and the tables of each script are in "
+        "[details.md](details.md).",
         "## What it gains",
-        "Peaks of whole runs, first iteration included: the ratio's median (lowest to highest).\n"
-        "*Behind* are runs in which `pgmo run` or `pgmo.optimize()` is above the better of "
-        f"PyTorch's two by more than {SAME:.1%}.",
+        "Peaks of whole runs, first iteration included: median (lowest to highest) of the ratio of "
+        "pgmo's peak to the\nother's. *Behind* are runs in which `pgmo run` or `pgmo.optimize()` "
+        f"is above the better of PyTorch's two\nallocators by more than {SAME:.1%}.",
         "\n".join(memory_table()),
-        "The largest batch that trains. *Bound* is where live bytes alone fill the card.",
+        "The largest batch that trains. *Bound* is the largest batch whose live bytes alone fit.",
         "\n".join(batch_table()),
         "## What it costs",
-        "(!) misses its goal, or takes more than a tenth longer than the peer.",
+        "(!) is above its goal, or above 1.1 if it has no goal.",
         "\n".join(cost_table()),
         "## Where it is behind",
-        "In memory; times are marked above.",
+        "Peaks of memory. Figures of time that are behind are marked above.",
         "\n".join(behind_lines()),
     ]
     return "\n\n".join(parts) + "\n"
 
 
 def main() -> None:
-    """Shows the page, or writes it."""
+    """Print the page, or write it."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--write", action="store_true", help="to README.md")
     if parser.parse_args().write:

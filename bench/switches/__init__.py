@@ -1,7 +1,7 @@
-"""The rules that `rules.py` switches off: values of heuristics under which they do nothing.
+"""Rules that `rules.py` switches off, by values of heuristics under which they do nothing.
 
-Their names are those in pgmo/allocator/heuristics.py. What is only about threads, saved plans,
-tracing or the CPU is not among them: no loop here has it.
+The heuristics are those of pgmo/allocator/heuristics.py. Heuristics of threads, saved plans,
+tracing and the CPU are missing, because no loop of the benchmark uses them.
 """
 
 from dataclasses import dataclass, field
@@ -11,12 +11,12 @@ PARTS = ("pages", "matching", "recording", "plans")
 
 @dataclass(frozen=True)
 class Rule:
-    """One rule, and how it is switched off.
+    """Rule, and the values that switch it off.
 
     Args:
-        part: of `PARTS`.
-        what: it does, when it is on.
-        off: the values without it, by the name of the heuristic.
+        part: one of `PARTS`.
+        what: effect of the rule, for the table.
+        off: values by name of the heuristic.
     """
 
     part: str
@@ -45,4 +45,4 @@ RULES = {
     "price": Rule("plans", "plans for varying lengths wait until they pay", {"price": 0}),
     "worthwhile": Rule("plans", "plans that serve too little go", {"worthwhile_share": 0}),
 }
-"""By name, in the order of the parts."""
+"""Rules by name, in the order of the parts."""

@@ -1,4 +1,4 @@
-"""What one process of `rules.py` runs. Only the standard library."""
+"""Job of one process of `rules.py`. This module needs only the standard library."""
 
 from dataclasses import dataclass, field
 
@@ -10,8 +10,7 @@ class RuleJob(LoopJob):
     """One run of a loop without some rules.
 
     Args:
-        off: heuristics that do not have their default, by their name in
-            `pgmo.allocator.heuristics`.
+        off: values that replace defaults of `pgmo.allocator.heuristics`, by name.
     """
 
     off: dict[str, float] = field(default_factory=dict)

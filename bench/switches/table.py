@@ -1,4 +1,4 @@
-"""The table of the README, in Markdown, from the results of `rules.py`."""
+"""Markdown table of bench/details.md, from the results of `rules.py`."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -8,14 +8,14 @@ from workloads.columns import Row, markdown
 from switches import RULES
 
 ALIKE = 0.0005
-"""Of a peak: what counts as the same."""
+"""Relative difference of two peaks below which they count as equal."""
 
 FEW = 1.0
-"""Driver calls per iteration, likewise."""
+"""Difference in driver calls per iteration below which two figures count as equal."""
 
 
 def tables(result: Mapping[str, Any]) -> str:
-    """One table, and one for each set of rules that were off throughout."""
+    """Return a table for each set of rules that were off throughout."""
     found: dict[tuple[str, ...], list[Row]] = {}
     for row in result["rows"]:
         found.setdefault(tuple(row["without"]), []).append(row)
@@ -29,7 +29,7 @@ def tables(result: Mapping[str, Any]) -> str:
 
 
 def _table(rows: Iterable[Row]) -> str:
-    """A line for each rule: the worst and the best that becomes of a loop without it."""
+    """Return a line per rule: the worst and the best change of a loop without it."""
     lines = [["rule", "what it does", "peak without it, worst", "best", "calls, worst", "best"]]
     by_rule: dict[str, list[Row]] = {}
     for row in rows:
@@ -43,7 +43,7 @@ def _table(rows: Iterable[Row]) -> str:
 
 
 def worthless(rows: Iterable[Row]) -> list[str]:
-    """The rules without which nothing gets worse on any loop, whatever gets better."""
+    """Return the rules without which no figure of any loop gets worse."""
     worse: dict[str, bool] = {}
     for row in rows:
         if "over_usual" in row and row["rule"] in RULES:
@@ -53,7 +53,7 @@ def worthless(rows: Iterable[Row]) -> list[str]:
 
 
 def _more(row: Row) -> float:
-    """Calls per iteration that the rule saves."""
+    """Return the driver calls per iteration that the rule saves."""
     return float((row["calls"] or 0) - (row["usual_calls"] or 0))
 
 

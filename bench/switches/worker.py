@@ -1,4 +1,4 @@
-"""Runs the jobs of `rules.py`, each in a process of its own. See `loops/worker.py`."""
+"""Worker of `rules.py`, which runs each job in its own process (`loops/worker.py`)."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from switches.job import RuleJob
 
 
 def run(job: RuleJob) -> dict[str, Any]:
-    """Run the loop with the job's heuristics; returns what `loops.worker` reports."""
+    """Run the loop with the job's heuristics, and return the figures of `loops.worker`."""
     from pgmo.allocator import heuristics
 
     heuristics.use(heuristics.Heuristics(**job.off))

@@ -1,4 +1,4 @@
-"""Programs whose verdict `verdict.py` holds against a run of plain PyTorch."""
+"""Programs whose verdict `verdict.py` compares with a run of plain PyTorch."""
 
 from dataclasses import dataclass
 
@@ -6,21 +6,21 @@ from loops import FAMILIES
 from programs import PROGRAMS
 
 ENDLESS = ("generate", "trl_grpo")
-"""Programs that call `generate()`, which asks the device when to stop: the stub never says so."""
+"""Programs whose `generate()` never ends on the stub, because it reads its end from the device."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """One program, under one configuration of PyTorch's allocator.
+    """One program under one configuration of PyTorch's allocator.
 
     Args:
         kind: "loop" (`loops`) or "program" (`programs`).
-        name: of the loop or program.
-        seed: of what a loop draws.
-        iterations: of a loop, or steps of a program.
+        name: name of the loop or program.
+        seed: seed of a loop's lengths, routing and sizes.
+        iterations: iterations of a loop, or steps of a program.
         card: bytes of device memory.
-        configuration: `PYTORCH_ALLOC_CONF`.
-        small: whether networks are tiny, for tests.
+        configuration: value of `PYTORCH_ALLOC_CONF`.
+        small: whether to build tiny networks, for tests.
     """
 
     kind: str
@@ -33,7 +33,7 @@ class Case:
 
     @property
     def label(self) -> str:
-        """The case in a line of a table."""
+        """Name of the case in a table."""
         seed = f" {self.seed}" if self.kind == "loop" else ""
         text = f"{self.name}{seed}"
         return f"{text}, {self.configuration}" if self.configuration else text
@@ -43,7 +43,7 @@ EXPANDABLE = "expandable_segments:True"
 
 
 def all_cases(*, small: bool = False) -> list[Case]:
-    """Every case, in the order of the table."""
+    """Return every case, in the order of the table."""
     loops = [Case("loop", name, small=small) for name in FAMILIES if name != "trainer_callback"]
     programs = [
         Case("program", name, iterations=40, small=small)

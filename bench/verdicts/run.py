@@ -1,9 +1,10 @@
-"""Runs one program, and writes what PyTorch and the stub card counted.
+"""Run of one program, which writes the counters of PyTorch and of the stub card.
 
     run PYTHON -m verdicts.run CASE OUT             plain PyTorch
     run PYTHON -m pgmo run -m verdicts.run CASE OUT
 
-CASE is a `verdicts.Case` as JSON, OUT a file for JSON. Nothing here knows of pgmo but the stub.
+CASE is a `verdicts.Case` as JSON, OUT a file for JSON. Of pgmo, the module uses only the control of
+the stub.
 """
 
 import json
@@ -17,7 +18,7 @@ from verdicts import Case
 
 
 def main() -> None:
-    """Runs the case and writes the figures, in bytes."""
+    """Run the case, and write the figures, in bytes."""
     case, out = Case(**json.loads(sys.argv[1])), Path(sys.argv[2])
     error = ""
     try:
@@ -48,7 +49,7 @@ def _run(case: Case) -> None:
 def _run_program(case: Case) -> None:
     from programs import script
 
-    # No kernel runs here, Triton's neither: what needs one uses PyTorch's operators instead.
+    # Triton's kernels need a driver. Without Triton, libraries use PyTorch's operators.
     sys.modules["triton"] = None  # type: ignore[assignment]
     torch.backends.cudnn.enabled = False
     torch.backends.cuda.enable_cudnn_sdp(False)

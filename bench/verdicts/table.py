@@ -1,4 +1,4 @@
-"""Tables of `verdict.py`."""
+"""Judgement of verdicts, and the table of `verdict.py`."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -11,15 +11,15 @@ SAME = 0.03
 
 
 def judged(row: Row) -> dict[str, Any]:
-    """Return how far the verdict is from the two real runs.
+    """Compare the verdict with the two real runs.
 
     Args:
         row: `plain` and `taken` of the real runs, and the `verdict` of `pgmo run`, in bytes.
 
     Returns:
         The real and the stated saving as shares, their distance in points, and whether the verdict
-        is right: at most 3 points away, with the right sign wherever the real difference is above
-        3 %, and with "about the same" exactly where the stated one is below.
+        is right. A right verdict is at most 3 points away. Its sign is right if the real saving is
+        above 3 %. It says "about the same" exactly if the stated saving is below 3 %.
     """
     real = 1 - row["taken"] / row["plain"]
     verdict = row["verdict"]
@@ -40,7 +40,7 @@ def judged(row: Row) -> dict[str, Any]:
 
 
 def table(rows: Iterable[Row]) -> str:
-    """The table of bench/details.md."""
+    """Return the table of bench/details.md."""
     heads = "program", "plain, MiB", "modelled", "pgmo, MiB", "counted", "real", "stated"
     lines = [list(heads)]
     for row in rows:

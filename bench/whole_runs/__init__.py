@@ -1,1 +1,1 @@
-"""Runs the programs of `bench/programs` from first line to last, without pgmo and with."""
+"""Whole runs of the programs of `bench/programs`, without and with pgmo."""

@@ -1,4 +1,4 @@
-"""One program on the CPU, in a process of its own: what it computed, and its peak."""
+"""Run of one program on the CPU, in its own process: its results and its peak."""
 
 import json
 import os
@@ -20,15 +20,15 @@ _LAST_LINES = 12
 
 @dataclass(frozen=True)
 class Run:
-    """What one process did.
+    """Figures of one process.
 
     Args:
-        peak: resident bytes at most, from the start of the process to its end.
-        result: what the program computed: losses, and a digest of all weights.
-        seconds: from its start to its end.
-        cpu_seconds: of the process, in user and system mode.
-        counted: what `pgmo run` says of its sessions; empty without pgmo.
-        said: the last lines that it wrote to stderr.
+        peak: peak of resident bytes, over the whole process.
+        result: results of the program: losses, and a digest of all weights.
+        seconds: wall-clock seconds of the process.
+        cpu_seconds: CPU seconds of the process, in user and system mode.
+        counted: the JSON report of `pgmo run`; empty without pgmo.
+        said: the last lines of its output.
     """
 
     peak: int
@@ -40,10 +40,10 @@ class Run:
 
 
 def run(name: str, steps: int, *, small: bool, ours: bool) -> Run:
-    """Runs a program as `python` would, or as `pgmo run` does.
+    """Run a program by `python`, or by `pgmo run` if `ours`.
 
     Raises:
-        WorkerError: when it fails.
+        WorkerError: if the program fails.
     """
     with tempfile.TemporaryDirectory() as folder:
         result, counted = Path(folder) / "result.json", Path(folder) / "counted.json"
@@ -64,7 +64,7 @@ def run(name: str, steps: int, *, small: bool, ours: bool) -> Run:
 def _watched(
     command: list[str], settings: Mapping[str, str]
 ) -> tuple[resource.struct_rusage, int, str]:
-    """Return what the process used, its status, and its last words."""
+    """Run a command; return its resource usage, its status, and its last lines."""
     with tempfile.TemporaryFile() as said:
         process = subprocess.Popen(command, stdout=said, stderr=said, env=settings)
         _, status, used = os.wait4(process.pid, 0)
@@ -75,10 +75,10 @@ def _watched(
 
 
 def environment() -> dict[str, str]:
-    """One thread, so that sums are summed in one order; no network, no card.
+    """Return the environment: one thread, so that sums have one order, no network and no card.
 
-    Modules are compiled once, as those of installed packages are: to do it anew each time takes a
-    megabyte or two.
+    Python may write bytecode, as for installed packages: compiling modules in each run takes one or
+    two MiB.
     """
     paths = os.pathsep.join([str(ROOT / "bench"), str(ROOT)])
     return {
@@ -92,9 +92,9 @@ def environment() -> dict[str, str]:
 
 
 def from_slots(counted: Mapping[str, Any]) -> tuple[float, int]:
-    """Share of the bytes of a run that came from slots, and the iterations.
+    """Return the share of a run's bytes that came from slots, and the number of iterations.
 
-    What nobody counted, as a session had given up, is taken to be as large as what was.
+    Iterations that a session did not count get the mean bytes of those that it counted.
     """
     hit = asked = iterations = 0.0
     for session in counted["sessions"]:

@@ -1,19 +1,19 @@
-"""What one process of `real_programs.py --on-stub` runs. Only the standard library."""
+"""Job of one process of `real_programs.py --on-stub`. It needs only the standard library."""
 
 from dataclasses import dataclass, field
 
 from support.stub_jobs import StubJob
 
 CONTENDERS = ("default", "expandable", "pages", "pgmo_run")
-"""PyTorch's allocator; the same with expandable segments; pgmo's pages without a session; `pgmo
-run`."""
+"""PyTorch's allocator; PyTorch's allocator with expandable segments; pgmo's pages without a
+session; `pgmo run`."""
 
 OURS = CONTENDERS[2:]
 
 CARD = 64 << 30
 
 ENDLESS = ("generate", "trl_grpo")
-"""Programs that call `generate()`, which asks the device when to stop: the stub never says so."""
+"""Programs whose `generate()` never ends on the stub, because it reads its end from the device."""
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class WholeRun(StubJob):
 
     Args:
         program: one of `programs.NAMES`.
-        steps: of its optimizer.
+        steps: number of optimizer steps.
     """
 
     program: str
@@ -31,5 +31,5 @@ class WholeRun(StubJob):
 
     @property
     def environment(self) -> dict[str, str]:
-        """Settings of its process."""
+        """Environment variables of the job's process."""
         return super().environment | {"HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}

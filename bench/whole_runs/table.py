@@ -1,4 +1,4 @@
-"""The tables of the README, in Markdown, from the results of `real_programs.py`."""
+"""Markdown tables of bench/details.md, from the results of `real_programs.py`."""
 
 from collections.abc import Callable, Iterable
 
@@ -24,11 +24,11 @@ KEPT = (
     "peak_fallback_bytes",
     "notes",
 )
-"""What is kept of a session's summary."""
+"""Fields of a session's summary that a result keeps."""
 
 
 def cpu(rows: Iterable[Row]) -> str:
-    """On the CPU, one line a program."""
+    """Return the table of the CPU, one line per program."""
     heads = ["program", "iterations", "same bits", "from slots", "peak, plain", "above it", "CPU"]
     lines = [heads]
     for row in rows:
@@ -51,7 +51,7 @@ def cpu(rows: Iterable[Row]) -> str:
 
 
 def stub(rows: Iterable[Row]) -> str:
-    """On the stub, one line a program; efficiency is the peak of live bytes over the card's."""
+    """Return the table of the stub, one line per program."""
     heads = ["program", "live MiB", *(HEADS[one] for one in CONTENDERS), "over expandable"]
     lines = [[*heads, "from slots", *cost_heads(OURS)]]
     by_program: dict[str, dict[str, Row]] = {}
@@ -82,4 +82,4 @@ TABLES: dict[str, Callable[[Iterable[Row]], str]] = {
     "real_programs": cpu,
     "real_programs_stub": stub,
 }
-"""By the name of the result's file."""
+"""Function that makes the table of each result, by the name of its file."""

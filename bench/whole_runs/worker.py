@@ -1,8 +1,8 @@
-"""Runs the jobs of `real_programs.py --on-stub`, each in a process of its own.
+"""Worker of `real_programs.py --on-stub`, which runs each job in its own process.
 
     echo '{"program": "nanogpt", "contender": "pgmo_run"}' | run PYTHON -m whole_runs.worker
 
-Programs are run as `python` would run them, or as `pgmo run` does; see `workloads/worker.py`.
+A program runs as by `python`, or as by `pgmo run`; see `workloads/worker.py`.
 """
 
 import sys
@@ -20,17 +20,17 @@ from whole_runs.job import WholeRun
 
 
 def run(job: WholeRun) -> dict[str, Any]:
-    """What the job's process reports; sizes in bytes.
+    """Run a job, and return its figures; sizes in bytes.
 
     Raises:
-        RuntimeError: when the program ends with an error.
+        RuntimeError: if `pgmo run` ends with an error. Without pgmo, the program's own error is
+            raised.
     """
     from pgmo.rehearsal import control
 
-    # No kernel runs here, Triton's neither; without it trl takes the same losses by operators of
-    # PyTorch. With it, it would look for a driver beside the stub, and compile against that.
+    # Triton would look for a driver, and compile code for it. Without Triton, trl computes its
+    # losses by operators of PyTorch.
     sys.modules["triton"] = None  # type: ignore[assignment]
-    # The stub runtime has cuBLAS, but no cuDNN.
     torch.backends.cudnn.enabled = False
     torch.backends.cuda.enable_cudnn_sdp(False)
     own = [str(script(job.program)), "--steps", str(job.steps), *(["--small"] if job.small else [])]
@@ -55,7 +55,7 @@ def run(job: WholeRun) -> dict[str, Any]:
 
 
 def as_it_is(command: list[str]) -> dict[str, Any]:
-    """Runs the program as `python` would."""
+    """Run the program as `python` does."""
     from pgmo.runner.program import Program
 
     ending = Program(command[0], arguments=tuple(command[1:])).run()
@@ -65,7 +65,7 @@ def as_it_is(command: list[str]) -> dict[str, Any]:
 
 
 def under_pgmo(job: WholeRun, command: list[str]) -> dict[str, Any]:
-    """Runs the program as `pgmo run` would; what is known of its sessions."""
+    """Run the program as `pgmo run` does; return figures of its first session."""
     from pgmo.cli.main import main
     from pgmo.runner.supervision import Supervision
 
@@ -92,10 +92,10 @@ def under_pgmo(job: WholeRun, command: list[str]) -> dict[str, Any]:
 
 
 def prepare(job: WholeRun) -> None:
-    """Sees whether what the job needs is there; some packages touch CUDA when they are imported.
+    """Check that the job's packages are installed, without importing them: some initialize CUDA.
 
     Raises:
-        ModuleNotFoundError: when it is not installed.
+        ModuleNotFoundError: if a package is not installed.
     """
     for name in PROGRAMS[job.program].packages:
         if find_spec(name) is None:

@@ -1,10 +1,10 @@
-"""Training loops whose memory is measured on the stub CUDA runtime, one network a file.
+"""Training loops whose memory is measured on the stub CUDA runtime, one network per file.
 
     workload = create("gpt", Shape(batch=8, recompute=True))
     workload.step(length=512)
 
-Nothing here looks at a value, since on the stub there are none: labels are zeros, and no loss is
-read. Only the standard library is needed until `create`, which imports torch.
+The stub computes no values, so labels are zeros and no loss is read. This module needs only the
+standard library; `create` imports torch.
 """
 
 import importlib
@@ -33,15 +33,15 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Shape:
-    """How large a network is trained, and how.
+    """Size of a network, and options of its training.
 
     Args:
         batch: samples per iteration.
         recompute: whether blocks recompute their activations in the backward pass.
-        small: a few thin layers instead of the real network, for tests.
-        reduced: all layers, but thin ones, for a CPU.
-        dropout: share of values that dropout sets to zero, where a network has any.
-        train: whether it is trained; else it infers.
+        small: whether to build a few thin layers instead of the real network, for tests.
+        reduced: whether to build all layers with reduced width, for a CPU.
+        dropout: rate of dropout, in networks that have dropout.
+        train: whether the network trains; otherwise it infers.
     """
 
     batch: int
@@ -52,13 +52,13 @@ class Shape:
     train: bool = True
 
     def choose(self, real: T, reduced: T, small: T) -> T:
-        """What belongs to this size of a network."""
+        """Return the value for this size."""
         return small if self.small else reduced if self.reduced else real
 
 
 @dataclass(frozen=True)
 class Lengths:
-    """The sequence lengths of a network's runs, in tokens."""
+    """Sequence lengths of a network, in tokens."""
 
     fixed: int
     shortest: int
@@ -66,13 +66,13 @@ class Lengths:
     buckets: tuple[int, ...]
 
     def draw(self, kind: str, iterations: int, seed: int = 0) -> list[int]:
-        """One length per iteration.
+        """Draw a length for each iteration.
 
         Args:
-            kind: `fixed`; `bucket`, one of a few; `any`; `grow`, from the shortest to the longest.
-                Of the second and third, the longest comes in the middle.
-            iterations: how many.
-            seed: of the order.
+            kind: `fixed`; `bucket`, one of a few lengths; `any`; `grow`, from the shortest to the
+                longest. With `bucket` and `any`, the longest length is in the middle.
+            iterations: number of iterations.
+            seed: seed of the lengths.
         """
         if kind == "fixed":
             return [self.fixed] * iterations
@@ -93,14 +93,13 @@ LENGTHS = {
     "seq2seq": Lengths(50, 8, 64, (16, 24, 32, 40, 48, 64)),
     "sekiyama.seq2seq": Lengths(50, 8, 64, (16, 24, 32, 40, 48, 64)),
 }
-"""Networks without an entry have no length: images are always of the same size."""
+"""Lengths of networks. Networks for images have no entry: their inputs have one size."""
 
 
 def create(name: str, shape: Shape) -> "Training":
-    """Builds the network and its optimizer on the current CUDA device, of the stub runtime."""
+    """Build the network and its optimizer on the current CUDA device."""
     import torch
 
-    # It has cuBLAS, but no cuDNN.
     torch.backends.cudnn.enabled = False
     torch.backends.cuda.enable_cudnn_sdp(False)
     module = importlib.import_module(f"workloads.{name}")

@@ -1,10 +1,10 @@
-"""Installs what serves a contender's process. PyTorch is imported when it is needed."""
+"""Installation of pgmo's pages. PyTorch is imported only if a contender needs them."""
 
 from workloads.job import PAGES_FIRST
 
 
 def install_pages(contender: str) -> None:
-    """Serves the process from pages without a session, where the contender begins so.
+    """Serve this process from pages if the contender begins with pages.
 
     Call it before CUDA is initialized.
     """

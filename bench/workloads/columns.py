@@ -1,7 +1,7 @@
-"""What the tables of several benchmarks have in common: heads, cells, and columns of costs.
+"""Heads, cells and columns of costs that tables of several benchmarks share.
 
-A plan has to show what it adds to pages alone. So each cost has one column, in which pages without
-a session stand beside the sessions: `28 / 26 / 26`.
+To show what a plan adds to pages, each cost has one column with a figure for pages without a
+session and one for each session: `28 / 26 / 26`.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -18,28 +18,28 @@ HEADS = {
     "pgmo_saved_plan": "**pgmo, saved plan**",
     "bound": "bound",
 }
-"""Of each contender's column, in the order of the columns."""
+"""Head of each contender's column, in the order of the columns."""
 
 NAMES = {"pages": "pages", "pgmo": "pgmo", "pgmo_run": "run", "pgmo_saved_plan": "saved plan"}
-"""Of the contenders within a column of costs."""
+"""Names of contenders in the head of a column of costs."""
 
 Row = Mapping[str, Any]
 
 
 def calls(row: Row) -> float | None:
-    """The driver's calls per iteration, of all kinds."""
+    """Return the driver calls per iteration, of all kinds; None if they were not counted."""
     found: Any = row.get("driver_calls")
     return sum(found.values()) if isinstance(found, Mapping) else found
 
 
 @dataclass(frozen=True)
 class Cost:
-    """A column.
+    """Column of costs.
 
     Args:
-        figure: of a row; None where it has none.
+        figure: returns the figure of a row; None if the row has none.
         of: chooses among the figures of several seeds.
-        how: a figure is formatted.
+        how: format of a figure.
     """
 
     figure: Callable[[Row], float | None]
@@ -55,8 +55,9 @@ COSTS = {
     "hand-overs": Cost(lambda row: row.get("hand_overs"), how=".0f"),
     "CPU": Cost(lambda row: row.get("cpu_over_default"), of=median, how=".2f"),
 }
-"""By the head of the column. Counts are per iteration of the last third, and of several seeds the
-highest. The CPU time is that of all iterations over the default allocator's, and the median."""
+"""Columns by their head. Counts are per iteration of the last third, and the highest of several
+seeds counts. CPU time is that of all iterations over the default allocator's, and the median
+counts."""
 
 USUAL_COSTS = ("driver calls", "requests that map", "waits", "CPU")
 
@@ -70,11 +71,11 @@ def cost_heads(contenders: Iterable[str], costs: Iterable[str] = USUAL_COSTS) ->
 def cost_cells(
     found: Mapping[str, list[Row]], contenders: Iterable[str], costs: Iterable[str] = USUAL_COSTS
 ) -> list[str]:
-    """Return one cell a cost, with a figure for each contender.
+    """Return one cell per cost, with a figure for each contender.
 
     Args:
         found: rows of one case, by contender.
-        contenders: in the order of the figures.
+        contenders: contenders in the order of the figures.
         costs: keys of `COSTS`.
     """
     ours = [found.get(one, []) for one in contenders]
@@ -87,19 +88,19 @@ def _figure(cost: Cost, rows: Iterable[Row]) -> str:
 
 
 def beside(figures: Iterable[str]) -> str:
-    """Return one cell with the figures of several contenders; empty if there are none."""
+    """Return one cell with the figures of several contenders, or "" if all are missing."""
     shown = list(figures)
     return " / ".join(one or "-" for one in shown) if any(shown) else ""
 
 
 def worst(rows: Iterable[Row], key: str, of: Any, how: str) -> str:
-    """The least or largest of the figures that there are."""
+    """Return the least or largest figure of rows that have one, formatted; "" if none has."""
     figures = [row[key] for row in rows if row.get(key) is not None]
     return format(of(figures), how) if figures else ""
 
 
 def markdown(lines: list[list[str]]) -> str:
-    """The first line is the head."""
+    """Return a Markdown table, whose head is the first line."""
     width = len(lines[0])
     padded = [line + [""] * (width - len(line)) for line in lines]
     padded.insert(1, ["---"] * width)

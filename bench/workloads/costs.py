@@ -1,4 +1,4 @@
-"""Counts what an allocator costs a program beside memory.
+"""Driver calls, waits and CPU time that an allocator costs a program.
 
     costs = RunCosts(24)
     for _ in range(24):
@@ -6,8 +6,8 @@
         costs.end_iteration()
     row |= costs.figures()
 
-On the stub the driver's calls are counted for every allocator. A GPU has no such count, so there
-they are those of pgmo's pages, and unknown for PyTorch's own allocators.
+The stub counts the driver calls of every allocator. On a GPU, only pgmo's pages count their calls;
+the calls of PyTorch's own allocators are unknown.
 """
 
 import os
@@ -18,7 +18,7 @@ from functools import cache
 from typing import Any
 
 PAGE_CALLS = ("creates", "releases", "maps", "grants", "unmaps")
-"""Calls of the driver's virtual memory that the pages count."""
+"""Calls of the driver's virtual memory functions that pages count."""
 
 PER_ITERATION = {
     "maps": "page_maps",
@@ -27,17 +27,18 @@ PER_ITERATION = {
     "waits_added": "page_waits_added",
     "hand_overs": "page_hand_overs",
 }
-"""Figures of a row, and the counter of the pages that each is read from."""
+"""Counter of the pages for each figure of a row."""
 
 
 class RunCosts:
     """Counters at the end of each iteration, and the CPU time of all iterations.
 
     Args:
-        iterations: that the run has; None where nobody knows before it ends.
+        iterations: number of iterations of the run; None if it is unknown before the end.
 
     Attributes:
-        cpu_seconds: of the process, from here to the end of the last iteration.
+        cpu_seconds: CPU seconds of the process from the creation of this object to the end of the
+            last iteration.
     """
 
     def __init__(self, iterations: int | None = None) -> None:
@@ -47,26 +48,26 @@ class RunCosts:
         self.cpu_seconds = 0.0
 
     def end_iteration(self) -> None:
-        """Reads the counters."""
+        """Read the counters."""
         self.cpu_seconds = time.process_time() - self._began
         self._readings.append(Reading.now())
 
     @property
     def ended(self) -> int:
-        """Return how many iterations have ended."""
+        """Number of iterations that have ended."""
         return len(self._readings) - 1
 
     @property
     def late_from(self) -> int:
-        """Return how many iterations come before the last third."""
+        """Number of iterations before the last third."""
         whole = self.ended if self._iterations is None else self._iterations
         return whole * 2 // 3
 
     def figures(self) -> dict[str, Any]:
         """Return the CPU time, and counts per iteration of the last third.
 
-        Counts are None where the last third was not reached, and where nobody counts. Those of
-        pages are left out where pgmo serves nothing.
+        Counts are None if the run ended before its last third, and driver calls also if they are
+        not counted. Without pages, the pages' counts are left out.
         """
         last = self._readings[-1]
         early = self._readings[min(self.late_from, self.ended)]
@@ -86,9 +87,9 @@ class RunCosts:
 
 
 def costs_of_steps() -> RunCosts:
-    """Return counters of a program that knows nothing of them: an iteration is an optimizer's step.
+    """Return counters whose iterations are optimizer steps, for programs that are not changed.
 
-    A program of two optimizers has two such iterations for each of its own.
+    A program with two optimizers has two optimizer steps per iteration.
     """
     from torch.optim.optimizer import register_optimizer_step_post_hook
 
@@ -102,8 +103,8 @@ class Reading:
     """Counters of the process at one moment.
 
     Args:
-        calls: of the driver's virtual memory, by kind; empty where nobody counts.
-        pages: counters of pgmo's pages; empty where there are none.
+        calls: calls of the driver's virtual memory functions by kind; empty if not counted.
+        pages: counters of pgmo's pages; empty without pages.
     """
 
     calls: dict[str, int] = field(default_factory=dict)
@@ -121,7 +122,7 @@ class Reading:
 
 
 def page_counters(device: int = 0) -> dict[str, int]:
-    """Return the counters of a device's pages, which need no session; empty without pages."""
+    """Return the counters of a device's pages; empty without pages. A session is not needed."""
     space = page_space(device)
     if not space:
         return {}
@@ -130,14 +131,14 @@ def page_counters(device: int = 0) -> dict[str, int]:
 
 
 def page_space(device: int = 0) -> int:
-    """Return the handle of a device's pages; 0 where there are none."""
+    """Return the handle of a device's pages; 0 without pages."""
     adapters = sys.modules.get("pgmo.allocator.adapters.torch_cuda")
     return adapters.adapter_library().pointer("pgmo_space_of", device) if adapters else 0
 
 
 @cache
 def _reader(space: int) -> Any:
-    """Return an engine that serves nothing, and reads the counters of these pages."""
+    """Return an engine that only reads the counters of pages."""
     from pgmo import _core
 
     engine = _core.Engine()

@@ -1,4 +1,4 @@
-"""A DenseNet (Huang et al. 2017): every layer reads the concatenation of all before it."""
+"""DenseNet (Huang et al. 2017): every layer reads the concatenation of all earlier results."""
 
 import torch
 from torch import Tensor, nn
@@ -10,7 +10,7 @@ _NARROWING = 4
 
 
 class Layer(nn.Module):
-    """Norm, 1x1 to four times the growth, norm, 3x3 to the growth; appended to the input."""
+    """Norms and convolutions (1x1, 3x3), whose `growth` channels are appended to the input."""
 
     def __init__(self, inputs: int, growth: int) -> None:
         super().__init__()
@@ -24,12 +24,12 @@ class Layer(nn.Module):
         )
 
     def forward(self, x: Tensor) -> Tensor:
-        """Gives (batch, inputs + growth, height, width)."""
+        """Return features, shape (batch, inputs + growth, height, width)."""
         return torch.cat([x, self.body(x)], dim=1)
 
 
 def network(shape: Shape) -> nn.Module:
-    """Stem, four blocks of layers with halving transitions between, classifier of a thousand."""
+    """Build the network: a stem, four blocks with transitions, a classifier of 1,000 classes."""
     counts, growth = shape.choose(
         ((6, 12, 24, 16), 32), reduced=((4, 8, 12, 8), 12), small=((2, 2, 2, 2), 8)
     )

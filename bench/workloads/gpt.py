@@ -1,7 +1,7 @@
-"""A transformer in the shape of GPT-2 medium (Radford et al. 2019), trained with AdamW.
+"""Transformer in the shape of GPT-2 medium (Radford et al. 2019), trained with AdamW.
 
-24 layers of width 1024 with 16 heads, 50,304 tokens, up to 1,024 positions: 406 million
-parameters. Attention is PyTorch's fused one.
+It has 24 layers of width 1024 with 16 heads, 50,304 tokens, up to 1,024 positions, and so 406
+million parameters. Attention is PyTorch's fused operator.
 """
 
 import torch
@@ -27,7 +27,7 @@ class Layer(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Keeps the shape (batch, length, width)."""
+        """Return hidden states, shape (batch, length, width)."""
         batch, length, _ = x.shape
         parts = self.project(self.norm1(x)).view(batch, length, 3, self.heads, -1)
         query, key, value = parts.permute(2, 0, 3, 1, 4).unbind(0)
@@ -54,7 +54,7 @@ class Model(nn.Module):
         self.head = nn.Linear(width, vocabulary, bias=False)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """Gives logits (batch, length, vocabulary) for tokens (batch, length)."""
+        """Return logits, shape (batch, length, vocabulary), of tokens (batch, length)."""
         order = torch.arange(tokens.shape[1], device=tokens.device)
         logits: Tensor = self.head(
             self.norm(self.layers(self.tokens(tokens) + self.positions(order)))
@@ -63,19 +63,19 @@ class Model(nn.Module):
 
 
 class GPT(Training):
-    """Predicts the next token of each."""
+    """Training that predicts the next token."""
 
     def build(self, shape: Shape) -> nn.Module:
-        """See `Model`."""
+        """Build a `Model`."""
         return Model(shape)
 
     def batch(self, length: int) -> tuple[Tensor, ...]:
-        """Tokens (batch, length), and the ones that follow them (batch * length,)."""
+        """Return tokens, shape (batch, length), and next tokens, shape (batch * length,)."""
         count = self.shape.batch
         tokens = torch.zeros(count, length, dtype=torch.long, device="cuda")
         return tokens, torch.zeros(count * length, dtype=torch.long, device="cuda")
 
     def loss(self, *batch: Tensor) -> Tensor:
-        """Cross entropy of the next tokens."""
+        """Return the cross entropy of the next tokens."""
         tokens, following = batch
         return functional.cross_entropy(self.model(tokens).flatten(0, 1), following)

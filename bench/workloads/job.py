@@ -1,4 +1,4 @@
-"""What one process trains, and what it reports. Only the standard library."""
+"""Job of one process, and its outcome. This module needs only the standard library."""
 
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -6,14 +6,14 @@ from typing import Any
 from workloads import LENGTHS, Lengths, Shape
 
 CONTENDERS = ("default", "expandable", "pages", "pgmo", "pgmo_run")
-"""PyTorch's allocator; the same with expandable segments; pgmo's pages without a session; a session
-without a saved plan, opened around the loop; pages from the start and a session around the loop, as
-`pgmo run` has it."""
+"""PyTorch's allocator; PyTorch's allocator with expandable segments; pgmo's pages without a
+session; a session without a saved plan, opened around the loop; pages from the start and a session
+around the loop, as in `pgmo run`."""
 
 OURS = CONTENDERS[2:]
 PAGES_FIRST = ("pages", "pgmo_run")
 SAVED_PLAN = "pgmo_saved_plan"
-"""A session with a plan of an earlier run of the same program."""
+"""Contender: a session with a saved plan from an earlier run of the same program."""
 
 SMALL_GPT = Lengths(64, 16, 128, (16, 32, 48, 64, 96, 128))
 
@@ -27,14 +27,14 @@ class Job:
         lengths: `fixed`, `bucket`, `any` or `grow`.
         recompute: whether blocks recompute their activations in the backward pass.
         batch: samples per iteration.
-        iterations: how many are trained.
-        seed: of the lengths that are drawn.
+        iterations: number of iterations.
+        seed: seed of the lengths.
         contender: one of `CONTENDERS`, or `SAVED_PLAN`.
         card: bytes of device memory.
-        plan: the saved plan's file, for `SAVED_PLAN`.
-        save: a folder: this is the run that records the plan, before the one that is measured.
-        small: a tiny network, for tests.
-        train: whether it trains; else it infers.
+        plan: file of the saved plan; "" for none.
+        save: folder for the plan, in the earlier run of `SAVED_PLAN`; "" in all other runs.
+        small: whether to build a tiny network, for tests.
+        train: whether the network trains; otherwise it infers.
     """
 
     network: str
@@ -52,14 +52,14 @@ class Job:
 
     @property
     def shape(self) -> Shape:
-        """What to build."""
+        """Size of the network, and options of its training."""
         return Shape(self.batch, self.recompute, self.small, train=self.train)
 
     @property
     def drawn_lengths(self) -> list[int]:
-        """The length of each iteration; 0 for networks without one.
+        """Length of each iteration in tokens; 0 for networks without lengths.
 
-        A run that records is an earlier run of the same program: it sees the same lengths, twice.
+        A run that saves a plan has the lengths of the measured run, twice.
         """
         lengths = LENGTHS.get(self.network)
         if lengths is None:
@@ -71,12 +71,12 @@ class Job:
 
     @property
     def environment(self) -> dict[str, str]:
-        """Settings of its process."""
+        """Environment variables of the job's process."""
         return process_settings(self.contender, self.card)
 
 
 def process_settings(contender: str, card: int) -> dict[str, str]:
-    """The environment of a process on a stub card of so many bytes."""
+    """Return the environment variables of a process on a stub card of `card` bytes."""
     configuration = "expandable_segments:True" if contender == "expandable" else ""
     return {
         "FAKECUDA_BYTES": str(card),
@@ -90,25 +90,27 @@ def process_settings(contender: str, card: int) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a run reports; sizes in bytes.
+    """Outcome of a run; sizes in bytes.
 
     Args:
-        requested: the largest sum of bytes that the program asked for, by PyTorch's count.
-        reserved: the largest amount taken from the card, by whomever.
-        replaying_from: number of the first iteration that a plan served, from 0 (pgmo only).
-        out_of_memory: whether it ran out, and then
-        error: what it said, and
-        trained: the iterations before that.
-        hit_bytes_rate: bytes served from slots, from the second replayed iteration on.
-        replans: how many plans took the place of another.
-        driver_calls: of the driver's virtual memory, per iteration in the last third; None when
-            that was not reached.
-        requests_that_map: requests that map a page, per iteration in the last third, and
-        waits: of one stream for another, before it gets a page; None without pages.
-        cpu_seconds: of the process in all iterations.
-        gap: how far the arena is above the largest sum of planned blocks.
-        notes: what the session has to say.
-        torch: version.
+        requested: peak of the bytes that the program requested, as PyTorch counts them.
+        reserved: peak of all bytes taken from the card.
+        out_of_memory: whether memory ran out.
+        trained: number of iterations that ended.
+        torch: version of torch.
+        error: message of the out-of-memory error; "" without one.
+        driver_calls: calls of the driver's virtual memory functions, per iteration of the last
+            third; None if the run ended before its last third.
+        requests_that_map: requests that map a page, per iteration of the last third; None without
+            pages.
+        waits: waits of a stream for another before it gets a page, per iteration of the last third;
+            None without pages.
+        cpu_seconds: CPU seconds of the process in all iterations.
+        replaying_from: number of the first iteration that a plan serves, from 0; None without one.
+        hit_bytes_rate: share of bytes served from slots, from the second replayed iteration on.
+        replans: number of plans that replaced another plan.
+        gap: how far the arena is above the max load, as a share; None without a plan.
+        notes: notes of the session's summary.
     """
 
     requested: int
@@ -128,5 +130,5 @@ class Outcome:
     notes: list[str] = field(default_factory=list)
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the fields as a dictionary for JSON."""
         return asdict(self)

@@ -1,4 +1,4 @@
-"""Runs jobs on the stub CUDA runtime, each in a process of its own, several at a time."""
+"""Launcher of jobs on the stub CUDA runtime, each in a process of its own."""
 
 import json
 import os
@@ -16,33 +16,34 @@ from workloads.job import SAVED_PLAN, Job, Outcome
 ROOT = Path(__file__).parents[2]
 BUILD = ROOT / "pgmo/rehearsal/build.py"
 RECORDING_CARD = 64 << 30
+"""Least bytes of the card on which a plan is recorded."""
 
 
 class AnyJob(Protocol):
-    """A dataclass that says what one process does, and under which settings."""
+    """Dataclass with the job of one process, and its environment."""
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
 
     @property
     def contender(self) -> str:
-        """Whose allocator; `expandable` needs a worker of its own."""
+        """Allocator of the job; `expandable` needs a worker of its own."""
 
     @property
     def environment(self) -> dict[str, str]:
-        """Settings of its process."""
+        """Environment variables of the job's process."""
 
 
 class WorkerError(RuntimeError):
-    """A worker that ended without an outcome."""
+    """A worker ended without an outcome, or its job failed."""
 
 
 @dataclass(frozen=True)
 class Stub:
-    """A Python with the CUDA build of torch, and the stub runtime built for it.
+    """Python with the CUDA build of torch, and the stub runtime that was built for it.
 
     Args:
-        python: its path.
-        out: where the stub runtime is.
+        python: path of the Python.
+        out: folder of the stub runtime.
     """
 
     python: str
@@ -51,19 +52,19 @@ class Stub:
 
     @classmethod
     def build(cls, python: str, out: Path) -> "Stub":
-        """Builds the stub, unless it is there and current."""
+        """Build the stub, unless it exists and is current."""
         command = [sys.executable, str(BUILD), "--python", python, "--out", str(out)]
         subprocess.run(command, check=True, stderr=subprocess.DEVNULL)
         return cls(python, out)
 
     def run(self, job: Job) -> Outcome:
-        """Trains, and returns what the worker reports.
+        """Train, and return the worker's outcome.
 
-        Jobs with a saved plan record it first, in a process of its own on a card with more memory
-        than they have.
+        For a job with a saved plan, an earlier run records it, in a process of its own on a card of
+        at least 64 GiB.
 
         Raises:
-            WorkerError: when a worker ends with an error other than out of memory.
+            WorkerError: if a worker fails otherwise than out of memory, or no plan was saved.
         """
         if job.contender != SAVED_PLAN:
             return self._train(job)
@@ -79,14 +80,16 @@ class Stub:
         return Outcome(**self.ask(job, "workloads.worker"))
 
     def ask(self, job: AnyJob, module: str) -> dict[str, Any]:
-        """What the worker answers: this thread's for that configuration of PyTorch's allocator.
+        """Send a job to a worker of this thread, and return the answer.
+
+        A thread has one worker per module and configuration of PyTorch's allocator.
 
         Args:
-            job: a dataclass that JSON can hold.
-            module: what runs it; see `workloads.worker.serve`.
+            job: a dataclass that JSON can represent.
+            module: module that runs the job, see `workloads.worker.serve`.
 
         Raises:
-            WorkerError: when the worker says that the job failed, or ends.
+            WorkerError: if the job failed, or the worker ended.
         """
         workers = vars(self._workers).setdefault("by_contender", {})
         key = module, job.contender == "expandable"
@@ -101,12 +104,12 @@ class Stub:
         return result
 
     def _start(self, job: AnyJob, module: str) -> "subprocess.Popen[str]":
-        """A worker ends when its standard input does, at the latest with this process."""
+        """Start a worker. It ends with its standard input, at the latest with this process."""
         paths = os.pathsep.join([str(ROOT / "bench"), str(ROOT)])
         python = os.path.abspath(shutil.which(self.python) or self.python)
         return subprocess.Popen(
             [str(self.out / "run"), python, "-m", module],
-            cwd=ROOT,  # it comes first on the path
+            cwd=ROOT,  # first on the worker's path
             env={**os.environ, **job.environment, "PYTHONPATH": paths},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

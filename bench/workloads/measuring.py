@@ -1,4 +1,4 @@
-"""Measures workloads under several allocators: peaks, and the largest batches of a card."""
+"""Peaks of workloads under several allocators, and largest batches on a card."""
 
 import argparse
 import statistics
@@ -14,13 +14,13 @@ from workloads.search import largest
 
 GIB = 1 << 30
 COUNTS = ("driver_calls", "requests_that_map", "waits")
-"""Of an outcome: what its allocator has done, per iteration of the last third."""
+"""Counts of an outcome, per iteration of the last third."""
 
 
 def measure_case(
     stub: Stub, case: Job, contenders: Iterable[str], seeds: int
 ) -> list[dict[str, Any]]:
-    """One row per contender; the default allocator always runs, as it tells the live bytes."""
+    """Return one row per contender. The default allocator always runs, for the live bytes."""
     cases = [replace(case, seed=seed) for seed in range(seeds)]
     defaults = [stub.run(replace(one, contender="default")) for one in cases]
     rows = []
@@ -42,7 +42,7 @@ def measure_case(
 
 
 def describe(job: Job) -> dict[str, Any]:
-    """What a row begins with."""
+    """Return the first fields of a row."""
     return {
         "network": job.network,
         "lengths": job.lengths,
@@ -55,9 +55,9 @@ def describe(job: Job) -> dict[str, Any]:
 
 
 def figures(outcomes: list[Outcome], defaults: list[Outcome]) -> dict[str, Any]:
-    """Those of the seed with the worst efficiency, and the worst of the others.
+    """Return the figures of the seed with the worst efficiency.
 
-    The CPU time over the default allocator's is the median of the seeds.
+    Counts and hit rates are the worst of all seeds. The ratio of CPU times is the median.
     """
     live = [default.requested for default in defaults]
     efficiencies = [bytes_ / one.reserved for bytes_, one in zip(live, outcomes, strict=True)]
@@ -77,7 +77,7 @@ def figures(outcomes: list[Outcome], defaults: list[Outcome]) -> dict[str, Any]:
 
 
 def progress(row: dict[str, Any]) -> str:
-    """One line for the terminal."""
+    """Return a status line for a row."""
     ours = ""
     if row["hit_bytes_rate"] is not None:
         ours = f"  hits {row['hit_bytes_rate']:.2%}  replans {row['replans']}"
@@ -95,16 +95,17 @@ def progress(row: dict[str, Any]) -> str:
 def largest_batches(
     stub: Stub, case: Job, contenders: Iterable[str], card: int, step: int = 1
 ) -> list[dict[str, Any]]:
-    """One row per contender, and one for the bound: the largest whose live bytes alone fit.
+    """Search for the largest batches; return one row for the bound, and one per contender.
 
-    A contender's row has what its allocator does at that batch.
+    The bound is the largest batch whose live bytes alone fit on the card. A contender's row has its
+    counts at its largest batch.
 
     Args:
-        stub: runs them.
-        case: what is trained.
-        contenders: whose largest batches are looked for.
+        stub: the stub runtime.
+        case: the workload.
+        contenders: contenders of the search.
         card: bytes of device memory.
-        step: only its multiples are tried.
+        step: only multiples of this batch are tried.
     """
 
     def live_fits(steps: int) -> bool:
@@ -126,7 +127,7 @@ def largest_batches(
 
         row = {**describe(case), "allocator": contender, "card": card, "batch": None}
         try:
-            # Nobody gets beyond the bound, and most end just below it.
+            # No contender exceeds the bound, and most end just below it.
             found = largest(trains, guess=bound + 1)
             row["batch"] = step * found
             row |= {count: getattr(outcomes.get(found), count, None) for count in COUNTS}
@@ -156,12 +157,12 @@ def measure_suite(
     """Measure peaks and largest batches of networks, several at a time.
 
     Args:
-        stub: runs them.
-        arguments: `only` one of both, how many `seeds`, and `jobs` at a time.
-        contenders: whose peaks and batches are measured.
-        cases: whose peaks are.
-        searches: whose largest batches are.
-        batches: bytes of the card of a search, and the step between its batches.
+        stub: the stub runtime.
+        arguments: `only`, "memory" or "batch" for one of both; `seeds`; `jobs`, runs at a time.
+        contenders: contenders of all measurements.
+        cases: workloads whose peaks are measured.
+        searches: workloads whose largest batch is looked for.
+        batches: returns the card's bytes and the step between batches of a search.
     """
     rows: list[dict[str, Any]] = []
     found: list[dict[str, Any]] = []

@@ -35,12 +35,12 @@ class Bottleneck(nn.Module):
             )
 
     def forward(self, x: Tensor) -> Tensor:
-        """Gives features (batch, 4 * width, height / stride, width / stride)."""
+        """Return features, shape (batch, 4 * width, height / stride, width / stride)."""
         return functional.relu(self.body(x) + self.shortcut(x), inplace=True)
 
 
 def network(shape: Shape) -> nn.Module:
-    """Stem, four stages of bottlenecks, classifier of a thousand."""
+    """Build the network: a stem, four stages of bottlenecks, a classifier of 1,000 classes."""
     counts, width = shape.choose(
         ((3, 4, 6, 3), 64), reduced=((3, 4, 6, 3), 32), small=((1, 1, 1, 1), 8)
     )
@@ -61,21 +61,21 @@ def network(shape: Shape) -> nn.Module:
 
 
 class ResNet(Training):
-    """Tells a thousand classes apart."""
+    """Training of a classifier of a thousand classes."""
 
     optimizer = functools.partial(optim.SGD, lr=0.1, momentum=0.9)
 
     def build(self, shape: Shape) -> nn.Module:
-        """See `network`."""
+        """Build the `network`."""
         return network(shape)
 
     def batch(self, length: int) -> tuple[Tensor, ...]:
-        """Images (batch, 3, side, side) and classes (batch,)."""
+        """Return images, shape (batch, 3, side, side), and classes, shape (batch,)."""
         side, count = 64 if self.shape.small else 224, self.shape.batch
         images = torch.zeros(count, 3, side, side, device="cuda")
         return images, torch.zeros(count, dtype=torch.long, device="cuda")
 
     def loss(self, *batch: Tensor) -> Tensor:
-        """Cross entropy of the classes."""
+        """Return the cross entropy of the classes."""
         images, classes = batch
         return functional.cross_entropy(self.model(images), classes)

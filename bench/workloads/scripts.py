@@ -1,4 +1,4 @@
-"""What benchmarks have in common that ask pgmo about scripts, and then run them on the stub."""
+"""Code of benchmarks that ask pgmo about scripts, and then run the scripts on the stub."""
 
 import argparse
 import json
@@ -16,11 +16,11 @@ _MISSING = _LOOK + "print(*(one for one in sys.argv[1:] if find_spec(one) is Non
 
 
 def require(python: str, libraries: Iterable[str]) -> None:
-    """Ends the program with what to install, where a Python lacks libraries.
+    """End the program with a message if a Python lacks libraries.
 
     Args:
-        python: which one.
-        libraries: names to import.
+        python: path of the Python.
+        libraries: names of modules.
     """
     asked = [python, "-c", _MISSING, *dict.fromkeys(libraries)]
     done = subprocess.run(asked, stdout=subprocess.PIPE, text=True, check=True)
@@ -31,7 +31,7 @@ def require(python: str, libraries: Iterable[str]) -> None:
 
 
 def parser(description: str) -> argparse.ArgumentParser:
-    """The options that such benchmarks have."""
+    """Return a parser with the options of these benchmarks."""
     made = argparse.ArgumentParser(description=description)
     made.add_argument("--python", default=sys.executable, help="one with the CUDA torch")
     made.add_argument("--table", action="store_true", help="print the table of an earlier run")
@@ -46,17 +46,17 @@ def run(
     measure: Callable[[], Result],
     libraries: Iterable[str],
 ) -> Result | None:
-    """Measures, and writes the result and its table; or prints the table of an earlier one.
+    """Measure, write the result, and print its table; or print the table of an earlier result.
 
     Args:
-        name: of the result.
-        arguments: of `parser`.
-        table: of a result.
-        measure: makes one.
-        libraries: that the scripts import.
+        name: name of the result.
+        arguments: arguments of `parser`.
+        table: returns the table of a result.
+        measure: returns a new result.
+        libraries: modules that the scripts import.
 
     Returns:
-        The result; None where an earlier one was printed.
+        The result; None if the table of an earlier result was printed.
     """
     if arguments.table:
         print(table(json.loads(result_path(name, arguments.output).read_text("utf-8"))))

@@ -1,10 +1,10 @@
-"""The largest batch that fits."""
+"""Search for the largest number that fits."""
 
 from collections.abc import Callable
 
 
 def largest(fits: Callable[[int], bool], guess: int) -> int:
-    """The largest number that fits, and whose successor does not; 0 if 1 does not fit."""
+    """Return a number that fits and whose successor does not; 0 if 1 does not fit."""
     low, high = 0, guess
     while fits(high):
         low, high = high, 2 * high

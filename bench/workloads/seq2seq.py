@@ -1,7 +1,7 @@
-"""A sequence-to-sequence LSTM with teacher forcing (Sutskever et al. 2014), trained with AdamW.
+"""Sequence-to-sequence LSTM with teacher forcing (Sutskever et al. 2014), trained with AdamW.
 
-Without cuDNN an LSTM asks for blocks at each time step, so that every length has a request
-sequence of its own: the hardest case for a planner.
+Without cuDNN an LSTM requests blocks at each time step. So every length has its own sequence of
+requests, which is the hardest case for a planner.
 """
 
 import torch
@@ -13,7 +13,7 @@ from workloads.training import Training, recomputing
 
 
 class Model(nn.Module):
-    """An encoder; a decoder that each of its layers' last state starts; logits."""
+    """Encoder, decoder that starts with the last states of the encoder's layers, and logits."""
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
@@ -30,7 +30,7 @@ class Model(nn.Module):
         return recomputing(nn.LSTM(inputs, hidden, batch_first=True), shape)
 
     def forward(self, source: Tensor, previous: Tensor) -> Tensor:
-        """Gives logits (batch, length, words) for two sequences (batch, length)."""
+        """Return logits, shape (batch, length, words), of two sequences (batch, length)."""
         x, states = self.source(source), []
         for layer in self.encoder:
             x, state = layer(x)
@@ -43,20 +43,20 @@ class Model(nn.Module):
 
 
 class Seq2Seq(Training):
-    """Says another sequence of the same length."""
+    """Training that predicts a sequence from another one of the same length."""
 
     def build(self, shape: Shape) -> nn.Module:
-        """See `Model`."""
+        """Build a `Model`."""
         return Model(shape)
 
     def batch(self, length: int) -> tuple[Tensor, ...]:
-        """Source and previous tokens, both (batch, length), and the next ones (batch * length,)."""
+        """Return source and previous tokens (batch, length), and next tokens (batch * length,)."""
         count = self.shape.batch
         source = torch.zeros(count, length, dtype=torch.long, device="cuda")
         previous = torch.zeros(count, length, dtype=torch.long, device="cuda")
         return source, previous, torch.zeros(count * length, dtype=torch.long, device="cuda")
 
     def loss(self, *batch: Tensor) -> Tensor:
-        """Cross entropy of the next tokens."""
+        """Return the cross entropy of the next tokens."""
         source, previous, following = batch
         return functional.cross_entropy(self.model(source, previous).flatten(0, 1), following)

@@ -1,8 +1,8 @@
-"""Twenty training steps so small that what is best for them can be proved.
+"""Twenty training steps that are small enough to prove optimal recomputation.
 
-for name in NAMES:
-    module, inputs = create(name)
-    module(*inputs).backward()
+    for name in NAMES:
+        module, inputs = create(name)
+        module(*inputs).backward()
 """
 
 import random
@@ -17,7 +17,7 @@ Made = tuple[nn.Module, tuple[Tensor, ...]]
 
 
 class _Function(nn.Module):
-    """Layers, and how they are called; the loss is the mean of squares."""
+    """Layers with a function that calls them; the loss is the mean of the squared result."""
 
     def __init__(self, call: Callable[[nn.ModuleList, Tensor], Tensor], *layers: nn.Module) -> None:
         super().__init__()
@@ -147,7 +147,7 @@ def _lstm(width: int, steps: int, samples: int) -> Made:
 
 
 def _random(seed: int, operations: int) -> Made:
-    """A directed graph of cheap and dear operators, each of one or two earlier results."""
+    """Return a random graph of cheap and costly operators on one or two earlier results."""
     dice = random.Random(seed)
     plan = [
         (dice.choice(("linear", "tanh", "mul", "exp", "linear")), dice.random(), dice.random())
@@ -199,11 +199,11 @@ NAMES = tuple(_MAKERS)
 
 
 def create(name: str, seed: int = 0) -> Made:
-    """A module with its loss inside, and its inputs; equal seeds give equal bits.
+    """Build a module that returns its loss, and its inputs; equal seeds give equal bits.
 
     Args:
         name: one of `NAMES`.
-        seed: of weights and inputs.
+        seed: seed of weights and inputs.
     """
     torch.manual_seed(seed)
     return _MAKERS[name]()

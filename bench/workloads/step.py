@@ -1,7 +1,7 @@
-"""Networks of real depth at reduced width, each with its loss inside: one training step on a CPU.
+"""Networks of real depth at reduced width that return their loss, for training steps on a CPU.
 
-module, inputs = create("unet")
-module(*inputs).backward()
+    module, inputs = create("unet")
+    module(*inputs).backward()
 """
 
 import torch
@@ -11,7 +11,7 @@ from torch.nn import functional
 from workloads import Shape, densenet, gpt, resnet, unet
 
 BATCHES = {"unet": 8, "resnet": 16, "densenet": 32, "gpt": 8}
-"""Samples of the reduced networks."""
+"""Samples of a batch of each network."""
 
 TITLES = {
     "unet": "U-Net",
@@ -33,14 +33,14 @@ _LENGTH = 256
 
 
 class WithLoss(nn.Module):
-    """A network and the cross entropy of what it gives."""
+    """Network with the cross entropy of its scores."""
 
     def __init__(self, network: nn.Module) -> None:
         super().__init__()
         self.network = network
 
     def forward(self, inputs: Tensor, targets: Tensor) -> Tensor:
-        """The scalar loss; classes are the second dimension of the scores, or the last of three."""
+        """Return the scalar loss. Classes are the last dimension of three, otherwise the second."""
         scores = self.network(inputs)
         if scores.dim() == 3:
             scores, targets = scores.flatten(0, 1), targets.flatten()
@@ -50,13 +50,13 @@ class WithLoss(nn.Module):
 def create(
     name: str, *, recompute: bool = False, small: bool = False, seed: int = 0
 ) -> tuple[nn.Module, tuple[Tensor, Tensor]]:
-    """A network with its loss, and inputs and targets for it; equal seeds give equal bits.
+    """Build a network with its loss, inputs and targets; equal seeds give equal bits.
 
     Args:
         name: one of `NAMES`.
         recompute: whether its blocks are under `torch.utils.checkpoint`.
-        small: a few thin layers and small inputs, for tests.
-        seed: of weights and inputs.
+        small: whether to build a few thin layers and small inputs, for tests.
+        seed: seed of weights and inputs.
     """
     kind, _, dropout = name.partition("_")
     batch = 4 if small else BATCHES[kind]

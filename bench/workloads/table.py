@@ -1,4 +1,4 @@
-"""The tables of a README, in Markdown, from the results of `fakecuda_memory.py`."""
+"""Markdown tables of bench/details.md, from the results of `fakecuda_memory.py`."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -14,7 +14,7 @@ from workloads.columns import (
 )
 
 AT_LARGEST = USUAL_COSTS[:3]
-"""Costs at the largest batch: CPU times of different batches say nothing."""
+"""Costs at the largest batch, without CPU times, because batches differ."""
 
 LENGTHS = {
     ("gpt", "fixed"): "512 tokens",
@@ -34,7 +34,7 @@ NETWORKS = {
 
 
 def tables(result: Mapping[str, Any]) -> str:
-    """Efficiency and largest batch, as far as the result has them."""
+    """Return the tables of efficiencies and of largest batches, if the result has them."""
     parts = []
     if result["rows"]:
         parts.append(_table(result["rows"], _efficiency, USUAL_COSTS, "live peak", _live))
@@ -50,7 +50,7 @@ def _table(
     extra: str = "",
     extra_cell: Any = None,
 ) -> str:
-    """A line for each workload, a column for each allocator and each cost."""
+    """Return a table with a line per workload, and a column per allocator and cost."""
     workloads: dict[tuple[str, str, bool], dict[str, Row]] = {}
     for row in rows:
         key = row["network"], row["lengths"], row["recompute"]

@@ -1,4 +1,4 @@
-"""One step, of training or of inference: gradients dropped before, nothing kept after."""
+"""Base class of workloads: one step of training or of inference."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -12,11 +12,11 @@ from workloads import Shape
 
 
 class Training(ABC):
-    """A network, its optimizer and its input.
+    """Network, its optimizer and its input.
 
     Attributes:
-        optimizer: makes one for the parameters.
-        precision: of the forward pass; float32 goes without autocast.
+        optimizer: returns an optimizer of the parameters.
+        precision: type of the forward pass; with float32, autocast is off.
     """
 
     optimizer: ClassVar[Callable[..., optim.Optimizer]] = optim.AdamW
@@ -30,18 +30,18 @@ class Training(ABC):
 
     @abstractmethod
     def build(self, shape: Shape) -> nn.Module:
-        """Makes the model on torch's current default device."""
+        """Build the model on torch's default device."""
 
     @abstractmethod
     def batch(self, length: int) -> tuple[Tensor, ...]:
-        """Makes an input; `length` in tokens, ignored where there are none."""
+        """Make an input of `length` tokens; networks for images ignore the length."""
 
     @abstractmethod
     def loss(self, *batch: Tensor) -> Tensor:
-        """The scalar loss."""
+        """Return the scalar loss."""
 
     def step(self, length: int = 0) -> None:
-        """Trains on one batch, or infers one."""
+        """Free the gradients and train on one batch, or infer one."""
         batch = self.batch(length)
         if not self.shape.train:
             with torch.inference_mode(), self._autocast():
@@ -58,17 +58,17 @@ class Training(ABC):
 
 
 class Recomputing(nn.Module):
-    """A module that keeps its input only, and runs again when the backward pass comes to it."""
+    """Module that keeps only its input, and runs again in the backward pass."""
 
     def __init__(self, inner: nn.Module) -> None:
         super().__init__()
         self.inner = inner
 
     def forward(self, *inputs: Any) -> Any:
-        """What the inner module gives."""
+        """Return the result of the inner module."""
         return checkpoint(self.inner, *inputs, use_reentrant=False)
 
 
 def recomputing(module: nn.Module, shape: Shape) -> nn.Module:
-    """The module, recomputed where the shape says so."""
+    """Return the module, with recomputation if the shape has it."""
     return Recomputing(module) if shape.recompute else module

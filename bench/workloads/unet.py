@@ -21,7 +21,7 @@ def _two_convolutions(inputs: int, outputs: int, shape: Shape) -> nn.Module:
 
 
 class Model(nn.Module):
-    """A path down to a sixteenth of the resolution, and one up that takes in the first."""
+    """Path down to a sixteenth of the resolution, and a path up with skip connections."""
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
@@ -37,7 +37,7 @@ class Model(nn.Module):
         self.head = nn.Conv2d(width, 2, 1)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Gives scores (batch, 2, height, width) for images (batch, 3, height, width)."""
+        """Return scores, shape (batch, 2, height, width), of images (batch, 3, height, width)."""
         passed: list[Tensor] = []
         for block in self.down:
             x = block(functional.max_pool2d(x, 2) if passed else x)
@@ -50,19 +50,19 @@ class Model(nn.Module):
 
 
 class UNet(Training):
-    """Tells foreground from background at each pixel."""
+    """Training that segments foreground and background."""
 
     def build(self, shape: Shape) -> nn.Module:
-        """See `Model`."""
+        """Build a `Model`."""
         return Model(shape)
 
     def batch(self, length: int) -> tuple[Tensor, ...]:
-        """Images (batch, 3, side, side) and masks (batch, side, side)."""
+        """Return images, shape (batch, 3, side, side), and masks, shape (batch, side, side)."""
         side, count = 32 if self.shape.small else 224, self.shape.batch
         images = torch.zeros(count, 3, side, side, device="cuda")
         return images, torch.zeros(count, side, side, dtype=torch.long, device="cuda")
 
     def loss(self, *batch: Tensor) -> Tensor:
-        """Cross entropy of the pixels."""
+        """Return the cross entropy of the pixels."""
         images, masks = batch
         return functional.cross_entropy(self.model(images), masks)

@@ -1,10 +1,10 @@
-"""Trains jobs on the stub CUDA runtime, each in a process of its own. See `launch.py`.
+"""Worker on the stub CUDA runtime, which runs each job in a process of its own (`launch.py`).
 
     echo '{"network": "gpt", "lengths": "any"}' | run PYTHON -m workloads.worker
 
-Importing torch takes as long as most of the jobs: it is done once, before CUDA is touched, and
-each job is a fork of that process. One line of JSON comes back per line that goes in: the outcome,
-or `{"failed": text}`.
+Importing torch takes as long as most jobs. So the worker imports it once, before CUDA is
+initialized, and runs each job in a fork. For each line of standard input it prints one line of
+JSON: the outcome, or `{"failed": text}`.
 """
 
 import contextlib
@@ -18,7 +18,7 @@ from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
 import torch
-import torch._dynamo  # what optimizers import in their first step
+import torch._dynamo  # optimizers import it in their first step
 
 from workloads import create
 from workloads.allocators import install_pages
@@ -28,11 +28,11 @@ from workloads.job import Job, Outcome
 
 
 class HasEnvironment(Protocol):
-    """What is run in a process of its own."""
+    """Job with the environment variables of its process."""
 
     @property
     def environment(self) -> dict[str, str]:
-        """Settings of that process."""
+        """Environment variables of the job's process."""
 
 
 J = TypeVar("J", bound=HasEnvironment)
@@ -43,13 +43,14 @@ def serve(
     run: Callable[[J], dict[str, Any]],
     prepare: Callable[[J], None] = lambda job: None,
 ) -> None:
-    """Answers each line of standard input.
+    """Answer each line of standard input.
+
+    If a package is missing, in `prepare` or in `run`, the answer is `{"skipped": reason}`.
 
     Args:
         parse: makes a job of a line's JSON.
-        run: does it, in a process of its own, and says what came out.
-        prepare: imports what the job needs, before that process is made. Where a package is
-            missing, then or in the job, the answer is `{"skipped": reason}`.
+        run: runs the job in its fork, and returns the answer.
+        prepare: imports the packages of the job before the fork.
     """
     for line in sys.stdin:
         job = parse(json.loads(line))
@@ -64,17 +65,17 @@ def serve(
 
 
 def freeze_imports() -> None:
-    """Keep the garbage collector from visiting what was imported.
+    """Exclude imported objects from garbage collection.
 
     A full collection takes as long as several iterations and happens at most once in a run, so it
-    would count for whichever contender it falls on.
+    would add to the CPU time of one contender only.
     """
     gc.collect()
     gc.freeze()
 
 
 def in_child(job: J, run: Callable[[J], dict[str, Any]]) -> dict[str, Any]:
-    """Runs the job in a fork; what it or its end says."""
+    """Run the job in a fork; return its answer, or its failure."""
     with tempfile.TemporaryFile() as answer, tempfile.TemporaryFile() as said:
         child = os.fork()
         if child == 0:
@@ -89,8 +90,7 @@ def in_child(job: J, run: Callable[[J], dict[str, Any]]) -> dict[str, Any]:
                 result = {"failed": traceback.format_exc()}
             answer.write(json.dumps(result).encode())
             answer.flush()
-            # Without finalizers: what was measured is over.
-            os._exit(0)
+            os._exit(0)  # without finalizers
         _, status = os.waitpid(child, 0)
         answer.seek(0)
         text = answer.read()
@@ -102,12 +102,12 @@ def in_child(job: J, run: Callable[[J], dict[str, Any]]) -> dict[str, Any]:
 
 
 def skipped(error: ModuleNotFoundError) -> dict[str, Any]:
-    """The answer where a package is missing."""
+    """Return the answer if a package is missing."""
     return {"skipped": f"{error.name} is not installed"}
 
 
 def run(job: Job) -> Outcome:
-    """Trains until done, or out of memory."""
+    """Train to the end or out of memory, and return the outcome."""
     from pgmo.rehearsal import control
 
     error, replaying_from = "", None
@@ -145,7 +145,7 @@ def run(job: Job) -> Outcome:
 
 
 def open_session(job: Job) -> Any:
-    """A session of pgmo, or nothing that can be entered as one."""
+    """Return a session of pgmo, or a context that does nothing for other contenders."""
     if not job.contender.startswith("pgmo"):
         return contextlib.nullcontext()
     import pgmo
@@ -156,7 +156,7 @@ def open_session(job: Job) -> Any:
 
 
 def about(session: Any) -> dict[str, Any]:
-    """What pgmo knows of the run."""
+    """Return the session's figures."""
     summary = session.summary()
     replayed = [one for one in session.history if one.phase.value == "replay"][1:]
     asked = sum(one.bytes_requested for one in replayed)

@@ -1,7 +1,7 @@
 """Arguments of the programs, and the results that they write.
 
-The programs do not import pgmo. Each trains a model with random weights on data that it makes up. At
-its end it writes its results: the losses, and a digest of all weights.
+The programs do not import pgmo. Each trains a model with random weights on data that it makes up.
+At its end it writes its results: the losses, and a digest of all weights.
 """
 
 import argparse

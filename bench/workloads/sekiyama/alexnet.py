@@ -7,7 +7,7 @@ from workloads.sekiyama.classifier import Classifier
 
 
 def network(shape: Shape) -> nn.Module:
-    """For 224x224: the last pooling gives 6x6 by itself."""
+    """Build the network for images of 224x224, whose last pooling returns 6x6."""
     wide, hidden = shape.choose((64, 4096), reduced=(32, 1024), small=(8, 64))
     relu = nn.ReLU(inplace=True)
     return nn.Sequential(
@@ -22,8 +22,8 @@ def network(shape: Shape) -> nn.Module:
 
 
 class AlexNet(Classifier):
-    """Trained and inferred."""
+    """Training and inference of AlexNet."""
 
     def build(self, shape: Shape) -> nn.Module:
-        """See `network`."""
+        """Build the `network`."""
         return network(shape)

@@ -1,4 +1,4 @@
-"""What the networks for images have in common."""
+"""Base class of the networks for images."""
 
 import functools
 
@@ -10,7 +10,7 @@ from workloads.training import Training
 
 
 class Classifier(Training):
-    """Tells a thousand classes apart, in float32, with momentum."""
+    """Classifier of a thousand classes in float32, trained with momentum."""
 
     optimizer = functools.partial(optim.SGD, lr=0.01, momentum=0.9)
     precision = torch.float32
@@ -18,13 +18,13 @@ class Classifier(Training):
     auxiliary_weight = 0.3
 
     def batch(self, length: int) -> tuple[Tensor, ...]:
-        """Images (batch, 3, side, side) and classes (batch,)."""
+        """Return images, shape (batch, 3, side, side), and classes, shape (batch,)."""
         count = self.shape.batch
         images = torch.zeros(count, 3, self.side, self.side, device="cuda")
         return images, torch.zeros(count, dtype=torch.long, device="cuda")
 
     def loss(self, *batch: Tensor) -> Tensor:
-        """Cross entropy of the classes; of further classifiers, where there are any, a share."""
+        """Return the cross entropy of the classes, plus a share of the auxiliary classifiers'."""
         images, classes = batch
         scores = self.model(images)
         if isinstance(scores, Tensor):

@@ -1,4 +1,4 @@
-"""GoogLeNet with its two further classifiers (Szegedy et al. 2014, table 1 and figure 3)."""
+"""GoogLeNet with its two auxiliary classifiers (Szegedy et al. 2014, table 1 and figure 3)."""
 
 import torch
 from torch import Tensor, nn
@@ -19,14 +19,14 @@ MODULES: tuple[tuple[Widths, ...], ...] = (
     ),
     ((256, 160, 320, 32, 128, 128), (384, 192, 384, 48, 128, 128)),
 )
-"""By the size of the image; of each, the columns of table 1 from `#1x1` to `pool proj`."""
+"""Widths of the modules by size of the image: columns `#1x1` to `pool proj` of table 1."""
 
 CLASSIFIED = (3, 6)
-"""The modules, of nine, whose inputs have a classifier of their own: after 4a and 4d."""
+"""Indices of the modules whose inputs have an auxiliary classifier: the outputs of 4a and 4d."""
 
 
 def conv(inputs: int, outputs: int, size: int, stride: int = 1) -> nn.Sequential:
-    """Convolution and ReLU; keeps height and width at stride 1."""
+    """Return a convolution and ReLU, which keep height and width at stride 1."""
     return nn.Sequential(nn.Conv2d(inputs, outputs, size, stride, size // 2), nn.ReLU(inplace=True))
 
 
@@ -47,12 +47,12 @@ class Inception(nn.Module):
         self.outputs = one + three + five + pool
 
     def forward(self, x: Tensor) -> Tensor:
-        """Keeps height and width."""
+        """Return the concatenated paths, with unchanged height and width."""
         return torch.cat([path(x) for path in self.paths], dim=1)
 
 
 def classifier(inputs: int, width: int) -> nn.Sequential:
-    """Of images of 14x14."""
+    """Return an auxiliary classifier for features of 14x14."""
     return nn.Sequential(
         *(nn.AvgPool2d(5, 3), conv(inputs, width, 1), nn.Flatten()),
         *(nn.Linear(16 * width, 8 * width), nn.ReLU(inplace=True), nn.Dropout(0.7)),
@@ -61,11 +61,11 @@ def classifier(inputs: int, width: int) -> nn.Sequential:
 
 
 class Network(nn.Module):
-    """Nine inception modules.
+    """Network of nine inception modules.
 
     Args:
-        thinner: divides all widths.
-        auxiliary: whether there are two further classifiers, which serve in training alone.
+        thinner: divisor of all widths.
+        auxiliary: whether there are two auxiliary classifiers, which run only in training.
     """
 
     def __init__(self, thinner: int = 1, *, auxiliary: bool = True) -> None:
@@ -94,7 +94,7 @@ class Network(nn.Module):
         )
 
     def forward(self, x: Tensor) -> Tensor | tuple[Tensor, ...]:
-        """Scores (batch, 1000); while training those of all classifiers, the last one first."""
+        """Return scores, shape (batch, 1000); in training those of all classifiers, main first."""
         others, x = [], self.stem(x)
         for number, module in enumerate(self.inception):
             if self.training and str(number) in self.auxiliary:
@@ -105,8 +105,8 @@ class Network(nn.Module):
 
 
 class GoogLeNet(Classifier):
-    """Trained and inferred."""
+    """Training and inference of GoogLeNet."""
 
     def build(self, shape: Shape) -> nn.Module:
-        """See `Network`."""
+        """Build a `Network`."""
         return Network(shape.choose(1, reduced=2, small=8))

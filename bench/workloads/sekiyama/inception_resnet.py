@@ -1,4 +1,4 @@
-"""Inception-ResNet-v2 (Szegedy et al. 2016), as TF-slim and timm have it: its stem is smaller."""
+"""Inception-ResNet-v2 (Szegedy et al. 2016) with the smaller stem of TF-slim and timm."""
 
 from collections.abc import Iterable
 
@@ -16,7 +16,7 @@ Layer = tuple[int, Size]  # outputs and size of the kernel
 def conv(
     inputs: int, outputs: int, size: Size, stride: int = 1, *, keeps: bool = True
 ) -> nn.Sequential:
-    """Convolution, batch normalisation, ReLU; `keeps` height and width, at stride 1."""
+    """Return a convolution, batch norm and ReLU; at stride 1, `keeps` pads to equal sizes."""
     padding = tuple(one // 2 for one in (size if isinstance(size, tuple) else (size, size)))
     return nn.Sequential(
         nn.Conv2d(inputs, outputs, size, stride, padding if keeps else 0, bias=False),
@@ -26,7 +26,7 @@ def conv(
 
 
 def path(inputs: int, layers: Iterable[Layer], *, halves: bool = False) -> nn.Sequential:
-    """One convolution after the other; the last one may halve height and width."""
+    """Return successive convolutions; with `halves`, the last one halves height and width."""
     parts, left = [], list(layers)
     for at, (outputs, size) in enumerate(left):
         last = halves and at == len(left) - 1
@@ -36,19 +36,19 @@ def path(inputs: int, layers: Iterable[Layer], *, halves: bool = False) -> nn.Se
 
 
 class Beside(nn.Module):
-    """Paths side by side, concatenated."""
+    """Parallel paths, whose results are concatenated."""
 
     def __init__(self, *paths: nn.Module) -> None:
         super().__init__()
         self.paths = nn.ModuleList(paths)
 
     def forward(self, x: Tensor) -> Tensor:
-        """The channels of all."""
+        """Return the channels of all paths."""
         return torch.cat([one(x) for one in self.paths], dim=1)
 
 
 class Residual(nn.Module):
-    """Paths side by side, back to the width of their input, of which a share is added to it."""
+    """Parallel paths and a projection; the scaled result is added to the input."""
 
     def __init__(
         self, inputs: int, scale: float, *paths: tuple[Layer, ...], relu: bool = True
@@ -61,13 +61,13 @@ class Residual(nn.Module):
         self.scale, self.relu = scale, relu
 
     def forward(self, x: Tensor) -> Tensor:
-        """Keeps the shape."""
+        """Return features with the shape of the input."""
         x = self.inner(x) * self.scale + x
         return functional.relu(x) if self.relu else x
 
 
 def network(shape: Shape) -> nn.Module:
-    """For 299x299: stem, 10 + 20 + 10 residual modules, classifier."""
+    """Build the network for images of 299x299: stem, 10 + 20 + 10 residual modules, classifier."""
     thinner = shape.choose(1, reduced=2, small=16)
     counts = shape.choose((10, 20, 10), reduced=(10, 20, 10), small=(1, 1, 1))
 
@@ -117,10 +117,10 @@ def network(shape: Shape) -> nn.Module:
 
 
 class InceptionResNet(Classifier):
-    """Trained and inferred, with the optimizer of the others."""
+    """Training and inference of Inception-ResNet-v2, with the optimizer of the other networks."""
 
     side = 299
 
     def build(self, shape: Shape) -> nn.Module:
-        """See `network`."""
+        """Build the `network`."""
         return network(shape)

@@ -8,8 +8,8 @@ from workloads.sekiyama.classifier import Classifier
 
 
 class ResNet(Classifier):
-    """Trained and inferred."""
+    """Training and inference of ResNet-50."""
 
     def build(self, shape: Shape) -> nn.Module:
-        """See `network`."""
+        """Build the `network`."""
         return network(shape)

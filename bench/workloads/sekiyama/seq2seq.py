@@ -1,4 +1,4 @@
-"""The LSTM of `workloads.seq2seq`, in float32; each batch has sentences of another length."""
+"""LSTM of `workloads.seq2seq` in float32."""
 
 import torch
 
@@ -6,6 +6,6 @@ from workloads import seq2seq
 
 
 class Seq2Seq(seq2seq.Seq2Seq):
-    """Trained and inferred."""
+    """Training and inference of the LSTM."""
 
     precision = torch.float32

@@ -1,4 +1,4 @@
-"""The tables of the README, in Markdown, from the results of `sekiyama.py`."""
+"""Markdown tables of bench/details.md, from the results of `sekiyama.py`."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -9,7 +9,7 @@ from workloads.sekiyama import TITLES
 
 
 def tables(result: Mapping[str, Any]) -> str:
-    """Peaks and reductions; largest batches; as far as the result has them."""
+    """Return the tables of peaks and of largest batches, if the result has them."""
     parts = []
     if result["rows"]:
         parts.append(memory(result["rows"]))
@@ -19,7 +19,7 @@ def tables(result: Mapping[str, Any]) -> str:
 
 
 def memory(rows: list[Row]) -> str:
-    """A line for each network, way and batch."""
+    """Return the table of peaks, one line per network, mode and batch."""
     columns = columns_of(rows)
     ours = [name for name in columns if name in OURS]
     reductions = [f"{HEADS[name]}, reduction" for name in ours]
@@ -47,7 +47,7 @@ def columns_of(rows: list[Row]) -> list[str]:
 
 
 def batches(rows: list[Row]) -> str:
-    """A line for each network; CPU times of different batches say nothing."""
+    """Return the table of largest batches, without CPU times, because batches differ."""
     columns, costs = columns_of(rows), USUAL_COSTS[:3]
     ours = [name for name in columns if name in OURS]
     lines = [["network", *(HEADS[name] for name in columns), *cost_heads(ours, costs)]]
@@ -60,7 +60,7 @@ def batches(rows: list[Row]) -> str:
 
 
 def gib(size: int) -> str:
-    """With as many digits as tell."""
+    """Return bytes as GiB with two decimals."""
     return f"{size / 2**30:.2f} GiB"
 
 

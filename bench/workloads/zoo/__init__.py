@@ -1,7 +1,7 @@
-"""Models of other people's libraries, unchanged and small, with random weights.
+"""Unchanged models of libraries, small and with random weights.
 
-NAMES            what there is, by library
-create("gpt2")   a model in training mode, and a function that makes its batches
+    NAMES             names of all models, sorted by library
+    create("GPT-2")   a model in training mode, and a function that makes its batches
 """
 
 from workloads.zoo.images import *  # noqa: F403  (each module adds its models)
@@ -16,10 +16,10 @@ __all__ = ["NAMES", "ZOO", "Batch", "Made", "create"]
 
 
 def create(name: str) -> Made:
-    """A model and its batches; equal names give equal weights.
+    """Build a model and its batches; equal names give equal weights.
 
     Raises:
-        ImportError: its library is not installed.
+        ImportError: if its library is not installed.
     """
     import torch
 

@@ -13,7 +13,7 @@ CLASSES = 10
 
 
 class Classified(nn.Module):
-    """An image model and its loss."""
+    """Image model with its loss."""
 
     def __init__(self, body: nn.Module, channels_last: bool) -> None:
         super().__init__()
@@ -22,11 +22,11 @@ class Classified(nn.Module):
             self.to(memory_format=torch.channels_last)
 
     def forward(self, images: Tensor, labels: Tensor) -> Tensor:
-        """The scalar loss; a segmentation is averaged over its pixels."""
+        """Return the scalar loss; scores of a segmentation are averaged over its pixels."""
         scores = self.body(images)
         if isinstance(scores, dict):
             scores = scores["out"].mean((2, 3))
-        if isinstance(scores, tuple):  # GoogLeNet's two heads on the way
+        if isinstance(scores, tuple):  # GoogLeNet's two auxiliary heads
             scores = scores[0] + 0.3 * scores[1] + 0.3 * scores[2]
         return functional.cross_entropy(scores, labels)
 
@@ -91,28 +91,28 @@ _torchvision("ShuffleNet", "shufflenet_v2_x0_5", 64, 16)
 
 
 class Denoised(nn.Module):
-    """A diffusion model and its loss."""
+    """Diffusion model with its loss."""
 
     def __init__(self, body: nn.Module, *names: str) -> None:
         super().__init__()
         self.body, self.names = body, names
 
     def forward(self, *inputs: Tensor) -> Tensor:
-        """The mean square of what it gives, less the first input."""
+        """Return the mean squared difference between the result and the first input."""
         arguments = dict(zip(self.names, inputs[1:], strict=True))
         found = self.body(inputs[0], **arguments).sample
         return functional.mse_loss(found[:, : inputs[0].shape[1]], inputs[0])
 
 
 class Encoded(nn.Module):
-    """A variational autoencoder and its loss."""
+    """Variational autoencoder with its loss."""
 
     def __init__(self, body: Any) -> None:
         super().__init__()
         self.body = body
 
     def forward(self, images: Tensor) -> Tensor:
-        """Reconstruction and divergence."""
+        """Return the sum of reconstruction loss and divergence."""
         found = self.body.encode(images).latent_dist
         made = self.body.decode(found.sample()).sample
         return functional.mse_loss(made, images) + 1e-6 * found.kl().mean()

@@ -1,4 +1,4 @@
-"""What a model of the zoo is, and where they are kept."""
+"""Models of the zoo and their registry."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,18 +7,18 @@ from typing import Any
 from torch import nn
 
 Batch = dict[str, Any] | tuple[Any, ...]
-"""Keyword arguments, or positional ones."""
+"""Keyword arguments of a model, or positional ones."""
 
 
 @dataclass(frozen=True)
 class Made:
-    """A model and its batches.
+    """Model and its batches.
 
     Args:
-        model: returns a loss, alone or under the key "loss".
-        batch: makes a batch of some samples.
-        samples: of a usual batch.
-        checkpoint: turns on checkpointing of each block, as the library has it; None if it has not.
+        model: module that returns a loss, alone or under the key "loss".
+        batch: makes a batch of a number of samples.
+        samples: samples of a usual batch.
+        checkpoint: turns on the library's checkpointing of each block; None if it has none.
     """
 
     model: nn.Module
@@ -29,7 +29,7 @@ class Made:
 
 @dataclass(frozen=True)
 class Entry:
-    """One of them: the library that it is from, and what builds it."""
+    """Entry of the zoo: the model's library, and the function that builds the model."""
 
     library: str
     build: Callable[[], Made]
@@ -39,12 +39,12 @@ ZOO: dict[str, Entry] = {}
 
 
 def add(name: str, library: str, build: Callable[[], Made]) -> None:
-    """Puts a model into the zoo."""
+    """Add a model to the zoo."""
     ZOO[name] = Entry(library, build)
 
 
 def transformer(name: str, build: Callable[[], tuple[nn.Module, Callable[[int], Batch]]]) -> None:
-    """Puts a model of transformers into the zoo."""
+    """Add a model of transformers to the zoo."""
 
     def made() -> Made:
         import_torchvision()
@@ -59,9 +59,9 @@ def _enable(model: Any) -> None:
 
 
 def import_torchvision() -> None:
-    """Imports it where its compiled part does not fit PyTorch's: its operators are not needed.
+    """Import torchvision even if its compiled operators do not fit PyTorch's version.
 
-    Both timm and transformers ask for it.
+    timm and transformers import torchvision, but the models here use none of these operators.
     """
     import torch.library
 

@@ -1,4 +1,4 @@
-"""Models of transformers: text, speech, and images beside text."""
+"""Models of transformers for text, speech and images."""
 
 from collections.abc import Callable
 from typing import Any
@@ -30,18 +30,18 @@ _BART: dict[str, Any] = {
 
 
 def words(samples: int, length: int = LENGTH) -> Tensor:
-    """Numbers of words; the first three have a meaning of their own."""
+    """Return random tokens, shape (samples, length), without the three special tokens."""
     return torch.randint(3, WORDS, (samples, length))
 
 
 def text(samples: int) -> Batch:
-    """A text that is its own label."""
+    """Return tokens that are also their labels."""
     found = words(samples)
     return {"input_ids": found, "labels": found}
 
 
 def padded(samples: int) -> Batch:
-    """The same with a mask, in which one of the texts is shorter."""
+    """Return tokens, labels, and a mask in which one text is shorter."""
     found = words(samples)
     mask = torch.ones_like(found)
     mask[1:2, LENGTH // 2 :] = 0

@@ -1,7 +1,7 @@
-"""Models on which recomputation went wrong, or that step in an unusual way.
+"""Models on which recomputation has failed, or whose steps are unusual.
 
-They checkpoint their own blocks, differentiate by functions of their own, write into slices, scan
-over time, draw with NumPy, or choose experts.
+They checkpoint their own blocks, have custom autograd functions, write into slices, scan over time,
+draw random numbers with NumPy, or choose experts.
 """
 
 from collections.abc import Callable
@@ -133,14 +133,14 @@ add("SD3", "diffusers", _stable_diffusion)
 
 
 class Slices(nn.Module):
-    """Layers whose results are slices of one buffer."""
+    """Layers whose results are slices of one tensor."""
 
     def __init__(self) -> None:
         super().__init__()
         self.layers = nn.ModuleList(nn.Linear(64, 64) for _ in range(6))
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """The mean square of all results."""
+        """Return the mean square of all results."""
         made = torch.zeros(len(self.layers) + 1, *inputs.shape)
         made[0] = inputs
         for index, layer in enumerate(self.layers):
