@@ -1,4 +1,4 @@
-"""The examples of docstrings, which `pytest --doctest-modules` runs, and the plug-in."""
+"""Collection of the examples in docstrings, for `pytest --doctest-modules`, and the plug-in."""
 
 from collections.abc import Generator
 from pathlib import Path
@@ -7,7 +7,7 @@ import pytest
 from _pytest.doctest import DoctestModule
 
 pytest_plugins = ("pgmo.integrations.pytest_plugin",)
-"""An environment that was made before the plug-in was does not announce it."""
+"""pgmo's plug-in, for environments that were installed before it had an entry point."""
 
 
 PACKAGE = Path(__file__).parent / "pgmo"
@@ -17,7 +17,7 @@ PACKAGE = Path(__file__).parent / "pgmo"
 def pytest_collect_file(
     file_path: Path,
 ) -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
-    """Look for examples in the package alone, so that one run has them and the tests."""
+    """Collect examples only from the package, so that one run can have examples and tests."""
     collectors = yield
     if file_path.is_relative_to(PACKAGE):
         return collectors
@@ -26,6 +26,6 @@ def pytest_collect_file(
 
 @pytest.fixture(autouse=True)
 def folder_of_its_own(request: pytest.FixtureRequest) -> None:
-    """Some examples write files."""
+    """Run each example in a temporary folder, because some examples write files."""
     if isinstance(request.node, pytest.DoctestItem):
         request.getfixturevalue("monkeypatch").chdir(request.getfixturevalue("tmp_path"))

@@ -1,6 +1,6 @@
-"""A transformer whose attention keeps the scores of each pair of positions.
+"""Transformer whose attention keeps the scores of each pair of positions.
 
-pgmo run --save plans attention.py && pgmo stats plans/attention.pgmoprof
+    pgmo run --save plans attention.py && pgmo stats plans/attention.pgmoprof
 """
 
 import torch
@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 
 class Attention(nn.Module):
-    """Attention in several operators, as in the papers."""
+    """Attention that is computed by separate operators, as in publications."""
 
     def __init__(self) -> None:
         super().__init__()

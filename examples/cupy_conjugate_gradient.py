@@ -1,9 +1,9 @@
-"""Solves a linear system in plain CuPy under pgmo.
+"""Solution of a linear system in plain CuPy under pgmo.
 
     python examples/cupy_conjugate_gradient.py --steps 50
 
-The three vectors are bound anew in each iteration, so most blocks live into the next one: they get
-two slots, which are used in turn.
+Each iteration assigns three new vectors, so their blocks live into the next iteration. Each of these
+blocks gets two slots, which are used in turn.
 """
 
 import argparse
@@ -30,7 +30,7 @@ class Solver:
         self.p = self.r.copy()
 
     def step(self) -> None:
-        """One iteration; nothing is copied to the host."""
+        """Run one iteration, without copying anything to the host."""
         ap = self.a @ self.p
         rr = self.r @ self.r
         alpha = rr / (self.p @ ap)
@@ -39,13 +39,13 @@ class Solver:
         self.p = self.r + (self.r @ self.r) / rr * self.p
 
     def residual(self) -> float:
-        """Of the solution so far, relative to the right-hand side."""
+        """Return the norm of the residual, relative to that of the right-hand side."""
         error = self.b - self.a @ self.x
         return float(cupy.sqrt((error @ error) / (self.b @ self.b)))
 
 
 def main(steps: int, size: int = 4000) -> float:
-    """Runs so many iterations; returns the relative residual."""
+    """Run `steps` iterations, and return the relative residual."""
     solver = Solver(size)
     with pgmo.optimize(framework="cupy") as session:
         for _ in range(steps):

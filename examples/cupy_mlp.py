@@ -1,9 +1,9 @@
-"""Trains a small network in plain CuPy under pgmo.
+"""Training of a small network in plain CuPy under pgmo.
 
     python examples/cupy_mlp.py --steps 100
 
-The loop asks for the same arrays in the same order each time, so after a few iterations all of them
-come from slots of one arena.
+Each iteration requests the same arrays in the same order. So after a few iterations, all arrays come
+from slots of one arena.
 """
 
 import argparse
@@ -14,7 +14,7 @@ import pgmo
 
 
 class Network:
-    """Two layers, trained by gradients that are written out by hand.
+    """Network of two layers, whose gradients are computed by hand.
 
     Args:
         batch: rows of the data.
@@ -30,7 +30,7 @@ class Network:
         self.loss = cupy.zeros((), cupy.float32)
 
     def step(self) -> None:
-        """Forward, backward, and a step of gradient descent."""
+        """Run the forward and the backward pass, and a step of gradient descent."""
         hidden = cupy.maximum(self.x @ self.w1, 0)
         error = hidden @ self.w2 - self.y
         self.loss = (error * error).mean()
@@ -41,7 +41,7 @@ class Network:
 
 
 def main(steps: int) -> float:
-    """Trains for so many steps; returns the last loss."""
+    """Train for `steps` steps, and return the last loss."""
     network = Network()
     with pgmo.optimize(framework="cupy") as session:
         for _ in range(steps):

@@ -1,11 +1,11 @@
-"""Trains a small ResNet with PyTorch's own allocator and with pgmo, and compares.
+"""Training of a small ResNet with PyTorch's own allocator and with pgmo, and a comparison.
 
     python examples/resnet.py
     python examples/resnet.py --save plans
 
-Both trainings begin from the same seed on the same number of threads. Losses and final weights have
-to be the same bit for bit; plain PyTorch trains again if they are not, as several threads may add
-numbers in another order from run to run.
+Both trainings have the same seed and the same number of threads. Their losses and final weights have
+to be bit-identical. If they are not, plain PyTorch trains again, because several threads may add
+numbers in another order in each run.
 """
 
 import argparse
@@ -21,7 +21,7 @@ import pgmo
 
 BATCH, CLASSES, SIDE = 32, 10, 48
 UNSTEADY = 7
-"""Iterations that are left out of step times: some are recorded, then the first one is replayed."""
+"""Number of iterations that do not count for step times: recorded ones and the first replay."""
 
 
 class Block(nn.Module):
@@ -38,13 +38,13 @@ class Block(nn.Module):
             self.shortcut.append(nn.BatchNorm2d(outputs))
 
     def forward(self, x: Tensor) -> Tensor:
-        """Gives features (batch, outputs, height / stride, width / stride)."""
+        """Return features, shape (batch, outputs, height / stride, width / stride)."""
         y = functional.relu(self.norms[0](self.first(x)))
         return functional.relu(self.norms[1](self.second(y)) + self.shortcut(x))
 
 
 def resnet(width: int = 24, blocks: int = 2) -> nn.Module:
-    """A stem, three stages of blocks at falling resolution, and a classifier."""
+    """Build a stem, three stages of blocks at falling resolution, and a classifier."""
     layers: list[nn.Module] = [nn.Conv2d(3, width, 3, padding=1, bias=False)]
     layers += [nn.BatchNorm2d(width), nn.ReLU()]
     for before, after in pairwise((width, width, 2 * width, 4 * width)):
@@ -58,7 +58,7 @@ def resnet(width: int = 24, blocks: int = 2) -> nn.Module:
 def train(
     iterations: int, session: pgmo.Session | None = None
 ) -> tuple[list[float], list[Tensor], float]:
-    """Trains on random images; returns losses, final weights, and the median step in seconds."""
+    """Train on random images; return losses, final weights, and the median step in seconds."""
     torch.manual_seed(0)
     model = resnet()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
@@ -78,12 +78,12 @@ def train(
 
 
 def same(one: tuple, other: tuple) -> bool:
-    """Whether losses and weights of two trainings are the same bit for bit."""
+    """Return whether losses and weights of two trainings are bit-identical."""
     return one[0] == other[0] and all(map(torch.equal, one[1], other[1]))
 
 
 def main() -> None:
-    """Trains both ways and prints a comparison."""
+    """Train both ways, and print a comparison."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--iterations", type=int, default=20)
     parser.add_argument("--save", metavar="DIR", help="where to save resnet.pgmoprof and its plan")

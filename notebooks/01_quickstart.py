@@ -18,10 +18,11 @@
 # %% [markdown]
 # # Quick start
 #
-# A training loop asks its allocator for the same blocks in the same order every iteration. pgmo watches a
-# few iterations, computes where every block should have been, and serves all later ones from one arena.
+# A training loop requests the same blocks in the same order in every iteration. pgmo records a few
+# iterations, computes an address for every block, and serves later iterations from one arena.
 #
-# This notebook trains a small network on the CPU. With a GPU the same code runs there.
+# This notebook trains a small network on the CPU. With a GPU, move the model and the batches to the device,
+# and pass `device="cuda"`.
 
 # %%
 import torch
@@ -40,8 +41,7 @@ def training():
 
 
 # %% [markdown]
-# Two lines more than without pgmo: `pgmo.optimize()` around the loop, `session.iteration()` around each of
-# its turns.
+# pgmo adds two lines: `pgmo.optimize()` around the loop, and `session.iteration()` around each iteration.
 
 # %%
 model, optimizer, loader = training()
@@ -58,7 +58,8 @@ with pgmo.optimize(device="cpu", model_name="mlp") as session:
 session
 
 # %% [markdown]
-# `session.history` has an entry for each iteration: first they are recorded, then replayed.
+# `session.history` has an entry for each iteration. The first iterations are recorded, later ones are
+# replayed.
 
 # %%
 for number, one in enumerate(session.history):
@@ -68,14 +69,14 @@ for number, one in enumerate(session.history):
 assert session.history[-1].hit_rate > 0.9
 
 # %% [markdown]
-# The plan that was replayed, in one line: how many blocks have a slot, the arena, and the max load. `session.plan.show()`
-# draws each block at its place.
+# The replayed plan in one line: the number of planned blocks, the size of the arena, and the max load.
+# `session.plan.show()` draws each block at its offset.
 
 # %%
 session.plan
 
 # %% [markdown]
-# pgmo changes where blocks lie and nothing else. The same training without it gives the same losses:
+# pgmo changes only the addresses of blocks. The same training without pgmo gives the same losses:
 
 # %%
 model, optimizer, loader = training()

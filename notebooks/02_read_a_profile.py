@@ -18,8 +18,8 @@
 # %% [markdown]
 # # Read a profile
 #
-# A profile is what one iteration allocates: for each block its size, when it was requested and freed, and
-# who asked for it. Here one is recorded, and read as columns, and by its peak.
+# A profile has the blocks of one iteration: the size of each block, the ticks at which it is requested and
+# freed, and a tag with its origin. This notebook records a profile, reads its columns, and analyses its peak.
 
 # %%
 import numpy as np
@@ -61,7 +61,8 @@ with pgmo.optimize(device="cpu", model_name="network", tags=True) as session:
 profile = session.profile
 
 # %% [markdown]
-# In one line: how many blocks there are, in how many requests, and the most bytes that are alive at once.
+# The profile in one line: the number of blocks, the number of requests (ticks), and the max load, which is
+# the largest sum of bytes that are live at once.
 
 # %%
 profile
@@ -69,8 +70,8 @@ profile
 # %% [markdown]
 # ## Columns
 #
-# Time is counted in ticks: a tick is the ordinal of a request. A block requested by request `i` and freed
-# before request `j` lives `[i, j)`. An end beyond `profile.ticks` lies in the next iteration.
+# A tick is the ordinal of a request. A block that is requested by request `i` and freed before request `j`
+# has the lifetime `[i, j)`. An end beyond `profile.ticks` is in the next iteration.
 
 # %%
 for row in np.argsort(-profile.size, kind="stable")[:5]:
@@ -87,9 +88,10 @@ print("max load:                    ", profile.max_load(), "bytes")
 assert profile.max_load() == profile.load_curve().max()
 
 # %% [markdown]
-# ## Who holds the peak
+# ## Blocks at the peak
 #
-# The blocks that are alive at the tick of the largest load. Their sizes add up to the max load exactly.
+# The peak is the tick with the largest sum of live bytes. The sizes of the blocks that are live at the peak
+# add up to the max load.
 
 # %%
 from pgmo.report.findings.attribution import find_peak
@@ -101,14 +103,14 @@ for holder in peak.modules:
 assert sum(holder.size for holder in peak.modules) == peak.size == profile.max_load()
 
 # %% [markdown]
-# By phase, most of it is activations, which the forward pass makes and the backward pass needs:
+# Most of these bytes are allocated in the forward pass: activations that the backward pass needs.
 
 # %%
 for holder in peak.phases:
     print(f"{format_bytes(holder.size):>10} {holder.size / peak.size:7.1%}  {holder.name}")
 
 # %% [markdown]
-# The command line says the same of a saved profile:
+# `pgmo stats` prints the same figures of a saved profile:
 
 # %%
 from pgmo.cli.main import main
@@ -117,7 +119,7 @@ profile.save("network.pgmoprof")
 assert main(["stats", "network.pgmoprof", "--top", "5"]) == 0
 
 # %% [markdown]
-# The whole report, with every block at its place, opens inside of the notebook:
+# The report, with every block at its address and lifetime, opens inside of the notebook:
 
 # %%
 profile.show()

@@ -18,8 +18,9 @@
 # %% [markdown]
 # # Plan and compare
 #
-# A plan gives each block an offset, so that blocks which are alive together do not overlap. This notebook
-# makes several plans of one profile and compares them with each other and with what no plan can be below.
+# A plan gives each block an offset, so that blocks that are live at the same time do not overlap. This
+# notebook makes several plans of one profile. It compares them with each other and with the max load, a
+# lower bound of all plans.
 
 # %%
 import numpy as np
@@ -48,8 +49,8 @@ profile
 # %% [markdown]
 # ## Packers
 #
-# The max load is the lower bound: the largest sum of bytes that are alive at once. `gap` is how far a plan
-# is above it.
+# The max load is the largest sum of bytes that are live at once. `gap` is how far a plan is above the max
+# load.
 
 # %%
 from pgmo.packing.solving.packer import PACKERS
@@ -62,8 +63,8 @@ assert all(plan.arena >= plan.max_load for plan in plans.values())
 # %% [markdown]
 # ## With time to search
 #
-# `effort="best"` takes the best of the packers and improves on it until nothing smaller is possible, or the
-# time is over. `trace` tells how it came about, `bound` what is proved.
+# `effort="best"` improves the best plan of the packers until it is proved optimal, or the time is over.
+# `trace` has each better plan with its time and solver. `bound` is a proved lower bound.
 
 # %%
 best = pgmo.plan(profile, effort="best", time_limit=2)
@@ -78,8 +79,8 @@ assert best.arena <= min(plan.arena for plan in plans.values())
 # %% [markdown]
 # ## Without a plan
 #
-# For comparison, an allocator that knows nothing of the future: at each request it takes the lowest gap that
-# is large enough. It runs over three iterations, so that blocks which live into the next one are there.
+# For comparison, an allocator that does not know later requests takes the lowest gap that is large enough
+# for each request. It runs over three iterations, so that blocks of the previous iteration are live, too.
 
 
 # %%
@@ -108,9 +109,9 @@ print(f"planned:   {best.arena} bytes, {best.gap:.2%}")
 assert online >= best.max_load
 
 # %% [markdown]
-# ## Keep it
+# ## Save the plan
 #
-# A saved plan is checked in full when it is loaded.
+# `Plan.load` validates the plan when it reads the file.
 
 # %%
 best.save("convolutions.pgmoplan")

@@ -18,9 +18,10 @@
 # %% [markdown]
 # # A snapshot of your own
 #
-# PyTorch records what its CUDA allocator does as a *memory snapshot*. This notebook reads one, plans it and shows the report.
+# A *memory snapshot* is PyTorch's record of the requests and frees of its CUDA allocator. This notebook reads a snapshot, makes
+# a plan for it, and shows the report.
 #
-# On a machine with a GPU you record a snapshot like this, around a few iterations and without pgmo:
+# On a machine with a GPU, record a snapshot of a few iterations like this, without pgmo:
 #
 # ```python
 # torch.cuda.memory._record_memory_history(max_entries=1_000_000)
@@ -30,18 +31,17 @@
 # torch.cuda.memory._record_memory_history(enabled=None)
 # ```
 #
-# To use it here, put the path of your file into `FILE`. As long as that is None, the notebook makes a small snapshot itself,
-# for which it needs no GPU.
+# Assign the path of your file to `FILE`. If `FILE` is None, the notebook makes a small snapshot, for which it needs no GPU.
 
 # %%
 FILE = None
 
 # %% [markdown]
-# ## What is in a snapshot
+# ## Contents of a snapshot
 #
-# A dictionary: `device_traces` has the events of each device in order, `segments` what was reserved at the end. Here a
-# simple allocator writes the events of a made-up network: it takes segments of 20 MiB from the driver, and the first gap in
-# them that is large enough.
+# A snapshot is a dictionary. `device_traces` has the events of each device in order, `segments` the segments that were
+# reserved at the end. Here a simple allocator writes the events of a made-up network. It reserves segments of 20 MiB, and
+# serves each request from the first gap that is large enough.
 
 # %%
 import pickle
@@ -129,8 +129,8 @@ if FILE is None:
 # %% [markdown]
 # ## Read the file
 #
-# A snapshot is a pickle, which could run any code when it is opened. pgmo reads it with an unpickler of its own that makes
-# plain data and refuses everything else. What repeats is found by itself.
+# A snapshot is a pickle, and unpickling can run any code. pgmo's own unpickler makes only plain data and refuses everything
+# else. pgmo finds the iterations by itself.
 
 # %%
 from pathlib import Path
@@ -149,8 +149,7 @@ profile
 # %% [markdown]
 # ## Plan
 #
-# How much would one iteration need, if every block were at the right place? Offsets are multiples of 512 bytes on
-# CUDA devices.
+# The arena is the memory that one iteration needs with this plan. Offsets on CUDA devices are multiples of 512 bytes.
 
 # %%
 from pgmo.units import format_bytes
@@ -162,9 +161,9 @@ assert plan.arena >= plan.max_load
 plan
 
 # %% [markdown]
-# ## What PyTorch reserves
+# ## Bytes that PyTorch reserves
 #
-# A model of PyTorch's caching allocator tells what it would reserve for this iteration, repeated, with its default
+# A model of PyTorch's caching allocator computes the bytes that it would reserve if this iteration repeats, with its default
 # settings and with expandable segments.
 
 # %%
@@ -183,7 +182,7 @@ for name, settings in {
 # %% [markdown]
 # ## Report
 #
-# Every block at its place and time. `pgmo report FILE` writes the same page to a file.
+# The report shows every block with its offset and lifetime. `pgmo report FILE` writes the same page to a file.
 
 # %%
 profile.show(plan)

@@ -18,9 +18,10 @@
 # %% [markdown]
 # # Will it fit?
 #
-# A training script, a card that is not here, and three questions: does it fit, with which batch, and how long
-# does it take. With a CUDA build of PyTorch the script is rehearsed: it runs for a few iterations on a CUDA
-# runtime that computes nothing, with PyTorch's real allocator. No GPU is needed.
+# This notebook asks three questions about a training script and a GPU that this machine does not have: does
+# the script fit, with which batch, and how long does a step take? pgmo rehearses the script: it runs a few
+# iterations with PyTorch's real allocator on a CUDA runtime that computes nothing. A rehearsal needs a CUDA
+# build of PyTorch, but no GPU.
 
 # %%
 from pathlib import Path
@@ -53,8 +54,9 @@ for _ in range(1000):
 # %% [markdown]
 # ## The largest batch
 #
-# `vary` names the option. Two small batches tell what a large one would ask for, and the largest that fits is
-# rehearsed on the card. Where this environment has no CUDA build of PyTorch, pgmo says what to do.
+# `vary` is the option of the batch. pgmo rehearses two small batches, predicts the requests of larger ones,
+# and rehearses the largest batch that fits on the card. Without a CUDA build of PyTorch, the error states
+# what to install.
 
 # %%
 try:
@@ -70,7 +72,7 @@ else:
 script.unlink()
 
 # %% [markdown]
-# What is alive at the peak adds up to it:
+# The bytes that are live at the peak, by category:
 
 # %%
 if answer is not None:
@@ -82,7 +84,7 @@ if answer is not None:
 # %% [markdown]
 # ## Cards
 #
-# What counts is what CUDA reports of a card, not its label.
+# A program can use the memory that CUDA reports, which is less than the label of the card.
 
 # %%
 for card in sorted(all_cards(), key=lambda card: card.usable / card.memory)[:5]:
@@ -95,8 +97,8 @@ assert card.usable < card.memory
 # %% [markdown]
 # ## Time
 #
-# Without a measured step there is a lower bound: each operator takes its arithmetic at the card's peak rate, or
-# its traffic at the bandwidth of its memory, whichever is longer. Here for one product of matrices:
+# Without a measured step, pgmo computes a lower bound of the time. An operator takes at least as long as its
+# arithmetic at the card's peak rate, and as its memory traffic at the card's bandwidth. For one matrix product:
 
 # %%
 from pgmo.fit.what_if.timing import bound, in_words
@@ -111,7 +113,7 @@ assert times["H100"] < times["A100-40GB"] < times["T4"]
 # %% [markdown]
 # ## Accumulation
 #
-# A batch that does not fit is split into micro-batches that do, as few as possible.
+# `accumulate` splits a batch that does not fit into as few equal micro-batches that fit as possible.
 
 # %%
 from pgmo.fit import accumulate

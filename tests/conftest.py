@@ -1,4 +1,4 @@
-"""What holds for all tests."""
+"""Settings and fixtures of all tests."""
 
 import contextlib
 import gc
@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-# Before anybody imports them: what test files share, and assert with.
+# These modules have assertions, and must be registered before any test imports them.
 pytest.register_assert_rewrite(
     "tests.conformance.adapter_suite", "tests.conformance.subjects", "tests.same_bits"
 )
@@ -16,12 +16,12 @@ from tests.same_bits import use_one_thread  # noqa: E402
 
 use_one_thread()
 
-# What a shell runs in the background ignores Ctrl-C, and so would every program that a test starts.
+# A background process of a shell ignores Ctrl-C. The programs that tests start would inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# Machines are shared and noisy: no test fails for being slow.
-with contextlib.suppress(ImportError):  # tests/gpu does without it
+# Machines are shared and noisy, so no test may fail because it is slow.
+with contextlib.suppress(ImportError):  # tests/gpu runs without hypothesis
     from hypothesis import settings
 
     settings.register_profile("pgmo", deadline=None)
@@ -30,7 +30,7 @@ with contextlib.suppress(ImportError):  # tests/gpu does without it
 
 @pytest.fixture(scope="session")
 def quick_collector():
-    """Leaves what was imported out of collections, with which a measured step begins."""
+    """Exclude imported objects from garbage collections, which begin each measured step."""
     gc.collect()
     gc.freeze()
     yield
@@ -39,7 +39,7 @@ def quick_collector():
 
 @pytest.fixture(autouse=True)
 def nobody_watches_any_more():
-    """A tagger that a test leaves behind would change what the tests after it see."""
+    """Check that a test leaves no tagger behind, which would change the results of later tests."""
     yield
     dynamo = sys.modules.get("pgmo.profiler.tagging.dynamo")
     if dynamo is not None:

@@ -1,4 +1,4 @@
-"""Programs in processes of their own that need not import torch first, which takes seconds."""
+"""Programs in processes that fork after torch was imported, which takes seconds."""
 
 import atexit
 import multiprocessing
@@ -16,7 +16,7 @@ _SERVER.set_forkserver_preload(["torch", "torch._dynamo"])  # optimizers import 
 
 @dataclass(frozen=True)
 class Ended:
-    """What a program wrote to its streams, and its exit code."""
+    """Output, error output and exit code of a program."""
 
     output: str
     errors: str
@@ -24,15 +24,15 @@ class Ended:
 
 
 def run(program: str, **environment: str) -> Ended:
-    """Executes a program as `__main__`.
+    """Execute the source of a program as `__main__`.
 
-    Variables of the environment that torch reads when it is imported come too late.
+    Environment variables that torch reads during its import have no effect.
     """
     return _ended(_execute, program, environment)
 
 
 def run_command(folder: Path, *command: str, environment: Mapping[str, str]) -> Ended:
-    """What `python COMMAND` does: a script, or `-m` and a module, with arguments."""
+    """Run `python COMMAND` in a folder: a script, or `-m` and a module, with arguments."""
     return _ended(_run_command, folder, command, dict(environment))
 
 
@@ -57,7 +57,7 @@ def _redirected(files: list[Path], work: Callable[..., None], *arguments: object
         sys.excepthook(type(error), error, error.__traceback__)
         sys.exit(1)
     finally:
-        atexit._run_exitfuncs()  # such a process leaves them out, and the hook as well
+        atexit._run_exitfuncs()  # a forked process calls neither these nor sys.excepthook
 
 
 def _execute(program: str, environment: dict[str, str]) -> None:
@@ -71,7 +71,7 @@ def _run_command(folder: Path, command: tuple[str, ...], environment: dict[str, 
 
     os.environ.clear()
     os.environ.update(environment)
-    torch.set_num_threads(1)  # it was loaded before the environment was there
+    torch.set_num_threads(1)  # torch was imported before the environment was set
     os.chdir(folder)
     is_module = command[0] == "-m"
     target, *arguments = command[is_module:]

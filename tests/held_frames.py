@@ -1,4 +1,4 @@
-"""What the frames hold that an error has left: what of a step lives as long as its error."""
+"""Checks of which tensors of a failed step live as long as its error."""
 
 import gc
 from collections.abc import Callable, Iterator
@@ -27,7 +27,7 @@ LIBRARY.impl("fails", torch.empty_like, "Meta")
 
 
 class FailsInBackward(torch.autograd.Function):
-    """An operator whose derivative runs out of memory inside of `failing`."""
+    """Identity whose backward pass runs out of memory inside of `failing`."""
 
     @staticmethod
     def forward(_ctx, x):
@@ -39,18 +39,18 @@ class FailsInBackward(torch.autograd.Function):
 
 
 def fails(x: torch.Tensor) -> torch.Tensor:
-    """An operator that runs out of memory inside of `failing`."""
+    """Return a copy, or run out of memory inside of `failing`."""
     return torch.ops.pgmo_tests.fails(x)
 
 
 def too_large(x: torch.Tensor) -> torch.Tensor:
-    """Values whose derivative needs 256 TiB."""
+    """Return values whose backward pass needs 256 TiB."""
     return x.flatten()[:1].expand(1 << 46)[:4]
 
 
 @contextmanager
 def failing() -> Iterator[None]:
-    """Inside, the operators above run out of memory."""
+    """Let the operators above run out of memory."""
     global _failing
     _failing = True
     try:
@@ -61,7 +61,7 @@ def failing() -> Iterator[None]:
 
 @contextmanager
 def without_collector() -> Iterator[None]:
-    """Inside, nothing is collected: what is in a cycle stays."""
+    """Disable garbage collection, so that reference cycles stay alive."""
     gc.collect()
     gc.disable()
     try:
@@ -71,7 +71,7 @@ def without_collector() -> Iterator[None]:
 
 
 class Noted:
-    """Tensors by their names, of which nothing is kept alive."""
+    """Weak references to tensors by name."""
 
     def __init__(self) -> None:
         self._storages: dict[str, StorageWeakRef] = {}
@@ -85,10 +85,10 @@ class Noted:
 
 
 def alive_with_error(run: Callable[[Noted], object]) -> list[str]:
-    """What lives on while the traceback is held, from the first frame of pgmo or autograd on.
+    """Return the tensors that live while frames of pgmo and autograd are in a held traceback.
 
-    What is above is the program's, and that of the thread which called for a backward pass. Frames
-    of the tests are the program's, too: they are cleared.
+    Frames above the first one of pgmo or autograd belong to the program, and so do frames of the
+    tests. They are cleared.
     """
     noted = Noted()
     with without_collector():
@@ -98,7 +98,7 @@ def alive_with_error(run: Callable[[Noted], object]) -> list[str]:
 
 
 def alive_after_error(run: Callable[[Noted], object]) -> list[str]:
-    """What lives on when the error has been dropped."""
+    """Return the tensors that live after the error has been dropped."""
     noted = Noted()
     with without_collector():
         try:
@@ -122,9 +122,9 @@ def _trace_of(run: Callable[[Noted], object], noted: Noted) -> TracebackType | N
     while one is not None:
         above = above and one is not trace
         frame: Any = one.tb_frame
-        # Frames know their callers; autograd's thread of a device has none of these.
+        # A frame keeps its callers alive. Autograd's thread of a device has no caller in the program.
         if above or frame.f_globals.get("__name__", "").startswith("tests."):
-            with suppress(RuntimeError):  # this one still runs
+            with suppress(RuntimeError):  # the frame still runs
                 frame.clear()
         one = one.tb_next
     return trace

@@ -1,4 +1,4 @@
-"""How tests compare results bit for bit, and on which threads (tests/README.md)."""
+"""Comparison of results bit for bit, and the number of threads (tests/README.md)."""
 
 import hashlib
 import os
@@ -8,18 +8,18 @@ from collections.abc import Callable, Iterable
 import pytest
 
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OMP_DYNAMIC": "FALSE", "MKL_DYNAMIC": "FALSE"}
-"""Environment in which plain PyTorch repeats itself on the CPU."""
+"""Environment in which plain PyTorch gives the same bits in each run on the CPU."""
 
 
 def use_one_thread() -> None:
-    """Set `ONE_THREAD` for this process and for all that it starts."""
+    """Set `ONE_THREAD` for this process and all processes that it starts."""
     os.environ.update(ONE_THREAD)
-    if "torch" in sys.modules:  # it has read the environment already
+    if "torch" in sys.modules:  # torch reads the environment only when it is imported
         sys.modules["torch"].set_num_threads(1)
 
 
 def bits(values: Iterable[object]) -> str:
-    """Return a hash of tensors and numbers, which is another one when a single bit is."""
+    """Return a hash of all bits of tensors and numbers."""
     import torch
 
     total = hashlib.sha256()
@@ -36,7 +36,7 @@ def bits(values: Iterable[object]) -> str:
 def assert_same_bits(plain: object, other: object, repeat_plain: Callable[[], object]) -> None:
     """Compare a result with that of plain PyTorch.
 
-    Skips the test if plain PyTorch, which is repeated on a difference, does not repeat itself.
+    On a difference, plain PyTorch is repeated. If its two results differ, the test is skipped.
 
     Args:
         plain: result without pgmo.

@@ -1,4 +1,4 @@
-"""The stubs of the native module: written from it, and checked to be current by a test."""
+"""Type stubs of the native module: generated from the module; a test checks that they are current."""
 
 import argparse
 import re
@@ -14,11 +14,11 @@ TYPES = {
     r"typing\.Annotated\[numpy\.typing\.ArrayLike, (numpy\.\w+)\]": r"numpy.typing.NDArray[\1]",
     r"\*args, \*\*kwargs\):": "*args: typing.Any, **kwargs: typing.Any) -> typing.Any:",
 }
-"""What pybind11 would take, and what pgmo hands over: nothing is converted on the way."""
+"""Types that pybind11 accepts, and the narrower types that pgmo passes without conversion."""
 
 
 def generate() -> str:
-    """The stub that pybind11-stubgen makes of the module as it is built now, formatted."""
+    """Return the formatted stub that pybind11-stubgen makes of the built module."""
     with tempfile.TemporaryDirectory() as folder:
         generator = [sys.executable, "-m", "pybind11_stubgen", "pgmo._core", "-o", folder]
         subprocess.run([*generator, "--exit-code"], check=True, capture_output=True)
@@ -28,7 +28,7 @@ def generate() -> str:
             text = re.sub(wide, narrow, text)
         made.write_text(text)
         layout = ["--config", "format.skip-magic-trailing-comma=true"]
-        # What things do is said in csrc/bindings: stubs have types only.
+        # Docstrings are in csrc/bindings; the rule removes them from the stub.
         check = ["check", "--isolated", "--fix", "--unsafe-fixes", "--select", "PYI021,F401,I001"]
         for command in ([*check, "--quiet"], ["format", "--quiet", *layout]):
             ruff = [sys.executable, "-m", "ruff", *command, "--stdin-filename", str(STUB), "-"]
