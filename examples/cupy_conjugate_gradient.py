@@ -2,8 +2,8 @@
 
     python examples/cupy_conjugate_gradient.py --steps 50
 
-Each iteration assigns three new vectors, so their blocks live into the next iteration. Each of these
-blocks gets two slots, which are used in turn.
+Each iteration assigns three new vectors, so their blocks live into the next iteration. Each of
+these blocks gets two slots, which are used in turn.
 """
 
 import argparse

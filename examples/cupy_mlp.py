@@ -2,8 +2,8 @@
 
     python examples/cupy_mlp.py --steps 100
 
-Each iteration requests the same arrays in the same order. So after a few iterations, all arrays come
-from slots of one arena.
+Each iteration requests the same arrays in the same order. So after a few iterations, all arrays
+come from slots of one arena.
 """
 
 import argparse

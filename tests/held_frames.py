@@ -122,7 +122,7 @@ def _trace_of(run: Callable[[Noted], object], noted: Noted) -> TracebackType | N
     while one is not None:
         above = above and one is not trace
         frame: Any = one.tb_frame
-        # A frame keeps its callers alive. Autograd's thread of a device has no caller in the program.
+        # A frame keeps its callers alive. In autograd's threads, no caller belongs to the program.
         if above or frame.f_globals.get("__name__", "").startswith("tests."):
             with suppress(RuntimeError):  # the frame still runs
                 frame.clear()

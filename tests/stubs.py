@@ -1,4 +1,4 @@
-"""Type stubs of the native module: generated from the module; a test checks that they are current."""
+"""Type stubs of the native module, generated from it. A test checks that they are current."""
 
 import argparse
 import re

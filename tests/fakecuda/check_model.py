@@ -1,12 +1,12 @@
-"""Compares the model of PyTorch's caching allocator with the genuine one, step by step.
+"""Comparison of the model of PyTorch's caching allocator with the genuine allocator, by steps.
 
     python tests/fakecuda/check_model.py --programs 50         random programs, all settings
-    python tests/fakecuda/check_model.py --record FILE         keeps what the genuine one did
+    python tests/fakecuda/check_model.py --record FILE         writes the genuine figures
 
-Runs on the stub CUDA runtime (`make fakecuda`, then `build/fakecuda/run python ...`). Each setting
-gets processes of its own, as PyTorch reads it once. Bytes are compared after every step, free
-blocks after every fifth: PyTorch 2.11 loses a reference to `False` in each `memory_snapshot`,
-and Python ends when none is left.
+It runs on the stub CUDA runtime (`make fakecuda`, then `build/fakecuda/run python ...`). Each
+setting has its own processes, because PyTorch reads a setting once. Bytes are compared after every
+step, and free blocks after every fifth: PyTorch 2.11 loses a reference to `False` in each
+`memory_snapshot`, and Python aborts when no reference is left.
 """
 
 import argparse
@@ -32,11 +32,11 @@ from tests.unit.profiler.caching.request_sequences import (
 )
 
 LOOK = 5
-AT_ONCE = 8  # programs of one process: see above
+AT_ONCE = 8  # programs per process, limited by the lost references (see above)
 
 
 class GenuineRun:
-    """A program run on PyTorch's own allocator."""
+    """Run of a program on PyTorch's own allocator."""
 
     def __init__(self, program: Program) -> None:
         import torch
@@ -91,7 +91,7 @@ class GenuineRun:
         )
 
     def within(self, pool: int) -> Any:
-        """Return a context whose requests go to a `MemPool`; 0: to PyTorch's own pools."""
+        """Return a context whose requests go to a `MemPool`; with 0, to PyTorch's own pools."""
         if pool == 0:
             return nullcontext()
         if pool not in self.pools:
@@ -99,20 +99,20 @@ class GenuineRun:
         return self.torch.cuda.use_mem_pool(self.pools[pool])
 
     def idle_streams(self) -> list[int]:
-        """Streams on which nothing is pending."""
+        """Return the numbers of streams without pending work."""
         return [at for at, stream in enumerate(self.streams) if stream.query()]
 
 
 def later(program: Program, programs: int) -> list[Program]:
-    """The program, and others of its setting."""
+    """Return the program, and programs of the same setting with other seeds."""
     return [replace(program, seed=program.seed + 100 * at) for at in range(programs)]
 
 
 def compare(program: Program, programs: int) -> dict[str, Any]:
-    """Runs programs of one setting on both; returns the first difference, or what there was.
+    """Run programs of one setting on both; return the first difference, or counts and a curve.
 
-    The curve is that of the first program: [step, MiB reserved, whether the request failed, bytes
-    active], a row wherever the second or third changes.
+    The curve is that of the first program. A row is [step, MiB reserved, whether the request
+    failed, bytes active]; there is one for each change of the second or third figure.
     """
     genuine = GenuineRun(program)
     model = ModelRun(program, genuine.capacity)
@@ -142,7 +142,7 @@ def compare(program: Program, programs: int) -> dict[str, Any]:
 
 
 def run_apart(program: Program, programs: int) -> dict[str, Any]:
-    """Compares in processes of their own."""
+    """Compare programs of one setting in their own processes."""
     outcomes = []
     for begin in range(0, programs, AT_ONCE):
         first = later(program, begin + 1)[-1]
@@ -188,7 +188,7 @@ def main() -> int:
             print(f"DIFFERS {name}: {json.dumps(outcome)[:2000]}")
             continue
         print(f"same    {name}: {outcome['steps']} steps, {outcome['failures']} out of memory")
-        if not program.other_streams:  # their events are not recorded
+        if not program.other_streams:  # recorded figures have no events of other streams
             kept = {key: outcome[key] for key in ("capacity", "curve")}
             recorded.append({"program": asdict(program), **kept})
     if args.record and not wrong:

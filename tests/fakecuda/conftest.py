@@ -1,4 +1,4 @@
-"""These tests need the stub CUDA runtime loaded before torch: `make test-fakecuda` does that."""
+"""Tests that need the stub CUDA runtime loaded before torch, as by `make test-fakecuda`."""
 
 import ctypes
 import os
@@ -20,7 +20,7 @@ def pytest_collection_modifyitems(items):
 
 @pytest.fixture(autouse=True)
 def no_error_is_left():
-    """A call that was refused leaves its error behind, which PyTorch would find at its next one."""
+    """Clear the error of a refused call, which PyTorch would find at its next call."""
     yield
     if "PGMO_FAKECUDA" in os.environ:
         ctypes.CDLL(os.environ["PGMO_FAKECUDA"]).cudaGetLastError()

@@ -1,4 +1,4 @@
-"""What only tests ask the stub CUDA runtime, beside what programs ask it."""
+"""Controls of the stub CUDA runtime that only tests use."""
 
 import ctypes
 import os
@@ -30,7 +30,7 @@ __all__ = [
 
 @cache
 def _stub() -> ctypes.CDLL:
-    """The stub, loaded when it is first asked for: whoever only imports this does without it."""
+    """Return the stub, loaded at the first use: importing this module does not need it."""
     stub = ctypes.CDLL(os.environ["PGMO_FAKECUDA"])
     stub.fakecuda_ignore_waits.argtypes = [ctypes.c_int]
     stub.fakecuda_used.argtypes = [ctypes.c_int]
@@ -48,7 +48,7 @@ def _stub() -> ctypes.CDLL:
 
 @contextmanager
 def held(stream: torch.cuda.Stream) -> Iterator[None]:
-    """Holds the stream inside the block."""
+    """Hold the stream inside of the block."""
     hold(stream)
     try:
         yield
@@ -57,31 +57,31 @@ def held(stream: torch.cuda.Stream) -> Iterator[None]:
 
 
 def ignore_waits(on: bool) -> None:
-    """No stream waits for an event that it is told to wait for, as long as this is on.
+    """Ignore all waits of streams for events, as long as `on` is the last value.
 
-    A test that switches it off around the program's own waits has an allocator that orders nothing,
-    and sees whether it would notice.
+    A test that switches this off only around the program's own waits runs with an allocator whose
+    waits have no effect, and can check that it notices the missing waits.
     """
     _stub().fakecuda_ignore_waits(on)
 
 
 def used(device: int = 0) -> int:
-    """Bytes of the card that are taken."""
+    """Return the bytes of the card that this process has taken."""
     return int(_stub().fakecuda_used(device))
 
 
 def card_used(device: int = 0) -> int:
-    """Bytes of the card that are taken by all processes that share it (`FAKECUDA_SHARED`)."""
+    """Return the bytes of the card that all processes sharing it have taken (`FAKECUDA_SHARED`)."""
     return int(_stub().fakecuda_card_used(device))
 
 
 def refuse(kind: str, *, behind: int = 0, count: int = 1) -> None:
-    """Make the driver refuse calls that are right, with `CUDA_ERROR_UNKNOWN`.
+    """Make the driver refuse valid calls, with `CUDA_ERROR_UNKNOWN`.
 
     Args:
         kind: "create", "map", "set_access", "reserve" or "export".
-        behind: So many calls of that kind succeed before.
-        count: So many calls are refused; 0 ends what was asked for before.
+        behind: number of calls of that kind that succeed before.
+        count: number of calls that are refused; 0 ends an earlier refusal.
     """
     _stub().fakecuda_refuse(CALLS.index(kind), behind, count)
 
@@ -89,22 +89,23 @@ def refuse(kind: str, *, behind: int = 0, count: int = 1) -> None:
 def own_files() -> int:
     """Return how many file descriptors the stub holds for memory that was exported or imported.
 
-    A driver has none of its own: subtract them from those that the process has open.
+    A real driver has no such descriptors: subtract them from the open ones of the process.
     """
     return int(_stub().fakecuda_own_files())
 
 
 def violations(*, kernels: bool = True, reset: bool = False) -> int:
-    """How often mapped memory was taken away from pending work.
+    """Return how often mapped memory was taken away from pending work.
 
-    It is unmapped while work on a held stream may still use it, or handed to another stream that
-    does not wait for that work. The bytes that copies and sets use are known, those of kernels are
-    not: a pending kernel counts as a user of all that was mapped when it was submitted, which is a
-    false alarm where an allocator knows better. The rule is in `csrc/rehearsal/state.hpp`.
+    A violation is memory that is unmapped while work on a held stream may still use it, or that is
+    given to another stream which does not wait for this work. The stub knows the bytes of copies
+    and sets, but not those of kernels. A pending kernel counts as a user of all memory that was
+    mapped when it was submitted, which can be a false alarm. The rule is in
+    `csrc/rehearsal/state.hpp`.
 
     Args:
-        kernels: Counts what pending kernels may use as well as what copies and sets do use.
-        reset: Counts from zero, after this answer.
+        kernels: whether memory that pending kernels may use counts, too.
+        reset: whether to reset the count after the call.
 
     Returns:
         Violations since the last reset or the start of the process.
@@ -115,15 +116,15 @@ def violations(*, kernels: bool = True, reset: bool = False) -> int:
 
 
 def managed() -> int:
-    """Bytes of unified memory that programs hold, on all cards."""
+    """Return the bytes of unified memory that programs hold, on all cards."""
     return int(_stub().fakecuda_managed())
 
 
 def hints() -> list[tuple[int, int, int, int]]:
-    """What the driver was told of unified memory so far.
+    """Return all hints on unified memory that the driver got so far.
 
     Returns:
-        Advice (-1: prefetch), address, bytes and device (-1: the host) of each.
+        Advice (-1: prefetch), address, bytes and device (-1: the host) of each hint.
     """
     found: list[tuple[int, int, int, int]] = []
     out = (ctypes.c_int64 * 4)()

@@ -4,8 +4,8 @@
     redirect_runtime()
     import cupy
 
-CuPy's wheels contain the runtime as a static library, so a preloaded one does not replace it. The
-functions of that library that the stub has are replaced in memory by jumps to the stub's.
+CuPy's wheels contain the runtime as a static library, which a preloaded runtime does not replace.
+So the functions of this library are overwritten in memory by jumps to the stub's functions.
 """
 
 import ctypes
@@ -16,17 +16,17 @@ from pathlib import Path
 _SECTION = struct.Struct("<IIQQQQIIQQ")
 _SYMBOL = struct.Struct("<IBBHQQ")
 _SYMBOL_TABLE, _FUNCTION = 2, 2
-"""Of the ELF format: a type of sections, and one of symbols."""
+"""Constants of the ELF format: type of a symbol table, and of functions in it."""
 _EVERYTHING_ALLOWED = 7
-"""Read, write and execute, for `mprotect`."""
+"""Flags of `mprotect`: read, write and execute."""
 _PAGE = 4096
 
 
 def redirect_runtime() -> int:
-    """Makes CuPy's runtime that of the stub, which has been preloaded; returns how many functions.
+    """Redirect CuPy's runtime to the preloaded stub; return the number of redirected functions.
 
     Raises:
-        RuntimeError: when this CuPy has no runtime of its own, or no stub is there.
+        RuntimeError: if this CuPy contains no runtime, or the stub is not loaded.
     """
     from cupy_backends.cuda.api import runtime
 
@@ -52,7 +52,7 @@ def _base_of(library: Path) -> int:
 
 
 def _functions(elf: bytes) -> Iterator[tuple[str, int]]:
-    """Names and offsets of a shared library's functions, local ones included."""
+    """Return names and offsets of a shared library's functions, local ones included."""
     (begin,) = struct.unpack_from("<Q", elf, 0x28)
     size, count = struct.unpack_from("<HH", elf, 0x3A)
     sections = [_SECTION.unpack_from(elf, begin + number * size) for number in range(count)]
@@ -68,7 +68,7 @@ def _functions(elf: bytes) -> Iterator[tuple[str, int]]:
 
 
 def _jump(source: int, target: int) -> None:
-    """Writes `mov rax, target; jmp rax` where a function begins."""
+    """Write `mov rax, target; jmp rax` to the beginning of a function."""
     libc = ctypes.CDLL(None)
     page = ctypes.c_void_p(source // _PAGE * _PAGE)
     libc.mprotect(page, ctypes.c_size_t(2 * _PAGE), _EVERYTHING_ALLOWED)

@@ -1,4 +1,4 @@
-"""The driver's virtual memory, called as an allocator calls it: by ctypes."""
+"""Calls of the driver's virtual memory functions by ctypes."""
 
 import ctypes
 import os
@@ -35,7 +35,7 @@ _SIGNATURES = {
 
 @cache
 def _library() -> ctypes.CDLL:
-    """The stub, loaded when it is first called: whoever only imports this does without it."""
+    """Return the stub, loaded at the first call: importing this module does not need it."""
     library = ctypes.CDLL(os.environ["PGMO_FAKECUDA"])
     for name, arguments in _SIGNATURES.items():
         getattr(library, name).argtypes = arguments
@@ -43,7 +43,7 @@ def _library() -> ctypes.CDLL:
 
 
 class DriverError(Exception):
-    """A call failed; `code` is the driver's number."""
+    """A call failed with the driver's error number `code`."""
 
     def __init__(self, name: str, code: int):
         super().__init__(f"{name}: {code}")
@@ -51,7 +51,7 @@ class DriverError(Exception):
 
 
 def call(name: str, *arguments: object) -> None:
-    """Calls a function of the driver."""
+    """Call a function of the driver."""
     code = getattr(_library(), name)(*arguments)
     if code:
         raise DriverError(name, code)
@@ -107,7 +107,7 @@ def allow(address: int, size: int, device: int = 0, flags: int = READ_WRITE) -> 
 
 
 def map_at(address: int, size: int, handle: int) -> None:
-    """Maps the handle, with access from its first card."""
+    """Map the handle, with access from its first card."""
     call("cuMemMap", address, size, 0, handle, 0)
     allow(address, size)
 
@@ -166,7 +166,7 @@ def copy_bytes(to: int, source: int, size: int, stream: int | None = None) -> No
 
 @contextmanager
 def reserved(size: int) -> Iterator[int]:
-    """Addresses inside the block; whatever is mapped there at its end must have been unmapped."""
+    """Reserve addresses inside of the block. The block has to unmap everything at its end."""
     address = reserve(size)
     yield address
     free_addresses(address, size)

@@ -1,4 +1,4 @@
-"""Programs in processes of their own, each with cards of its own."""
+"""Programs in their own processes, each with its own stub cards."""
 
 import json
 import os
@@ -14,10 +14,10 @@ ROOT = Path(__file__).parents[2]
 
 
 def run_program(code: str, **environment: str) -> Any:
-    """Run Python code under further settings and return what it printed last, read as JSON.
+    """Run Python code under further settings, and return its last line of output as JSON.
 
-    PyTorch's allocator and the stub read their settings when a device is first used, all but which
-    allocator it is.
+    PyTorch and the stub read their settings when a device is first used. Only the choice of the
+    allocator backend is read earlier.
     """
     if any(value.startswith("backend:") for value in environment.values()):
         command = [sys.executable, "-c", code]
@@ -28,7 +28,7 @@ def run_program(code: str, **environment: str) -> Any:
 
 
 def run_command(folder: Path, *command: str, **environment: str) -> Any:
-    """Do what `python COMMAND` does and return what it printed last, read as JSON."""
+    """Run `python COMMAND`, and return its last line of output as JSON."""
     return _printed(forked.run_command(folder, *command, environment=os.environ | environment))
 
 

@@ -1,11 +1,11 @@
-"""Records memory snapshots of a transformer on the stub CUDA runtime.
+"""Recording of memory snapshots of a transformer on the stub CUDA runtime.
 
     build/fakecuda/run PYTHON tests/fakecuda/record_snapshots.py step a.pickle
     build/fakecuda/run PYTHON tests/fakecuda/record_snapshots.py --all
 
-Python's frames are recorded: those of the backward pass, whose thread is the engine's own, are
-empty. `--all` writes tests/unit/profiler/importers/recorded anew, with paths that name no machine.
-Prints what PyTorch says of the peak, for a test to compare with.
+Python's frames are recorded. The backward pass has none, because it runs on autograd's own thread.
+`--all` writes all files of tests/unit/profiler/importers/recorded, with paths that do not depend on
+the machine. The script prints PyTorch's peak, with which a test compares.
 """
 
 import argparse
@@ -60,7 +60,7 @@ class Model(nn.Module):
 
 
 class Training:
-    """What a case records, and what it does before."""
+    """Training of a case: its recorded part, and the part before."""
 
     def __init__(self, recompute: bool = False, adam: bool = False) -> None:
         self.model = Model(recompute).cuda()
@@ -133,11 +133,11 @@ CASES: dict[str, Callable[[], None]] = {
     "five_inferences": lambda: _inference(5),
 }
 KEPT = ("step", "backward", "recomputed_backward", "five_inferences")
-"""Those that the tests without a stub read, too."""
+"""Cases that tests without the stub also read."""
 
 
 def plain(value: Any) -> Any:
-    """A snapshot whose frames are in files that no machine has to have."""
+    """Return a snapshot whose frames have file names that do not depend on the machine."""
     if isinstance(value, dict):
         return {key: plain(own) for key, own in value.items()}
     if isinstance(value, list | tuple):
@@ -149,7 +149,7 @@ def plain(value: Any) -> Any:
 
 
 def shared(value: dict[str, Any]) -> bytes:
-    """A pickle in which equal frames are one object, as PyTorch writes it."""
+    """Return a pickle in which equal frames are one object, as in PyTorch's pickles."""
     known: dict[str, Any] = {}
 
     def one(own: Any) -> Any:
@@ -178,7 +178,7 @@ def main() -> None:
             target = RECORDED / f"{case}.pickle.gz"
             subprocess.run([sys.executable, __file__, case, str(target)], check=True)
         return
-    torch.backends.cudnn.enabled = False  # the stub has none
+    torch.backends.cudnn.enabled = False
     CASES[arguments.case]()
     saved = shared(torch.cuda.memory._snapshot())
     packed = arguments.file.suffix == ".gz"

@@ -1,4 +1,4 @@
-"""The benchmarks on the stub, on tiny networks."""
+"""Benchmarks on the stub, with tiny networks."""
 
 import json
 import os
@@ -23,7 +23,7 @@ CONTENDERS = ["default", "expandable", "pages", "pgmo", "pgmo_run"]
 
 
 def assert_costs(row):
-    """What is counted beside memory is there for each contender: pages count with no session."""
+    """Check that a row has its costs. Pages count them without a session, too."""
     contender = row.get("contender") or row["allocator"]
     assert row["cpu_seconds"] > 0
     if not row.get("lag"):
@@ -35,7 +35,7 @@ def assert_costs(row):
 
 
 def quick(script, results, *arguments):
-    """What a quick run writes."""
+    """Run a benchmark with `--quick`, and return its result."""
     stub = Path(os.environ["PGMO_FAKECUDA"]).parent
     run(script, "--quick", "--stub", stub, "-o", results, *arguments)
     found = json.loads(results.read_text())
@@ -114,7 +114,7 @@ def test_loops_under_every_allocator(tmp_path):
         assert row["trained"] == row["iterations"]
         assert row["efficiency"] == row["live"] / row["peak"] <= 1
         assert ("from_slots" in row) == row["contender"].startswith("pgmo")
-        # PyTorch's own allocators see the same program.
+        # PyTorch's two allocators get equal requests.
         if row["contender"] in CONTENDERS[:2]:
             assert row["requested"] == row["live"]
     assert any(row["driver_calls_before"] for row in rows if row["contender"] == "pages")
@@ -159,7 +159,7 @@ def test_whole_programs_under_every_allocator(tmp_path):
         assert row["efficiency"] == row["live"] / row["peak"] <= 1
     ours = rows[-1]
     assert ours["iterations"] == ours["steps"] == 12
-    assert ours["from_slots"] > 0.2  # as long as pages alone move none, its plan waits
+    assert ours["from_slots"] > 0.2  # the plan waits while pages alone move no page
     table = run(script, "--table", "-o", results)
     assert f"| {rows[0]['efficiency']:.3f} | {rows[1]['efficiency']:.3f} |" in table
 
@@ -216,7 +216,7 @@ def test_jobs_that_share_a_card(tmp_path):
         assert "failed" not in row
         assert not row["out_of_memory"]
     for program in ("turns", "threads"):
-        assert rows[program, "pgmo"]["over"] <= 1.1  # a few pages are much of a tiny network
+        assert rows[program, "pgmo"]["over"] <= 1.1  # pages are much of a tiny network
     apart = rows["processes", "pgmo"]
     assert apart["over"] <= 1.1
     assert apart["wrong"] == []

@@ -1,4 +1,4 @@
-"""The model of PyTorch's caching allocator against the genuine one, on random programs."""
+"""The model of PyTorch's caching allocator equals the genuine one on random programs."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Values that wait on the host: copies on a stream of their own, and the peak of a real step."""
+"""Offloaded values: copies on their own stream, and the peak of a real step."""
 
 import pytest
 import torch
@@ -14,7 +14,7 @@ DEVICE = torch.device("cuda:0")
 
 
 def is_pending():
-    """Whether what is submitted now waits for something."""
+    """Return whether work that is submitted now would wait."""
     return not torch.cuda.current_stream().record_event().query()
 
 
@@ -33,7 +33,7 @@ def test_operators_go_on_beside_a_copy_until_they_need_it():
         assert not is_pending()
         host.sent(arena, there, place)
         assert is_pending()
-    there.zero_()  # a kernel, which does nothing here
+    there.zero_()  # a kernel, which computes nothing on the stub
     there.copy_(torch.zeros(32, 64))
     with held(stream):
         back = host.fetch(arena, place, *looks)
@@ -94,7 +94,7 @@ def test_a_step_takes_what_was_planned_of_the_card_and_of_the_host():
 
 
 class Parts(nn.Module):
-    """Blocks of a model that counts its calls, which keeps it from being a single graph."""
+    """Blocks of a model that counts its calls, which breaks its graph."""
 
     def __init__(self):
         super().__init__()

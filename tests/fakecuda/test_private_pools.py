@@ -1,4 +1,4 @@
-"""Private pools in genuine snapshots: graphs, graphed callables, trees of graphs, a `MemPool`."""
+"""Private pools in genuine snapshots: graphs, graphed callables, graph trees, a `MemPool`."""
 
 import os
 
@@ -76,7 +76,7 @@ with torch.cuda.use_mem_pool(pool):
 
 @pytest.fixture
 def measured(tmp_path):
-    """Runs a program and returns its private pools; `record` is whether it is recorded."""
+    """Return a function that runs a program, and returns its private pools."""
 
     def measure(program: str, record: bool = True):
         path, script = tmp_path / "a.pickle", tmp_path / "program.py"
@@ -95,7 +95,7 @@ def test_graphs_with_a_pool_each(measured):
     found = [(one.kind, one.captures, one.survivors, one.temporaries) for one in pools.pools]
     assert found == [
         ("graphs", 1, size * MIB, 2 * size * MIB) for size in (64, 32, 16)
-    ]  # Three blocks of this size are reserved, and the output lies where `wide` was.
+    ]  # Three blocks of this size are reserved; the output reuses the memory of `wide`.
     assert pools.needed == (64 + 32 + 16 + 2 * 64) * MIB
     assert pools.interleaved is None
     assert pools.reserved > pools.needed
@@ -111,7 +111,7 @@ def test_without_a_recording_the_need_is_estimated_from_what_is_idle(measured):
 
 
 def test_graphed_callables_need_what_one_shared_pool_would_have_reserved(measured):
-    # The largest is captured first, so PyTorch itself fits the others into its blocks.
+    # The largest graph is captured first, so PyTorch fits the others into its blocks.
     apart, shared = measured(LAYERS.format(shared=False)), measured(LAYERS.format(shared=True))
     assert [one.captures for one in apart.pools] == [2] * 4  # forward and backward
     assert len(shared.pools) == 1

@@ -1,4 +1,4 @@
-"""The recipes of the documentation run: this environment has the libraries that they are for."""
+"""The recipes of the documentation run in this environment, which has their libraries."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Profiles of genuine snapshots: a transformer, whose layers repeat as iterations do."""
+"""Profiles of genuine snapshots of a transformer, whose layers repeat like iterations."""
 
 import pytest
 import torch
@@ -13,7 +13,7 @@ from tests.fakecuda import record_snapshots
 from tests.fakecuda.programs import ROOT, run_command
 
 ITERATIONS = {"five_steps": 4, "five_inferences": 5}
-"""Of these cases so many iterations are the same; of the others there is only one."""
+"""Number of equal iterations of each case; other cases have one iteration."""
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +62,7 @@ def test_a_step_that_is_marked_can_be_chosen(recorded):
     found = profile_of(trace)
     for number in range(4):
         assert profile_of(trace, iteration=number).max_load() == found.max_load()
-    assert profile_of(trace, iteration=-1).ticks > found.ticks  # makes the optimizer's state
+    assert profile_of(trace, iteration=-1).ticks > found.ticks  # allocates optimizer state
     assert not profile_of(trace, whole=True).circular
 
 

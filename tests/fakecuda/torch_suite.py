@@ -1,22 +1,23 @@
-"""Runs PyTorch's own allocator tests on the stub, plainly and under pgmo, and compares.
+"""PyTorch's own allocator tests on the stub, without pgmo and with pgmo, compared.
 
     build/fakecuda/run PYTHON -m tests.fakecuda.torch_suite test_cuda.py
     build/fakecuda/run PYTHON -m tests.fakecuda.torch_suite test_cuda.py --mode graphs -k graph
 
 The file is PyTorch's `test/test_cuda.py` of the version that is installed, or
 `test/inductor/test_cudagraph_trees.py`, which needs `TRITON_LIBCUDA_PATH=build/fakecuda`. They are
-not in its wheel, nor in this repository. They import `expecttest` and `psutil`. Each test has a
-process of its own, forked from one that has imported everything, so that a crash is one test's.
+neither in PyTorch's wheel nor in this repository. They import `expecttest` and `psutil`. Each test
+runs in a fork of a process that has imported everything, so that a crash affects only one test.
 
-    plain      PyTorch's own allocator. What fails here wants a GPU, and is not asked again
+    plain      PyTorch's own allocator. Tests that fail here need a GPU, and do not run again
     plugin     pages serve without a session, as by pgmo.torch_allocator(). They begin in the test's
-               process: pgmo serves nothing in a child of a process that used it
+               process: pgmo serves nothing in a child of a process that used pgmo
     session    pgmo.optimize() around the test
-    step       the same, and the test is an iteration
-    graphs     as `plugin`, and graphs of different pools share pages (PGMO_GRAPHS=1)
+    step       pgmo.optimize() around the test, which is an iteration
+    graphs     like `plugin`, and graphs of different pools share pages (PGMO_GRAPHS=1)
 
-Delays are real as far as order goes: `torch.cuda._sleep` holds the stream until it is waited for.
-Tests of optimizers are left out. Exit code 1: a test fails under pgmo that is not in `EXPECTED`.
+`torch.cuda._sleep` holds the stream until the program waits for it, which keeps the order of
+delayed work. Tests of optimizers are left out. The exit code is 1 if a test that is not in
+`EXPECTED` fails under pgmo.
 """
 
 import argparse
@@ -40,7 +41,7 @@ from typing import Any
 MODES = ("plain", "plugin", "session", "step", "graphs")
 
 TIME_LIMIT = 120
-"""Seconds for one test: a deadlock is a failure like any other."""
+"""Time limit of a test in seconds. A test that exceeds it, as in a deadlock, has failed."""
 
 _SEGMENTS = "the history has no segments that come and go: there are pages"
 
@@ -57,13 +58,13 @@ EXPECTED = {
     "test_graph_memory_stats_and_use_result_after_destroy_graph": _STATISTICS,
     "test_allocator_settings": "roundup_power2_divisions is for the blocks of PyTorch's allocator",
 }
-"""What fails under pgmo alone, and why."""
+"""Tests that fail only under pgmo, with the reason."""
 
 Outcome = tuple[str, str]
 
 
 def main() -> None:
-    """Runs the tests in all modes."""
+    """Run the tests in all modes."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("file", type=Path, help="PyTorch's test_cuda.py")
     parser.add_argument("-k", dest="part", default="", help="only tests with this in their names")
@@ -90,7 +91,7 @@ def main() -> None:
 
 
 def tell_differences(outcomes: dict[str, dict[str, Outcome]]) -> bool:
-    """Prints what fails under pgmo alone; true where that was not expected."""
+    """Print the tests that fail only under pgmo; return whether any is not expected."""
     surprising = False
     for name, of_modes in outcomes.items():
         expected = EXPECTED.get(name.rpartition(".")[2])
@@ -102,7 +103,7 @@ def tell_differences(outcomes: dict[str, dict[str, Outcome]]) -> bool:
 
 
 def in_child(work: Callable[[Callable[[Any], None]], None], limit: float | None = None) -> Any:
-    """What the function sends, from a process of its own; a string says how that ended."""
+    """Run a function in a fork; return what it sends, or its exit status as text."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
@@ -133,7 +134,7 @@ def in_child(work: Callable[[Callable[[Any], None]], None], limit: float | None 
 def run_mode(
     file: Path, mode: str, part: str, wanted: list[str] | None, send: Callable[[Any], None]
 ) -> None:
-    """Sends the outcome of each test of the file."""
+    """Run each test of the file, and send the outcomes."""
     import torch
 
     prepare(torch)
@@ -155,7 +156,7 @@ def run_mode(
 
 
 def flat(suite: unittest.TestSuite) -> Iterator[unittest.TestCase]:
-    """The tests of a suite of suites."""
+    """Yield the tests of nested suites."""
     for one in suite:
         if isinstance(one, unittest.TestSuite):
             yield from flat(one)
@@ -164,7 +165,7 @@ def flat(suite: unittest.TestSuite) -> Iterator[unittest.TestCase]:
 
 
 def prepare(torch: Any) -> None:
-    """What the stub needs: no cuDNN, no values, delays that hold, and nothing before a fork."""
+    """Prepare torch for the stub: no cuDNN, no checks of values, and delays that hold streams."""
     import torch.testing._internal.common_cuda as common_cuda
     import torch.testing._internal.common_device_type as common_device_type
     import torch.testing._internal.common_utils as common
@@ -175,7 +176,7 @@ def prepare(torch: Any) -> None:
     torch.cuda._is_in_bad_fork = lambda: False
     torch.cuda._sleep = lambda _: control.hold(torch.cuda.current_stream())
     common.get_cycles_per_ms = lambda: 1000.0
-    # These would take memory while the file is imported.
+    # The originals would allocate memory while the file is imported.
     torch.cuda.is_bf16_supported = lambda *_, **__: True
     common_cuda.TEST_CUDNN = False
     common_device_type.instantiate_device_type_tests = lambda *_, **__: None
@@ -187,7 +188,7 @@ def prepare(torch: Any) -> None:
 
 
 class Computed:
-    """A number that a kernel should have computed: equal to what a test expects."""
+    """Number that a kernel should have computed, which equals every other value."""
 
     def __eq__(self, other: object) -> bool:
         return True
@@ -197,11 +198,11 @@ class Computed:
 
 
 class ComputedInt(Computed, int):
-    """An integer of this kind."""
+    """Integer that a kernel should have computed."""
 
 
 class ComputedFloat(Computed, float):
-    """A number of this kind that may have a fraction."""
+    """Floating-point number that a kernel should have computed."""
 
 
 def marked_as_computed(item: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -234,12 +235,12 @@ def but_for_values(torch: Any, check: Callable[..., None]) -> Callable[..., None
 
 
 def run_test(test: unittest.TestCase, mode: str, send: Callable[[Outcome], None]) -> None:
-    """Sends how the test ended, and why."""
+    """Run a test, and send its outcome with the reason."""
     silence = os.open(os.devnull, os.O_WRONLY)
     for stream in (1, 2):
         os.dup2(silence, stream)
     result = unittest.TestResult()
-    ctypes.CDLL(os.environ["PGMO_FAKECUDA"]).cudaGetLastError()  # what a refused call has left
+    ctypes.CDLL(os.environ["PGMO_FAKECUDA"]).cudaGetLastError()  # clears the last error
     try:
         with ExitStack() as stack:
             os.environ["PGMO_GRAPHS"] = "1" if mode == "graphs" else "0"
@@ -265,7 +266,7 @@ def run_test(test: unittest.TestCase, mode: str, send: Callable[[Outcome], None]
 
 
 def reason(text: str) -> str:
-    """Where a traceback ends, and what it says."""
+    """Return the last location and the message of a traceback."""
     lines = [line for line in text.partition("\nTo execute this test")[0].splitlines() if line]
     files = [line.strip() for line in lines if line.startswith("  File")]
     places = [place for place in files if __file__ not in place]

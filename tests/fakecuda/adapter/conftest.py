@@ -23,14 +23,14 @@ def block() -> torch.Tensor:
 
 
 def twice() -> None:
-    """Request two blocks, one after the other: they have one slot."""
+    """Request two blocks, one after the other, which share a slot."""
     block()
     block()
 
 
 @contextmanager
 def replaying(work: Callable[[], object]) -> Iterator[Any]:
-    """Open a session that replays `work`, between two iterations."""
+    """Yield a session that replays `work`, between two iterations."""
     with (
         TemporaryDirectory() as plans,
         pgmo.optimize(device="cuda", tags=False, pages=False, save=plans) as session,
@@ -44,7 +44,7 @@ def replaying(work: Callable[[], object]) -> Iterator[Any]:
 
 @contextmanager
 def pending(stream: torch.cuda.Stream) -> Iterator[None]:
-    """Hold a stream of any device; the default ones have one handle on all devices."""
+    """Hold a stream of any device. Default streams have the same handle on all devices."""
     with torch.cuda.device(stream.device):
         hold(stream)
     yield
@@ -54,7 +54,7 @@ def pending(stream: torch.cuda.Stream) -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def checked(monkeypatch):
-    """Have the engine check itself, and small programs planned; no block outlives the test."""
+    """Let the engine check itself, plan small programs, and check that the test leaves no block."""
     monkeypatch.setenv("PGMO_CHECK", "1")
     heuristics.use(heuristics.Heuristics(price=0))
     gc.collect()
@@ -70,14 +70,14 @@ def checked(monkeypatch):
 
 @pytest.fixture
 def session():
-    """A session of two blocks in one slot."""
+    """Yield a session that replays two blocks in one slot."""
     with replaying(twice) as opened:
         yield opened
 
 
 @pytest.fixture
 def in_thread():
-    """Run a function in a thread of its own; what it raises is raised here."""
+    """Return a function that runs another one in a thread, and raises its errors."""
 
     def run(body: Callable[[], object]) -> None:
         with ThreadPoolExecutor(1) as pool:

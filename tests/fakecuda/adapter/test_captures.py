@@ -1,4 +1,4 @@
-"""What is captured in a graph or belongs to a pool is left to PyTorch, and never disturbed."""
+"""Requests of captures and of pools go to PyTorch, and pgmo does not disturb captures."""
 
 import pytest
 import torch
@@ -9,7 +9,7 @@ from tests.fakecuda.control import held
 
 @pytest.mark.parametrize("device", [0, 1])
 def test_slots_that_wait_do_not_end_a_capture(session, device):
-    """CUDA ends a capture when anybody asks whether an event has happened."""
+    """CUDA ends a capture if any code queries an event."""
     stream = torch.cuda.Stream()
     source, target = (torch.zeros(8, device=f"cuda:{device}") for _ in range(2))
     with session.iteration():

@@ -1,4 +1,4 @@
-"""Blocks of libraries, which have no deleter: taken and given back by their addresses."""
+"""Raw blocks of libraries: they have no deleter, and are freed by their addresses."""
 
 import pytest
 import torch
@@ -57,7 +57,7 @@ def test_raw_blocks_are_freed_while_another_device_is_current(session):
 
 
 def test_the_adapter_stays_while_raw_slots_live(session):
-    """They have no deleter that would bring them back to it."""
+    """Raw blocks have no deleter, so only the adapter knows which arena they belong to."""
     before = torch.cuda.memory_allocated()
     arena = session.plan.arena
     with session.iteration():
@@ -71,7 +71,7 @@ def test_the_adapter_stays_while_raw_slots_live(session):
 
 
 def test_the_stream_of_a_raw_block_that_was_freed_unseen_is_forgotten():
-    """Its address comes again, as an arena of another stream, whose slot that stream then uses."""
+    """The address is reused by the arena of another stream, and the raw block's stream uses it."""
     stream = torch.cuda.Stream()
     with pgmo.optimize(device="cuda", tags=False, pages=False) as session:
         session.step()

@@ -1,4 +1,4 @@
-"""A slot that other streams use is not handed out again before all of them are done."""
+"""A slot that other streams use is not reused before these streams have finished."""
 
 import ctypes
 import os
@@ -111,7 +111,7 @@ def test_a_slow_stream_hides_none_of_those_that_wait_behind_it():
             for at in range(8):
                 blocks[at].record_stream(slow if at < 5 else quick)
             while blocks:
-                del blocks[0]  # those of the slow stream wait in front
+                del blocks[0]  # blocks of the slow stream wait first
         for _ in range(2):
             with session.iteration():
                 served = [block() for _ in range(8)]
@@ -129,7 +129,7 @@ def test_a_slow_stream_hides_none_of_those_that_wait_behind_it():
 
 @pytest.mark.parametrize("device", [0, 1])
 def test_the_arena_goes_back_at_the_end_though_a_slot_waits(session, device):
-    """Nobody asks for it any more, so its stream is waited for."""
+    """No later request would free the arena, so closing waits for the stream."""
     stream = torch.cuda.Stream(device=device)
     with session.iteration():
         first = block()
@@ -151,7 +151,7 @@ def test_a_block_that_outlives_the_session_is_freed_behind_all_work(iterations):
         for _ in range(iterations):
             with session.iteration():
                 twice()
-        with session.iteration():  # in a slot, or recorded
+        with session.iteration():  # served from a slot (8), or only recorded (0)
             first = block()
     with held(stream):
         first.record_stream(stream)
@@ -161,7 +161,7 @@ def test_a_block_that_outlives_the_session_is_freed_behind_all_work(iterations):
 
 
 def test_streams_beyond_those_that_have_numbers_are_waited_for_too(session):
-    """The engine tells 64 streams apart; requests of the others are PyTorch's."""
+    """The engine distinguishes 64 streams; PyTorch serves requests of further ones."""
     stub, handle = ctypes.CDLL(os.environ["PGMO_FAKECUDA"]), ctypes.c_void_p()
     streams = []
     for _ in range(70):

@@ -1,4 +1,4 @@
-"""Threads allocate, fill, hand over and free blocks: no byte changes while its block lives."""
+"""Threads allocate, fill, pass on and free blocks: no byte changes while its block is live."""
 
 import random
 import sys
@@ -13,14 +13,14 @@ THREADS, TURNS, ITERATIONS, ROUNDS = 8, 150, 6, 40
 
 
 def rounds() -> None:
-    """Request many blocks that live at once, again and again."""
+    """Request many blocks that live at the same time, in several rounds."""
     for _ in range(ROUNDS):
         blocks = [torch.empty(size, dtype=torch.uint8, device="cuda") for size in SIZES]
         del blocks
 
 
 class Shelf:
-    """Blocks that any thread may take, each with the value that all of its bytes have."""
+    """Blocks that any thread may take, each with the value of all its bytes."""
 
     def __init__(self) -> None:
         self._lock, self._blocks = threading.Lock(), []

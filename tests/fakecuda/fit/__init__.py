@@ -1,1 +1,1 @@
-"""`pgmo fit` on the CUDA build of PyTorch: what it says is what then happens."""
+"""Answers of `pgmo fit` with the CUDA build of PyTorch, compared with runs."""

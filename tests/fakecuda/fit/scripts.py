@@ -1,4 +1,4 @@
-"""Scripts that are rehearsed, and how."""
+"""Scripts for rehearsals, and functions that run them."""
 
 import textwrap
 from pathlib import Path
@@ -87,33 +87,33 @@ PARAMETERS = 4 * 4 * (2 * 256 + 2 * 256 * 1024 + 1024 + 256)
 
 
 def train(folder: Path) -> str:
-    """The script, as a file."""
+    """Write the training script, and return its path."""
     path = folder / "train.py"
     path.write_text(TRAIN)
     return str(path)
 
 
 def convolve(folder: Path) -> str:
-    """A script whose convolutions want workspaces, as a file."""
+    """Write a script whose convolutions use workspaces, and return its path."""
     path = folder / "convolve.py"
     path.write_text(CONVOLUTIONS)
     return str(path)
 
 
 def attend(folder: Path) -> str:
-    """A script whose attention is written out, as a file; its option is --length."""
+    """Write a script with eager attention and the option --length, and return its path."""
     path = folder / "attend.py"
     path.write_text(ATTENTION)
     return str(path)
 
 
 def card(mib: int) -> Card:
-    """A card with so much memory beside its context."""
+    """Return a card with the given memory in addition to its context."""
     plain = Card("a card", 0, 0, (8, 0), 100)
     size = (mib << 20) + context_bytes(plain)
     return Card("a card", size, size, (8, 0), 100)
 
 
 def run(script: str, value: int, where: Card, way: str, option: str = "--batch-size") -> Rehearsal:
-    """The script on a card, to its end, as it would run on a real one."""
+    """Run the script on a stub card to its end."""
     return rehearse([script, option, str(value)], card=where, way=way)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""What is said of a script is what happens when it runs."""
+"""Answers about a script agree with its runs."""
 
 import textwrap
 from dataclasses import replace
@@ -18,13 +18,13 @@ from tests.fakecuda.fit.scripts import PARAMETERS, attend, card, convolve, run, 
 
 @pytest.fixture
 def script(tmp_path: Path) -> str:
-    """A training script."""
+    """Return the path of a training script."""
     return train(tmp_path)
 
 
 @pytest.fixture(scope="module")
 def evidence(tmp_path_factory: pytest.TempPathFactory) -> Evidence:
-    """One rehearsal of the script at batch 8."""
+    """Return one rehearsal of the script at batch 8."""
     job = Job((train(tmp_path_factory.mktemp("evidence")),), vary="--batch-size {}")
     return collect(job, unlimited(card(1)), value=8, way="pgmo")
 
@@ -69,7 +69,7 @@ def test_the_longest_sequence_whose_attention_grows_with_the_square(tmp_path: Pa
     assert run(script, ours.value, where, "pgmo", "--length").fits
     assert ours.open < 16
     assert not run(script, ours.value + ours.open + 1, where, "pgmo", "--length").fits
-    # Squares: 900 MiB are four times as much as 225, and twice the length.
+    # The memory is quadratic: 900 MiB instead of 225 are for twice the length.
     half = found.law.at(ours.value // 2)
     assert found.law.at(ours.value).peak > 3 * half.peak
 
@@ -184,7 +184,7 @@ def test_a_later_step_is_rehearsed_without_pgmo(tmp_path: Path) -> None:
         "    optimizer.zero_grad()\n"
         "    if _ == 7:\n"
         "        kept = [torch.zeros(6 << 18, device='cuda') for _ in range(30)]\n"
-        "        del kept[::2]\n"  # stuck: six of 20 MiB in each segment
+        "        del kept[::2]\n"  # fragments: six free blocks of 20 MiB in each segment
         "        kept.append(torch.zeros(96 << 18, device='cuda'))\n",
     )
     script.write_text(source)
@@ -218,7 +218,7 @@ def test_values_that_wait_on_the_host_are_counted_there(tmp_path: Path) -> None:
     offload = "with torch.autograd.graph.save_on_cpu(pin_memory=True):"
     script.write_text(code.replace(step, f"{offload}\n                {step}"))
     found = pgmo.fit(str(script), card="8GiB", vary="--batch-size {}", batch=16)
-    # At least what each of four blocks saves for its backward pass.
+    # A lower bound: the values that each of four blocks saves for its backward pass.
     saved = 4 * 16 * 512 * (2 * 256 + 2 * 1024) * 4
     assert saved <= found.pinned < 2.5 * saved  # PyTorch rounds up to powers of two
     assert " The job pins " in found.sentence

@@ -1,4 +1,4 @@
-"""Batch sizes that a script plans for itself, by being rehearsed."""
+"""Batch sizes that a script plans by rehearsing itself."""
 
 import os
 import subprocess
@@ -76,7 +76,7 @@ print("trained at", module.batch_size, trainer.accumulate_grad_batches)
 
 
 def trained_at(folder: Path, code: str, mib: int) -> tuple[int, int]:
-    """Batch and accumulation with which the script trains on a card; it has to."""
+    """Return batch and accumulation with which the script trains on a card; it has to fit."""
     path = folder / "train.py"
     path.write_text(textwrap.dedent(BEGIN + code))
     done = subprocess.run(

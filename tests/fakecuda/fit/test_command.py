@@ -1,4 +1,4 @@
-"""The command, and runs that go on with the next plan."""
+"""The command `pgmo fit`, and runs that continue with the next plan."""
 
 import json
 import os
@@ -11,7 +11,7 @@ from tests.fakecuda.fit.scripts import card, train
 
 
 def pgmo(folder: Path, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Runs the command there."""
+    """Run the command in a folder."""
     return subprocess.run(
         [sys.executable, "-m", "pgmo", *words],
         cwd=folder,

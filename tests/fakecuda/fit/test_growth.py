@@ -1,4 +1,4 @@
-"""Scripts whose memory grows: what is said of their last step is what then happens."""
+"""Scripts whose memory grows: answers about their last step agree with runs."""
 
 import textwrap
 from pathlib import Path
@@ -55,7 +55,7 @@ SPLATS = textwrap.dedent("""
 
 
 def script(folder: Path, code: str) -> str:
-    """A script, as a file."""
+    """Write a script, and return its path."""
     path = folder / "train.py"
     path.write_text(code)
     return str(path)
@@ -69,7 +69,7 @@ def test_what_grows_fits_until_a_step(tmp_path: Path) -> None:
     assert found.growing.growth.rate == 256 * 1024 * 4
     assert found.growing.growth.planned == 5000
     last = found.growing.last_step
-    # Pages are partly in use, and a rehearsal takes more where it counts arithmetic.
+    # Pages are filled in part, and a rehearsal that counts arithmetic needs more memory.
     for steps, fits in ((last - 16, True), (last + 16, False)):
         assert run(path, steps, where, "pgmo", "--steps").fits is fits
     shorter = pgmo.fit([path, "--steps", str(last - 16)], card=where)

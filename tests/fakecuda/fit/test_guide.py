@@ -1,4 +1,4 @@
-"""The code blocks of the guide run, as they stand; they need a CUDA build of PyTorch."""
+"""The code blocks of the guide run unchanged; they need a CUDA build of PyTorch."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from tests.documentation.examples import run_page
 from tests.fakecuda.programs import ROOT
 
 
-@pytest.mark.slow  # the other tests of this folder run its commands
+@pytest.mark.slow  # other tests of this folder run the guide's commands
 def test_will_it_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("NO_COLOR", "1")

@@ -1,4 +1,4 @@
-"""What is said of a script with pgmo is what `pgmo run` then takes of the card, to the byte."""
+"""The predicted need with pgmo is what `pgmo run` takes of the card, to the byte."""
 
 import os
 from collections.abc import Callable
@@ -20,7 +20,7 @@ atexit.register(lambda: print("peak", control.peak(0)))
 
 
 def peak_of_run(script: str, where: Card, *arguments: str) -> int:
-    """Bytes of the card that `pgmo run` takes of it, as the stub runtime counts them."""
+    """Return the bytes that `pgmo run` takes of the card, as the stub runtime counts them."""
     path = Path(script)
     path.write_text(_TELL + path.read_text())
     command = ("-m", "pgmo", "run", script, *arguments)

@@ -6,7 +6,7 @@ from pgmo.allocator.adapters.torch_cuda import adapter_library
 
 
 def figures(device: int = 0) -> dict[str, int]:
-    """Return bytes of pages and of segments, moves of places, waits of replays and pages lent."""
+    """Return the adapter's figures: bytes of pages and segments, moves, waits, and lent pages."""
     out = (ctypes.c_uint64 * 5)()
     adapter_library().ask("pgmo_graph_figures", device, out)
     return dict(zip(("pages", "segments", "moves", "waits", "lent"), out, strict=True))

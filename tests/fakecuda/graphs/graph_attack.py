@@ -1,17 +1,18 @@
-"""Graphs at random, on several streams, on the real PyTorch over the stub.
+"""Random replays of graphs on several streams, with the real PyTorch over the stub.
 
     PGMO_GRAPHS=1 build/fakecuda/run PYTHON -m tests.fakecuda.graphs.graph_attack --replays 100000
 
     chain A   forward ── backward ── forward ── backward      forward: input ─▶ kept, output
     chain B       forward ─────── backward                    backward: kept ─▶ gradient
 
-Each chain has a pool of its own, and the pools share pages. Streams lag at random. A chain may stay
-between its forward and its backward graph while others replay. Graphs consist of copies, which the
-stub does at each replay.
+Each chain has its own pool, and the pools share pages. Streams lag at random. Other chains may
+replay between the forward and the backward graph of a chain. Graphs consist of copies, which the
+stub executes at each replay.
 
-Two oracles: outputs and gradients must have the pattern of their input, and no copy may overtake a
-pending one of another stream. `--broken waits` takes pgmo's waits away, which must be noticed.
-With `--lend`, requests fail now and then, before which idle pages of graphs go back to the card.
+There are two oracles. Outputs and gradients must have the pattern of their input, and no copy may
+overtake a pending copy of another stream. `--broken waits` disables pgmo's waits, which the oracles
+must notice. With `--lend`, some requests fail; before each failure, idle pages of graphs go back to
+the card.
 """
 
 import argparse
@@ -31,7 +32,7 @@ MIB = 1 << 20
 
 
 class Chain:
-    """A forward and a backward graph in one pool."""
+    """Forward and backward graph in one pool."""
 
     def __init__(self, draw: random.Random, streams: list[torch.cuda.Stream]) -> None:
         self.streams, self.stream = streams, draw.choice(streams)
@@ -54,7 +55,7 @@ class Chain:
         return torch.empty_like(tensor).copy_(tensor)
 
     def change_stream(self, other: torch.cuda.Stream) -> None:
-        """Continue on another stream, behind the program's own wait."""
+        """Continue on another stream, after a wait of the program."""
         control.ignore_waits(False)
         other.wait_stream(self.stream)
         self.stream = other
@@ -72,9 +73,9 @@ class Chain:
         self.open = not self.open
 
     def wrong(self) -> bool:
-        """Return whether the latest result has another value than the input had.
+        """Return whether the latest result differs from the input.
 
-        The stub copies when a copy is submitted, however long its stream is held.
+        The stub executes a copy when it is submitted, even if its stream is held.
         """
         with torch.cuda.stream(self.stream):
             latest = self.output if self.open else self.gradient
@@ -83,7 +84,7 @@ class Chain:
 
 
 def fail() -> None:
-    """Request more than the card has."""
+    """Request more memory than the card has."""
     try:
         torch.empty(1 << 42, dtype=torch.uint8, device="cuda")
     except torch.OutOfMemoryError:
@@ -94,13 +95,13 @@ def fail() -> None:
 def attack(
     seed: int, replays: int, broken: str | None = None, lend: bool = False
 ) -> dict[str, Any]:
-    """Replay graphs until there were so many replays, or an oracle has noticed something.
+    """Replay graphs until the number of replays is reached, or an oracle finds an error.
 
     Args:
-        seed: of all chance.
+        seed: seed of all random choices.
         replays: number of replays.
         broken: "waits", or None.
-        lend: whether requests fail now and then.
+        lend: whether some requests fail.
 
     Returns:
         Counts, among them `wrong` values and `overtaken` copies.

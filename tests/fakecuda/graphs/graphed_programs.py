@@ -2,11 +2,11 @@
 
     build/fakecuda/run PYTHON -m pgmo run tests/fakecuda/graphs/graphed_programs.py layers
 
-`layers` has a graph of the forward and of the backward pass of each layer of a decoder. `sizes`
-trains a convolutional network with both graphs for each image size. `inference` has a graph for
-each batch size of a decoder. `beside` trains a network between the replays of such graphs. `trees`
-trains a compiled decoder at several lengths, with graph trees. The last line of the output has the
-card's peak in MiB.
+`layers` has a graph for the forward and one for the backward pass of each layer of a decoder.
+`sizes` trains a convolutional network with both graphs for each image size. `inference` has a graph
+for each batch size of a decoder. `beside` trains a network between the replays of `inference`.
+`trees` trains a compiled decoder at several lengths, with graph trees. The last line of the output
+is the card's peak in MiB.
 """
 
 import argparse
@@ -25,7 +25,7 @@ BATCHES = (1, 2, 4, 8, *range(16, 112, 8))
 
 
 class Block(nn.Module):
-    """A layer of a decoder, whose attention is written with plain operators."""
+    """Layer of a decoder with eager attention."""
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
@@ -96,7 +96,7 @@ def train_sizes(number: int, eager: bool) -> None:
 
 
 def infer(number: int, eager: bool, between: Callable[[], None] | None = None) -> None:
-    """Replay graphs at random. `between` is called 10 times in between."""
+    """Replay graphs at random, and call `between` 10 times between replays."""
     with torch.no_grad():
         graphs = capture_sizes(number, eager)
         draw = random.Random(0)
@@ -108,7 +108,7 @@ def infer(number: int, eager: bool, between: Callable[[], None] | None = None) -
 
 
 def capture_sizes(number: int, eager: bool) -> list[tuple[Any, ...]]:
-    """Return the input of each batch size, what computes its result, and the result."""
+    """Return for each batch size the input, a function that computes the result, and the result."""
     model = nn.Sequential(*(Block(768, 12) for _ in range(6))).cuda()
     graphs: list[tuple[Any, ...]] = []
     for batch in sorted(BATCHES[:number], reverse=True):

@@ -1,4 +1,4 @@
-"""Pools of graphs that share no pages have expandable segments, and nothing else has them."""
+"""Only pools of graphs that do not share pages have expandable segments."""
 
 import pytest
 
@@ -106,7 +106,7 @@ first = torch.cuda.memory_reserved()
 two = captured(16, pool)
 tell(first, torch.cuda.memory_reserved())
 """)
-    # The second capture needs its input and its result; its temporary lies where the first's was.
+    # The second capture needs its input and result; its temporary reuses the first one's memory.
     assert second - first <= 2 * (16 << 20) + (12 << 20)
 
 

@@ -1,4 +1,4 @@
-"""Graphs at random that share pages: values stay, and no replay overtakes a pending one."""
+"""Random replays of graphs that share pages keep values, and do not overtake pending ones."""
 
 from typing import Any
 

@@ -1,9 +1,9 @@
-"""Pages on which graphs have only temporaries serve other requests between replays."""
+"""Pages with only temporaries of graphs serve other requests between replays."""
 
 from tests.fakecuda.graphs.test_shared_pages import graphs
 
 CARD = 160 << 20
-"""Bytes of a card with room for a graph (64 MiB), its input (32 MiB) and half of what follows."""
+"""Bytes of the card: a graph (64 MiB), its input (32 MiB), and half of the later requests fit."""
 
 LENT = """
 one = captured(32)

@@ -1,4 +1,4 @@
-"""Programs of many graphs need no more of the card under `pgmo run` than without it."""
+"""Programs of many graphs need no more of the card under `pgmo run` than without pgmo."""
 
 import pytest
 
@@ -10,7 +10,7 @@ LAYERS = ("layers", "--number", "6", "--width", "384", "--length", "128")
 
 
 def peak(*arguments: str, prefix: tuple[str, ...] = (), **environment: str) -> int:
-    """Return the card's peak of a program in MiB."""
+    """Run a program, and return the card's peak in MiB."""
     return run_command(ROOT, *prefix, PROGRAM, *arguments, **environment)
 
 

@@ -1,4 +1,4 @@
-"""Graphs of different pools share the pages of what they free, and of nothing else."""
+"""Graphs of different pools share only the pages of blocks that they free."""
 
 import pytest
 import torch
@@ -44,7 +44,7 @@ def test_nothing_is_shared_by_default():
 def test_temporaries_of_two_pools_have_the_same_pages():
     figures, right, taken = graphs(TWO)
     assert right == [True, True]
-    # Two inputs, two results, and a temporary: the other one lay where the result is.
+    # Two inputs, two results, and one temporary; the other temporary's memory holds a result.
     assert taken <= 5 * (32 << 20) + (4 << 20)
     assert figures["pages"] == 3 * (32 << 20)
     assert figures["segments"] == 4 * (32 << 20)
@@ -99,7 +99,7 @@ first, second = chain(16), chain(16)
 
 
 def test_a_backward_graph_finds_what_its_forward_graph_kept():
-    """Open two chains at once, so that one moves to pages of its own."""
+    """Two chains are open at the same time, so one of them moves to its own pages."""
     right, moves = graphs(
         CHAINS
         + """

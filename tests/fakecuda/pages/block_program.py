@@ -1,4 +1,4 @@
-"""Programs that request blocks by their mebibytes, all served from pages."""
+"""Programs that request blocks of a number of MiB, all served from pages."""
 
 import pytest
 import torch
@@ -10,7 +10,7 @@ MIB = 1 << 20
 newer = pytest.mark.skipif(
     not hasattr(getattr(torch, "accelerator", None), "memory_stats"), reason="PyTorch is older"
 )
-"""Marks tests of functions of any accelerator."""
+"""Mark of tests that use PyTorch's functions for any accelerator."""
 
 BEGIN = """
 import json, os, pgmo, torch
@@ -25,5 +25,5 @@ def tell(*what):
 
 
 def run(code: str, **environment: str) -> list:
-    """What a program tells at its end: `code`, with `block`, `tell` and the stub's controls."""
+    """Run `code` with `block`, `tell` and the stub's controls; return the arguments of `tell`."""
     return run_program(BEGIN + code, PYTHONPATH=str(ROOT), **environment)

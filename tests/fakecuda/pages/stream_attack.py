@@ -1,20 +1,20 @@
-"""Programs at random, of tensors on several streams, on the real PyTorch over the stub.
+"""Random programs with tensors on several streams, with the real PyTorch over the stub.
 
     build/fakecuda/run PYTHON -m tests.fakecuda.pages.stream_attack --seed 1 --events 1000000
 
-    stream 0   ──a──copy in──▲e──────────────free a──b──copy in──▶     b must not be where a is
-    stream 1   ──────────────▽w──copy out──▲────────────────────▶      being read, unless it waits
+    stream 0   ──a──copy in──▲e──────────────free a──b──copy in──▶     while a is read, b has other
+    stream 1   ──────────────▽w──copy out──▲────────────────────▶      memory, or stream 0 waits
 
 Each program is an iteration that repeats under a session, so that it is recorded and replayed. A
-block is filled on its own stream, read on others behind an event, and told of that by
-`record_stream` or waited for before it is freed. Streams lag at random, up to whole iterations.
-Half of the programs do not follow their plans. With `--pools`, half of the requests are made in
-`torch.cuda.MemPool`s, which the program replaces now and then.
+block is filled on its own stream, and read on other streams after an event. Before it is freed, the
+program calls `record_stream` for each read, or its stream waits for it. Streams lag at random, up
+to whole iterations. Half of the programs do not follow their plans. With `--pools`, half of the
+requests are made in `torch.cuda.MemPool`s, which the program sometimes replaces.
 
-Two oracles, neither of which believes what pgmo says. Each block has a pattern, which has to be
-there when it is freed: no two live at the same place. And the stub knows the bytes that pending
-copies use: none of another stream may overtake them, through whichever address. `--broken` is
-something that they have to notice.
+There are two oracles, which do not use pgmo's figures. Each block has a pattern, which must be
+intact when the block is freed: so no two live blocks overlap. And the stub knows the bytes of
+pending copies: no copy of another stream may overtake them, through any address. `--broken` is an
+error that the oracles must notice.
 """
 
 import argparse
@@ -34,8 +34,8 @@ from pgmo.allocator import heuristics
 from tests.fakecuda import control
 
 BROKEN = ("waits", "records", "lifetimes")
-"""Streams wait only as the program does, not as the allocator asks; the program tells of no stream
-that uses a block; blocks are given back before their end."""
+"""Errors: streams ignore the allocator's waits; the program never calls `record_stream`; blocks are
+freed too early."""
 
 STREAMS, MOST = 4, 4 << 20
 PATTERNS, STRIPE = 8, 4096
@@ -44,29 +44,29 @@ TURNS = 14
 
 @dataclass
 class Read:
-    """By another stream."""
+    """Read of a block by another stream."""
 
     tick: int
     stream: int
     recorded: bool
-    """Told by `record_stream`; else its own stream waits before the block is freed."""
+    """Whether `record_stream` is called; otherwise the block's stream waits before the free."""
 
 
 @dataclass
 class Row:
-    """A request of the program."""
+    """Request of the program."""
 
     stream: int
     nbytes: int
     lifetime: int
     reads: list[Read]
     pool: int | None = None
-    """Index of the pool in which it is requested."""
+    """Index of the pool in which the block is requested; None without a pool."""
 
 
 @dataclass(eq=False)
 class Block:
-    """A tensor, and what has to be in it."""
+    """Tensor with the pattern that it must contain."""
 
     tensor: torch.Tensor
     row: Row
@@ -78,7 +78,7 @@ class Block:
 
 
 class View:
-    """Memory as a tensor that does not own it."""
+    """Memory of a tensor, for a second tensor that does not own it."""
 
     def __init__(self, tensor: torch.Tensor) -> None:
         where = {"data": (tensor.data_ptr(), False), "shape": (tensor.numel(),)}
@@ -86,7 +86,7 @@ class View:
 
 
 class Ground:
-    """What all programs use: streams, and the patterns with room to look at them."""
+    """Streams, pools and patterns that all programs use, and a buffer to read patterns."""
 
     def __init__(self, broken: str | None, pools: int) -> None:
         self.broken = broken
@@ -97,16 +97,16 @@ class Ground:
         rows = np.repeat((stripes % 251).astype(np.uint8), STRIPE, axis=1)
         self.patterns = torch.from_numpy(rows).pin_memory()
         self.seen = torch.empty(MOST, dtype=torch.uint8).pin_memory()
-        self.differ = ctypes.CDLL(None).memcmp  # torch.equal takes fifty times as long
+        self.differ = ctypes.CDLL(None).memcmp  # fifty times as fast as torch.equal
         self.differ.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t]
         self.counts: Counter[str] = Counter()
 
     def within(self, pool: int | None) -> AbstractContextManager[None]:
-        """Return a context in which requests are those of the pool."""
+        """Return a context in which requests are made in the pool."""
         return nullcontext() if pool is None else torch.cuda.use_mem_pool(self.pools[pool])
 
     def wait(self, stream: int, event: torch.cuda.Event) -> None:
-        """The program's own wait."""
+        """Let a stream wait for an event, as the program does."""
         self.counts["events"] += 1
         if self.broken == "waits":
             control.ignore_waits(False)
@@ -116,7 +116,7 @@ class Ground:
 
 
 class Program:
-    """One iteration at random, and what it departs from."""
+    """Random iteration, and its random divergences."""
 
     def __init__(self, seed: int, ground: Ground) -> None:
         self.random, self.ground = random.Random(seed), ground
@@ -165,7 +165,7 @@ class Program:
         torch.cuda.synchronize()
 
     def order(self) -> None:
-        """What the program does to its streams beside its blocks."""
+        """Hold, release and order streams at random."""
         ground, draw = self.ground, self.random
         if draw.random() < self.lag:
             control.hold(draw.choice(ground.streams))
@@ -219,7 +219,7 @@ class Program:
         self.ground.counts["events"] += 1
 
     def look(self, block: Block, stream: int) -> None:
-        """The stub moves bytes when a copy is submitted, however long its stream is held."""
+        """Check a block's pattern. The stub executes a copy when it is submitted, even if held."""
         ground, nbytes = self.ground, block.row.nbytes
         with torch.cuda.stream(ground.streams[stream]):
             ground.seen[:nbytes].copy_(block.tensor, non_blocking=True)
@@ -229,11 +229,11 @@ class Program:
 
 
 def attack(seed: int, events: int, broken: str | None = None, pools: int = 0) -> dict[str, Any]:
-    """Runs programs until there were so many events, or an oracle has noticed something.
+    """Run programs until the number of events is reached, or an oracle finds an error.
 
     Args:
-        seed: of all chance.
-        events: requests, copies, events, waits and frees of the programs.
+        seed: seed of all random choices.
+        events: number of requests, copies, events, waits and frees of the programs.
         broken: one of `BROKEN`.
         pools: number of pools in which half of the requests are made.
 
@@ -243,7 +243,7 @@ def attack(seed: int, events: int, broken: str | None = None, pools: int = 0) ->
     ground = Ground(broken, pools)
     counts = ground.counts
     control.violations(reset=True)
-    # Plans serve, whatever memory they take beside what is left of earlier programs.
+    # Plans serve even if they need pages in addition to those that earlier programs have left.
     heuristics.use(heuristics.Heuristics(spare_share=1.0))
     control.ignore_waits(broken == "waits")
     while counts["events"] < events and not counts["wrong"] + counts["overtaken"]:

@@ -1,4 +1,4 @@
-"""PyTorch tells one object of events, and somebody else's takes the place of pgmo's."""
+"""PyTorch notifies one GPU trace of events, and another library's trace replaces pgmo's."""
 
 import pytest
 
@@ -48,9 +48,9 @@ def test_it_is_noticed_said_once_and_both_hear_what_follows(when):
     unordered, changed, hits, waits_told, notes, notes_at_the_end = run(PROGRAM.format(when=when))
     assert unordered == 0
     assert hits == 2
-    assert waits_told == 3 * 2  # the other one
-    assert changed["page_waits_added"] == 0  # ours
-    if when == 10:  # the plan is from before: pages change hands as it says
+    assert waits_told == 3 * 2  # the other library's callback
+    assert changed["page_waits_added"] == 0  # pgmo's trace
+    if when == 10:  # the plan was made before, and its hand-overs wait
         assert changed["page_waits"] > 0
     assert len(notes) == 1
     assert notes_at_the_end == notes

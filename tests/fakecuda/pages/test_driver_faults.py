@@ -1,4 +1,4 @@
-"""Drivers that refuse calls that are right: pages go on, or PyTorch's allocator serves."""
+"""If the driver refuses valid calls, pages continue, or PyTorch's allocator serves."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""When pages change hands, and when they must not."""
+"""Conditions under which pages move between blocks and streams."""
 
 import pytest
 
@@ -33,7 +33,7 @@ tell(created, again, driver_calls()["release"], used())
 """,
         FAKECUDA_BYTES=str(141 << 30),
     )
-    assert 139 * 512 <= created <= 139 * 512 + 1  # and a page for the trial of a second address
+    assert 139 * 512 <= created <= 139 * 512 + 1  # and a page to test a second mapping
     assert again == 0
     assert released == 139 * 512
     assert left == 0

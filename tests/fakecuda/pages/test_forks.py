@@ -1,7 +1,7 @@
-"""Forks beside threads that allocate: children free what they inherit and train on the CPU.
+"""Forks while threads allocate: children free inherited blocks, and train on the CPU.
 
-Of PyTorch's own allocator only what has no lock is used in children: a child may find that taken,
-with pgmo and without.
+Children use only functions of PyTorch's allocator that take no lock. A lock may be held at the
+fork, with pgmo and without.
 """
 
 import pytest

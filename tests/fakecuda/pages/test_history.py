@@ -1,4 +1,4 @@
-"""PyTorch's own snapshots and memory history show what lives in pages and slots."""
+"""PyTorch's snapshots and memory history show the blocks in pages and slots."""
 
 import inspect
 
@@ -116,7 +116,7 @@ def test_who_asked_and_what_came_and_went():
     assert seen["sorted"]
     assert seen["owner"]
     assert seen["stack"]
-    assert seen["known"] == []  # it came before anybody listened
+    assert seen["known"] == []  # the block was requested before the history was recorded
     assert seen["after"] == 0
 
 

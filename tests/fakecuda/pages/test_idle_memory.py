@@ -1,4 +1,4 @@
-"""A loop that fits into idle memory of PyTorch's has nothing to plan, and goes on."""
+"""A loop that fits into PyTorch's idle memory has nothing to plan, and continues."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""Pages keep to fractions of a card, to a session's limit and to what the card has."""
+"""Pages respect memory fractions, a session's limit, and the card's memory."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What an optimizer keeps lies together, though it is born where activations have just been."""
+"""Optimizer state gets its own pages, although activations were freed just before."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A plan over pages needs no calls of the driver; without pages its arena is one block."""
+"""A plan over pages makes no driver calls; without pages its arena is one block."""
 
 import pytest
 

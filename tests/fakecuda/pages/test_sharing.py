@@ -1,4 +1,4 @@
-"""Tensors in pages go to other processes, as those of PyTorch's own allocator do."""
+"""Tensors in pages can be sent to other processes, like those of PyTorch's allocator."""
 
 import pytest
 
@@ -153,7 +153,7 @@ def main():
 
 
 def run(path, program, *, pgmo_there=False):
-    """What the program prints, in a file of its own: other processes import it."""
+    """Run the program from a file, which other processes import; return its output."""
     path = path / "program.py"
     path.write_text(
         COMMON.format(pgmo_there=pgmo_there)
@@ -198,7 +198,7 @@ def test_a_receiver_finds_each_of_many_tensors_that_take_turns_on_descriptors(tm
     said, other, exports = run(tmp_path, TO_A_RECEIVER)
     assert said == [[7 << 20, step, step] for step in range(10)]
     assert other == 99
-    assert exports > 60  # about 100 were made, and the sender closes those that it no longer needs
+    assert exports > 60  # of about 100 exports, the sender has closed some
 
 
 def test_an_arena_without_pages_says_what_to_do(tmp_path):

@@ -1,4 +1,4 @@
-"""What a model that was built before has left free in PyTorch's segments is used by a session."""
+"""A session uses the gaps that an earlier model has left in PyTorch's segments."""
 
 from tests.fakecuda.programs import ROOT, run_program
 
@@ -37,7 +37,7 @@ with pgmo.optimize(device="cuda") as session:
 """
     )
     assert after == before
-    assert beyond == before + 4 * MIB  # in pages, not in a segment
+    assert beyond == before + 4 * MIB  # served from pages
 
 
 def test_segments_never_grow_for_what_was_expected_to_fit():
@@ -82,7 +82,7 @@ with pgmo.optimize(device="cuda") as session:
 """
     )
     assert not early
-    assert not late  # it waits for PyTorch, which was not asked since
+    assert not late  # PyTorch frees it at its next request
     assert (wrong, grown) == (0, 0)
 
 
@@ -114,7 +114,7 @@ def train(iterations):
 
 
 def test_what_fits_the_gaps_gets_no_slot():
-    """Else the gaps would idle under the plan, and an iteration would need its memory twice."""
+    """With slots, the gaps would be unused, and an iteration would need more memory."""
     plain, hits, moved, outside, peak = run(
         LOOP
         + """
@@ -141,7 +141,7 @@ with pgmo.optimize(device="cuda") as session:
 
 
 def test_what_is_freed_beneath_goes_back_before_the_pages_grow():
-    """As DDP's first buckets, which are as large as the model."""
+    """DDP does this with its first buckets, which are as large as the model."""
     (taken,) = run(
         """
 buckets = block(256)

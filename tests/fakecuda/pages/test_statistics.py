@@ -1,4 +1,4 @@
-"""What PyTorch says of memory counts pages."""
+"""PyTorch's memory statistics count pages."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Programs of several streams at random: nothing overlaps, and nothing overtakes pending copies."""
+"""In random programs of several streams, no blocks overlap, and no copy overtakes another."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Streams that take turns share the pages of their plan, and none overtakes the other's work."""
+"""Streams that take turns share the pages of their plan, and none overtakes pending work."""
 
 from tests.fakecuda.pages.block_program import run
 
@@ -32,13 +32,13 @@ def test_pages_of_a_plan_change_hands_without_a_call_of_the_driver():
     )
     assert hits == 2
     assert pages == 32 << 20
-    assert taken < 40 << 20  # and not 64
+    assert taken < 40 << 20  # without sharing it would be 64 MiB
     assert changed["page_maps"] == 0
-    assert changed["page_hand_overs"] == 4 * 2 * 16  # to and fro, pages of 2 MiB
+    assert changed["page_hand_overs"] == 4 * 2 * 16  # in both directions, pages of 2 MiB
 
 
 def test_a_stream_waits_for_the_delayed_work_of_the_one_before_it():
-    """The stub knows the bytes of copies: one that overtakes another's pending one is noticed."""
+    """The stub knows the bytes of copies, and notices one that overtakes a pending copy."""
     unordered, waits, maps = run(
         TURNS.format(
             body="""

@@ -4,7 +4,7 @@
 
 convert      load the weights of a decoder in a pool, convert two thirds of them to 8 bits there,
              and then allocate a key-value cache outside of the pool
-layerwise    the same, but convert each layer right after it is loaded
+layerwise    like `convert`, but convert each layer right after it is loaded
 alternate    alternately generate in one pool and train in another
 after_eager  free memory outside of a pool, and then allocate as much within it
 

@@ -1,4 +1,4 @@
-"""Random programs with several streams and pools: no block is overwritten while it is in use."""
+"""In random programs with several streams and pools, no live block is overwritten."""
 
 from typing import Any
 

@@ -21,7 +21,7 @@ def run_pools(code: str, **environment: str) -> list:
 
 
 def run_without_pages(code: str) -> list:
-    """Return what a program of pools reports at its end, where only sessions open pages."""
+    """Run code that uses pools without pages before a session; return the values it reports."""
     (installation,) = [line for line in BEGIN.splitlines() if "change_current_allocator" in line]
     without = BEGIN.replace(installation, "")
     return run_program(without + POOL + code, PYTHONPATH=str(ROOT))

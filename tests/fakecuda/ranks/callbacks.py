@@ -1,7 +1,9 @@
-"""Lightning and transformers with FSDP, on one rank of eight that are not there.
+"""Lightning and transformers with FSDP, on one rank of a fake world of eight.
 
-`python -m tests.fakecuda.ranks.callbacks lightning|fsdp1|fsdp2`, with what torchrun sets. Prints
-one JSON object: what the callback's session did.
+    python -m tests.fakecuda.ranks.callbacks lightning|fsdp1|fsdp2
+
+It needs the environment variables of torchrun, and prints the figures of the callback's session as
+a JSON object.
 """
 
 import json
@@ -17,7 +19,7 @@ STEPS, WIDTH = 14, 512
 
 
 def lightning(_kind: str) -> Any:
-    """Trains with FSDPStrategy; returns the callback."""
+    """Train with FSDPStrategy, and return the callback."""
     import lightning
     from lightning.pytorch.strategies import FSDPStrategy
     from torch.utils.data import DataLoader, TensorDataset
@@ -55,7 +57,7 @@ def lightning(_kind: str) -> Any:
 
 
 def transformers(kind: str) -> Any:
-    """Trains with a Trainer's FSDP of either version; returns the callback."""
+    """Train with a Trainer's FSDP of either version, and return the callback."""
     import transformers
 
     from pgmo.integrations.transformers import PgmoTrainerCallback
@@ -91,7 +93,7 @@ def transformers(kind: str) -> Any:
 
 
 def main(kind: str) -> None:
-    """Trains and prints."""
+    """Train, and print the figures."""
     dist.init_process_group("fake", rank=0, world_size=8)
     torch.backends.cuda.enable_cudnn_sdp(False)
     session = (lightning if kind == "lightning" else transformers)(kind).session

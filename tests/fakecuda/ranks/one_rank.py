@@ -1,7 +1,7 @@
-"""One rank of a world that is not there: `python -m ... WORLD RANK FOLDER [ENGINE]...`
+"""One rank of a fake world: `python -m ... WORLD RANK FOLDER [ENGINE]...`
 
-Trains with each engine over a fake process group, whose collectives do nothing, and prints one JSON
-object: what the session did, by engine.
+It trains with each engine over a fake process group, whose collectives do nothing. It prints the
+figures of the sessions as a JSON object, by engine.
 """
 
 import json
@@ -19,7 +19,7 @@ STEPS = 10
 
 
 def train(engine: str, folder: Path) -> dict[str, Any]:
-    """Trains a few steps; returns what came of it."""
+    """Train a few steps, and return the session's figures."""
     made = ENGINES[engine]("cuda")
     with pgmo.optimize(plan=folder, save=folder, model_name=engine) as session:
         for _ in range(STEPS):
@@ -38,7 +38,7 @@ def train(engine: str, folder: Path) -> dict[str, Any]:
 
 
 def main(world: int, rank: int, folder: Path, engines: list[str]) -> None:
-    """Trains and prints."""
+    """Train, and print the figures."""
     dist.init_process_group("fake", rank=rank, world_size=world)
     results = {engine: train(engine, folder) for engine in engines}
     print(json.dumps(results))

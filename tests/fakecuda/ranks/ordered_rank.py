@@ -1,7 +1,7 @@
-"""FSDP2 over a fake process group, while all streams lag: what is waited for in replay.
+"""FSDP2 over a fake process group with lagging streams: the waits in replay.
 
-Prints one JSON object. No stream does any of its work before the iteration has been submitted, so
-that each page that another stream has used in it is waited for.
+It prints a JSON object. No stream does any work before the iteration has been submitted. So each
+page that another stream has used in the iteration needs a wait.
 """
 
 import json
@@ -19,7 +19,7 @@ STEPS, LAST = 20, 3
 
 
 def main() -> None:
-    """Trains and prints."""
+    """Train, and print the figures."""
     dist.init_process_group("fake", rank=0, world_size=8)
     mesh = init_device_mesh("cuda", (8,))
     layers = [torch.nn.Linear(2048, 2048) for _ in range(6)]

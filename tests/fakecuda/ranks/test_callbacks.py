@@ -1,4 +1,4 @@
-"""The callbacks no longer step aside under FSDP."""
+"""The callbacks of Lightning and transformers plan under FSDP."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""One rank of any world, without the others and without a GPU: planned before they are rented."""
+"""One rank of a world, planned without the other ranks and without a GPU."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ SHARDED = [name for name in ENGINES if name != "pipeline"]
 
 
 def train(folder: Path, world: int, *engines: str, rank: int = 0):
-    """What the engines' sessions did on one rank of a world."""
+    """Train on one rank of a world; return the figures of the sessions by engine."""
     words = ("-m", "tests.fakecuda.ranks.one_rank", str(world), str(rank), str(folder), *engines)
     return run_command(ROOT, *words, ENGINES_WIDTH="512", ENGINES_ROWS="128")
 
@@ -25,7 +25,7 @@ def eight(tmp_path_factory):
 @pytest.mark.parametrize("engine", ENGINES)
 def test_engines_are_served_over_a_fake_process_group(eight, engine):
     one = eight[engine]
-    assert one["phase"] in ("replay", "backoff")  # where pages alone do as well, there is none
+    assert one["phase"] in ("replay", "backoff")  # if pages alone do as well, no plan serves
     assert one["phase"] == "backoff" or one["hit_rate"] > 0.6
     assert one["saved"][-1].endswith(".pgmoplan")
 
@@ -35,7 +35,7 @@ WORLDS = (8, 64, 1024)
 
 @pytest.fixture(scope="module")
 def worlds(tmp_path_factory):
-    """The folder of plans of three worlds, and the session of one rank of each, in their order."""
+    """Return the folder of plans of three worlds, and the figures of one rank of each."""
     folder = tmp_path_factory.mktemp("worlds")
     return folder, [train(folder, one, "fsdp2", rank=one // 2 - 1)["fsdp2"] for one in WORLDS]
 
@@ -60,5 +60,5 @@ def test_a_rank_begins_with_its_own_plan_and_others_of_its_world_with_the_same(w
     assert own["recorded"] == 0
     assert ", the plan of rank 31 of 64" in own["notes"][0]
     other = train(folder, 64, "fsdp2", rank=63)["fsdp2"]
-    assert 0 < other["recorded"] <= 2  # until an iteration has followed it
+    assert 0 < other["recorded"] <= 2  # until an iteration has followed the plan
     assert "it has 100.0% of the requests" in other["notes"][0]

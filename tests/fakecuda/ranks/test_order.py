@@ -1,4 +1,4 @@
-"""FSDP2's own events order its streams; its plan hands pages over along them, and adds no wait."""
+"""A plan of FSDP2 hands pages over along the program's own events, and adds no wait."""
 
 import pytest
 
@@ -18,7 +18,7 @@ def test_events_and_waits_are_recorded(told):
 def test_replay_waits_for_nothing_that_the_program_would_not_wait_for(told):
     assert told["phase"] == ["replay"] * 3
     assert all(count > 0 for count in told["hand_overs"])
-    assert all(count > 0 for count in told["waited"])  # all streams lag
+    assert all(count > 0 for count in told["waited"])  # because all streams lag
     assert told["added"] == [0, 0, 0]
     assert told["maps"] == [0, 0, 0]
 

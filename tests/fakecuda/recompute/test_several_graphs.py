@@ -1,4 +1,4 @@
-"""A model of several graphs on a card: what the allocator hands out is what was predicted."""
+"""A model of several graphs on a card: the allocator's peak is the predicted one."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Rehearsals from within tests: scripts run in processes of their own, on a stub of their own."""
+"""Rehearsals of tests' scripts, each in a process with its own stub."""
 
 import json
 import textwrap
@@ -15,7 +15,7 @@ CARD = "RTX 4090"
 
 @pytest.fixture
 def run(tmp_path, monkeypatch):
-    """Rehearses a script's text; the answer has what it printed in `printed`."""
+    """Return a function that rehearses the text of a script, and returns the answer."""
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
 
     def rehearsed(code: str, *arguments: str, card: str = CARD, **options) -> Rehearsal:
@@ -49,15 +49,15 @@ with open(sys.argv[2], "w") as file:
 
 
 def tell_all(folder: Path, scripts: Mapping[str, str], **options) -> dict[str, str]:
-    """Rehearse scripts one after the other in one process, as each begins by importing torch.
+    """Rehearse several scripts in one process, so that torch is imported only once.
 
     Args:
-        folder: for files.
-        scripts: code by name. It writes to `tell`.
-        options: of `rehearse`.
+        folder: folder for files.
+        scripts: code by name. Each script writes to the file `tell`.
+        options: options of `rehearse`.
 
     Returns:
-        What each script told, or its traceback.
+        The text that each script wrote, or its traceback.
     """
     code, given, target = folder / "all.py", folder / "given.json", folder / "told.json"
     code.write_text(TELL_ALL)
@@ -72,7 +72,7 @@ def tell_all(folder: Path, scripts: Mapping[str, str], **options) -> dict[str, s
 
 @pytest.fixture
 def told(run, tmp_path):
-    """What a script writes to the file that is its first argument."""
+    """Return a function that rehearses a script, and returns the text written to `tell`."""
 
     def asked(code: str, **options) -> str:
         target = Path(tmp_path, "told.txt")

@@ -1,4 +1,4 @@
-"""`pgmo doctor` measures what a context takes of a card, and rehearsals here use that."""
+"""`pgmo doctor` measures the size of a context, and rehearsals on this machine use it."""
 
 import json
 import os

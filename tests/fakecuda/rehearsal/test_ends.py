@@ -1,4 +1,4 @@
-"""How a rehearsal may end, and what it leaves for the real run."""
+"""Ends of rehearsals, and the files that they leave for the real run."""
 
 import json
 import os
@@ -29,7 +29,7 @@ for step in range(12):
 LARGE = TRAIN.replace("nn.Linear(1024, 1024)", "nn.utils.skip_init(nn.Linear, 1024, 1024)").replace(
     "range(8)", "range(500)"
 )
-"""The same with more parameters than 2 GiB hold. What they are filled with takes no time."""
+"""`TRAIN` with parameters of more than 2 GiB, which are not initialized, to save time."""
 
 
 def test_a_plan_serves_the_first_request_of_the_real_run(run, tmp_path):
@@ -45,7 +45,7 @@ def test_a_plan_serves_the_first_request_of_the_real_run(run, tmp_path):
     (session,) = json.loads(counted.read_text())["sessions"]
     for one in session["iterations"]:
         assert one["phase"] == "replay"
-        # The optimizer's state is born, and a number of it may not be recognised.
+        # The optimizer allocates its state, of which one number may match no request of the plan.
         assert set(one["misses"]) <= {"persistent", "unknown"}
         assert one["misses"].get("unknown", 0) <= 1
     assert session["iterations"][1]["hits"] == session["iterations"][1]["requests"]

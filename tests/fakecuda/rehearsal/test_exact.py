@@ -1,4 +1,4 @@
-"""A rehearsal takes what the same script takes on the plain stub, to the byte."""
+"""A rehearsal takes as many bytes as the same script on the plain stub."""
 
 import os
 from pathlib import Path
@@ -45,7 +45,7 @@ for length in (40, 96, 17, 64, 128, 80, 33, 128):
 
 
 def plain(script, *arguments, way="default", card="RTX 4090"):
-    """The same on the stub that these tests run on, without anything of a rehearsal."""
+    """Run the script on the stub of these tests, without a rehearsal."""
     environment = {**os.environ, **of_card(pgmo.cards.find(card), 1)}
     environment |= {"PYTHONPATH": f"{ROOT / 'bench'}{os.pathsep}{ROOT}"}
     environment |= of_way(way, environment)

@@ -1,4 +1,4 @@
-"""cuSOLVER and cuFFT: shapes, memory and, of known values, results."""
+"""cuSOLVER and cuFFT: shapes, memory, and results of known values."""
 
 import pytest
 

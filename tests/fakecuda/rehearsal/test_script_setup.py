@@ -1,4 +1,4 @@
-"""The card, the ranks and the libraries that a script finds."""
+"""Card, ranks and libraries that a script finds in a rehearsal."""
 
 import json
 
@@ -9,7 +9,7 @@ from tests.fakecuda.rehearsal.conftest import tell_all
 
 @pytest.fixture(scope="module")
 def scene(tmp_path_factory):
-    """What the scripts told that need one card of the usual kind."""
+    """Return the output of the scripts that need one card of the usual kind."""
     scripts = {
         "one_rank": ONE_RANK,
         "convolution": CONVOLUTION,
@@ -165,7 +165,7 @@ tell.write(json.dumps([saved, made.nbytes, torch.cuda.max_memory_allocated() - b
 
 def test_convolutions_keep_nothing_but_their_output(scene):
     saved, output, backward = json.loads(scene["convolution"])
-    assert saved == output  # no unfolded pictures, as without cuDNN
+    assert saved == output  # without cuDNN, unfolded pictures would be saved, too
     assert backward > output
 
 
@@ -196,7 +196,7 @@ tell.write(json.dumps([list(out.shape), len(whole)]))
 def test_recurrent_networks_run_on_cudnn(scene):
     shape, buffers = json.loads(scene["recurrent"])
     assert shape == [3, 9, 128]
-    assert buffers == 1  # cuDNN's own, in which all weights lie
+    assert buffers == 1  # cuDNN's buffer, which holds all weights
 
 
 ATTENTION = """
@@ -213,5 +213,5 @@ tell.write(type(made.grad_fn).__name__)
 def test_attention_is_computed_by_the_kernels_of_the_card(scene, told):
     assert "Flash" in scene["attention"]
     assert "Cudnn" in told(ATTENTION, card="H100 SXM")
-    # A T4 has no fused kernel for bfloat16: products, and what is converted for them.
+    # A T4 has no fused kernel for bfloat16, so tensors are converted for matrix products.
     assert "ToCopy" in told(ATTENTION, card="T4")

@@ -1,4 +1,4 @@
-"""What a script reads of values that nothing computes: enough to take its ordinary way."""
+"""Values that scripts read in a rehearsal, and that let them take their usual branches."""
 
 import json
 
@@ -9,7 +9,7 @@ from tests.fakecuda.rehearsal.conftest import tell_all
 
 @pytest.fixture(scope="module")
 def values(tmp_path_factory):
-    """What the scripts of this file told, in one process that looks for torch first."""
+    """Return the output of the scripts of this file, which run in one process."""
     scripts = {
         "looked_for": LOOKED_FOR,
         "computed": COMPUTED,
@@ -26,7 +26,7 @@ def values(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def of_transformers(tmp_path_factory):
-    """What the scripts told that use transformers."""
+    """Return the output of the scripts that use transformers."""
     scripts = {"experts": EXPERTS, "generation": GENERATION, "stopping": STOPPING}
     return tell_all(tmp_path_factory.mktemp("of_transformers"), scripts)
 
@@ -97,7 +97,7 @@ def test_random_numbers_are_drawn(values):
     assert len({*drawn}) > 5
     assert len({*chosen}) > 5
     assert order == [*range(64)]
-    assert same  # the script's own generator is left alone
+    assert same  # the script's own generator is not changed
 
 
 TRAINING = """
@@ -181,7 +181,7 @@ def test_experts_are_chosen_evenly(of_transformers):
     assert len(counts) == 3
     for one in counts:
         assert sum(one) == 4 * 256 * 2
-        assert max(one) < 3 * min(one)  # drawn anew in each run
+        assert max(one) < 3 * min(one)  # random in each run
 
 
 GENERATION = """

@@ -1,4 +1,4 @@
-"""CuPy beside the CUDA build of PyTorch. CuPy is replaced."""
+"""CuPy, replaced by a fake, with the CUDA build of PyTorch."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""After an error in a backward pass on a card nothing of the step is alive, whoever has the GIL."""
+"""After an error in a backward pass on a card, no tensor of the step is alive."""
 
 import sys
 
@@ -12,7 +12,7 @@ from tests.held_frames import too_large, without_collector
 
 @pytest.fixture(autouse=True)
 def the_program_keeps_the_gil():
-    """Unless it gives it away."""
+    """Let the running thread keep the GIL until it releases it."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(1000)
     yield
@@ -20,7 +20,7 @@ def the_program_keeps_the_gil():
 
 
 def alive_after_a_failed_step(net):
-    """Bytes; the first request of the backward pass is for 256 TiB."""
+    """Return the bytes that are alive after a step whose backward pass requests 256 TiB."""
     before = torch.cuda.memory_allocated()
     with without_collector():
         with pytest.raises(torch.OutOfMemoryError):
@@ -29,7 +29,7 @@ def alive_after_a_failed_step(net):
 
 
 def layers():
-    """After a step, in which cuBLAS takes workspaces for good."""
+    """Return a network after one step, so that cuBLAS has allocated its workspaces."""
     net = nn.Sequential(*[one for _ in range(4) for one in (nn.Linear(64, 64), nn.ReLU())]).cuda()
     net(torch.ones(64, 64, device="cuda")).square().sum().backward()
     net.zero_grad()
@@ -39,7 +39,7 @@ def layers():
 def test_while_a_session_records():
     net = layers()
     with pgmo.optimize(device="cuda", pages=False) as session:
-        alive_after_a_failed_step(net)  # what other tests have left may go with it
+        alive_after_a_failed_step(net)  # this may also free blocks that other tests have left
         for _ in range(10):
             assert alive_after_a_failed_step(net) == 0
         session.step()

@@ -1,4 +1,4 @@
-"""First runs, whose first iteration is like none that follows: pages serve until a plan does."""
+"""First runs, whose first iteration differs from later ones: pages serve until a plan does."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Growth of live memory where pages serve: what the summary of a program that leaks begins with."""
+"""Growth of live memory on pages: the first sentences of the summary of a leaking program."""
 
 import json
 import os

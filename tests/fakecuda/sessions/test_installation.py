@@ -1,4 +1,4 @@
-"""Plans are installed where they pay."""
+"""Plans are installed only if they pay."""
 
 from tests.fakecuda.programs import ROOT, run_program
 
@@ -34,7 +34,7 @@ def run(code: str, **environment: str) -> list:
 
 
 def test_lengths_for_which_pages_move_little_need_no_plan():
-    """Nor does a session need more memory than pages alone."""
+    """The session also needs no more memory than pages alone."""
     code = """
 {before}
     for _ in range(40):
@@ -53,7 +53,7 @@ def test_lengths_for_which_pages_move_little_need_no_plan():
 
 
 def test_a_plan_waits_for_room_between_what_lives():
-    """What stays for good lies between blocks that come again, in whose places no arena fits."""
+    """Persistent blocks lie between blocks that repeat, so no arena fits into their gaps."""
     code = """
 def iterate(kept=None):
     blocks = []
@@ -89,7 +89,7 @@ kept = []
 
 
 def test_within_a_budget_there_is_always_a_plan():
-    """Only plans spill: without one everything would be on the card."""
+    """Only plans spill: without a plan all blocks would be on the card."""
     seen, spilled = run(
         """
 warnings.simplefilter("ignore")
@@ -128,7 +128,7 @@ print(json.dumps(peak()))
 
 
 def test_batches_that_grow_take_no_more_than_on_pages_alone():
-    """A larger arena would have no room beside the holes in what lives."""
+    """A larger arena would not fit into the holes between live blocks."""
     opened = "pgmo.optimize(device='cuda')"
     with_session = run(GROWING.format(opened=opened, ended="session.step()"))
     alone = run(GROWING.format(opened="contextlib.nullcontext()", ended=""))

@@ -1,4 +1,4 @@
-"""Lengths that no plan has seen: windows serve what is larger, until the session plans anew."""
+"""Lengths that no plan knows: windows serve larger requests until the session plans again."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Unified memory on the CUDA build of PyTorch: where memory comes from is real on the stub."""
+"""Unified memory with the CUDA build of PyTorch, whose allocations are real on the stub."""
 
 import os
 
@@ -125,9 +125,9 @@ def test_whatever_is_requested_inside_is_unified(segments):
     seen, peak, times = run_program(INSIDE, **SETTINGS, **settings)
     card, unified = seen["before"]
     assert unified == 0
-    assert seen["inside"] == [card, 5 * 64]  # of all threads and streams
-    # A graph has a pool of its own, whose addresses nobody else gets; the state of the generator of
-    # random numbers, in a small segment, is not captured.
+    assert seen["inside"] == [card, 5 * 64]  # in blocks of all threads and streams
+    # A graph has its own pool, whose addresses no other block gets. The state of the random number
+    # generator, in a small segment, is not captured.
     assert seen["with a graph"][0] > card
     assert seen["with a graph"][1] <= seen["before the graph"][1] + 2
     assert 5 * 64 <= seen["afterwards"][1] <= 5 * 64 + 2
@@ -138,7 +138,7 @@ def test_whatever_is_requested_inside_is_unified(segments):
 
 
 def test_blocks_within_others_may_end_in_any_order():
-    # torch's own way to end a pool would end the process while another one is in use.
+    # torch's function that ends a pool would abort the process while another pool is in use.
     found = run_program(AROUND, **SETTINGS)
     assert found.pop(4).startswith("inside pgmo.managed() there are no pages")
     assert found == [0, 1, 0, True, 1, 0]
@@ -163,7 +163,7 @@ def test_a_network_larger_than_the_card_trains_in_unified_memory():
 
 def test_within_a_budget_the_blocks_of_longest_idle_time_are_on_the_host():
     found = train(1024 * MIB, budget="20 MiB")
-    # A budget that holds everything: without one, a plan keeps memory for gaps of the model.
+    # The budget is large enough for all slots. Without a budget, blocks in gaps have no slot.
     whole = train(1024 * MIB, budget="900 MiB")
     _, resident, spilled = found["plan"]
     assert found["hits"] == 1

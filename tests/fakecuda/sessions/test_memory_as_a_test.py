@@ -1,4 +1,4 @@
-"""The plug-in on the allocator of a card."""
+"""The pytest plug-in with the allocator of a card."""
 
 import torch
 from torch import nn
@@ -19,7 +19,7 @@ def test_the_same_step_asks_for_the_same(pgmo_profile):
             step()
         assert recorded.device == "cuda:0"
         fingerprints.add((recorded.profile.fingerprint, recorded.peak))
-        torch.zeros(1 << 20, device="cuda")  # what lies between does not count
+        torch.zeros(1 << 20, device="cuda")  # not in a measured call, so it does not count
     assert len(fingerprints) == 1
 
 

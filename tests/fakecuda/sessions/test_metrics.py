@@ -1,4 +1,4 @@
-"""Figures for dashboards on a CUDA device: they are those of torch, which counts pages."""
+"""Metrics of a CUDA device equal torch's statistics, which count pages."""
 
 import pytest
 

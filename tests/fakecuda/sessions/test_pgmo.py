@@ -1,4 +1,4 @@
-"""Sessions on the CUDA build of PyTorch: what is real on the stub is real here."""
+"""Sessions with the CUDA build of PyTorch on the stub."""
 
 import os
 

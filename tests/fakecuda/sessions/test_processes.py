@@ -1,4 +1,4 @@
-"""Trainings in processes of their own that share a card: an iteration is a turn."""
+"""Trainings in their own processes that share a card: an iteration is a turn."""
 
 import os
 import threading
@@ -58,7 +58,7 @@ print(json.dumps({
 
 @pytest.fixture
 def serve(tmp_path):
-    """Serves in a thread, until the test ends."""
+    """Run a broker in a thread until the test ends."""
     ends = []
 
     def begin(**rules):
@@ -77,13 +77,13 @@ def serve(tmp_path):
 
 
 def settings(folder, **environment):
-    """Of a process on the card that is shared."""
+    """Return the environment variables of a process on the shared card."""
     shared = {"FAKECUDA_SHARED": str(folder / "card"), "PYTHONPATH": PATHS, "PGMO_CHECK": "1"}
     return shared | environment
 
 
 def pair(how, folder, **environment):
-    """What two trainings at the same time print."""
+    """Run two trainings at the same time, and return their output."""
     (folder / "train.py").write_text(TRAINING)
 
     def train(at):
@@ -100,7 +100,7 @@ def test_two_processes_need_what_persists_and_the_larger_arena(serve, tmp_path, 
     found = pair(how, tmp_path, PGMO_SHARE=str(address))
     arenas = [one["arena"] for one in found]
     persistent = sum(one["persistent"] for one in found)
-    pages = 12 * MIB  # of a tiny network a few are much
+    pages = 12 * MIB  # tolerance: some pages are a large share of a tiny network
     for one in found:
         assert one["iterations"] == 10
         assert one["rate"] >= 0.999

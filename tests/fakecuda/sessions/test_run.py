@@ -1,4 +1,4 @@
-"""`pgmo run` on the CUDA build of PyTorch: which device, and what is kept when memory runs out."""
+"""`pgmo run` with the CUDA build of PyTorch: its device, and its files if memory runs out."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Models behind a threaded server, on the CUDA build of PyTorch: what the card needs."""
+"""Memory of models behind a threaded server, with the CUDA build of PyTorch."""
 
 import pgmo
 from tests.fakecuda.programs import run_command

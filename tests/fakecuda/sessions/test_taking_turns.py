@@ -1,4 +1,4 @@
-"""Several sessions on one device: an arena's pages are those of whoever has the turn."""
+"""Several sessions on one device: the session that has the turn has the arena's pages."""
 
 import os
 
@@ -73,7 +73,7 @@ with contextlib.ExitStack() as stack:
 def test_trainings_need_what_persists_and_the_largest_arena(count, threads):
     code = IN_TURNS.replace("COUNT", str(count)).replace("THREADS", str(threads))
     found = run_program(code, PYTHONPATH=PATHS, PGMO_CHECK="1")
-    pages = 2 * 2**20 * count  # of threads each has workspaces of its own
+    pages = 2 * 2**20 * count  # each thread has its own workspaces
     assert found["peak"] <= 1.02 * (found["persistent"] + max(found["arenas"])) + pages
     assert found["peak"] < found["persistent"] + sum(found["arenas"])
     assert found["iterations"] == [12] * count

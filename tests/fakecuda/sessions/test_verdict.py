@@ -1,4 +1,4 @@
-"""The verdict's figure for plain PyTorch, held against plain PyTorch in a process of its own."""
+"""The verdict's figure for plain PyTorch, compared with plain PyTorch in another process."""
 
 import json
 import os
@@ -150,7 +150,7 @@ print("FIGURES", json.dumps({
 
 
 def run(tmp_path, scenario, mode, *, ours=False, card=8192, configuration=""):
-    """Run the script; returns what it prints, with the verdict of `pgmo run` where that runs it."""
+    """Run the script; return its output, and the verdict if `pgmo run` runs it."""
     script, report = tmp_path / "train.py", tmp_path / "report.json"
     script.write_text(SCRIPT)
     pgmo = ["-m", "pgmo", "run", "--json", str(report)] if ours else []
@@ -172,7 +172,7 @@ def run(tmp_path, scenario, mode, *, ours=False, card=8192, configuration=""):
 
 
 def check(plain, ours):
-    """The modelled peak is that of plain PyTorch, the counted one that of the process."""
+    """Check that the modelled peak is plain PyTorch's, and the counted peak that of the process."""
     verdict = ours["verdict"]
     assert verdict["wrong"] == []
     assert verdict["plain"] == pytest.approx(plain["reserved"], rel=0.01)

@@ -1,4 +1,4 @@
-"""Models and an optimizer that sleep in phases, for the tests beside it."""
+"""Models and an optimizer that sleep in phases, for the tests of this folder."""
 
 from typing import Any
 
@@ -39,9 +39,10 @@ def error_of(call):
     return None
 """
 )
-"""A policy, a reference and an engine of 64 MiB each, 128 MiB of state, and 80 MiB of a cache."""
+"""Code that makes a policy, a reference and an engine of 64 MiB each, 128 MiB of optimizer state,
+and a cache of 80 MiB."""
 
 
 def run_parts(code: str, **environment: str) -> Any:
-    """Run code on these parts and return what it printed last, read as JSON."""
+    """Run code after `PARTS`, and return its last line of output as JSON."""
     return run_program(PARTS + code, PYTHONPATH=str(ROOT), **environment)

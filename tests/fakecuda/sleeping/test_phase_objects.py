@@ -1,4 +1,4 @@
-"""Objects that sleep in phases: which are refused, woken or freed, and when."""
+"""Objects that sleep in phases: refused objects, and when objects wake or are freed."""
 
 from tests.fakecuda.pages.block_program import MIB, ROOT
 from tests.fakecuda.programs import run_program

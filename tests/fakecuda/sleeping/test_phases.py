@@ -118,7 +118,7 @@ tell(levels, kept)
     for round_levels in (levels[0:3], levels[3:6], levels[6:9]):
         for (used, _), bytes_ in zip(round_levels, needed, strict=True):
             assert used <= (bytes_ + 12) * MIB
-    # A peak counts from the previous phase's beginning, so it is the larger need of the two phases.
+    # A peak counts from the beginning of the previous phase, so it covers two phases.
     for at in range(1, len(levels)):
         larger = max(levels[at - 1][0], levels[at][0])
         assert levels[at][1] <= larger + 4 * MIB

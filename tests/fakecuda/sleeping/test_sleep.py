@@ -1,6 +1,6 @@
-"""State that sleeps: the card has its pages back, addresses and contents stay.
+"""State that sleeps gives its pages back to the card, and keeps its addresses and contents.
 
-The first four are what `torch_memory_saver` and vLLM's sleep mode show in their examples: regions
+The first four tests follow the examples of `torch_memory_saver` and of vLLM's sleep mode: regions
 that are paused with and without a copy, one after the other, and beneath a captured graph.
 """
 
@@ -130,7 +130,7 @@ with pgmo.optimize() as session:
 
 
 def test_an_engine_sleeps_while_another_program_part_has_its_memory():
-    """What vLLM calls level 1, with training in between."""
+    """This is level 1 of vLLM's sleep mode, with training between sleep and wake."""
     idle, trained, kept = run(
         """
 cache = torch.zeros(100 << 20, device="cuda")
@@ -144,7 +144,7 @@ with pgmo.optimize() as session:
     session.resume()
     tell(idle, trained, same(list(layers.parameters())[:2], values))
 """,
-        FAKECUDA_BYTES=str(700 * MIB),  # not enough for both
+        FAKECUDA_BYTES=str(700 * MIB),  # too small for both parts at the same time
     )
     assert idle < 50 * MIB
     assert trained <= 700 * MIB

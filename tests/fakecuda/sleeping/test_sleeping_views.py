@@ -1,4 +1,4 @@
-"""Views, ties and overlapping groups sleep and wake in any order: contents and addresses stay."""
+"""Views, tied and overlapping groups keep contents and addresses in any order of sleeping."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The guide's recipe for trl's GRPOTrainer: what sleeps in its phases, and what that saves."""
+"""The guide's recipe for trl's GRPOTrainer: sleeping objects, and saved memory."""
 
 import re
 from typing import Any
@@ -74,7 +74,7 @@ print(json.dumps([steps, levels, refused, kept, sum(sizes), weights]))
 
 @pytest.fixture
 def run(tmp_path: Any) -> Any:
-    """Run the program with the class of the guide."""
+    """Return a function that runs the program with the class of the guide."""
     page = (ROOT / "docs/guides/phases.md").read_text()
     recipe = re.search(r"```python\n# phased_grpo.py\n(.*?)```", page, re.DOTALL)
     assert recipe is not None

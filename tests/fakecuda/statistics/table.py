@@ -1,16 +1,16 @@
-"""Every key of `torch.cuda.memory_stats()`, and what is expected of it under pgmo."""
+"""Expected values under pgmo of every key of `torch.cuda.memory_stats()`."""
 
 SAME = "same"
-"""Counts pages and PyTorch's allocator together; equals what plain PyTorch says."""
+"""The value counts pages and PyTorch's allocator, and equals that of plain PyTorch."""
 
 BOTH = "both"
-"""Counts pages and PyTorch's allocator together; plain PyTorch reserves other sizes."""
+"""The value counts pages and PyTorch's allocator, and differs from that of plain PyTorch."""
 
 BENEATH = "beneath"
-"""Counts PyTorch's allocator alone: pages have neither segments nor pools of small blocks."""
+"""The value counts only PyTorch's allocator: pages have no segments and no small pool."""
 
 SETTING = "setting"
-"""A setting of PyTorch's allocator."""
+"""The value is a setting of PyTorch's allocator."""
 
 _LEVELS = ("current", "peak", "allocated", "freed")
 _POOLS = ("small_pool", "large_pool")
@@ -42,19 +42,19 @@ TABLE: dict[str, str] = {
 
 
 def falls(before: dict[str, int], after: dict[str, int]) -> list[str]:
-    """Return the keys that have fallen, although they only grow in PyTorch."""
+    """Return the keys whose values have fallen, although they only grow in PyTorch."""
     return [
         key for key, value in after.items() if not key.endswith(".current") and value < before[key]
     ]
 
 
 def contradictions(stats: dict[str, int], *, asleep: bool = False, sums: bool = True) -> list[str]:
-    """Return what cannot be true at one time.
+    """Return contradictions between values.
 
     Args:
-        stats: of `torch.cuda.memory_stats()`.
-        asleep: blocks live whose pages are away; they are neither freed nor counted as current.
-        sums: those of `allocated` and `freed` have never been reset.
+        stats: values of `torch.cuda.memory_stats()`.
+        asleep: whether there are sleeping blocks, which are neither freed nor current.
+        sums: whether the sums of `allocated` and `freed` have never been reset.
     """
     levels = [key.removesuffix(".current") for key in stats if key.endswith(".current")]
     wrong = [f"{key}: peak" for key in levels if stats[f"{key}.peak"] < stats[f"{key}.current"]]

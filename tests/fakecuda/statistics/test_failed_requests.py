@@ -1,4 +1,4 @@
-"""A request that fails counts as a failure and as nothing else, and its error has true numbers."""
+"""A failed request counts only as a failure, and the numbers in its error are right."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Each statistic of PyTorch's is what plain PyTorch says, whatever pgmo does meanwhile."""
+"""Each of PyTorch's statistics has its expected value while pgmo serves."""
 
 from typing import Any
 
@@ -146,7 +146,7 @@ def test_nothing_falls_until_it_is_reset(mode):
 
 
 def test_statistics_agree_while_state_sleeps():
-    """Pages that are away are neither allocated nor reserved."""
+    """Sleeping pages are neither allocated nor reserved."""
     (rows,) = run_program(
         """
 import json, pgmo, torch

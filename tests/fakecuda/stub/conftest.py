@@ -1,4 +1,4 @@
-"""Pages that are there for one test."""
+"""Pages of the driver, as fixtures."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from tests.fakecuda.driver import PAGE
 
 @pytest.fixture
 def page():
-    """A handle of one page, given back at the end."""
+    """Yield the handle of a page, which is released at the end."""
     handle = driver.create(PAGE)
     yield handle
     driver.release(handle)
@@ -16,7 +16,7 @@ def page():
 
 @pytest.fixture
 def two(page):
-    """A page at two addresses."""
+    """Yield two addresses at which a page is mapped."""
     with driver.reserved(4 * PAGE) as address:
         pair = address, address + 2 * PAGE
         for one in pair:

@@ -1,4 +1,4 @@
-"""Reads and writes mapped memory, and asks the driver for what it refuses."""
+"""Reads and writes of mapped memory, and calls that the driver refuses."""
 
 import ctypes
 import os
@@ -9,7 +9,7 @@ from tests.fakecuda.driver import PAGE, DriverError
 
 
 def refused(function, *arguments):
-    """The driver's answer to what it does not do."""
+    """Return the error number of a call that the driver refuses."""
     with pytest.raises(DriverError) as caught:
         function(*arguments)
     return caught.value.code
@@ -24,12 +24,12 @@ def read(address):
 
 
 def host_bytes():
-    """What the host holds of the files behind the cards."""
+    """Return the bytes of host memory in the files that represent the cards."""
     held = 0
     for number in os.listdir("/proc/self/fd"):
         try:
             if "fakecuda-card-" in os.readlink(f"/proc/self/fd/{number}"):
                 held += os.fstat(int(number)).st_blocks * 512
-        except FileNotFoundError:  # the listing itself had a descriptor
+        except FileNotFoundError:  # the descriptor of the listing itself
             continue
     return held

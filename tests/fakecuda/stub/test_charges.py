@@ -1,4 +1,4 @@
-"""What mapped memory costs the card: charged once, with a peak, and calls that are counted."""
+"""Mapped memory is charged to the card once, with a peak, and calls are counted."""
 
 import ctypes
 

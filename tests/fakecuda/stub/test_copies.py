@@ -1,4 +1,4 @@
-"""Bytes that are copied or set are really there; kernels are not run."""
+"""Copies and sets really change bytes; kernels do not run."""
 
 import ctypes
 import os
@@ -46,7 +46,7 @@ values = torch.ones(1 << 20)
 print(json.dumps([int(values[:n].cuda().cpu().sum()) for n in (100, 1 << 20)]))
 """
     assert run_program(code) == [100, 1 << 20]
-    # The copy back is as long as the one there, and is left out as well: memory as it came.
+    # The copy back is as long as the copy to the device, so both are skipped above the limit.
     short, long = run_program(code, FAKECUDA_COPY_LIMIT="4096")
     assert short == 100
     assert long != 1 << 20
@@ -54,7 +54,7 @@ print(json.dumps([int(values[:n].cuda().cpu().sum()) for n in (100, 1 << 20)]))
 
 def test_kernels_that_are_compiled_as_a_program_runs_are_not_run_either():
     there = torch.ones(100).cuda()
-    there.erfinv_()  # by NVRTC, which looks for a table in the driver
+    there.erfinv_()  # NVRTC compiles it, and needs a table of the driver
     assert there.cpu().tolist() == [1.0] * 100
 
 

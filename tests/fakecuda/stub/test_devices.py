@@ -1,4 +1,4 @@
-"""Two cards, each with memory of its own."""
+"""Two cards, each with its own memory."""
 
 import threading
 

@@ -1,4 +1,4 @@
-"""What the driver's virtual memory refuses, as a real driver would."""
+"""Virtual memory calls that the stub driver refuses, as a real driver does."""
 
 import ctypes
 
@@ -20,10 +20,10 @@ from tests.fakecuda.stub.mapped_memory import read, refused, write
 
 def test_only_free_reserved_addresses_can_be_mapped(two, page):
     first, _ = two
-    assert refused(driver.map_at, first, PAGE, page) == INVALID_VALUE  # there is something
+    assert refused(driver.map_at, first, PAGE, page) == INVALID_VALUE  # already mapped
     assert refused(driver.map_at, first + 64 * PAGE, PAGE, page) == INVALID_VALUE
     large = driver.create(2 * PAGE)
-    assert refused(driver.map_at, first - PAGE, 2 * PAGE, large) == INVALID_VALUE  # half of it
+    assert refused(driver.map_at, first - PAGE, 2 * PAGE, large) == INVALID_VALUE  # half mapped
     assert refused(driver.map_at, first + PAGE, 2 * PAGE, large) == INVALID_VALUE
     driver.release(large)
 
@@ -35,7 +35,7 @@ def test_maps_are_whole_pages_from_the_begin_of_a_handle(page):
             (address, PAGE, 4096, page, 0),
             (address, PAGE // 2, 0, page, 0),
             (address, 0, 0, page, 0),
-            (address, 2 * PAGE, 0, page, 0),  # longer than the handle
+            (address, 2 * PAGE, 0, page, 0),  # larger than the handle
             (address + 4096, PAGE, 0, page, 0),
             (address, PAGE, 0, page, 1),  # flags
             (address, PAGE, 0, page + 1000, 0),  # no such handle
@@ -58,7 +58,7 @@ def test_maps_are_undone_as_a_whole():
             assert refused(driver.unmap, begin, size) == INVALID_VALUE
         assert read(address) == 9
         driver.map_at(address + 2 * PAGE, 2 * PAGE, handle)
-        driver.unmap(address, 4 * PAGE)  # several maps that are neighbours
+        driver.unmap(address, 4 * PAGE)  # several adjacent maps
         assert refused(driver.unmap, address, 2 * PAGE) == INVALID_VALUE
     driver.release(handle)
 
@@ -77,7 +77,7 @@ def test_access_is_given_to_whole_maps_only():
         assert [driver.access(address, device) for device in (0, 1)] == [READ_WRITE, READ]
         driver.unmap(address, 2 * PAGE)
         driver.call("cuMemMap", address, 2 * PAGE, 0, handle, 0)
-        assert driver.access(address) == NO_ACCESS  # maps begin without
+        assert driver.access(address) == NO_ACCESS  # a new map has no access
         driver.unmap(address, 2 * PAGE)
     driver.release(handle)
 

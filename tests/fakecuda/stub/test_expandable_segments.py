@@ -1,4 +1,4 @@
-"""PyTorch's own allocator on the driver's virtual memory: its expandable segments."""
+"""Expandable segments of PyTorch's allocator, on the driver's virtual memory."""
 
 from tests.fakecuda.programs import ROOT, run_program
 
@@ -30,7 +30,7 @@ def test_a_network_trains_in_expandable_segments_and_the_peak_is_what_torch_rese
     assert now == reserved
     assert after == left < now
     assert calls["map"] > 0
-    assert calls["create"] - calls["map"] in (0, 1)  # torch asks for a fabric handle first
+    assert calls["create"] - calls["map"] in (0, 1)  # torch first tries a fabric handle
     assert calls["unmap"] == calls["release"] > 0
     assert violated == 0
 

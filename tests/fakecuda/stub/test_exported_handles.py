@@ -1,4 +1,4 @@
-"""Handles that are exported as descriptors, and imported here or in another process."""
+"""Handles that are exported as descriptors, and imported in this or another process."""
 
 import os
 import subprocess
@@ -24,7 +24,7 @@ def test_an_exported_handle_comes_back_as_the_same_memory():
         driver.map_at(address, PAGE, handle)
         write(address, 71)
         descriptor = driver.export(handle)
-        assert read(address) == 71  # its bytes have come along
+        assert read(address) == 71  # the imported page has the same bytes
         imported = driver.import_from(descriptor)
         os.close(descriptor)
         driver.map_at(address + PAGE, PAGE, imported)

@@ -1,4 +1,4 @@
-"""Graphs: captured work is done at each replay, and captures break where real ones would."""
+"""Captured work runs at each replay, and captures fail where they fail on a GPU."""
 
 import torch
 
@@ -6,7 +6,7 @@ from tests.fakecuda.programs import run_program
 
 
 def test_a_replay_does_the_captured_copies_again():
-    # Copied there: the stub runs no kernel, so that zeros made there are what lay there before.
+    # Zeros are copied to the device: the stub runs no kernel that would fill memory there.
     source, target = torch.zeros(8).cuda(), torch.zeros(8).cuda()
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
@@ -35,7 +35,7 @@ def test_a_stream_that_waits_for_captured_work_joins_the_capture():
 
 
 def test_looking_at_an_event_breaks_a_capture():
-    # In a process of its own: older versions of torch do not get over it.
+    # In its own process, because older versions of torch do not recover from the error.
     code = """
 import json, torch
 graph, event = torch.cuda.CUDAGraph(), torch.cuda.Event()

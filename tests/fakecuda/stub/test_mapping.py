@@ -1,4 +1,4 @@
-"""Pages of the driver are real, and apart from the addresses at which they are mapped."""
+"""Pages of the driver have real memory, independent of the addresses of their maps."""
 
 import ctypes
 import itertools

@@ -1,4 +1,4 @@
-"""Code that a program loads by the driver, as Triton does: it is there, and computes nothing."""
+"""Modules that a program loads by the driver, as Triton does, and that compute nothing."""
 
 import ctypes
 import os

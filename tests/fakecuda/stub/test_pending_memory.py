@@ -1,4 +1,4 @@
-"""Mapped memory that pending work uses: who unmaps it or hands it over is found out."""
+"""The stub notices if mapped memory is unmapped or given away while pending work uses it."""
 
 import pytest
 import torch
@@ -22,7 +22,7 @@ def streams():
 
 @pytest.fixture
 def place():
-    """A page at the first of four reserved addresses; unmapped and released at the end."""
+    """Yield four reserved addresses, with a page mapped at the first one."""
     handle, address = driver.create(PAGE), driver.reserve(4 * PAGE)
     driver.map_at(address, PAGE, handle)
     yield address, handle
@@ -35,12 +35,12 @@ def place():
 
 
 def use(address, stream, size=64):
-    """A set, whose bytes are known."""
+    """Submit a set, whose bytes the stub knows."""
     driver.set_bytes(address, 1, size, stream.cuda_stream)
 
 
 def launch(stream):
-    """A kernel, which may use anything."""
+    """Launch a kernel, which may use any mapped memory."""
     with torch.cuda.stream(stream):
         torch.ones((), device="cuda").add_(1)
 
@@ -167,7 +167,7 @@ def test_a_pending_kernel_may_use_all_that_was_mapped(place, streams):
         launch(streams[0])
         driver.unmap(address, PAGE)
     assert violations() == 1
-    assert certain() == 0  # nobody knows
+    assert certain() == 0  # the stub cannot know the kernel's bytes
 
 
 def test_a_kernel_does_not_use_what_is_mapped_later(place, streams):
@@ -228,7 +228,7 @@ def test_a_page_in_use_is_not_handed_to_another_stream(place, streams):
     with held(first):
         use(address, first)
         driver.map_at(address + PAGE, PAGE, handle)
-        assert violations() == 0  # until somebody uses it
+        assert violations() == 0  # until another stream uses it
         use(address + PAGE, second)
         assert certain() == 1
 
@@ -250,7 +250,7 @@ def test_an_event_from_before_the_use_orders_nothing(place, streams):
     address, _ = place
     first, second = streams
     with held(first):
-        use(address + 4096, first)  # only this is before the event
+        use(address + 4096, first)  # only this set is before the event
         early = first.record_event()
         use(address, first)
         second.wait_event(early)

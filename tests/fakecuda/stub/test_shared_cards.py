@@ -1,4 +1,4 @@
-"""Cards that several processes share, as the driver's virtual memory sees them."""
+"""Virtual memory on cards that several processes share."""
 
 import os
 import subprocess
@@ -47,7 +47,7 @@ for line in sys.stdin:
 
 
 class Process:
-    """A process on the card, which does as it is told."""
+    """Process on the card that executes commands."""
 
     def __init__(self, card, **environment):
         settings = {
@@ -72,7 +72,7 @@ class Process:
         return json.loads(self.process.stdout.readline())
 
     def pages(self):
-        """Of its own, of all, the peak of all, free."""
+        """Return pages of this process, pages of all, their peak, and free pages."""
         return [size // PAGE for size in self.ask("tell")]
 
     def kill(self):

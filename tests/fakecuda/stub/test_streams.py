@@ -1,4 +1,4 @@
-"""Held streams: what was submitted to them is pending, and so is whatever waits for it."""
+"""Work on held streams is pending, and so is work that waits for it."""
 
 import torch
 
