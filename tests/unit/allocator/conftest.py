@@ -16,7 +16,7 @@ def adapter() -> SimulatedAdapter:
 
 @pytest.fixture
 def cupy(monkeypatch):
-    """CuPy with its driver replaced; the engine checks itself."""
+    """Yield a fake CuPy, and check that nothing stays allocated. The engine checks itself."""
     monkeypatch.setenv("PGMO_CHECK", "1")
     monkeypatch.setattr(cupy_module, "_adapters", {})
     made = fake_cupy.make()
@@ -30,7 +30,7 @@ def cupy(monkeypatch):
 
 @pytest.fixture
 def tiny_sources(tmp_path, monkeypatch):
-    """The sources of a tiny adapter, which answers 42, and an empty cache."""
+    """Return the folder of a tiny adapter's sources, and use an empty cache."""
     sources = tmp_path / "csrc"
     (sources / "adapters").mkdir(parents=True)
     (sources / "engine").mkdir()

@@ -1,11 +1,11 @@
-"""A program that allocates through CuPy."""
+"""Program that allocates through CuPy."""
 
 from tests.unit.allocator.simulated import Oracle
 from tests.unit.fake_cupy import alloc
 
 
 class Program:
-    """What `Loop` needs: arrays by address."""
+    """Framework for `Loop`: requests arrays, and frees them by their addresses."""
 
     def __init__(self, cupy):
         self._cupy = cupy
@@ -20,7 +20,7 @@ class Program:
         return block.ptr
 
     def devices(self):
-        """Those on which its blocks are."""
+        """Return the devices of the program's blocks."""
         living = self._cupy.runtime.living.items()
         return {
             device

@@ -1,7 +1,7 @@
-"""A framework that exists only as addresses, and programs that run on it.
+"""Simulated framework without memory, and programs that run on it.
 
-The engine never touches the memory that it hands out, so neither needs any. An oracle that shares
-no code with the engine knows every living block.
+The engine does not access the memory that it returns, so addresses suffice. An oracle that shares no
+code with the engine knows every live block.
 """
 
 import bisect
@@ -21,7 +21,7 @@ LAYERS = [4096, 1 << 16, 1 << 14, 1 << 18, 512, 1 << 16]
 
 
 class Oracle:
-    """Every living block as an interval of addresses; refuses overlaps."""
+    """Live blocks as intervals of addresses; overlaps are errors."""
 
     def __init__(self) -> None:
         self._starts: list[int] = []
@@ -46,7 +46,7 @@ class Oracle:
 
 
 class NoOperators:
-    """Operators of a framework that runs none."""
+    """Operators of a framework without operators."""
 
     def observe(self, begin: Callable[[str, str, int], OperatorAnswer]) -> None:
         pass
@@ -59,11 +59,11 @@ class NoOperators:
 
 
 class SimulatedAdapter(Adapter):
-    """Stands where an adapter does.
+    """Adapter of the simulated framework.
 
     Attributes:
-        arenas: for each stream the arenas that were taken for it: address and bytes.
-        returned: the addresses of those that were given back.
+        arenas: address and bytes of each arena that was allocated, by stream.
+        returned: addresses of the freed arenas.
     """
 
     name = "simulated"
@@ -80,7 +80,7 @@ class SimulatedAdapter(Adapter):
         self.returned: list[int] = []
         self.advice = ""
         self._give_back = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self.returned.append)
-        self._streams = {0}  # those that were used
+        self._streams = {0}  # used streams
         self._next = 1 << 20
 
     def install(self) -> None:
@@ -105,7 +105,7 @@ class SimulatedAdapter(Adapter):
         self.advice = text
 
     def request(self, size: int, stream: int = 0) -> int:
-        """What the adapter does for a tensor; returns its address."""
+        """Request a block as for a tensor, and return its address."""
         self._streams.add(stream)
         address = self.engine.allocate(size, stream) if self.installed else 0
         if address:
@@ -124,7 +124,7 @@ class SimulatedAdapter(Adapter):
         self.engine.release(address)
 
     def served(self, address: int) -> bool:
-        """Whether a block lies in an arena."""
+        """Return whether a block is in an arena."""
         places = [arena for arenas in self.arenas.values() for arena in arenas]
         return any(base <= address < base + size for base, size in places)
 
@@ -141,17 +141,17 @@ class SimulatedAdapter(Adapter):
 
 
 def open_session(adapter: SimulatedAdapter, **options: object) -> Session:
-    """A session over a simulated framework; tags need torch, so they are off by default."""
+    """Return a session over the framework. Tags need torch, so they are off by default."""
     return Session(Options(**{"tags": False, **options}), lambda: adapter)  # type: ignore[arg-type]
 
 
 class Loop:
-    """A training loop in miniature: forward keeps blocks, backward frees them, one block wraps.
+    """Small training loop: the forward pass keeps blocks, the backward pass frees them.
 
     Args:
-        framework: where it allocates.
+        framework: framework that serves the requests.
         layers: size of each layer's activation.
-        scale: multiplies the activations: another batch size or length.
+        scale: factor of the activations, for another batch size or length.
     """
 
     def __init__(self, adapter: SimulatedAdapter, layers: Sequence[int], scale: int = 1) -> None:
@@ -174,7 +174,7 @@ class Loop:
         if extra is not None:
             extra()
         loss = request(4)
-        if self._loss is not None:  # rebinding: the old one dies after the new one is born
+        if self._loss is not None:  # the old loss is freed after the new one is allocated
             free(self._loss)
         self._loss = loss
         for size, activation in zip(reversed(self.layers), reversed(kept), strict=True):
@@ -184,7 +184,7 @@ class Loop:
             self.state = [request(size) for size in self.layers]
 
     def drop(self) -> None:
-        """Frees what wraps into the next iteration."""
+        """Free the blocks that wrap into the next iteration."""
         for address in (*self._gradients, *([self._loss] if self._loss else [])):
             self._adapter.free(address)
         self._gradients, self._loss = [], None
@@ -197,7 +197,7 @@ class Loop:
 
 
 def run(loop: Loop, session: Session, times: int, **kwargs: Callable[[], None]) -> None:
-    """So many iterations."""
+    """Run a number of iterations."""
     for _ in range(times):
         with session.iteration():
             loop(**kwargs)

@@ -1,4 +1,4 @@
-"""Heuristics are one struct: the same in Python and C++, documented, and switched at run time."""
+"""Heuristics are equal in Python and C++, documented, and replaceable at run time."""
 
 import ast
 import inspect
@@ -27,7 +27,7 @@ def _defaults():
 
 
 def documentation():
-    """The docstring of each field in Python, on one line."""
+    """Return the docstring of each field in Python, on one line."""
     (definition,) = ast.parse(inspect.getsource(Heuristics)).body
     body = definition.body
     return {
@@ -38,7 +38,7 @@ def documentation():
 
 
 def native_documentation():
-    """The comment above each member in C++, on one line."""
+    """Return the comment above each member in C++, on one line."""
     struct = HEADER.read_text().partition("struct Heuristics {")[2].partition("\n};")[0]
     members = re.findall(r"((?:  // .*\n)+)  \S+ (\w+) = .+;", struct)
     return {name: " ".join(comment.replace("//", "").split()) for comment, name in members}

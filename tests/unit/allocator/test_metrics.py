@@ -1,4 +1,4 @@
-"""Figures for dashboards, of sessions over a framework that is replaced."""
+"""Metrics of sessions on a simulated framework."""
 
 import sys
 from types import SimpleNamespace

@@ -1,4 +1,4 @@
-"""An archive that was saved, and what an attacker makes of it."""
+"""Saved archive, and changed archives as an attacker makes them."""
 
 import io
 import json
@@ -22,7 +22,7 @@ def read_saved(path):
 
 
 def rebuilt(saved, change=lambda members: None, **zip_options):
-    """The same archive with its members changed, sealed again as an attacker would."""
+    """Return the archive with changed members and a valid seal, as an attacker can make it."""
     with zipfile.ZipFile(saved) as archive:
         members = {name: archive.read(name) for name in archive.namelist()}
     change(members)

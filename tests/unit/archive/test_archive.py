@@ -1,4 +1,4 @@
-"""Archives are written and read back, and failures leave what was there."""
+"""Archives are written and read, and failed writes keep the existing file."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Archives that were damaged, or changed to harm and sealed again, are refused."""
+"""Damaged archives, and maliciously changed ones with a valid seal, are refused."""
 
 import struct
 import zipfile
@@ -47,7 +47,7 @@ def test_truncated_and_garbled_files(saved, tmp_path_factory, data):
 @settings(max_examples=300)
 @given(st.data())
 def test_flipped_and_sealed_again(saved, tmp_path_factory, data):
-    """What hides behind a right seal is either refused or changes nothing that is read."""
+    """A change behind a valid seal is refused, or does not change what is read."""
     broken = bytearray(saved.read_bytes())
     for _ in range(data.draw(st.integers(1, 3))):
         broken[data.draw(st.integers(0, len(broken) - 77))] = data.draw(st.integers(0, 255))
@@ -57,7 +57,7 @@ def test_flipped_and_sealed_again(saved, tmp_path_factory, data):
         archive = read_saved(target)
     except FileError:
         return
-    assert len(archive.fields) == 1  # a reader that misses "ticks" refuses it
+    assert len(archive.fields) == 1  # a reader refuses a missing "ticks"
     for name, column in COLUMNS.items():
         assert archive.columns[name].tolist() == column.tolist()
 
@@ -141,7 +141,7 @@ def test_members_that_share_bytes_are_refused(saved, tmp_path):
     data = saved.read_bytes()
     with zipfile.ZipFile(saved) as archive:
         infos = archive.infolist()
-    # All entries of the directory say what the largest does.
+    # All entries of the directory refer to the largest member.
     largest = max(infos, key=lambda info: info.file_size)
     at = data.index(b"PK\x01\x02")
     whole = bytearray(data)

@@ -29,7 +29,7 @@ def test_archives_inside_of_an_archive(tmp_path):
     assert outer.nested == {"a": inner, "b": inner}
     again = _read_nested(tmp_path / "o" / "b", outer.nested["b"])
     assert (again.rows, again.fields, again.nested) == (1, {"a": 1}, {})
-    # They can be taken out with any tool.
+    # Any tool can extract the inner archives.
     with zipfile.ZipFile(tmp_path / "o") as archive:
         archive.extract("b.pgmoplan", tmp_path)
     assert read(tmp_path / "b.pgmoplan", "pgmoplan", 1, SCHEMA).fields == {"a": 1}

@@ -1,4 +1,4 @@
-"""Cards are found by what people write, and their figures are those of their kind."""
+"""Cards are found by usual names, and have the figures of their type."""
 
 import pytest
 

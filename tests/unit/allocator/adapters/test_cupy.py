@@ -1,4 +1,4 @@
-"""Whole sessions over CuPy, whose driver is replaced."""
+"""Sessions over a fake CuPy."""
 
 import pytest
 
@@ -15,13 +15,13 @@ def test_records_then_serves_everything_from_slots(cupy):
     with pgmo.optimize(framework="cupy") as session:
         assert session.device == "cuda:0"
         run(loop, session, 6)
-        assert any(line.startswith("free") for line in cupy.runtime.log)  # the pool, for the arena
+        assert any(line.startswith("free") for line in cupy.runtime.log)  # the pool frees blocks for the arena
         cupy.runtime.log.clear()
         run(loop, session, 2)
         phases = [one.phase for one in session.history]
         assert phases[-4:] == [Phase.REPLAY] * 4
         assert all(one.hits == one.requests for one in session.history[-4:])
-        assert cupy.runtime.log == []  # nothing reached the driver
+        assert cupy.runtime.log == []  # no call reached the driver
         assert cupy.runtime.used() >= session.plan.arena
         assert pgmo.memory_stats(framework="cupy")["arena_bytes"] == session.plan.arena
         loop.finish()
@@ -62,12 +62,12 @@ def test_each_device_has_a_session_of_its_own(cupy):
             for device, session in enumerate((first, second)):
                 with cupy.cuda.Device(device):
                     loops[device]()
-                session.step()  # where another device is current
+                session.step()  # while another device is current
         assert first.history[-1].hit_rate == second.history[-1].hit_rate == 1
         assert [program.devices() for program in programs] == [{0}, {1}]
         loops[0].finish()
         second.close()
-        assert cupy.cuda.get_allocator() != before  # the first one goes on
+        assert cupy.cuda.get_allocator() != before  # the first session still serves
     assert cupy.cuda.get_allocator() == before
     with cupy.cuda.Device(1):
         loops[1].finish()
@@ -76,7 +76,7 @@ def test_each_device_has_a_session_of_its_own(cupy):
 
 @pytest.mark.parametrize("handle", [4096, 2])
 def test_captured_streams_and_per_thread_ones_are_not_served(cupy, handle):
-    """A graph keeps addresses; and one handle stands for a stream in each thread."""
+    """A graph keeps addresses, and the handle of the per-thread stream is a stream per thread."""
     loop = Loop(Program(cupy), LAYERS)
     with pgmo.optimize(framework="cupy") as session:
         run(loop, session, 6)
@@ -122,7 +122,7 @@ def test_an_idle_arena_is_given_back_before_memory_runs_out(cupy):
         assert cupy.runtime.used() == session.plan.arena
         cupy.runtime.limit = 2 << 20
         with session.iteration():
-            large = alloc(cupy, 2 << 20)  # only fits without the arena
+            large = alloc(cupy, 2 << 20)  # fits only without the arena
             assert cupy.runtime.used() == 2 << 20
             del large
         for _ in range(3):
@@ -146,7 +146,7 @@ def test_no_memory_for_the_arena_is_told_and_the_loop_goes_on(cupy):
 
 
 def test_out_of_memory_as_torch_has_it(cupy):
-    """Beneath is PyTorch's allocator, whose error is neither CuPy's nor a `MemoryError`."""
+    """The allocator beneath is PyTorch's, whose error is neither CuPy's nor a `MemoryError`."""
 
     class OutOfMemoryError(RuntimeError):
         pass
@@ -175,7 +175,7 @@ def test_out_of_memory_as_torch_has_it(cupy):
 
 
 def test_an_arena_may_go_back_while_an_exception_is_on_its_way(cupy):
-    """The last array dies with the call that fails: what gives the arena back is Python, too."""
+    """The last array is freed by the failing call, and Python code then frees the arena."""
     with pgmo.optimize(framework="cupy") as session:
         for _ in range(7):
             with session.iteration():

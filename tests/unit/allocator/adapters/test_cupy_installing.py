@@ -1,4 +1,4 @@
-"""What lies beneath pgmo's allocator for CuPy, and on top of it."""
+"""Allocators beneath pgmo's allocator for CuPy, and allocators that wrap it."""
 
 import sys
 
@@ -40,7 +40,7 @@ def test_whatever_is_underneath(cupy, upstream):
 
 def test_an_allocator_with_less_alignment(cupy):
 
-    def unaligned(size):  # as RMM, which aligns to 256 bytes
+    def unaligned(size):  # RMM aligns to 256 bytes, too
         return cupy.cuda.MemoryPointer(cupy.cuda.Memory(size + 256), 256)
 
     cupy.cuda.set_allocator(unaligned)
@@ -86,7 +86,7 @@ def test_an_allocator_on_top_stays_and_ours_passes_on(cupy):
     assert isinstance(inner, _core.CupyAllocator)
     assert type(alloc(cupy, 100).mem).__name__ == "PooledMemory"
     loop.finish()
-    with pgmo.optimize(framework="cupy") as session:  # the old one in the chain does nothing
+    with pgmo.optimize(framework="cupy") as session:  # the old allocator in the chain passes requests on
         run(loop, session, 7)
         assert session.history[-1].hit_rate == 1
         loop.finish()

@@ -1,4 +1,4 @@
-"""The native allocator for CuPy: what it costs, whose memory it keeps, and what it passes on."""
+"""The native allocator for CuPy: its cost, lifetimes, exceptions and threads."""
 
 import gc
 import subprocess
@@ -31,7 +31,7 @@ def iterate(cupy, session, times):
 
 
 def calls_of_ours(work):
-    """The functions of pgmo that are entered, by name."""
+    """Return the names of pgmo's functions that a call enters."""
     entered = []
 
     def note(frame, event, _):
@@ -54,7 +54,7 @@ def test_no_python_function_is_entered_for_an_array(cupy):
                     alloc(cupy, size)
 
     with pgmo.optimize(framework="cupy") as session:
-        assert calls_of_ours(lambda: session.statistics)  # it notices them
+        assert calls_of_ours(lambda: session.statistics)  # it finds Python functions
         recorded = calls_of_ours(arrays)
         iterate(cupy, session, 7)
         with session.iteration():
@@ -83,7 +83,7 @@ def test_streams_have_numbers_in_order_of_first_use(cupy):
     route = _core.CupyRoute(_core.Engine())
     allocator = wrap(cupy.cuda, cupy.pool.malloc)
     allocator.attach(0, route)
-    for handle in (8192, 1, 4096, 8192):  # 1 is the default stream's other handle
+    for handle in (8192, 1, 4096, 8192):  # 1 is another handle of the default stream
         with cupy.cuda.Stream(handle):
             allocator(1000)
     assert [route.handle(number) for number in range(4)] == [0, 8192, 4096, None]
@@ -122,7 +122,7 @@ def test_a_slot_outlives_session_allocator_and_views(cupy):
         live = session.statistics["live_slot_bytes"]
         del slot
         gc.collect()
-        assert session.statistics["live_slot_bytes"] == live  # the view has it
+        assert session.statistics["live_slot_bytes"] == live  # the view keeps it alive
     assert not isinstance(cupy.cuda.get_allocator(), _core.CupyAllocator)
     cupy.pool.free_all_blocks()
     arena = cupy.runtime.used()

@@ -1,6 +1,6 @@
-"""CuPy through PyTorch's CUDA allocator, both replaced.
+"""CuPy through PyTorch's CUDA allocator, both replaced by fakes.
 
-Over the real one: tests/fakecuda/sessions/test_cupy.py.
+Tests with the real allocator are in tests/fakecuda/sessions/test_cupy.py.
 """
 
 import os
@@ -20,7 +20,7 @@ torch = pytest.importorskip("torch")
 
 @pytest.fixture
 def through_torch(cupy, monkeypatch):
-    """The blocks that PyTorch has handed out: bytes, device and stream by address."""
+    """Yield the live blocks of the fake PyTorch: bytes, device and stream by address."""
     living = {}
 
     def request(size, device, stream):
@@ -43,7 +43,7 @@ def test_it_is_an_allocator_without_a_session_too(cupy, through_torch):
     assert block.mem.size == 3000
     assert through_torch == {block.ptr: (3000, 0, 0)}
     assert alloc(cupy, 0).ptr == 0
-    with cupy.cuda.Stream(1):  # the other handle of the default stream
+    with cupy.cuda.Stream(1):  # another handle of the default stream
         other = alloc(cupy, 100)
     assert through_torch[other.ptr] == (100, 0, 0)
     del block, other
@@ -78,7 +78,7 @@ def test_the_device_is_made_current_only_where_it_is_not():
     known = SimpleNamespace(_C=native, cuda=SimpleNamespace(caching_allocator_alloc=thorough))
     assert quick_request(known)(100, 1, 7) == ("bare", 100, 7)
     assert quick_request(known)(100, 0, 7) == ("thorough", 100, 0, 7)
-    known._C = None  # a torch that has no such functions
+    known._C = None  # a torch without these functions
     assert quick_request(known) is thorough
 
 

@@ -1,6 +1,6 @@
 """Memory that PyTorch and NumPy share by DLPack: a block lives as long as either side holds it.
 
-Between PyTorch and CuPy: tests/fakecuda/sessions/test_cupy.py.
+Tests with CuPy are in tests/fakecuda/sessions/test_cupy.py.
 """
 
 import gc
@@ -41,7 +41,7 @@ def test_an_array_holds_the_block_of_a_tensor():
         pytest.skip("this torch takes no arrays that cannot be written")
     del array
     gc.collect()
-    # Slots may hold tensors of other threads of this process, too, such as an earlier test's.
+    # Slots may also hold tensors of other threads, such as those of an earlier test.
     assert held >= SIZE
     assert (again == 7).all()
     assert session.statistics["live_slot_bytes"] == held

@@ -9,7 +9,7 @@ torch = pytest.importorskip("torch")
 
 @pytest.fixture
 def told(monkeypatch):
-    """What has been told, in its order; the hooks of torch go afterwards."""
+    """Yield the list of notifications; remove torch's hooks at the end."""
     optimizer = importlib.import_module("torch.optim.optimizer")
     monkeypatch.setattr(optimizer_state, "_callbacks", [])
     before = (

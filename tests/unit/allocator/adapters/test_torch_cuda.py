@@ -1,4 +1,4 @@
-"""How the adapter for CUDA is compiled against the installed PyTorch."""
+"""Compilation of the adapter for CUDA against the installed PyTorch."""
 
 from types import SimpleNamespace
 

@@ -1,4 +1,4 @@
-"""Nothing is loaded from the cache but what this user has compiled, whole."""
+"""Only complete adapters that this user has compiled are loaded from the cache."""
 
 import ctypes
 import os
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.usefixtures("tiny_sources")
 
 @pytest.fixture
 def evil(tmp_path):
-    """A library that another user would like to see loaded."""
+    """Return the path of a library that another user tries to inject."""
     source, library = tmp_path / "evil.cpp", tmp_path / "evil.so"
     source.write_text('extern "C" int answer() { return 666; }\n')
     subprocess.run(["g++", "-shared", "-fPIC", source, "-o", library], check=True)
@@ -43,7 +43,7 @@ def sealed(data, name=None):
 
 
 def plant(data):
-    """Puts a file where the adapter is looked for, and returns its path."""
+    """Copy a file to the adapter's path in the cache, and return the path."""
     path = adapter_path(SOURCE)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(data)
@@ -63,7 +63,7 @@ def test_what_is_kept_is_sealed_and_written_by_nobody_else(tmp_path):
     path = adapter_path(SOURCE)
     assert [mode(one) for one in (tmp_path / "cache", path.parent, path)] == [0o755, 0o755, 0o644]
     assert sorted(one.suffix for one in path.parent.iterdir()) == [".lock", ".so"]
-    assert mode(path.with_suffix(".lock")) == 0o600  # or others could hold it for ever
+    assert mode(path.with_suffix(".lock")) == 0o600  # other users could hold the lock
 
 
 def test_a_library_without_a_seal_is_not_loaded(evil):
@@ -80,7 +80,7 @@ def test_a_library_that_others_may_have_written_is_not_loaded(evil, capfd):
     path = plant(sealed(evil))
     path.chmod(0o664)
     assert answer() == 42
-    assert answer() == 42  # and has been replaced
+    assert answer() == 42  # the adapter has been replaced
     assert capfd.readouterr().err.count("compiling") == 1
     assert mode(path) == 0o644
 
@@ -106,7 +106,7 @@ def test_a_link_to_a_library_is_not_loaded_and_not_followed(evil, tmp_path):
 
 @pytest.mark.parametrize("kept", [0, 1, 63, 64, 4096, 0.5, 0.99, -1])
 def test_a_truncated_library_is_compiled_again(kept, tmp_path):
-    # In a process of its own: without the check the loader ends it by SIGBUS.
+    # In a process of its own, which the loader would end by SIGBUS without the check.
     assert answer() == 42
     path = adapter_path(SOURCE)
     size = path.stat().st_size
@@ -198,7 +198,7 @@ def test_what_root_has_compiled_serves_everybody():
     assert answer() == 42
     path = adapter_path(SOURCE)
     folder = os.open(path.parent, os.O_RDONLY)
-    os.seteuid(SOMEBODY)  # pytest's own folders are closed to others
+    os.seteuid(SOMEBODY)  # which cannot read pytest's folders
     try:
         cache_folder._check_owner(folder, "the folder")
         os.close(cache_folder.open_file(folder, path.name)[0])
@@ -208,7 +208,7 @@ def test_what_root_has_compiled_serves_everybody():
 
 
 def test_several_libraries_are_loaded_as_themselves(tiny_sources):
-    # One after the other, from a descriptor of the same number.
+    # All are loaded from descriptors with the same number.
     for number in (1, 2, 3):
         text = f'extern "C" int answer() {{ return {number}; }}\n'
         (tiny_sources / "adapters" / "tiny.cpp").write_text(text)
@@ -287,7 +287,7 @@ def test_a_process_that_is_killed_while_it_compiles_stops_nobody(tmp_path, monke
         stderr=subprocess.DEVNULL,
         start_new_session=True,
     )
-    ready.read_text()  # it compiles, and holds the lock
+    ready.read_text()  # the child compiles, and holds the lock
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
     monkeypatch.setattr(compiling, "_fingerprint", lambda *given: "same")

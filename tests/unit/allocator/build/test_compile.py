@@ -1,4 +1,4 @@
-"""Compiling adapters on the user's machine."""
+"""Compilation of adapters on the user's machine."""
 
 import ctypes
 import os
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.usefixtures("tiny_sources")
 
 
 def answer(source=SOURCE):
-    """What the loaded adapter says."""
+    """Load the adapter, and return its answer."""
     with compiled_adapter(source) as path:
         return ctypes.CDLL(str(path)).answer()
 

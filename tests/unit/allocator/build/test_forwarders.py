@@ -1,4 +1,4 @@
-"""The methods of the CUDA adapter that are written from PyTorch's headers."""
+"""Methods of the CUDA adapter that are generated from PyTorch's headers."""
 
 import importlib.util
 import os
@@ -72,7 +72,7 @@ class CUDAAllocator : public DeviceAllocator {
 
 @pytest.fixture
 def include(tmp_path):
-    """Writes headers of a small PyTorch, with more methods in its class where a test says so."""
+    """Return a function that writes headers of a small PyTorch, with further methods."""
 
     def write(more="", cuda=CUDA_ALLOCATOR, version="9.9.0"):
         folder = tmp_path / "torch" / "include"
@@ -161,7 +161,7 @@ def test_macros_tell_which_hand_written_methods_there_are(include):
         ("virtual void pin(size_t base_addr, size_t n) {}", "pin(size_t, size_t)"),
         ("virtual void pin(std::shared_ptr<void> block) {}", "pin(shared_ptr<void>)"),
         ("virtual void pin(c10::Storage storage) {}", "pin(Storage)"),
-        # Known by name, with an address in a parameter that nobody has looked at.
+        # A known name, with a parameter that is an unknown pointer.
         ("virtual void cacheInfo(void* where, size_t* size) {}", "cacheInfo(void*, size_t*)"),
     ],
 )
@@ -281,7 +281,7 @@ int main() {
 
 
 def test_the_methods_do_what_they_say(include, tmp_path, monkeypatch):
-    """Compiled and run: every call arrives beneath, its arguments in order, moved, not copied."""
+    """Every call reaches the allocator beneath, with its arguments in order, moved, not copied."""
     monkeypatch.setattr("pgmo.allocator.build.forwarders._HAND_WRITTEN", {})
     folder = include(cuda=RUN)
     (folder / "c10/core/CachingDeviceAllocator.h").write_text("")
@@ -309,7 +309,7 @@ def installed_torch():
 
 
 def installed_cuda():
-    """CUDA's headers: a toolkit's, or those that Triton brings."""
+    """Return the folder of CUDA's headers: of a toolkit, or of Triton."""
     triton = importlib.util.find_spec("triton")
     candidates = [Path(os.environ.get("CUDA_HOME", "/usr/local/cuda")) / "include"]
     if triton is not None and triton.origin is not None:
@@ -322,7 +322,7 @@ def installed_cuda():
 
 @pytest.mark.parametrize("cuda", ["declared for the tests", "installed"])
 def test_fits_the_installed_torch(tmp_path, cuda):
-    """It compiles without a warning, is not abstract, and inherits no method from PyTorch."""
+    """The adapter compiles without warnings, is not abstract, and inherits no method."""
     include = installed_torch()
     (tmp_path / FRAGMENT).write_text(forwarders(include))
     headers = installed_cuda() if cuda == "installed" else FAKE_HEADERS
@@ -341,13 +341,13 @@ def test_fits_the_installed_torch(tmp_path, cuda):
     assert result.returncode == 0, result.stderr
     if is_gcc:
         owners = table_owners(dump.read_text())
-        assert len(owners) >= 39  # PyTorch 2.6's
+        assert len(owners) >= 39  # as many as in PyTorch 2.6
         assert set(owners) == {"{anonymous}::Adapter"}
 
 
 def table_owners(dump):
-    """Whose methods the adapter's virtual table holds, as the compiler lists them."""
+    """Return the classes that own the methods in the adapter's virtual table."""
     (table,) = re.findall(r"^Vtable for \{anonymous\}::Adapter\n(.*?)\n\n", dump, re.M | re.S)
     entries = re.findall(r"^\d+\s+(?:\(int \(\*\)\(\.\.\.\)\))?(.+)$", table, re.M)
-    methods = entries[2:]  # an offset and the type's description come first
+    methods = entries[2:]  # after an offset and the type information
     return [method.rpartition("::")[0] for method in methods if "::~" not in method]

@@ -45,7 +45,7 @@ def folder(tmp_path, source):
 
 def test_it_is_found_by_what_it_was_made_from(source, folder):
     assert find_prebuilt(source, folder) == folder / "tiny-1.0.so"
-    # Its number does not matter, nor does a header that it does not include.
+    # Neither the version nor a header that the adapter does not include matters.
     (source.headers / "other.h").write_text("// changed\n")
     assert find_prebuilt(replace(source, version="9.9"), folder)
 
@@ -97,7 +97,7 @@ print("served")
 
 
 def test_without_a_compiler_pytorch_is_served(tmp_path):
-    """The adapter for the PyTorch of these tests, made as for a wheel."""
+    """A prebuilt adapter for the installed PyTorch is used, built as for a wheel."""
     pytest.importorskip("torch")
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     out, cache = tmp_path / "out", tmp_path / "cache"
@@ -116,7 +116,7 @@ def test_without_a_compiler_pytorch_is_served(tmp_path):
     done = run(out)
     assert done.stdout == "served\n", done.stderr
     assert not cache.exists()
-    # What cannot be loaded here is compiled instead, if it can.
+    # An adapter that cannot be loaded is compiled, if there is a compiler.
     for library in out.glob("*.so"):
         library.write_bytes(b"made for another system")
     assert "needs a C++20 compiler" in run(out).stderr

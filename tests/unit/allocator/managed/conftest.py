@@ -9,7 +9,7 @@ __all__ = ["cupy", "driver"]
 
 @pytest.fixture
 def driver(monkeypatch):
-    """The driver to which advice is given."""
+    """Return the fake driver that receives hints."""
     made = Driver()
     monkeypatch.setattr(managed_hints, "driver", lambda: made)
     return made

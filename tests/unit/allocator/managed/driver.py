@@ -1,14 +1,14 @@
-"""A driver that notes the advice it is given, in the place of `libcuda.so.1`."""
+"""Fake driver that records hints, instead of `libcuda.so.1`."""
 
 from pgmo.allocator.adapters.managed_hints import _HOST, _PREFERRED_LOCATION
 
 
 class Driver:
-    """Functions by name.
+    """Fake driver, whose functions are attributes.
 
     Attributes:
-        result: of all of them.
-        told: what they were called with.
+        result: result of all functions.
+        told: arguments of all calls.
     """
 
     def __init__(self):

@@ -1,4 +1,4 @@
-"""Plans that spill to unified memory, over CuPy, whose driver is replaced."""
+"""Plans that spill to unified memory, over a fake CuPy."""
 
 import gc
 
@@ -13,7 +13,7 @@ from tests.unit.allocator.simulated import LAYERS, Loop, run
 
 @pytest.fixture
 def told(driver):
-    """What the driver is told."""
+    """Return the list of the driver's hints."""
     return driver.told
 
 

@@ -1,4 +1,4 @@
-"""`pgmo.managed` where nothing is opened; with a device: tests/fakecuda."""
+"""`pgmo.managed` without a device. Tests with a device are in tests/fakecuda."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What a card says of itself."""
+"""Memory and attributes of a card."""
 
 from pgmo.allocator.adapters.device_memory import DeviceMemory
 

@@ -1,4 +1,4 @@
-"""What the driver is told."""
+"""Hints that the driver gets."""
 
 from unittest.mock import MagicMock
 
@@ -36,7 +36,7 @@ def test_the_first_refusal_ends_all_advice(driver):
 
 
 def test_arenas_are_known_until_they_are_exchanged(driver):
-    """Idle pages are given back while arenas live on, which later prefetches need to know."""
+    """Arenas live on while idle pages are freed, and later prefetches need their addresses."""
     inner = MagicMock(index=0)
     inner.take_arena.return_value = MagicMock(base=4096, bytes=512)
     managed = MagicMock()

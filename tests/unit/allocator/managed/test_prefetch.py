@@ -1,4 +1,4 @@
-"""What is moved before an iteration."""
+"""Memory that is moved before an iteration."""
 
 import numpy as np
 from hypothesis import given, settings
@@ -23,7 +23,7 @@ def slots(made):
 
 @st.composite
 def small_profiles(draw):
-    """One request a tick, of few bytes, which are counted one by one."""
+    """Draw a profile of small blocks, whose bytes a test can count one by one."""
     rows = draw(
         st.lists(st.tuples(st.integers(1, 30), st.integers(0, 24)), min_size=1, max_size=12)
     )
@@ -56,7 +56,7 @@ def test_as_much_as_there_is_room_for_in_the_order_of_need(profile, room):
 
 
 def made_by_hand():
-    """Four slots one above the other; the first one wraps, and ends last."""
+    """Return a plan of four adjacent slots; the first one wraps, and ends last."""
     profile = Profile.from_columns(
         size=[10, 10, 10, 10], start=[0, 1, 2, 3], end=[3, 4, 4, 7], ticks=4
     )
@@ -67,7 +67,7 @@ def test_births_and_ends_tell_when_a_slot_is_needed():
     made = made_by_hand()
     at = {row: (begin, end) for row, begin, end in slots(made)}
     assert moves(made, 10, page=10).to_device == (at[0],)
-    assert moves(made, 10, page=10).to_host == (at[3],)  # alive, until tick 3
+    assert moves(made, 10, page=10).to_host == (at[3],)  # live until tick 3
     assert bytes_of(moves(made, 20, page=10).to_device) == bytes_of((at[0], at[1]))
     assert moves(made, 5, page=10).to_device == ()
 

@@ -1,4 +1,4 @@
-"""A directory of plans for several ranks."""
+"""Directory of plans for several ranks."""
 
 import os
 from concurrent.futures import ThreadPoolExecutor
@@ -110,7 +110,7 @@ def test_a_plan_of_one_process_is_its_own_and_is_found_by_ranks(tmp_path):
 
 
 def test_a_directory_of_the_version_before_is_read(tmp_path):
-    """It had an index instead of the files that name each rank's plan."""
+    """It has an index instead of a file per rank with the name of its plan."""
     *_, path = directory(tmp_path).save([planned()], None)
     (tmp_path / "gpt-rank0-of-4.txt").unlink()
     (tmp_path / "gpt.ranks.json").write_text('{"format": "pgmo ranks 1", "entries": []}')

@@ -1,4 +1,4 @@
-"""Streams next to each other in one range of offsets."""
+"""Layout of several streams in one range of offsets."""
 
 from dataclasses import replace
 
@@ -12,7 +12,7 @@ from pgmo.profiler.profile import NEVER, Profile
 
 
 def planned(*blocks, ticks=None):
-    """A plan of blocks that each live for one tick, all at different times: (bytes, stream)."""
+    """Return a plan of blocks (bytes, stream) that live for one tick each, one after the other."""
     sizes, streams = zip(*blocks, strict=True)
     start = np.arange(len(blocks))
     return make_plan(
@@ -57,7 +57,7 @@ def test_distances_inside_of_a_stream_stay_and_the_plan_itself_is_not_changed():
 
 @pytest.fixture
 def two_turns():
-    """A block that outlives a period, on a stream behind another one."""
+    """Return a plan with a block that outlives a period, on the second stream of the layout."""
     profile = Profile.from_columns(
         size=[64, 256, 32], start=[0, 1, 2], end=[1, 5, NEVER], stream=[0, 5, 5], ticks=3
     )
@@ -81,7 +81,7 @@ def test_both_slots_of_a_block_with_two_turns_move_together(two_turns):
         ([(64, 0)], [(128, 0)], False),
         ([(128, 0), (64, 1)], [(64, 1)], True),
         ([(128, 0)], [(64, 1)], False),
-        ([(128, 0), (64, 1)], [(64, 0), (128, 1)], False),  # together large enough, but not alone
+        ([(128, 0), (64, 1)], [(64, 0), (128, 1)], False),  # large enough in sum, but not each stream
         ([(64, 0)], [], True),
     ],
 )
@@ -91,7 +91,7 @@ def test_covers(there, needed, covers):
 
 
 def spilling(*blocks, resident):
-    """A plan of blocks that are all alive at once: (bytes, stream, offset)."""
+    """Return a plan of blocks (bytes, stream, offset) that all live at the same time."""
     sizes, streams, offsets = zip(*blocks, strict=True)
     ticks = len(blocks)
     profile = Profile.from_columns(

@@ -35,7 +35,7 @@ def test_ctrl_c_is_meant_for_the_loop(monkeypatch):
 
 
 def hard(streams):
-    """Blocks that packers alone do not place within half a hundredth of their bound."""
+    """Return blocks that the packers do not place within half a percent of their bound."""
     numbers = np.random.default_rng(7)
     size = numbers.integers(1, 64, 300) << 16
     start = np.arange(300)
@@ -48,13 +48,13 @@ def test_where_streams_take_their_share_packers_alone_do_not_do():
     two = hard(2)
     alone = plan_profile(two, options)
     assert make_plan(two, options).arena < alone.arena
-    # One stream has nobody else's share to make up for.
+    # A single stream need not compensate for another one.
     one = hard(1)
     assert make_plan(one, options).arena == plan_profile(one, options).arena
 
 
 def test_the_order_of_streams_alone_is_no_reason_to_search(monkeypatch):
-    """Two streams that are never busy at once: no plan needs less than both of their arenas."""
+    """Two streams are never busy at the same time, so every plan needs both of their arenas."""
     calls = []
     monkeypatch.setattr(
         loop_planning, "plan_profile", lambda *given: calls.append(given) or plan_profile(*given)

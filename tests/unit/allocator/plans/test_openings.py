@@ -1,4 +1,4 @@
-"""Plans of the first iteration, for every structure that it may begin with."""
+"""Plans of the opening, for every structure that a program may begin with."""
 
 from dataclasses import replace
 
@@ -11,7 +11,7 @@ from pgmo.packing.planner import plan
 from pgmo.packing.validator import validate
 from pgmo.profiler.profile import NEVER, Profile
 
-# Two activations, a gradient that wraps; in the first iteration state in between, and at the end.
+# Two activations and a gradient that wraps. The first iteration also has state among and after them.
 STEADY = plan(Profile.from_columns(size=[64, 96, 32], start=[0, 1, 2], end=[3, 3, 4], ticks=3))
 RECORDED = plan(
     Profile.from_columns(
@@ -37,8 +37,7 @@ def test_all_else_lies_where_the_steady_plan_has_it():
 
 def test_ends_are_put_off_by_what_was_added():
     (made,) = openings(RECORDED, [STEADY])
-    # At the end of the iteration; and before the second request of the next one, which the state
-    # comes before, too.
+    # Freed at the end of the iteration, and before the second request of the next iteration.
     assert made.end[[0, 2]].tolist() == [5, 5]
     assert made.end[3] == 5 + 2
 

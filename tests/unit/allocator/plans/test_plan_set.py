@@ -24,7 +24,7 @@ def test_an_arena_that_somebody_needs_meanwhile_comes_again(monkeypatch):
 
     def yielding(self, one):
         add(self, one)
-        adapter.engine.yield_idle()  # as another thread's request does, when malloc refuses
+        adapter.engine.yield_idle()  # as a request of another thread does if malloc fails
 
     monkeypatch.setattr(PlanSet, "_add", yielding)
     both = [planned(128), planned(256)]

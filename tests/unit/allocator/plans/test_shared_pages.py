@@ -13,7 +13,7 @@ PAGE = 4096
 
 
 def pages_in_use(plan):
-    """Return for each tick the pages in use, as pairs of a stream and a page's number."""
+    """Return the pages in use at each tick, as pairs of a stream and a page's number."""
     low = {stream: begin for stream, (begin, _) in extents(plan).items()}
     used = [set() for _ in range(plan.ticks)]
     for row in np.flatnonzero(plan.offset != UNPLANNED):

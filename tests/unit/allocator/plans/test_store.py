@@ -19,7 +19,7 @@ def planned(blocks: int) -> PlannedProfile:
 
 
 def save(plans, opening, folder, name):
-    """As a program of one process does."""
+    """Save plans as a program of one process does."""
     return PlanDirectory(folder, name, None).save(plans, opening)
 
 
@@ -38,7 +38,7 @@ def test_all_plans_in_one_file_and_each_profile_in_its_own(tmp_path):
 
 
 def test_loaded_plans_have_no_profiles_and_leave_their_company_behind(tmp_path):
-    """One that came from a file still holds what else was in it."""
+    """A plan from a file still refers to the file's other plans."""
     loaded = replace(planned(3).plan, others=(planned(4).plan,), opening=planned(5).plan)
     plans = [planned(6), PlannedProfile(loaded, None)]
     written = save(plans, PlannedProfile(loaded, None), tmp_path, "")

@@ -1,4 +1,4 @@
-"""What a program that has run out of memory is told besides."""
+"""Advice to a program that has run out of memory."""
 
 import numpy as np
 import pytest
@@ -81,7 +81,7 @@ def test_advice_follows_the_phases(adapter):
         assert adapter.advice == advice.while_recording(pages=False)
         run(loop, session, 6)
         assert adapter.advice == advice.while_replaying(session.plan, session.profile)
-        # A structure that is learned while another one is served: the advice is never to wait.
+        # A structure is learned while another one is served: the advice must not be to wait.
         loop.drop()
         other = Loop(adapter, [1000 * (at + 1) for at in range(9)])
         for _ in range(12):

@@ -1,4 +1,4 @@
-"""Sessions that are out of reach: closed by `pgmo.close()`, or by their own end."""
+"""Sessions without references: closed by `pgmo.close()`, or by their finalizer."""
 
 import gc
 import os
@@ -21,7 +21,7 @@ def nothing_is_left():
 
 
 def works(adapter):
-    """Whether a session can be opened here, and serves."""
+    """Return whether a new session can be opened, and serves."""
     with open_session(adapter) as session:
         run(Loop(adapter, LAYERS), session, 6)
         return session.history[-1].hit_rate == 1
@@ -102,7 +102,7 @@ def test_a_session_that_is_lost_in_a_cycle_is_closed_by_the_next(adapter):
 
 
 def test_a_session_that_is_lost_while_others_are_busy_is_closed_after_it(adapter):
-    """A finalizer never waits: what it waits for might wait for its thread."""
+    """A finalizer must not wait for a lock, whose owner might wait for the finalizer's thread."""
     lost = [open_session(adapter).__enter__()]
     other = SimulatedAdapter()
     other.device = "cuda:0"
@@ -154,7 +154,7 @@ def test_a_session_that_is_lost_while_threads_allocate(adapter):
 
 
 class Interrupting:
-    """In the place of a method: Ctrl-C comes while it runs."""
+    """Replacement of a method, during which Ctrl-C arrives."""
 
     def __init__(self, method):
         self._method = method
@@ -194,7 +194,7 @@ def test_an_interrupt_while_a_session_closes(adapter, monkeypatch):
 
 @pytest.mark.parametrize("at", range(1, 5))
 def test_an_interrupt_while_plans_are_exchanged(adapter, monkeypatch, at):
-    """Whenever it comes, the session goes on as if the cell were run again."""
+    """At whatever moment it arrives, the session continues as if the cell were run again."""
     loop = Loop(adapter, LAYERS)
     with open_session(adapter) as session:
         take = adapter.take_arena
@@ -263,7 +263,7 @@ def test_what_cannot_wake_keeps_nobody_from_closing(adapter, error):
     sleeping.sleeps = [small, large, late]
 
     def wake(sleep):
-        """The card has room for two of them, or is broken."""
+        """Return memory for a waking block: the card has room for two, or fails."""
         if sleep is large:
             raise error
         sleeping.sleeps.remove(sleep)

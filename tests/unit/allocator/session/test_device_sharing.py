@@ -1,4 +1,4 @@
-"""What a session gives back between iterations, where memory has no pages."""
+"""Memory that a session frees between iterations, without pages."""
 
 import os
 import random
@@ -13,7 +13,7 @@ from tests.unit.allocator.simulated import LAYERS, Loop, open_session
 
 
 def phase(adapter, name="rollout", asleep=None):
-    """A phase on a simulated device, which no device's name finds."""
+    """Return a phase on a simulated device, which has no device name."""
     return phase_on(adapter, phase_lists(name, asleep, None))
 
 
@@ -28,7 +28,7 @@ def test_arenas_go_back_and_come_again(adapter):
     with open_session(adapter) as session:
         iterate(loop, session, 8)
         arena = session.plan.arena
-        loop.drop()  # what lives there would keep it
+        loop.drop()  # live blocks would keep the arena
         released = session.release()
         assert released.card >= arena
         assert len(adapter.returned) == 1
@@ -91,7 +91,7 @@ def test_what_is_given_back_in_a_pause_ends_it_for_nobody(adapter):
         assert session.history[-1].hit_rate == 1
         with session.pause():
             session.release()
-            thread = threading.Thread(target=evaluate)  # an evaluation has threads of its own
+            thread = threading.Thread(target=evaluate)  # evaluations have their own threads
             thread.start()
             thread.join()
         iterate(loop, session, 1)
@@ -134,7 +134,7 @@ def test_no_state_sleeps_while_another_thread_is_inside(adapter):
         with pytest.raises(SessionError, match="while trainer is inside"):
             with phase(adapter, asleep=[pytest.importorskip("torch").nn.Linear(1, 1)]):
                 pass
-        session.release()  # what idles goes, and what is used stays
+        session.release()  # idle memory is freed, used memory stays
         go_on.set()
         thread.join()
 

@@ -1,4 +1,4 @@
-"""Forked children: the session that they inherit does nothing, and they open their own."""
+"""Forked children: inherited sessions do nothing, and children can open their own."""
 
 import os
 import warnings
@@ -9,7 +9,7 @@ from tests.unit.allocator.simulated import LAYERS, Loop, open_session, run
 
 
 def in_child(work):
-    """The exit code of a forked child that does this: 0 if it returns true."""
+    """Run a function in a forked child; return its exit code, 0 if the result is true."""
     child = os.fork()
     if child == 0:
         code = 1
@@ -27,7 +27,7 @@ def test_forked_child_opens_a_session_of_its_own(adapter, iterations):
     def train_alone():
         with open_session(adapter) as own:
             run(loop, own, 6)
-            session.step()  # the one that it has inherited does nothing
+            session.step()  # the inherited session does nothing
             return own.history[-1].hit_rate == 1 and len(own.history) == 6
 
     with warnings.catch_warnings():

@@ -1,4 +1,4 @@
-"""Arenas of one block, which cannot grow; and little growth."""
+"""Arenas of one block, which cannot grow, and programs that grow slowly."""
 
 from tests.unit.allocator.simulated import LAYERS, Loop, open_session, run
 
@@ -33,7 +33,7 @@ def test_one_small_request_that_grows_is_no_other_program(adapter):
     loop = Loop(adapter, [1 << 20] * 8)
     with open_session(adapter) as session:
         for number in range(70):
-            size = int(16 * 1.1**number)  # beyond what plans leave, and more often than is learned
+            size = int(16 * 1.1**number)  # more than a plan's spare room, and more often than plans are made
             run(loop, session, 1, extra=lambda size=size: adapter.free(adapter.request(size)))
         assert [one.phase.value for one in session.history].count("record") < 8
         assert session.history[-1].hit_bytes_rate > 0.999

@@ -1,4 +1,4 @@
-"""Iterations that pass without being looked at: nobody may be able to tell, but by the time."""
+"""Iterations that pass without being inspected must have the same results as inspected ones."""
 
 import random
 import threading
@@ -15,7 +15,7 @@ from tests.unit.allocator.simulated import LAYERS, Loop, SimulatedAdapter, open_
 
 @pytest.fixture
 def looked_at(monkeypatch):
-    """Those that sessions look at, by their phases."""
+    """Yield the list of phases of iterations that sessions inspect."""
     phases = []
 
     def watch(session):
@@ -95,7 +95,7 @@ def test_a_change_is_noticed_at_once_after_any_number_of_iterations(
 
 
 def known(session):
-    """What later decisions depend on, once what has passed was made up for."""
+    """Return the state on which later decisions depend, after passed iterations were counted."""
     lifecycle = session._known.lifecycle
     lifecycle._catch_up()
     divergence = lifecycle._divergence
@@ -104,7 +104,7 @@ def known(session):
 
 
 def random_program(seed, adapter, session):
-    """Lengths and structures that repeat, return, grow, vary and differ for once."""
+    """Draw lengths and structures that repeat, return, grow, vary, or occur once."""
     all_known = []
 
     def keep(blocks):
@@ -161,7 +161,7 @@ def test_a_step_of_another_thread_does_not_pass_for_the_sessions(adapter):
     with open_session(adapter) as session:
         steps(loop, session, 20)
         loop()
-        thread = threading.Thread(target=session.step)  # while the loop is amid its iteration
+        thread = threading.Thread(target=session.step)  # during an iteration of the loop
         thread.start()
         thread.join()
         assert len(session.history) == 20

@@ -1,4 +1,4 @@
-"""Sessions that stop at the profile, and what a session has recorded at any moment."""
+"""Sessions that only record, and profiles of sessions at any moment."""
 
 from pgmo.allocator.session.statistics import Phase
 from tests.unit.allocator.simulated import LAYERS, Loop, open_session, run

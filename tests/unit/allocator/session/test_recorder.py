@@ -1,4 +1,4 @@
-"""Which iterations are recorded with tags."""
+"""Iterations that are recorded with tags."""
 
 import random
 from concurrent.futures import ThreadPoolExecutor
@@ -12,7 +12,7 @@ from tests.unit.allocator.simulated import SimulatedAdapter, open_session
 
 
 class CountingTagger:
-    """Counts the iterations that are tagged."""
+    """Tagger that counts the tagged iterations."""
 
     tags = ()
     compiled = False

@@ -1,4 +1,4 @@
-"""The session's life on a simulated framework."""
+"""Life of a session on a simulated framework."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ def test_records_four_iterations_then_serves_everything_from_slots(adapter):
         run(loop, session, 8)
         phases = [one.phase for one in session.history]
         assert phases == [Phase.RECORD] * 4 + [Phase.REPLAY] * 4
-        # Blocks of the recorded iterations live on into the first replayed one, but not as slots.
+        # Blocks of recorded iterations live on into the first replayed iteration, without slots.
         assert all(one.hits == one.requests for one in session.history[4:])
         assert session.plan.arena >= session.plan.max_load
         assert session.profile.steady
@@ -29,7 +29,7 @@ def test_wrapping_and_doubly_live_blocks_are_told_apart(adapter):
     profile = session.profile
     doubly = np.flatnonzero(profile.turns == 2)
     assert profile.size[doubly].tolist() == [4]  # the loss
-    # The gradients, and the first activation: they die before the next iteration's first request.
+    # Gradients and the first activation are freed before the next iteration's first request.
     assert np.count_nonzero(profile.end == profile.ticks) == len(LAYERS) + 1
 
 
@@ -60,7 +60,7 @@ def test_a_program_that_turns_into_another_is_recorded_again(adapter):
         assert phases == [Phase.REPLAY] * 2 + [Phase.RECORD] * 5 + [Phase.REPLAY] * 2
         assert session.history[-1].hit_rate == 1
         other.drop()
-        # Back to the first structure, whose plan is still there.
+        # The first structure returns, whose plan still exists.
         run(loop, session, 2)
         assert session.history[-1].known_rate == 1
         loop.finish()
@@ -115,7 +115,7 @@ def test_decorated_function_is_one_iteration_a_call(adapter):
 
     @open_session(adapter)
     def train_step(times: int = 1) -> str:
-        """Trains."""
+        """Run one iteration."""
         for _ in range(times):
             loop()
         return "done"
@@ -130,7 +130,7 @@ def test_decorated_function_is_one_iteration_a_call(adapter):
 
 
 def test_iterations_that_come_again_are_counted_like_all_others(adapter):
-    """They are not looked at one by one: neither sums nor the history may tell."""
+    """Passed iterations must be counted in sums and in the history like inspected ones."""
     loop = Loop(adapter, LAYERS)
     with open_session(adapter) as session:
         run(loop, session, 400)

@@ -1,4 +1,4 @@
-"""Misuse gives a clear error, and never harms what is running."""
+"""Misuse raises a clear error, and does not harm running sessions."""
 
 import pytest
 
@@ -11,7 +11,7 @@ def test_nested_sessions_are_refused(adapter):
     with open_session(adapter) as session:
         with pytest.raises(SessionError, match="is open already"), open_session(adapter):
             pass
-        run(Loop(adapter, LAYERS), session, 6)  # the outer one is unharmed
+        run(Loop(adapter, LAYERS), session, 6)  # the outer session still works
         assert session.history[-1].hit_rate == 1
 
 

@@ -1,4 +1,4 @@
-"""A saved plan serves the very first iteration, and leaves what is born for good out."""
+"""A saved plan serves the first iteration, except persistent blocks."""
 
 import pytest
 
@@ -21,7 +21,7 @@ def saved(adapter, tmp_path):
 
 @pytest.fixture
 def card():
-    """Another process's framework."""
+    """Return a framework that stands for another process."""
     return SimulatedAdapter()
 
 
@@ -50,7 +50,7 @@ def test_a_program_that_does_not_follow_the_opening_is_looked_at_before_it_is_se
 
 
 def test_a_program_that_has_begun_already_is_served_from_its_second_iteration_on(saved, card):
-    """State is there when the session begins, so the births of the opening do not come."""
+    """State exists when the session begins, so the opening's persistent blocks are not requested."""
     loop = Loop(card, LAYERS)
     loop()
     with open_session(card, plan=saved) as session:
@@ -60,7 +60,7 @@ def test_a_program_that_has_begun_already_is_served_from_its_second_iteration_on
 
 
 def test_an_arena_in_which_blocks_live_is_kept_for_the_plans(saved, card):
-    """The first iteration is another one, and leaves a block in a slot."""
+    """The first iteration has another structure, and leaves a block in a slot."""
     loop = Loop(card, LAYERS)
     with open_session(card, plan=saved) as session:
         with session.iteration():
@@ -106,7 +106,7 @@ def test_an_exception_in_the_first_iteration(saved, card):
 
 
 def test_first_requests_of_its_own_that_die_at_once_do_not_matter(adapter, tmp_path, card):
-    """A first batch, a look at the data: asked for once, freed in the first iteration."""
+    """A program may request blocks once, such as a first batch, and free them at once."""
 
     def train(on, session, times):
         loop = Loop(on, LAYERS)

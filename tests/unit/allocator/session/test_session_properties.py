@@ -1,4 +1,4 @@
-"""Whatever a program does, a session never hands out memory that is in use."""
+"""For random programs, a session never returns memory that is in use."""
 
 import tempfile
 import warnings
@@ -16,9 +16,9 @@ from tests.unit.allocator.simulated import SimulatedAdapter, open_session
 SIZES = st.sampled_from([1, 4, 64, 65, 512, 4096, 4100, 1 << 16, 1 << 20])
 STREAMS = st.sampled_from([0, 0, 0, 7])
 
-# A program is a list of iterations, each a list of actions: request so many bytes on a stream, free
-# one of the living blocks, or use one on another stream. Most iterations repeat a base sequence
-# with a few actions changed.
+# A program is a list of iterations, and an iteration is a list of actions: request bytes on a stream,
+# free a live block, or use a live block on another stream. Most iterations repeat a base sequence
+# with a few changed actions.
 ACTION = st.one_of(
     st.tuples(st.just("request"), st.tuples(SIZES, STREAMS)),
     st.tuples(st.just("free"), st.integers(0, 1 << 16)),
@@ -50,7 +50,7 @@ def edited(base, edits):
 
 
 class Program:
-    """Runs actions on a framework, of which the oracle checks each address."""
+    """Program that runs actions on a framework, whose addresses the oracle checks."""
 
     def __init__(self, adapter):
         self.adapter = adapter
@@ -70,7 +70,7 @@ class Program:
             self.adapter.free(self.living.pop())
 
     def check_the_end(self):
-        """All that was taken has been given back when the last block has died."""
+        """Check that all memory is freed after the last block is freed."""
         self.drop()
         now = self.adapter.engine.statistics()
         assert now["live_slot_bytes"] == now["live_fallback_bytes"] == 0
@@ -117,7 +117,7 @@ def test_nor_does_one_that_begins_with_a_saved_plan(base, edits, keep_alive):
         program.check_the_end()
         plan = Path(folder) / "x.pgmoplan"
         if not plan.exists():
-            return  # nothing is ever freed
+            return  # the adapter never frees
         program = Program(SimulatedAdapter())
         with open_session(program.adapter, plan=plan) as session:
             run(program, session, [edited(base, one) for one in edits], keep_alive)
@@ -127,10 +127,10 @@ def test_nor_does_one_that_begins_with_a_saved_plan(base, edits, keep_alive):
 @settings(max_examples=60)
 @given(BASE, st.integers(7, 10))
 def test_a_program_that_repeats_is_served_from_slots(base, iterations):
-    base = [action for action in base if action[0] != "share"]  # such blocks have no slots
+    base = [action for action in base if action[0] != "share"]  # shared blocks have no slots
     program = Program(SimulatedAdapter())
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # some bases allocate nothing, or free nothing
+        warnings.simplefilter("ignore")  # some base sequences have no requests or no frees
         with open_session(program.adapter) as session:
             run(program, session, [base] * iterations)
             if session.plan is not None:

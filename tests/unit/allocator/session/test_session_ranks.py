@@ -18,7 +18,7 @@ def rank(monkeypatch):
 
 
 def train(layers=LAYERS, **options):
-    """A session's, in a fresh process, that trains a while."""
+    """Train with a session in a fresh process; return the session's figures."""
     adapter = SimulatedAdapter()
     with open_session(adapter, model_name="job", **options) as session:
         run(Loop(adapter, layers), session, 10)
@@ -50,7 +50,7 @@ def test_a_rank_without_a_plan_takes_the_one_that_it_follows(tmp_path, rank):
     rank(1, 8)
     session = train(plan=tmp_path)
     summary = session.summary()
-    assert 0 < summary.recorded <= 2  # until an iteration has followed it
+    assert 0 < summary.recorded <= 2  # until an iteration has followed the plan
     assert session.profile is not None
     assert "it has 100.0% of the requests" in summary.notes[0]
 
@@ -72,7 +72,7 @@ def test_a_rank_whose_own_program_has_changed_records_anew(tmp_path, rank):
     with pytest.warns(UserWarning, match="the plan given does not match this program"):
         session = train(OTHER, plan=tmp_path, save=tmp_path)
     assert session.summary().recorded > 0
-    assert len(plans(tmp_path)) == 1  # the earlier one has gone
+    assert len(plans(tmp_path)) == 1  # the earlier plan was removed
     assert [path.exists() for path in session.saved] == [True] * len(session.saved)
 
 

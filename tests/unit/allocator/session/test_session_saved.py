@@ -10,7 +10,7 @@ EVALUATION = [3000 * (at + 2) for at in range(14)]
 
 
 def evaluate(on):
-    """Another structure, of which nothing is left when it ends."""
+    """Run an iteration of another structure, which frees all its blocks."""
     for address in [on.request(size) for size in EVALUATION]:
         on.free(address)
 
@@ -18,7 +18,7 @@ def evaluate(on):
 def train_and_evaluate(on, session, loop, times):
     for _ in range(times):
         run(loop, session, 2)
-        loop.drop()  # gradients, which would be in the way
+        loop.drop()  # gradients would occupy slots
         with session.iteration():
             evaluate(on)
 
@@ -40,7 +40,7 @@ def test_what_was_learned_late_is_saved_too(saved, adapter):
     assert {path.name for path in saved.parent.iterdir()} == names
     plan = Plan.load(saved)
     assert [one.size.tolist() for one in plan.others] == [EVALUATION]
-    assert len(plan) == 3 * len(LAYERS) + 1  # the one that needs most is the main one
+    assert len(plan) == 3 * len(LAYERS) + 1  # the main plan is the largest
     assert len(plan.opening) == 4 * len(LAYERS) + 1
 
 
@@ -52,7 +52,7 @@ def test_all_structures_are_served_in_another_process(saved):
         assert session.summary().plans == 2
     first, *later = session.history
     assert {one.phase for one in session.history} == {Phase.REPLAY}
-    assert first.hits == first.requests - len(LAYERS)  # state is born, and has no slots
+    assert first.hits == first.requests - len(LAYERS)  # optimizer state has no slots
     assert all(one.hit_rate == 1 for one in later)
     assert [one.plan for one in session.history[1:6]] == [0, 1, 0, 0, 1]
 

@@ -8,12 +8,12 @@ from tests.unit.allocator.simulated import SimulatedAdapter, open_session
 
 
 class TwoStreams:
-    """A loop whose copies run on a stream of their own, as a data loader's do.
+    """Loop whose copies run on a second stream, like those of a data loader.
 
     Args:
-        framework: where it allocates.
-        side: the other stream.
-        shares: whether a block of the side stream is used on the main one, too.
+        framework: framework that serves the requests.
+        side: the second stream.
+        shares: whether the main stream also uses a block of the second stream.
     """
 
     def __init__(self, adapter, side=7, shares=False):
@@ -28,7 +28,7 @@ class TwoStreams:
         request, free = self.adapter.request, self.adapter.free
         batch = self.next_batch or request(5000, self.side)
         self.batches.append(batch)
-        self.next_batch = request(5000, self.side)  # fetched ahead: lives into the next iteration
+        self.next_batch = request(5000, self.side)  # prefetched: lives into the next iteration
         if self.shares:
             self.adapter.engine.shared(self.next_batch, 0)
         kept = [request(size) for size in (70_000, 900, 20_000)]
@@ -57,7 +57,7 @@ def test_each_stream_is_served_from_an_arena_of_its_own(adapter):
         train(loop, session, 8)
         assert all(one.hit_rate == 1 for one in session.history[5:])
         assert set(adapter.arenas) == {0, 7}
-        assert adapter.served(loop.next_batch)  # in that of its stream: `request` checks it
+        assert adapter.served(loop.next_batch)  # in its stream's arena, as `request` checks
         assert session.plan.arena == sum(size for ((_, size),) in adapter.arenas.values())
         loop.finish()
     assert len(adapter.returned) == 2
@@ -90,7 +90,7 @@ def test_a_stream_that_was_not_used_yet_gets_its_arena_at_the_next_boundary(save
         train(loop, session, 1)
         first = session.history[0]
         assert first.phase is Phase.REPLAY
-        assert first.hits > 0  # the default stream is served at once
+        assert first.hits > 0  # the default stream's requests are served
         assert first.misses["no_arena"] == 2
         assert len(adapter.arenas[7]) == 1
         train(loop, session, 4)
@@ -118,7 +118,7 @@ def test_no_memory_for_a_late_stream_leaves_the_others_served(saved, monkeypatch
         assert session.history[0].hits > 0
         train(loop, session, 3)
         assert session.phase is Phase.REPLAY
-        assert session.history[-1].hits == 4  # those of the default stream
+        assert session.history[-1].hits == 4  # the default stream's requests
         assert session.history[-1].misses["no_arena"] == 2
 
 

@@ -1,4 +1,4 @@
-"""What a session does when slots are held, memory or disk run out, programs change."""
+"""Sessions whose slots stay occupied, whose memory or disk is full, or whose program changes."""
 
 import threading
 import warnings
@@ -33,10 +33,10 @@ def test_blocks_that_never_die_hold_their_slots_and_nothing_else(adapter):
 
 
 class Card:
-    """Refuses arenas beyond a limit.
+    """Limit of a framework's arenas.
 
     Args:
-        framework: where it refuses.
+        framework: framework whose arenas are limited.
         limit: bytes of the largest arena.
     """
 
@@ -67,7 +67,7 @@ def test_no_memory_for_a_larger_arena_leaves_the_old_plans_serving(adapter, monk
         fits = [one for one in session.history[7:] if not one.misses["too_large"]]
         assert len(fits) == 5
         assert all(one.hit_rate == 1 for one in fits)
-        assert card.refused == 1  # it is not tried again and again
+        assert card.refused == 1  # the session does not repeat the request
         assert session.plan.arena == card.limit
         loop.finish()
     now = adapter.engine.statistics()
@@ -76,7 +76,7 @@ def test_no_memory_for_a_larger_arena_leaves_the_old_plans_serving(adapter, monk
 
 @pytest.mark.parametrize("longer_first", [True, False])
 def test_growth_belongs_to_the_plan_that_outgrew(adapter, longer_first):
-    """Of two structures in turn both grow; the ordinals of one are other requests of the other."""
+    """Two structures in turn both grow; a request of one may have the other's ordinal."""
     train, evaluate = Loop(adapter, LAYERS), Loop(adapter, [n << 20 for n in range(1, 4)])
     loops = (train, evaluate) if longer_first else (evaluate, train)
 
@@ -84,7 +84,7 @@ def test_growth_belongs_to_the_plan_that_outgrew(adapter, longer_first):
         loop.scale = scale
         with session.iteration():
             loop()
-        loop.drop()  # what wraps would be in the other's way
+        loop.drop()  # wrapping blocks would occupy the other plan's slots
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -111,7 +111,7 @@ def test_lengths_that_rise_step_by_step_are_not_planned_at_every_step(adapter):
 
 
 def _arena_of(layers, scale):
-    """Of a loop that is always as long."""
+    """Return the arena of a loop with one length."""
     adapter = SimulatedAdapter()
     loop = Loop(adapter, layers, scale)
     with open_session(adapter) as session:
@@ -136,7 +136,7 @@ def test_more_structures_than_plans_are_recorded_ever_more_rarely(adapter, monke
 
 
 def test_structures_that_never_come_again_leave_nothing_behind(adapter, monkeypatch):
-    """A session keeps as many of them as plans, however long it lasts."""
+    """A session keeps only as many structures as plans, however long it lasts."""
     monkeypatch.setattr(installing, "MOST_PLANS", 3)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

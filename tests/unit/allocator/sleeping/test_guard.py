@@ -1,4 +1,4 @@
-"""Calls that are refused while a module, or its parameters, sleep."""
+"""Calls that are refused while a module or its parameters sleep."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -49,7 +49,7 @@ def test_calls_of_modules_are_refused(listed: Callable[[torch.nn.Module], Any]) 
 def test_calls_of_compiled_modules_are_refused(listed: Callable[[torch.nn.Module], Any]) -> None:
     model, other = module(), module()
     compiled, others = (torch.compile(one, backend="eager") for one in (model, other))
-    compiled(INPUT), others(INPUT)  # compiled before, without the hooks of the guard
+    compiled(INPUT), others(INPUT)  # compiled without the guard's hooks
     with asleep(listed(model)):
         with pytest.raises(SessionError, match="the memory of this Sequential sleeps"):
             compiled(INPUT)

@@ -1,4 +1,4 @@
-"""Where the memory of what is to sleep lies."""
+"""Storages of objects that will sleep."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""Programs in which each iteration asks for something that no plan expects: experts, sampling."""
+"""Programs with unplanned requests in each iteration, as with experts or sampling."""
 
 import itertools
 import warnings
@@ -11,9 +11,9 @@ from tests.unit.allocator.simulated import LAYERS, Loop, SimulatedAdapter, open_
 
 
 class Noise:
-    """Blocks of sizes that never come twice, each freed at once; more of them each time.
+    """Blocks of unique sizes, each freed at once, in a number that grows with each iteration.
 
-    With as many each time they would be larger and smaller iterations of one structure.
+    With a constant number, the iterations would have one structure with varying sizes.
     """
 
     def __init__(self, adapter: SimulatedAdapter, requests: int, most: int = 1 << 12) -> None:
@@ -50,7 +50,7 @@ def test_an_iteration_that_differs_now_and_then_is_not_planned(adapter):
 
 
 def test_structures_in_turn_are_recorded_until_each_has_come_twice(adapter):
-    """One in four, as with lazy regularisation."""
+    """One iteration in four has another structure, as with lazy regularisation."""
     one, other = Loop(adapter, LAYERS), Loop(adapter, [777 * (at + 1) for at in range(12)])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

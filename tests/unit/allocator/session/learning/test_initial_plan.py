@@ -1,4 +1,4 @@
-"""Sessions that begin with the plan of a profile that was not recorded here."""
+"""Sessions that begin with the plan of a profile from another session."""
 
 import pytest
 
@@ -10,12 +10,12 @@ from tests.unit.allocator.simulated import LAYERS, Loop, SimulatedAdapter, open_
 
 
 def times(factor):
-    """The layers at a batch that is so much larger."""
+    """Return the layers' sizes at a larger batch."""
     return [size * factor for size in LAYERS]
 
 
 def recorded(batch):
-    """A session at a batch, in which nothing was served."""
+    """Return the profile of a session at a batch, in which nothing was served."""
     own = SimulatedAdapter()
     with open_session(own, record_only=True) as session:
         run(Loop(own, times(batch)), session, 6)
@@ -28,7 +28,7 @@ def test_a_plan_of_another_process_is_served_from_the_first_request_on(adapter):
     with open_session(adapter, plan=pgmo.plan(profile, opening=opening)) as session:
         run(Loop(adapter, times(32)), session, 4)
     assert [one.phase for one in session.history] == [Phase.REPLAY] * 4
-    assert session.history[0].misses["persistent"] > 0  # state is born
+    assert session.history[0].misses["persistent"] > 0  # optimizer state is allocated
     assert all(one.hits == one.requests - one.misses["persistent"] for one in session.history)
     assert all(one.hit_rate == 1 for one in session.history[1:])
     assert session.summary().recorded == 0

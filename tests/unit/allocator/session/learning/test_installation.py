@@ -1,4 +1,4 @@
-"""When a plan pays, against the windows that have served so far."""
+"""Conditions under which a plan pays, compared with windows."""
 
 from types import SimpleNamespace
 
@@ -46,7 +46,7 @@ def test_five_in_a_thousand_may_be_added():
 
 
 STREAMS = {"size": [40 * PAGE, 20 * PAGE], "start": [0, 1], "end": [1, 2], "stream": [0, 7]}
-"""Two streams, one after the other in the order of requests: 40 pages at once."""
+"""Columns of two streams, one after the other in the order of requests: 40 pages at once."""
 
 
 def plan_of_streams(order=None, **columns):
@@ -55,7 +55,7 @@ def plan_of_streams(order=None, **columns):
 
 
 def wait_of_the_second_stream():
-    """The second stream waits for the first one, which does not wait in turn: 60 pages at once."""
+    """Return the order in which only the second stream waits: 60 pages at once."""
     return Order(tick=[1, 1], kind=[4, 5], stream=[0, 7], target=[-1, 0], back=[0, 0])
 
 
@@ -88,7 +88,7 @@ def test_blocks_that_live_at_once_share_no_page():
 
 
 def test_windows_that_move_pages_all_the_time_justify_some_more():
-    """As where streams lag behind each other. Lengths that vary justify nothing."""
+    """Streams that lag cause such moves. Moves because of varying lengths justify no pages."""
     one = rule(occupied=90, held=90)
     one.served_by_windows(10)
     assert one.choose([planned(10 * PAGE)], repeats=True)[1] == ""
@@ -96,7 +96,7 @@ def test_windows_that_move_pages_all_the_time_justify_some_more():
 
 
 def test_gradients_are_in_the_arena_once():
-    """They occupy pages already at the end of an iteration, and the next one frees them."""
+    """Gradients occupy pages at the end of an iteration, and the next iteration frees them."""
     gradient = planned(2 * PAGE, 10 * PAGE, start=[0, 1], end=[2, 3])
     assert rule(occupied=100, held=100).choose([gradient], repeats=True)[1]
     assert rule(occupied=98, held=100).choose([gradient], repeats=True)[1] == ""

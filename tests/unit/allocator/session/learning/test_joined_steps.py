@@ -15,7 +15,7 @@ LONGEST = 60
 
 
 class Turns:
-    """Several models that train in turn; gradients of each live until its next turn."""
+    """Several models that train in turn. Gradients of each live until its next turn."""
 
     def __init__(self, adapter, models):
         self.models = [Loop(adapter, shape) for shape in SHAPES[:models]]
@@ -31,7 +31,7 @@ class Turns:
 
 
 class Truncated:
-    """An engine that has no room for a recording of joined steps."""
+    """Engine whose recordings of joined steps are truncated."""
 
     recording_truncated = True
 
@@ -104,7 +104,7 @@ def test_when_only_one_model_trains_on_it_is_served(adapter):
 
 
 def test_periods_of_changed_programs_are_not_joined_without_limit(adapter):
-    """Each new period multiplies the last one only up to the longest recording."""
+    """A new period is a multiple of the last one, at most the longest recording."""
     program = Turns(adapter, 3)
     with open_session(adapter) as session:
         train(session, program, LONGEST)

@@ -1,4 +1,4 @@
-"""Plans from recordings: one for each structure, at all lengths that it came in."""
+"""Plans from recordings: one for each structure, for all of its recorded lengths."""
 
 import numpy as np
 
@@ -18,7 +18,7 @@ HOW = PlanningOptions(effort="fast", alignment=64)
 
 
 def turn(length, first=0, more=()):
-    """Activations of some length and temporaries, all freed before the last request; as events."""
+    """Return the events of an iteration of one length: activations and temporaries."""
     sizes = [100 * length, *(8 * length + at for at in range(3)), *more, *FIXED]
     return [
         *(("request", size) for size in sizes),
@@ -34,7 +34,7 @@ def recorded(length, more=()):
 
 
 def planned(*lengths, more=()):
-    """The plan of a loop that was recorded at these lengths."""
+    """Return the plan of a loop that was recorded at these lengths."""
     size = np.maximum.reduce([recorded(one, more).size for one in lengths])
     varying = np.array([recorded(one, more).size for one in lengths]).std(axis=0) > 0
     ticks = len(size)
@@ -53,7 +53,7 @@ def test_planned_means_for_sizes_as_large_as_these():
     assert is_planned([planned(4, 8)], recorded(8))
     assert not is_planned([planned(4, 8)], recorded(9))
     assert not is_planned([planned(4, 8)], recorded(6, more=(1000, 2000, 3000)))
-    assert not is_planned([planned(8)], recorded(6))  # its sizes are fixed
+    assert not is_planned([planned(8)], recorded(6))  # the plan's sizes are fixed
     assert not is_planned([], recorded(8))
 
 
@@ -61,11 +61,11 @@ def test_requests_of_plans_are_what_is_compared():
     assert requests_of(planned(4).plan).same_requests(recorded(4))
 
 
-# --- the shortest length, from which the sizes at others follow ------------------------------
+# --- the shortest length, from which sizes at other lengths are derived ----------------------
 
 
 def recording(*lengths, more=None):
-    """Iterations at these lengths; those in `more` have further requests."""
+    """Return iterations at these lengths; those in `more` have further requests."""
     events, first = [], 0
     for at, length in enumerate(lengths):
         own = turn(length, first, (more or {}).get(at, ()))
@@ -95,13 +95,13 @@ def test_iterations_of_one_length_tell_nothing():
 
 
 def plans_of(known, *lengths, more=None):
-    """What there is after a recording at these lengths, and the number of the newest plan."""
+    """Return the plans after a recording at these lengths, and the newest plan's number."""
     iterations, steady, profile = recording(*lengths, more=more)
     return plan_all(iterations, [(profile, steady)], known, HOW, keeps_gaps=False)
 
 
 def test_lengths_share_a_plan_and_tell_families_apart():
-    """At the longest length two families may be alike."""
+    """At the longest length, two families may have equal sizes."""
     (one,), number = plans_of([], 6, 10, 8)
     assert number == 0
     assert one.plan.size.tolist() == recorded(10).size.tolist()
@@ -114,7 +114,7 @@ def test_a_plan_that_serves_all_lengths_of_another_takes_its_place():
     (one,), number = plans_of([planned(4, 8)], 4, 10, 6)
     assert number == 0
     assert one.plan.size.tolist() == recorded(10).size.tolist()
-    (one,), _ = plans_of([PlannedProfile(planned(4, 8).plan, None)], 4, 10)  # it was loaded
+    (one,), _ = plans_of([PlannedProfile(planned(4, 8).plan, None)], 4, 10)  # a loaded plan has no profile
     assert one.plan.size.tolist() == recorded(10).size.tolist()
 
 
@@ -127,7 +127,7 @@ def test_a_plan_in_the_place_of_others_counts_as_followed_when_they_were():
 
 def test_a_plan_for_another_length_or_structure_stays():
     first = planned(4, 8)
-    plans, number = plans_of([first], 10, 10)  # one length, whose sizes are fixed
+    plans, number = plans_of([first], 10, 10)  # with one length, sizes are fixed
     assert (plans[0], number, len(plans)) == (first, 1, 2)
     more = {0: MORE, 1: MORE}
     plans, number = plans_of([first], 5, 5, more=more)

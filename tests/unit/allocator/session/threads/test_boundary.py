@@ -1,4 +1,4 @@
-"""One thread at a time, and Ctrl-C afterwards."""
+"""Boundary: one thread at a time, and Ctrl-C after it."""
 
 import ctypes
 import os
@@ -40,9 +40,9 @@ def test_what_waits_is_done_before_the_next_goes_in():
 
 
 class Interrupting(boundary._Gate):
-    """Ctrl-C comes as the lock has been taken, right before the block begins."""
+    """Lock whose owner gets Ctrl-C after taking it, before the block begins."""
 
-    # In C, as no other function returns in between, after which Python would look for signals.
+    # A C function, because Python checks for signals after a Python function returns.
     come = ctypes.PYFUNCTYPE(None, ctypes.py_object, ctypes.py_object)(
         ("PyErr_SetInterrupt", ctypes.pythonapi)
     )
@@ -56,7 +56,7 @@ class Interrupting(boundary._Gate):
 
 
 def test_ctrl_c_when_it_has_just_gone_in_leaves_it_free(monkeypatch):
-    """Whoever keeps the error keeps its frames; the lock is not among what they hold."""
+    """A kept error keeps its frames alive, but the frames do not hold the lock."""
     gate = Interrupting()
     monkeypatch.setattr(boundary, "_gate", gate)
     with pytest.raises(KeyboardInterrupt) as kept, exclusive():

@@ -1,4 +1,4 @@
-"""Whose calls are counted, when several threads call."""
+"""Calls of several threads, of which only some are counted."""
 
 import threading
 import time
@@ -13,7 +13,7 @@ from tests.unit.allocator.simulated import LAYERS, Loop, open_session
 
 
 class Bench:
-    """An engine that records, and what it was told."""
+    """Recording engine, with call turns over it."""
 
     def __init__(self):
         self.engine = _core.Engine()
@@ -23,7 +23,7 @@ class Bench:
         self._next = 1 << 20
 
     def requests(self):
-        """Whether the engine takes note of a request of this thread."""
+        """Return whether the engine records a request of this thread."""
         self._next += 4096
         return self.engine.adopt(self._next, 64)
 
@@ -87,12 +87,12 @@ def test_where_warnings_are_errors_the_next_call_is_counted(other):
 def test_a_call_at_the_same_time_stands_beside(bench, other):
     leave = bench.turns.enter()
     aside = other(bench.turns.enter)
-    assert other(bench.turns.enter) is None  # within its own
+    assert other(bench.turns.enter) is None  # within its own call
     assert not other(bench.requests)
     assert bench.requests()
     other(aside, True)
     assert bench.ended == []
-    assert other(bench.requests)  # it may be a helper of the call that is counted
+    assert other(bench.requests)  # it may be a helper thread of the counted call
     leave(True)
     assert bench.said == [OVERLAP]
     leave = other(bench.turns.enter)

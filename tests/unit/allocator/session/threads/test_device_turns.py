@@ -11,7 +11,7 @@ from pgmo.errors import SessionError
 
 
 class RecordedTurn(DeviceTurn):
-    """Notes when its turns begin and end."""
+    """Turn that records its beginnings and ends."""
 
     def __init__(self, queue, inside=None):
         self.told, self.said = [], []

@@ -1,4 +1,4 @@
-"""The turns of a process, of whatever sessions and threads it has."""
+"""Turns of a process with several sessions and threads."""
 
 import os
 import threading
@@ -8,7 +8,7 @@ from pgmo.share.client import TurnAnswer
 
 
 class Client:
-    """Notes what it is told."""
+    """Fake client that records its calls."""
 
     def __init__(self, *answers):
         self.answers = list(answers)

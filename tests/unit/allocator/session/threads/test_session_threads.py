@@ -1,4 +1,4 @@
-"""Sessions whose loops, pauses and ends are on several threads."""
+"""Sessions whose loops, pauses and ends run on several threads."""
 
 import os
 import threading
@@ -16,7 +16,7 @@ from tests.unit.allocator.simulated import LAYERS, Loop, open_session, run
 
 @pytest.fixture
 def workers():
-    """Two threads, each of which does what it is told."""
+    """Yield two threads that execute functions."""
     with ThreadPoolExecutor(1) as one, ThreadPoolExecutor(1) as other:
         yield (
             lambda work, *arguments: one.submit(work, *arguments).result(),
@@ -51,7 +51,7 @@ def test_one_of_two_loops_that_mingle_is_served(adapter, workers):
         a(session.step)
 
     with pytest.warns(UserWarning, match="one of them"), open_session(adapter) as session:
-        # b's is the first step; a's, which began before it, is the one that mingles.
+        # Thread b steps first; a's iteration, which began earlier, overlaps with it.
         for _ in range(12):
             iterate(session)
         assert session.history[-1].hit_bytes_rate > 0.99
@@ -68,7 +68,7 @@ def test_step_while_another_thread_is_in_a_pause(adapter, workers):
         a(pause.__enter__)
         run(loop, session, 3)
         assert session.history[-1].hit_rate == 1
-        a(adapter.request, 1 << 14)  # of the thread in the pause
+        a(adapter.request, 1 << 14)  # by the paused thread
         run(loop, session, 1)
         assert session.history[-1].hit_rate == 1
         a(pause.__exit__, None, None, None)
@@ -89,12 +89,12 @@ def test_a_session_that_another_thread_closes(adapter, workers):
     a(pause.__enter__)
     b(session.close)
     a(pause.__exit__, None, None, None)
-    a(iteration.__exit__, None, None, None)  # cannot know
+    a(iteration.__exit__, None, None, None)  # does not raise
     for call in (session.step, session.pause().__enter__, session.iteration().__enter__):
         with pytest.warns(UserWarning, match="another thread has closed the session"):
             a(call)
     with pytest.raises(SessionError, match="has been closed"):
-        b(session.step)  # knows
+        b(session.step)  # raises
     with open_session(adapter) as session:
         run(loop, session, 6)
         assert session.history[-1].hit_rate == 1
@@ -130,7 +130,7 @@ def test_a_child_that_is_forked_while_another_thread_is_inside_of_a_boundary(ada
 
 
 def test_boundaries_are_one_after_the_other(adapter, monkeypatch):
-    """A thread ends an iteration while another one brings a plan into the engine."""
+    """A thread ends an iteration while another thread installs a plan."""
     loop, others, inside, most = Loop(adapter, LAYERS), [], [], []
     take = adapter.take_arena
 
@@ -138,7 +138,7 @@ def test_boundaries_are_one_after_the_other(adapter, monkeypatch):
         if not others:
             others.append(threading.Thread(target=session.step))
             others[0].start()
-            others[0].join(0.2)  # enough for it to come amid this, if it could
+            others[0].join(0.2)  # long enough to overlap, if it could
         return take(size, stream)
 
     monkeypatch.setattr(adapter, "take_arena", taking)
@@ -163,7 +163,7 @@ def test_boundaries_are_one_after_the_other(adapter, monkeypatch):
 
 
 def test_an_operator_that_outlasts_its_recording():
-    """Its tag means nothing to the next one: another thread ends the iteration amid it."""
+    """Another thread ends the iteration during the operator, whose tag must not be used later."""
     torch = pytest.importorskip("torch")
     amid = []
 
@@ -179,7 +179,7 @@ def test_an_operator_that_outlasts_its_recording():
     events = []
 
     def end_iteration():
-        session._known.lifecycle._record()  # as after an iteration that was cut short
+        session._known.lifecycle._record()  # as after a truncated iteration
 
     with pgmo.optimize(device="cpu") as session:
         amid.append(end_iteration)
@@ -195,8 +195,8 @@ def test_an_operator_that_outlasts_its_recording():
 
 
 def test_many_threads_that_do_everything_at_once(adapter):
-    """No error in any of them, and no thread waits for ever."""
-    lock = threading.Lock()  # the simulated framework is for one thread at a time
+    """No thread raises an error, and no thread waits forever."""
+    lock = threading.Lock()  # the simulated framework is not thread-safe
     errors = []
 
     def work(number, session):
@@ -224,7 +224,7 @@ def test_many_threads_that_do_everything_at_once(adapter):
             thread.join(120)
             assert not thread.is_alive()
         assert errors == []
-    with open_session(adapter) as session:  # and nothing of it is left
+    with open_session(adapter) as session:  # nothing of the earlier sessions is left
         loop = Loop(adapter, LAYERS)
         run(loop, session, 6)
         assert session.history[-1].hit_rate == 1

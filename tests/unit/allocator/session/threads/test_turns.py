@@ -1,4 +1,4 @@
-"""Whose iterations are counted, when several threads end some."""
+"""Iterations of several threads, of which only some are counted."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -14,7 +14,7 @@ PATIENCE = heuristics.Heuristics().shortest_wait
 
 
 class Worker:
-    """A thread that does what it is told, and requests memory."""
+    """Thread that executes functions, and requests memory."""
 
     def __init__(self, engine):
         self._engine = engine
@@ -25,7 +25,7 @@ class Worker:
         return self._pool.submit(work, *arguments).result()
 
     def request(self, times=1):
-        """Whether the engine has taken note."""
+        """Request memory; return whether the engine counts the request."""
         return self(self._request, times)
 
     def end(self):
@@ -40,7 +40,7 @@ class Worker:
 
 
 class Listening:
-    """An engine whose delegated threads are noted."""
+    """Engine that records its delegated threads."""
 
     def __init__(self, engine, told):
         self._engine = engine
@@ -63,7 +63,7 @@ class Bench:
         self.a, self.b = Worker(self.engine), Worker(self.engine)
 
     def step(self, worker):
-        """What a session does."""
+        """End an iteration as a session does."""
         counted = worker(self.turns.ends_iteration)
         if counted:
             self.engine.end_iteration()
@@ -80,7 +80,7 @@ class Bench:
         return counted
 
     def mingle(self):
-        """One iteration of each, at the same time; of b's the end."""
+        """Overlap an iteration of each thread, and end that of b."""
         self.a.request(8)
         self.step(self.a)
         self.b.request()
@@ -102,7 +102,7 @@ def test_threads_one_after_the_other_are_all_counted(bench):
         assert worker.request(20)
         assert bench.step(worker)
         assert bench.turns.whole()
-        worker.request()  # what is logged after a step
+        worker.request()  # a request after a step, such as for logging
     assert not bench.said
 
 
@@ -119,7 +119,7 @@ def test_of_threads_at_the_same_time_one_is_counted(bench):
 def test_half_an_iteration_of_another_thread_is_not_what_it_does_after_a_step(bench):
     bench.a.request(20)
     assert bench.step(bench.a)
-    bench.a.request(10)  # it has been interrupted in the middle of its next one
+    bench.a.request(10)  # a was interrupted in its next iteration
     bench.b.request(20)
     assert not bench.step(bench.b)
 
@@ -128,7 +128,7 @@ def test_a_thread_that_ends_is_succeeded(bench):
     bench.mingle()
     bench.a.end()
     assert bench.step(bench.b)
-    assert not bench.turns.whole()  # it was delegated until now
+    assert not bench.turns.whole()  # the thread was delegated until now
     assert bench.b.request()
     assert bench.step(bench.b)
     assert bench.turns.whole()
@@ -165,7 +165,7 @@ def test_iterations_that_overlap(bench):
     assert not bench.b.request()
     assert not bench.leave(bench.b)
     assert bench.leave(bench.a)
-    bench.enter(bench.b)  # the other one is only between two iterations
+    bench.enter(bench.b)  # the other thread is only between two iterations
     bench.enter(bench.a)
     assert bench.a.request()
     assert not bench.leave(bench.b)
@@ -212,16 +212,16 @@ def test_a_pause_beside_a_loop_is_about_its_own_thread(bench):
     token = bench.b(bench.turns.pause)
     bench.a.request(8)
     assert bench.step(bench.a)
-    assert not bench.turns.whole()  # of this iteration a part was delegated
+    assert not bench.turns.whole()  # a part of this iteration was delegated
     assert bench.a.request()
     assert not bench.b.request()
     bench.b(bench.turns.resume, token)
-    token = bench.b(bench.turns.pause)  # and from now on this is known
+    token = bench.b(bench.turns.pause)  # from now on the session knows this
     assert bench.a.request()
     assert not bench.b.request()
     assert bench.step(bench.a)
     assert bench.turns.whole()
-    bench.a(bench.turns.resume, token)  # by any thread
+    bench.a(bench.turns.resume, token)  # any thread may resume
     assert bench.b.request()
 
 
@@ -244,7 +244,7 @@ def test_a_thread_that_ends_in_a_pause_gives_its_number_back_once(bench, monkeyp
     number = bench.b(threading.get_native_id)
     bench.b(bench.turns.pause)
     bench.b.end()
-    for _ in range(3):  # afterwards it may be another thread's
+    for _ in range(3):  # afterwards another thread may be counted
         bench.step(bench.a)
     bench.turns.close()
     assert told == [(number, True), (number, False)]
@@ -279,6 +279,6 @@ def test_nothing_is_left_behind(bench):
     bench.turns.close()
     assert bench.a.request()
     assert bench.b.request()
-    bench.engine.pause()  # of a later session
+    bench.engine.pause()  # as a later session does
     bench.a(bench.turns.resume, token)
     assert not bench.a.request()

@@ -1,4 +1,4 @@
-"""Growth: what is said of live memory that rises from iteration to iteration."""
+"""Sentences about live memory that grows from iteration to iteration."""
 
 import random
 
@@ -13,7 +13,7 @@ MIB = 1 << 20
 
 
 def levels(live, above=100 * MIB):
-    """Spans of one iteration each, with peaks that lie a constant above the levels."""
+    """Return spans of one iteration each, with peaks at a constant distance above the levels."""
     spans, peak = [], 0
     for size in live:
         peak = max(peak, size + above)
@@ -60,10 +60,10 @@ def test_cycles_that_the_collector_frees_now_and_then_still_grow():
         [500] * 30,
         [100, 200, 500, *[700] * 20],  # optimizer state that is allocated late
         [*range(0, 160, 10), *[160] * 16],  # a cache that has filled up
-        [160 - 160 // (i + 1) for i in range(30)],  # one that fills ever more slowly
+        [160 - 160 // (i + 1) for i in range(30)],  # a cache that fills more and more slowly
         [500 + 50 * (i % 4) for i in range(30)],  # structures in turn
         [500, 900] * 15,  # evaluation
-        [500 + i // 16 for i in range(30)],  # less than is worth a word
+        [500 + i // 16 for i in range(30)],  # too little to report
     ],
 )
 def test_healthy_programs_get_no_word(sizes):
@@ -81,13 +81,13 @@ def test_lengths_at_random_get_no_word(seed):
 
 
 def test_batches_that_get_longer_are_no_growth():
-    # What remains of a batch grows, and the peak grows three times as much.
+    # The live bytes after an iteration grow, and the peak grows three times as much.
     spans = [((500 + 10 * i) * MIB, (900 + 30 * i) * MIB) for i in range(20)]
     assert find_growth(1, spans) is None
 
 
 def _of_engine(sizes):
-    """The levels of an engine that ends an iteration at each of these sizes."""
+    """Return the levels of an engine that ends an iteration at each of these sizes."""
     engine = _core.Engine()
     engine.start_recording()
     address = 1 << 40

@@ -1,4 +1,4 @@
-"""Verdicts from figures: each sentence, and when it is said."""
+"""Verdicts from figures: each sentence, and its condition."""
 
 from dataclasses import replace
 

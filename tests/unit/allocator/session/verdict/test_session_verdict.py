@@ -1,4 +1,4 @@
-"""Verdicts of sessions, on a framework that exists only as addresses."""
+"""Verdicts of sessions on a simulated framework."""
 
 import re
 from pathlib import Path
@@ -27,7 +27,7 @@ FIGURES = Baseline(
 
 @pytest.fixture
 def card(adapter, monkeypatch):
-    """The adapter of a device that has a model of plain PyTorch."""
+    """Return the adapter of a device with a model of plain PyTorch."""
     monkeypatch.setattr(adapter, "baseline", lambda: FIGURES)
     adapter.device, adapter.name = "cuda:0", "torch"
     return adapter
