@@ -1,7 +1,7 @@
-"""As much of CuPy as an adapter needs, without a GPU: addresses from a counter, and no memory.
+"""The part of CuPy that adapters use, without a GPU: addresses are numbers, without memory.
 
-It follows the public interface of CuPy 14: names, arguments and what happens when. Everything that
-the "driver" is asked for is checked: a block is freed once, and whatever lives is known.
+Names, arguments and the order of calls are those of the public interface of CuPy 14. The "driver"
+knows all live blocks, so that a second free of a block is an error.
 """
 
 import contextlib
@@ -25,7 +25,7 @@ class OutOfMemoryError(MemoryError):
 
 
 class Runtime:
-    """`cupy.cuda.runtime`."""
+    """A stand-in for `cupy.cuda.runtime`."""
 
     CUDARuntimeError = CUDARuntimeError
 
@@ -51,10 +51,10 @@ class Runtime:
         self._local.device = device
 
     def used(self, device=0, kind=None):
-        """Bytes of the card; or of one kind of memory, which for unified memory is on no card."""
+        """Return the bytes in use on a card, without unified memory, or those of one kind."""
         return sum(
             size
-            for on, size, of in list(self.living.values())  # threads change it
+            for on, size, of in list(self.living.values())  # a copy, as other threads change it
             if on == device and (of == kind if kind else of != "managed")
         )
 
@@ -100,7 +100,7 @@ class UnownedMemory(BaseMemory):
 
 
 def make(**options):
-    """A module `cupy` of its own; `cupy.runtime` is its driver."""
+    """Return a new module `cupy`, whose driver is `cupy.runtime`."""
     runtime = Runtime(**options)
     local = threading.local()
     current = [None]
@@ -196,7 +196,7 @@ def make(**options):
             return MemoryPointer(memory, 0)
 
     class MemoryPool:
-        """Keeps freed blocks for requests of the same rounded size, device and stream."""
+        """A pool of freed blocks, for requests of the same rounded size, device and stream."""
 
         def __init__(self, allocator=None):
             self._allocator = allocator or _malloc
@@ -326,7 +326,7 @@ def make(**options):
 
 
 def alloc(cupy, size):
-    """What CuPy does for an array: memory from the current allocator."""
+    """Request memory as CuPy does for an array: from the current allocator."""
     pointer = cupy.cuda.get_allocator()(size)
     assert pointer.device_id == cupy.runtime.getDevice()
     assert pointer.mem.size >= size

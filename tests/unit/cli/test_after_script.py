@@ -1,4 +1,4 @@
-"""Arguments behind the script's name are the script's."""
+"""Tests that arguments behind a script's name are passed to the script."""
 
 import argparse
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Exit code 2 for every wrong value of every option, and JSON for every error with --json."""
+"""Tests that each wrong value of an option is exit code 2, and that --json holds for errors."""
 
 import argparse
 import json
@@ -18,7 +18,7 @@ COUNTS = ("", "-1", "0", "1.5", "many")
 PROFILE, PLAN, TABLE, FACTORY = "net.pgmoprof", "net.pgmoplan", "table.csv", "factory.py:make"
 HUGE = str(2**70)
 
-# For each command, what goes with its options; for each option, values that it cannot have.
+# For each command, its other arguments, and for each option, values that the command refuses.
 WRONG = {
     "run": (
         ["script.py"],
@@ -116,7 +116,7 @@ WRONG = {
     ),
     "doctor": ([], {"--clear": ("", "everything")}),
 }
-# Values that any text can be: a title, and files and folders, which exist or not (code 1).
+# Options that accept any text. A file or folder that does not exist is exit code 1.
 ANY = {
     "run": {"--save", "--plan", "--vary", "--accumulate"},
     "fit": {"--python", "--environment"},
@@ -165,7 +165,7 @@ def test_a_wrong_value_is_2_and_changes_no_file(arguments, files, capsys):
     if arguments[0] == "recompute":
         pytest.importorskip("torch")
     before = {path.name: path.read_bytes() for path in files.iterdir()}
-    if arguments[0] in ("run", "fit"):  # what follows the script is the script's own
+    if arguments[0] in ("run", "fit"):  # words behind the script are its arguments
         arguments = [arguments[0], *arguments[2:], arguments[1]]
     if arguments[0] == "rehearse":
         arguments = ["rehearse", "--card=16GiB", *arguments[2:], arguments[1]]

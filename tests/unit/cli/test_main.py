@@ -71,7 +71,7 @@ def test_no_color_works_before_and_after_the_command(arguments, monkeypatch):
 
 
 def loaded_by(code):
-    """Return the modules that a fresh Python has loaded after some code."""
+    """Return the names of the modules that a new interpreter has loaded after some code."""
     code += "\nimport sys\nprint('\\n' + ' '.join(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     return set(done.stdout.splitlines()[-1].split())

@@ -1,4 +1,4 @@
-"""`pgmo run --fit`: what each of the runs is given, and what comes of how they end."""
+"""Tests of the command lines that `pgmo run --fit` starts, and of what it does when one ends."""
 
 import json
 import subprocess
@@ -23,7 +23,7 @@ def given(*words: str) -> Namespace:
 
 @pytest.fixture
 def started(monkeypatch):
-    """The command lines that were started, and how each is to end: its code, and out of memory."""
+    """Return lists of the started command lines and of their endings: (exit code, out of memory)."""
     lines: list[list[str]] = []
     endings: list[tuple[int, bool]] = []
 
@@ -47,7 +47,7 @@ def test_what_an_earlier_plan_has_saved_is_not_in_the_way_of_the_next(started):
     endings += [(1, True), (1, True), (0, False)]
     options = ("--save", "plans", "--vary", "-b {}", "--accumulate", "-a {}")
     assert run_command.run(given(*options, "train.py", "-b", "4")) == 0
-    # The first one replaces no existing files, unless --force is given.
+    # The first run replaces existing files only with --force.
     assert ["--force" in line for line in lines] == [False, True, True]
     assert [line[-4:] for line in lines[1:]] == [["-b", "2", "-a", "2"], ["-b", "1", "-a", "4"]]
 

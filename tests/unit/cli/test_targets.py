@@ -1,4 +1,4 @@
-"""A command never writes a file that it reads, by any name."""
+"""Tests that no command writes a file that it reads, under any of its names."""
 
 import gzip
 import os
@@ -30,7 +30,7 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-# What is read, by a name that the command would take for its output; and the rest of the command.
+# For each case, the file that is read, a name for it that is valid as an output, and the command.
 WRITERS = {
     "export a profile": ("net.pgmoprof", "net.csv", ["export", "net.pgmoprof", "--to", "csv"]),
     "export a plan": ("net.pgmoplan", "net.csv", ["export", "net.pgmoplan", "--to", "csv"]),

@@ -13,7 +13,7 @@ def test_a_folder_that_is_not_there_yet_is_not_made(tmp_path, monkeypatch):
 
 
 def test_a_folder_that_cannot_be_written(monkeypatch):
-    monkeypatch.setenv("PGMO_CACHE_DIR", "/proc/pgmo")  # nobody writes there, not even root
+    monkeypatch.setenv("PGMO_CACHE_DIR", "/proc/pgmo")  # not even root can write in /proc
     found = examine_cache()
     assert found.error.endswith("(/proc)")
 
@@ -37,7 +37,7 @@ def test_what_is_in_it(tmp_path, monkeypatch):
     found = examine_cache()
     assert (found.distrust, found.adapters, found.size, found.left) == ("", 2, 30, 1)
     assert not found.misplaced
-    assert (folder / "b.1.tmp").exists()  # looking changes nothing
+    assert (folder / "b.1.tmp").exists()  # examination removes no file
 
 
 def test_a_folder_that_is_not_trusted(tmp_path, monkeypatch):

@@ -31,12 +31,12 @@ def texts(problems):
 def test_what_works():
     assert list(served(CPU, GOOD, CACHE)) == ["PyTorch on the CPU"]
     assert list(served(CPU, NONE, CACHE)) == []
-    assert list(served(CPU, GOOD, READ_ONLY)) == ["PyTorch on the CPU"]  # compiled each time
+    assert list(served(CPU, GOOD, READ_ONLY)) == ["PyTorch on the CPU"]  # compiled in each process
     assert list(served(CPU, GOOD, MISPLACED)) == []
     assert list(served({**CPU, "cpu_adapter": {"state": "damaged"}}, GOOD, CACHE)) != []
     assert list(served({}, GOOD, CACHE)) == []
     assert list(served(CUDA, GOOD, CACHE)) == ["PyTorch on the CPU", "PyTorch on CUDA"]
-    assert list(served(CUDA, GOOD, MISPLACED)) == ["PyTorch on the CPU"]  # which is there already
+    assert list(served(CUDA, GOOD, MISPLACED)) == ["PyTorch on the CPU"]  # its adapter exists already
 
 
 def test_a_missing_torch():

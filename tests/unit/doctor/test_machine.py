@@ -38,4 +38,4 @@ def test_settings_that_do_not():
 
 def test_little_memory():
     assert next(memory_problems(100 << 20)).what.startswith("100 MiB of memory")
-    assert not list(memory_problems(0))  # not known
+    assert not list(memory_problems(0))  # 0: unknown

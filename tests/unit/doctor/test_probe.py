@@ -29,7 +29,7 @@ class cuda:
 
 @pytest.fixture
 def torch(tmp_path, monkeypatch):
-    """Puts a made-up torch before the real one, for processes that are started."""
+    """Return a function that puts a made-up torch on the path of started processes."""
 
     def make(text):
         (tmp_path / "torch").mkdir()
@@ -46,7 +46,7 @@ def test_devices_are_named(torch):
     assert found["torch"]["version"] == "9.9.9"
     assert found["torch"]["cuda"] == "13.0"
     device = found["devices"][1]
-    # Asked of the driver, if there is one, and of no made-up torch.
+    # Read from the driver if there is one, so the made-up torch does not decide it.
     assert device.pop("unified") in (None, True, False)
     assert device == {
         "index": 1,
@@ -96,7 +96,7 @@ def test_files_of_the_current_folder_are_not_taken_for_packages(tmp_path, monkey
 def test_an_adapter_is_missing_until_it_is_built(tmp_path, monkeypatch):
     monkeypatch.setenv("PGMO_CACHE_DIR", str(tmp_path))
     assert ask()["cpu_adapter"]["state"] == "missing"
-    assert not list(tmp_path.iterdir())  # to look leaves no traces
+    assert not list(tmp_path.iterdir())  # asking writes no file
     built = ask(build=True)["cpu_adapter"]
     assert built["state"] == "built"
     with open(built["path"], "wb") as file:

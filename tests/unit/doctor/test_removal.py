@@ -11,7 +11,7 @@ ADAPTER, STEP = "torch_cpu-2.13.0+cpu-0123456789abcdef.so", f"{'3f' * 20}.step"
 
 @pytest.fixture
 def cache(tmp_path, monkeypatch):
-    """Two kinds of files, and one that is somebody else's."""
+    """Return a cache with an adapter, a step, a running session, and a file of a user."""
     root = tmp_path / "cache"
     for kind, name, size in (
         ("adapters", ADAPTER, 100),
@@ -55,7 +55,7 @@ def test_files_of_a_project_with_folders_of_these_names_stay(cache):
 
 
 def test_what_pgmo_keeps_is_known_by_its_name(tmp_path, monkeypatch):
-    """A name that nothing here would remove, `pgmo doctor --clear` would leave behind."""
+    """`pgmo doctor --clear` recognizes an adapter by the name that `adapter_path` gives it."""
     monkeypatch.setenv("PGMO_CACHE_DIR", str(tmp_path))
     pytest.importorskip("torch")
     from pgmo.allocator.adapters.torch_source import cpu_source

@@ -1,4 +1,4 @@
-"""Files are written in one step, and what killed writers have left goes."""
+"""Tests of files that are replaced in one step, and of the files that killed writers leave."""
 
 import os
 import signal
@@ -47,7 +47,7 @@ def test_what_a_killed_writer_leaves_is_taken_away_by_the_next(tmp_path):
     assert done.returncode == -signal.SIGKILL
     (left,) = tmp_path.iterdir()
     replace_file(target, b"1")
-    assert left.exists()  # it may be somebody's who has just begun
+    assert left.exists()  # it is so new that its writer may be alive
     os.utime(left, (LONG_AGO, LONG_AGO))
     replace_file(target, b"2")
     assert [path.name for path in tmp_path.iterdir()] == ["a.csv"]

@@ -1,4 +1,4 @@
-"""An answer with everything in it, made of loops that exist only as histories."""
+"""An answer with all its parts, from rehearsals that return the history of a simulated loop."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +17,7 @@ from tests.unit.fit.loops import evidence, job
 
 
 def pretend(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rehearsals are of the loop that exists only as a history; no change can be made in it."""
+    """Replace rehearsals by the simulated loop of `loops`, which no change alters."""
 
     def collect(
         _: Job,
@@ -37,7 +37,7 @@ def pretend(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def answer(monkeypatch: pytest.MonkeyPatch, usable: int = 1 << 30, **question: Any) -> Answer:
-    """The answer to a question."""
+    """Return the answer about the simulated loop on a card of `usable` bytes."""
     pretend(monkeypatch)
     card = replace(find("L4"), name="small <L4>", memory=usable, usable=usable)
     return ask.ask(job(), card, Question(**question))

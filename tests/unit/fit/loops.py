@@ -1,4 +1,4 @@
-"""A training loop that exists only as a history, at any batch, and what a rehearsal tells of it."""
+"""A simulated training loop: its history at each batch, and the evidence of its rehearsals."""
 
 from dataclasses import dataclass, field
 
@@ -17,40 +17,40 @@ MIB = 1 << 20
 CONTEXT = 100 * MIB
 CARD = Card("test", 1 << 30, 1 << 30, (8, 0), 100)
 LAYERS = 4
-WEIGHT = 16 * MIB  # of each layer, and as much of gradient; two states of it
-PER_SAMPLE = 5 * MIB  # of activations, in each layer
+WEIGHT = 16 * MIB  # bytes of a layer's parameter, of its gradient, and of each of its two states
+PER_SAMPLE = 5 * MIB  # bytes of activations of a layer for each sample
 
 
 @dataclass
 class History:
-    """Events of an allocator that never gives an address twice at a time."""
+    """Events of an allocator that never returns an address twice."""
 
     rows: list[tuple[int, int, int]] = field(default_factory=list)
     next: int = 1 << 20
 
     def take(self, size: int) -> int:
-        """Asks for a block; its address."""
+        """Request a block, and return its address."""
         self.rows.append((Event.ALLOC, self.next, size))
         self.next += size + 512
         return self.next - size - 512
 
     def free(self, address: int) -> None:
-        """Lets go of it."""
+        """Free the block at an address."""
         size = next(size for kind, at, size in self.rows[::-1] if kind == 0 and at == address)
         self.rows.append((Event.FREE_COMPLETED, address, size))
 
     def mark(self) -> None:
-        """An optimizer step has ended."""
+        """Mark the end of an optimizer step."""
         self.rows.append((Event.MARK, 0, 0))
 
 
 def scratch(_batch: int) -> int:
-    """Bytes of the workspace of a layer's backward pass."""
+    """Return the bytes of the workspace of a layer's backward pass."""
     return MIB
 
 
 def history(batch: int, *, layers: int = LAYERS, steps: int = 3) -> tuple[Trace, dict[str, object]]:
-    """The history of a loop with Adam, and what an observer would write down."""
+    """Return the history of a loop with Adam, and the facts that an observer would record."""
     made = History()
     parameters = [made.take(WEIGHT) for _ in range(layers)]
     states: list[int] = []
@@ -86,7 +86,7 @@ def history(batch: int, *, layers: int = LAYERS, steps: int = 3) -> tuple[Trace,
 def evidence(
     batch: int, *, way: Way = "default", usable: int = 1 << 40, change: str | None = None
 ) -> Evidence:
-    """What a rehearsal of that loop would leave; pgmo takes one page more than what lives."""
+    """Return the evidence of a rehearsal of the loop; pgmo takes one page above the live peak."""
     layers = LAYERS
     trace, known = history(batch, layers=layers)
     profile = profile_of(trace, whole=True)
@@ -114,7 +114,7 @@ def evidence(
 
 
 def trial_and_error(usable: int, way: Way) -> int:
-    """The largest batch that fits, found by trying each."""
+    """Return the largest batch that fits, by trials of batches 1, 2, 3 and so on."""
     batch = 0
     while evidence(batch + 1, way=way, usable=usable).rehearsal.fits:
         batch += 1
@@ -122,5 +122,5 @@ def trial_and_error(usable: int, way: Way) -> int:
 
 
 def job() -> Job:
-    """A job with something that varies."""
+    """Return a job whose batch size varies."""
     return Job(("train.py",), vary="--batch-size {}")

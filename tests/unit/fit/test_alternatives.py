@@ -1,4 +1,4 @@
-"""Which alternative is the least change, and what becomes of a script that does not allow one."""
+"""Tests of alternatives: which one is the least change, and scripts that do not allow one."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ REFUSED = Rehearsed("not this one", "recompute:min", "", 2)
 
 @pytest.fixture(autouse=True)
 def rehearsed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Checkpointing halves the batch's bytes here, and recomputation is refused."""
+    """Replace rehearsals: checkpointing halves the batch's bytes, and recomputation fails."""
 
     def collect(_: Job, card: Card, *, value: int, change: str | None = None) -> Evidence:
         if change == "recompute:min":
@@ -74,11 +74,11 @@ def test_the_nearest_change_that_fits_is_named() -> None:
 
 def test_where_nothing_fits_alone_two_changes_may() -> None:
     half = Law([evidence(8)])
-    together = half.with_pgmo(half.at(8).peak) + CONTEXT - 100 * MIB  # its states are 128 MiB
+    together = half.with_pgmo(half.at(8).peak) + CONTEXT - 100 * MIB  # the states are 128 MiB
     rows = _rows(together, batch=16)
     alone = [one for one in rows if one.fits and ", and " not in one.name]
     combined = [one for one in rows if one.fits and ", and " in one.name]
-    # Smaller batches and adapters apart, which are in the table as well.
+    # Smaller batches and adapters may fit alone.
     assert alone or combined
     assert all(one.source == "computed" for one in combined)
 

@@ -1,4 +1,4 @@
-"""What is answered, in one sentence and as plain values."""
+"""Tests of the answer's sentence and of its plain values."""
 
 import json
 from dataclasses import replace
@@ -75,7 +75,7 @@ def test_other_cards_have_other_batches_and_times(monkeypatch: pytest.MonkeyPatc
     small, large, size = found.cards
     assert small.largest < large.largest
     assert large.forecast.total < small.forecast.total
-    assert size.forecast is None  # nothing is known of its rates
+    assert size.forecast is None  # a card of a given size has no known rates
     assert {row.ranks for row in found.cards} == {1}
 
 

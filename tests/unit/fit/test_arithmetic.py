@@ -1,4 +1,4 @@
-"""Changes whose bytes follow from the parameters."""
+"""Tests of changes whose bytes follow from the parameters."""
 
 import math
 from dataclasses import replace
@@ -35,7 +35,7 @@ def _curves(batch: int = 8) -> np.ndarray:
 def test_states_of_another_optimizer_take_what_their_shapes_say() -> None:
     curves = _curves()
     same = with_optimizer(curves, MODEL, arithmetic.adam_bytes, 0)
-    assert peak(same) == peak(curves)  # it was Adam
+    assert peak(same) == peak(curves)  # the loop has Adam already
     none = with_optimizer(curves, MODEL, lambda _: 0, 0)
     assert peak(curves) - peak(none) == 2 * LAYERS * WEIGHT
     small = with_optimizer(curves, MODEL, arithmetic.adam_8bit_bytes, 0)
@@ -44,7 +44,7 @@ def test_states_of_another_optimizer_take_what_their_shapes_say() -> None:
 
 def test_what_an_optimizer_takes_in_its_step_is_that_of_the_other_one() -> None:
     profile = Profile.from_columns(
-        # A parameter, an activation, its gradient, a temporary of the step, its state; and so on.
+        # Parameter, activation, gradient, temporary of the step, state; then two steps without states.
         size=[8, 100, 8, 40, 16] + [100, 8, 40] * 2,
         start=[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10],
         end=[11, 3, 5, 4, 11, 7, 8, 8, 10, 11, 11],
@@ -93,7 +93,7 @@ def test_ranks_share_all_but_two_blocks(ranks: int) -> None:
 def test_what_is_in_no_block_is_whole_on_every_rank() -> None:
     outside = replace(MODEL, outside=WEIGHT)
     more = peak(sharded(_curves(), outside, 8)) - peak(sharded(_curves(), MODEL, 8))
-    assert more in (WEIGHT, WEIGHT * 15 // 8)  # with its gradient, or not yet
+    assert more in (WEIGHT, WEIGHT * 15 // 8)  # more if its gradient is live at the peak
 
 
 def test_adapters_of_few_layers_are_an_upper_bound() -> None:

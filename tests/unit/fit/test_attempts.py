@@ -1,4 +1,4 @@
-"""What is tried next when memory has run out."""
+"""Tests of the attempt that follows one that ran out of memory."""
 
 import pytest
 

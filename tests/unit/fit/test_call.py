@@ -1,4 +1,4 @@
-"""pgmo.fit() of scripts and functions, and what it refuses."""
+"""Tests of `pgmo.fit` with scripts and functions, and of the arguments that it refuses."""
 
 import os
 from pathlib import Path
@@ -12,7 +12,7 @@ from tests.unit.fit.answers import pretend
 
 
 def step(batch: int) -> None:
-    """One optimizer step."""
+    """Take one optimizer step."""
 
 
 def test_a_script_is_a_text_a_path_or_words(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -30,7 +30,7 @@ def test_a_function_is_called_with_the_batch(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_a_function_inside_of_another_is_refused() -> None:
     def local(batch: int) -> None:
-        """One optimizer step."""
+        """Take one optimizer step."""
 
     with pytest.raises(OptionError, match="top level of a module"):
         pgmo.fit(local, card="16GiB")

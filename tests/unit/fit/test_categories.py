@@ -1,4 +1,4 @@
-"""Each block of a history is told what it is."""
+"""Tests of the category of each block of a history."""
 
 import numpy as np
 
@@ -15,7 +15,7 @@ def test_blocks_of_a_loop_are_told_apart() -> None:
     counts = {name: int((category == at).sum()) for at, name in enumerate(NAMES)}
     assert counts == {
         "parameters": LAYERS,
-        "gradients": 3 * LAYERS,  # three iterations
+        "gradients": 3 * LAYERS,  # of each of three iterations
         "optimizer_state": 2 * LAYERS,
         "activations": 3 * LAYERS,
         "workspaces": 3 * LAYERS,
@@ -53,7 +53,7 @@ def test_a_workspace_of_a_convolution_is_found_in_its_order() -> None:
     trace = Trace.from_columns(
         kind=kind, address=[512, 8192, 8192, 8192, 8192], size=[64, 128, 128, 512, 512]
     )
-    # The block of 128 bytes at the same address is something else.
+    # The workspace has at least 500 bytes, so that it is not the block of 128 bytes.
     assert dispensable(trace, {"convolutions": [[8192, 500, 3]]}).tolist() == [-1, -1, 3]
     assert dispensable(trace, {}).tolist() == [-1, -1, -1]
 
@@ -61,7 +61,7 @@ def test_a_workspace_of_a_convolution_is_found_in_its_order() -> None:
 def test_steps_begin_where_their_marks_are() -> None:
     trace, known = history(2)
     profile = profile_of(trace, whole=True)
-    # Two requests for each layer in a step, and a gradient; parameters and states are before.
+    # In each step, a layer requests an activation, a workspace and a gradient.
     begins = step_begins(trace, known | {"ended": [0, 1, 2]})
     assert begins == (profile.ticks - 6 * LAYERS, profile.ticks - 3 * LAYERS)
     assert step_begins(trace, known | {"ended": [0]}) is None

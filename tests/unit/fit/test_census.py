@@ -1,4 +1,4 @@
-"""Parameters and modules that the observer of `pgmo fit` finds."""
+"""Tests of the parameters and modules that the observer of `pgmo fit` finds."""
 
 import pytest
 

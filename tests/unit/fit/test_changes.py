@@ -1,4 +1,4 @@
-"""Changes that the observer makes in a script, on the CPU."""
+"""Tests of changes that the observer makes in a script, on the CPU."""
 
 import pytest
 
@@ -8,7 +8,7 @@ torch = pytest.importorskip("torch")
 
 
 class Block(torch.nn.Module):
-    """One of several alike."""
+    """One of several blocks of the same class."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -16,7 +16,7 @@ class Block(torch.nn.Module):
         self.calls = 0
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Counts how often it is computed."""
+        """Compute the block, and count its calls."""
         self.calls += 1
         return self.inner(x).relu()
 

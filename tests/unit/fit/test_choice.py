@@ -1,4 +1,7 @@
-"""`pgmo run --fit` begins with what fits, by rehearsals, and recomputes no more than necessary."""
+"""Tests that `pgmo run --fit` begins with the first attempt that fits by rehearsals.
+
+Of budgets of recomputation, it chooses the largest one that fits.
+"""
 
 import subprocess
 from dataclasses import replace
@@ -15,12 +18,12 @@ from pgmo.fit.next_plan.attempts import Attempt, possible_attempts, value_of
 from tests.unit.fit.loops import CARD, MIB, evidence, trial_and_error
 
 LEAST = 40 * MIB
-"""Bytes of the step below which no recomputation comes."""
+"""Least bytes of the step that recomputation reaches."""
 
 
 @pytest.fixture
 def rehearsed(monkeypatch: pytest.MonkeyPatch) -> list[str | None]:
-    """The changes with which the loop was rehearsed."""
+    """Replace rehearsals, and return a list of the changes with which the loop is rehearsed."""
     changes: list[str | None] = []
 
     def collect(
@@ -45,7 +48,7 @@ def rehearsed(monkeypatch: pytest.MonkeyPatch) -> list[str | None]:
 
 
 def _step(batch: int) -> int:
-    """Bytes that the step of the loop takes beside parameters and states."""
+    """Return the peak of the loop's step without parameters and states, in bytes."""
     need = choice.Law([evidence(batch, way="pgmo")]).need(batch)
     return need.allocated_peak - need.parameters - need.optimizer_state
 

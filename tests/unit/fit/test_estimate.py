@@ -1,4 +1,4 @@
-"""Estimates were removed."""
+"""Tests of the names of the removed module `pgmo.fit.estimate`."""
 
 import pytest
 

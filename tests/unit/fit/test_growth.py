@@ -1,4 +1,4 @@
-"""Growth of live memory: what counts as growth, and what it comes to at the last step."""
+"""Tests of growth of live memory: which levels grow, and the forecast for the last step."""
 
 import random
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ def known(live: Sequence[int], elements: Sequence[int] = (), planned: Any = None
     [
         ([BASE + MIB * step for step in range(10)], MIB),
         ([BASE + 512 * step for step in range(300)], 512),
-        # Predictions are kept at the end of each epoch of 20 steps.
+        # The loop keeps predictions at the end of each epoch of 20 steps.
         ([BASE + MIB * (step // 20) for step in range(400)], MIB / 20),
         ([BASE + MIB * step + MIB * (step % 3) for step in range(60)], MIB),
     ],
@@ -45,7 +45,7 @@ def test_what_each_step_keeps_is_growth(live: list[int], rate: float) -> None:
     "live",
     [
         [BASE] * 40,
-        [BASE, BASE + 64 * MIB, *[BASE + 80 * MIB] * 38],  # states are made in the first steps
+        [BASE, BASE + 64 * MIB, *[BASE + 80 * MIB] * 38],  # the first steps make states
         [BASE + MIB * min(step, 20) for step in range(60)],  # a cache fills up
         [BASE + MIB * step for step in range(6)],  # too few steps to tell
         [BASE + MIB * (step % 7) for step in range(60)],
@@ -67,7 +67,7 @@ def test_more_parameters_are_growth_wherever_they_come_in() -> None:
 
 
 def grown(monkeypatch: pytest.MonkeyPatch, planned: Any, usable: int, **question: Any) -> Answer:
-    """The answer about a loop that keeps 1 MiB in each step."""
+    """Return the answer about a loop that keeps 1 MiB in each step."""
 
     def collect(_: Job, card: Any, *, value: int = 4, way: Any = "default", **__: Any) -> Evidence:
         made = evidence(value, way=way, usable=card.usable)

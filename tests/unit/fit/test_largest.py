@@ -1,4 +1,4 @@
-"""The largest batch is the one that trial and error finds, and nothing runs out of memory."""
+"""Tests that the largest batch is the one of trial and error, without out-of-memory errors."""
 
 from dataclasses import replace
 from typing import Any
@@ -16,7 +16,7 @@ from tests.unit.fit.loops import CARD, MIB, evidence, job, trial_and_error
 
 @pytest.fixture
 def rehearsed(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, str, bool]]:
-    """What was rehearsed: the value, the way, and whether it fitted."""
+    """Replace rehearsals, and return a list of those made: (value, way, whether it fitted)."""
     seen: list[tuple[int, str, bool]] = []
 
     def collect(

@@ -1,4 +1,4 @@
-"""Two small batches tell what a large one asks for, to the byte."""
+"""Tests of laws, by which two small batches yield the requests of a large one, to the byte."""
 
 import pytest
 

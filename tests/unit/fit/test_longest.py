@@ -1,4 +1,4 @@
-"""Rehearsed batches are made of the longest sample, where samples differ."""
+"""Tests that a rehearsal makes batches of the longest samples if samples differ in length."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -15,7 +15,7 @@ from pgmo.fit.observer.longest import LongestSamples
 
 @pytest.fixture
 def hooked(monkeypatch: pytest.MonkeyPatch) -> LongestSamples:
-    """Hooks on torch's loaders that end with the test."""
+    """Attach hooks to torch's loaders until the end of the test."""
     monkeypatch.setattr(DataLoader, "__iter__", DataLoader.__iter__)
     monkeypatch.setattr(fetch._MapDatasetFetcher, "fetch", fetch._MapDatasetFetcher.fetch)
     made = LongestSamples()

@@ -1,4 +1,4 @@
-"""A need is consistent, and says what fits."""
+"""Tests that the parts of a need add up, and that it tells which cards suffice."""
 
 from dataclasses import replace
 

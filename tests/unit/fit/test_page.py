@@ -1,4 +1,4 @@
-"""The page is whole, loads nothing, runs nothing, and says what the answer says."""
+"""Tests that the page is well-formed, self-contained and without scripts, and has the answer."""
 
 import re
 from dataclasses import replace
@@ -13,7 +13,7 @@ VOID = {"meta", "line", "circle", "polyline", "br"}
 
 
 class Nesting(HTMLParser):
-    """Whether every element is closed where it should be."""
+    """A check that the elements of a page are closed in the right order."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -21,20 +21,20 @@ class Nesting(HTMLParser):
         self.tags: list[str] = []
 
     def handle_starttag(self, tag: str, attrs: object) -> None:
-        """An element begins."""
+        """Open an element."""
         self.tags.append(tag)
         if tag not in VOID:
             self.open.append(tag)
 
     def handle_endtag(self, tag: str) -> None:
-        """It ends."""
+        """Close the element, which must be the last one opened."""
         if tag not in VOID:
             assert self.open.pop() == tag
 
 
 @pytest.fixture
 def text(monkeypatch: pytest.MonkeyPatch) -> str:
-    """The page of an answer with everything in it."""
+    """Return the page of an answer with all its parts."""
     return page(answer(monkeypatch, what_if=True, cards=(), effective=96, samples=1e6))
 
 

@@ -1,4 +1,4 @@
-"""The number of steps that a script plans, read from its loops while it runs."""
+"""Tests of the number of steps that a script plans, as read from its running loops."""
 
 import contextlib
 import os
@@ -23,22 +23,22 @@ LOOPS = [
     ("for batch in forever():\n    note()", None),
     ("while True:\n    note()", None),
     ("note()", None),
-    # Limits that a counter reaches.
+    # Loops that end at a limit of a counter.
     ("n = 0\nwhile n < 500:\n    n += 1\n    note()", (500, False)),
     (
         "n = 0\nwhile n < given.most:\n    for batch in data:\n        n += 1\n        note()\n"
         "        if n >= given.most:\n            break",
         (70, False),
     ),
-    # Four micro-batches in each step.
+    # A counter of micro-batches, of which each step has four.
     ("n = 0\nwhile n < 400:\n    n += 4\n    note()", (100, False)),
-    # The inner loop ends early, in each epoch.
+    # An inner loop that ends early in each epoch.
     (
         "for epoch in range(3):\n    for i, batch in enumerate(data):\n        if i >= 10:\n"
         "            break\n        note()",
         (30, False),
     ),
-    # Steps in functions.
+    # Steps within functions.
     (
         "def step():\n    for part in range(5):\n        pass\n    note()\n"
         "def train():\n    for _ in range(20):\n        step()\n"
@@ -51,7 +51,7 @@ LOOPS = [
     ("for epoch in range(9):\n    list(note() for at in range(6))", None),
     ("for epoch in range(9): note([at for at in range(6)])", (9, False)),
     ("for epoch in range(9):\n    [at for at in [note(), note()]]", (9, False)),
-    # A script cannot plan fewer steps than it has made: another loop is not visible.
+    # The visible loop plans 3 steps, but 5 are made, so that there is an invisible one.
     ("for epoch in range(3):\n    [note() for _ in range(6)]", None),
     # Counters that begin again in each epoch, or in each call.
     (
@@ -68,7 +68,7 @@ LOOPS = [
         "for epoch in range(9):\n    train()",
         (72, False),
     ),
-    # A counter of all epochs.
+    # A counter that runs across epochs.
     (
         "def train():\n    n = 0\n    for epoch in range(9):\n        for batch in data:\n"
         "            n = n + 1\n            note()\n            if n >= 50:\n"
@@ -77,7 +77,7 @@ LOOPS = [
         (50, False),
     ),
     ("kept = []\nwhile len(kept) < 90:\n    kept.append(1)\n    note()", (90, False)),
-    # Variables that count no steps: of losses that are not better, and of the last batch.
+    # Limits of variables that count no steps: bad losses in a row, and the size of a batch.
     (
         "bad = 0\nfor epoch in range(90):\n    bad += 1\n    if epoch < 0:\n        bad = 0\n"
         "    note()\n    if bad >= 10:\n        break",
@@ -91,7 +91,7 @@ LOOPS = [
 
 
 def steps_of(folder: Path, code: str, **names: Any) -> Any:
-    """What is read from a script's fifth step; None if it makes fewer."""
+    """Return the planned steps as read in a script's fifth step, or None if it makes fewer."""
     path = folder / "train.py"
     path.write_text(textwrap.dedent(code))
     found: list[Any] = []
@@ -121,7 +121,7 @@ def steps_of(folder: Path, code: str, **names: Any) -> Any:
         with contextlib.suppress(KeyboardInterrupt):
             runpy.run_path(str(path), given)
 
-    # In a thread of its own, as the loops of pytest would count as those of a library.
+    # A thread of its own has no loops of pytest on its stack, which would count as a library's.
     thread = threading.Thread(target=run)
     thread.start()
     thread.join()
@@ -164,7 +164,7 @@ def test_objects_that_raise_are_unknown_lengths(tmp_path: Path) -> None:
     ("loop", "planned"),
     [
         ("for epoch in range(epochs)", (280, False)),
-        ("for epoch in iter(int, 1)", None),  # as long as an unknown iterator
+        ("for epoch in iter(int, 1)", None),  # an iterator of unknown length
         ("while epochs", (40, False)),  # as in a parser of arguments
     ],
 )

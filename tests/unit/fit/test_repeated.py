@@ -1,4 +1,4 @@
-"""A longer history is what the loop would have gone on to ask for."""
+"""Tests that a repeated history is equal to the history of a longer run."""
 
 import numpy as np
 
@@ -7,13 +7,13 @@ from pgmo.profiler.profile import Profile
 
 
 def line(steps: int, sizes: tuple[int, ...] = (64, 32)) -> Profile:
-    """Steps that free what the one before has left, after one that makes what stays."""
+    """Return a persistent block and steps, of which each frees a block of the step before."""
     size, start, end, tick = [512], [0], [10**6], 1
     for _ in range(steps):
         for number, one in enumerate(sizes):
             size.append(one)
             start.append(tick)
-            # The first lives until the next step has begun, the others until the next request.
+            # A step's first block lives into the next step, the others until the next request.
             end.append(tick + len(sizes) + 1 if number == 0 else tick + 1)
             tick += 1
     end = [min(one, tick) for one in end]

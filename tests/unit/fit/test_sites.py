@@ -1,4 +1,4 @@
-"""What a script has besides its training steps, and whether it ran."""
+"""Tests of the evaluations, saves and replacements in a script, and of which of them ran."""
 
 import runpy
 import textwrap
@@ -56,7 +56,7 @@ def script(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def run(script: Path, monkeypatch: pytest.MonkeyPatch) -> SitesRun:
-    """A record whose hooks on torch end with the test."""
+    """Attach a record of sites to torch until the end of the test."""
     for owner, name in (
         (torch.no_grad, "__enter__"),
         (torch.inference_mode, "__enter__"),
@@ -256,7 +256,7 @@ def test_lightning_validates_early(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         enable_progress_bar=False, enable_model_summary=False, default_root_dir=str(tmp_path),
     )  # fmt: skip
     trainer.fit(Model(), torch.ones(100, 4), torch.ones(1, 4))
-    # The check before training, the early validation, and one at the end of training.
+    # Lightning's check before training, and the validation that the observer makes early.
     assert seen[:2] == [(0, False), (11, True)]
     assert noted.is_planned
     assert not noted.is_missed

@@ -1,4 +1,4 @@
-"""Time is bounded by a card's rates, or scaled from a measured step."""
+"""Tests of times that are bounded by a card's rates or scaled from a measured step."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The largest batch for each length, by laws of both, is the one of trial and error."""
+"""Tests that the largest batch of each length is the one of trial and error."""
 
 import json
 from dataclasses import replace
@@ -25,7 +25,7 @@ VARY = "--batch-size {b} --length {l}"
 
 
 def at(batch: int, length: int, **options: Any) -> Evidence:
-    """The loop with activations that grow with the square of the length."""
+    """Return the evidence of a loop whose activations grow with the square of the length."""
     before = loops.PER_SAMPLE
     loops.PER_SAMPLE = 512 * (length * 8 + length**2)
     try:
@@ -43,7 +43,7 @@ def by_trial(length: int, usable: int) -> int:
 
 @pytest.fixture
 def rehearsed(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int, bool]]:
-    """What was rehearsed: batch, length, and whether it fitted."""
+    """Replace rehearsals, and return a list of those made: (batch, length, whether it fitted)."""
     seen: list[tuple[int, int, bool]] = []
 
     def collect(
@@ -71,7 +71,7 @@ def test_the_table_is_that_of_trial_and_error(rehearsed: list[tuple[int, int, bo
     assert found.options == ("--batch-size", "--length")
     assert [one.length for one in found.rows][:4] == [64, 128, 256, 512]
     for row in found.rows:
-        # The excess of pages is a guess for lengths that were not rehearsed on the card.
+        # The bytes lost to pages are estimated for lengths that were not rehearsed on the card.
         assert row.batch <= by_trial(row.length, card.usable) <= 1.02 * row.batch + 1, row
     assert sum(one.proved for one in found.rows) == 3
     assert found.rehearsals == len(rehearsed) == 6 + 3
@@ -104,11 +104,11 @@ def test_a_row_has_no_batch_that_ran_out_of_memory(
 
 
 PAGE, WEIGHTS, CACHE = 2 << 20, 900 << 20, 20 << 10
-"""Bytes of a page, of weights with the context, and of the cache of one token."""
+"""Bytes of a page, of the weights with the context, and of the cache for one token."""
 
 
 def serving(monkeypatch: pytest.MonkeyPatch, transient: int = 0) -> list[tuple[int, int, bool]]:
-    """Rehearse a server instead: its weights, caches, and a share of the square of the length."""
+    """Replace rehearsals by those of a server, and return a list of those made."""
     seen: list[tuple[int, int, bool]] = []
 
     def collect(job: Job, card: Card, *, value: int, **_: Any) -> Evidence:

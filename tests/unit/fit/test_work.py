@@ -1,4 +1,4 @@
-"""Arithmetic of an iteration, by torch's formulas."""
+"""Tests of the operations of an iteration, counted with torch's formulas."""
 
 import pytest
 

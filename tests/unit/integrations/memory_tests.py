@@ -1,4 +1,4 @@
-"""Tests with markers of pgmo's plug-in, which the tests of the plug-in run; needs torch."""
+"""Tests with markers of pgmo's plug-in, which `test_pytest_plugin` runs; needs torch."""
 
 import os
 

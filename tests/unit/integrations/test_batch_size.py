@@ -1,4 +1,4 @@
-"""The next batch after a planned one has run out of memory."""
+"""Tests of the batch that follows a planned one that ran out of memory."""
 
 import pytest
 

@@ -9,7 +9,7 @@ torch = pytest.importorskip("torch")
 
 
 def work():
-    """Return a weight that is used twice: its gradients meet."""
+    """Use a weight twice, so that its gradients are summed, and return the sum."""
     weight = torch.ones(64, 1024, requires_grad=True)
     batch = torch.ones(8, 64)
     (batch @ weight).relu().sum().backward()
@@ -18,7 +18,7 @@ def work():
 
 
 def untagged():
-    """Return the requests of the same work without observed operators."""
+    """Return the profile of `work`, recorded without observed operators."""
     with pgmo.optimize(device="cpu", tags=False) as session:
         work()
         profile = session.recording

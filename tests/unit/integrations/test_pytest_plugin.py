@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-# What pytester's runs import is forgotten after each; another engine would find the first one's
-# adapter under PyTorch.
+# Imported here, because pytester forgets the modules that its runs import. A second engine in this
+# process would find the adapter of the first one under PyTorch.
 import pgmo.allocator.adapters.torch_cpu
 import pgmo.integrations.pytest_plugin.limit  # noqa: F401
 from pgmo.integrations.pytest_plugin.recording import join_names
@@ -113,9 +113,9 @@ def test_without_a_marker_nothing_is_imported():
 
 @pytest.mark.max_memory("800 KiB", device="cpu")
 def test_the_sums_of_gradients_are_those_of_an_unobserved_program():
-    """A weight and two gradients that meet; a sum of its own would be a fourth of that size."""
+    """The peak is a weight and two gradients, of 256 KiB each; a separate sum would be a fourth."""
     import torch
 
-    weight = torch.ones(64, 1024, requires_grad=True)  # 256 KiB, and so is its gradient
+    weight = torch.ones(64, 1024, requires_grad=True)  # 256 KiB
     batch = torch.ones(1, 64)
     ((batch @ weight).sum() + (batch @ weight).sum()).backward()

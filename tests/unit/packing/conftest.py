@@ -1,4 +1,4 @@
-"""Fixtures of tests of planning."""
+"""Fixtures for tests of planning."""
 
 import signal
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def interruptible() -> Iterator[None]:
-    """Ctrl-C interrupts, also where a shell has started the tests in the background."""
+    """Let Ctrl-C interrupt, even if a shell has started the tests in the background."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)

@@ -1,4 +1,4 @@
-"""Properties of all results of planning, and a problem that is not solved at once."""
+"""Checks of the results of planning, and problems that take a solver some time."""
 
 import numpy as np
 
@@ -8,12 +8,12 @@ from pgmo.packing.problem import Problem
 
 
 def hard_problem(blocks: int = 400) -> Problem:
-    """Return one that no packer brings to the lower bound."""
+    """Return a problem that no packer brings to the lower bound."""
     return dissected(blocks, 1)
 
 
 def endless_problem() -> Problem:
-    """Return one that no solver ends within a minute: an arena that is not full at all times."""
+    """Return a problem that no solver ends within a minute; its optimum has unused bytes."""
     full = dissected(1000, 1)
     kept = np.arange(len(full)) % 20 != 0
     return Problem(full.size[kept], full.lower[kept], full.upper[kept])

@@ -61,7 +61,7 @@ def test_an_optimum_without_proof(good):
 
 
 def test_who_proved_the_bound_is_reported(good):
-    # On this circle any two blocks meet, so that the smallest arena is above the max load.
+    # On this circle, any two blocks are live at once, so that the optimum is above the max load.
     assert (good.arena, good.max_load) == (256, 192)
     check = audit(good)[2]
     assert check.passed

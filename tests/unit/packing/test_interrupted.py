@@ -1,4 +1,4 @@
-"""Ctrl-C ends planning with what has been found."""
+"""Tests of Ctrl-C, which ends planning with the best packing found so far."""
 
 import os
 import signal
@@ -14,7 +14,7 @@ from tests.unit.packing.results import check_packing, endless_problem, hard_prob
 
 
 def interrupting(problem: Problem, name: str, time_limit: float):
-    """Return a packer during which Ctrl-C comes, unless it is the first one."""
+    """Run the first packer, and raise KeyboardInterrupt in each other one."""
     if name != PACKERS[0]:
         raise KeyboardInterrupt
     return attempt(problem, name, time_limit)
@@ -37,7 +37,7 @@ def test_ctrl_c_before_there_is_anything_is_passed_on(monkeypatch):
 
 @pytest.mark.parametrize("solver", ["search", "branch-and-bound"])
 def test_a_real_ctrl_c_ends_a_solver(solver, monkeypatch):
-    """One that would go on for a minute: a solver that did not listen would end uninterrupted."""
+    """A solver that ignored signals would run for the minute of its limit, and not be interrupted."""
     improve, pressed = portfolio.improve, []
 
     def press() -> None:

@@ -1,4 +1,4 @@
-"""The bound of several streams is the heaviest set of blocks of which none comes after another."""
+"""Tests of the bound of several streams: the heaviest set of blocks that are not ordered."""
 
 import itertools
 
@@ -16,7 +16,7 @@ TURNS = 4
 
 
 def heaviest(profile: Profile) -> int:
-    """Return the ordered load, found by trying all sets of blocks of a few iterations."""
+    """Return the ordered load in bytes, by trying all sets of blocks of `TURNS` iterations."""
     streams = np.unique(profile.stream)
     table = behind(
         profile.order,
@@ -29,13 +29,13 @@ def heaviest(profile: Profile) -> int:
     ticks, planned = profile.ticks, np.flatnonzero(profile.turns > 0)
 
     def after(one: tuple[int, int], other: tuple[int, int]) -> bool:
-        """Return whether the second is requested after all uses of the first."""
+        """Return whether the block `other` is requested after all uses of the block `one`."""
         (row, turn), (next_row, next_turn) = one, other
         column = int(np.flatnonzero(streams == profile.stream[next_row])[0])
         at = profile.start[next_row] + next_turn * ticks
         return bool(at - turn * ticks >= table[row, column])
 
-    # Those of one stream that live at once are one set for each of its requests.
+    # For each stream, the sets of its blocks that are live at a tick.
     alone = []
     for stream in streams:
         rows = [row for row in planned if profile.stream[row] == stream]
@@ -78,7 +78,7 @@ def test_streams_that_nothing_orders_need_the_sum_of_their_own():
 
 
 def test_streams_that_wait_for_each_other_need_what_requests_say():
-    # 0: request, event, and 7 waits for it; 7: request, event, and 0 waits for it.
+    # Stream 0 requests and records an event, for which 7 waits. Then 7 does, and 0 waits.
     order = Order(
         tick=[1, 1, 1, 2, 2, 2],
         kind=[1, 4, 5, 1, 4, 5],

@@ -158,7 +158,7 @@ def test_the_sizes_of_a_shorter_iteration_are_kept(plan, tmp_path):
 
 @pytest.fixture(scope="module")
 def program(plan):
-    """Return a plan with all that it can bring along."""
+    """Return a plan with other plans and an opening."""
     others = (make_plan(small_profile().widened([8192] * 6)), make_plan(_tiny(3)))
     return replace(plan, others=others, opening=make_plan(_tiny(1)))
 

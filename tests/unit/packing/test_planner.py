@@ -132,7 +132,7 @@ def test_rows_of_every_kind():
     assert result.varying.tolist() == profile.varying.tolist()
     assert result.arena == 48 + 48 + 32 + 64  # both slots of row 3, and rows 2 and 4 at tick 4
     assert result.max_load == profile.max_load(16)
-    assert result.optimal  # not at the max load, but nothing smaller has two slots for row 3
+    assert result.optimal  # above the max load, but no smaller arena has two slots for row 3
     assert result.gap == result.arena / result.max_load - 1 > 0
 
 
@@ -211,7 +211,7 @@ def test_other_threads_run_while_packing():
         ticks.append(time.perf_counter())
         time.sleep(0.001)
     thread.join()
-    assert len(ticks) > 3  # with the GIL held there would be one tick at either end
+    assert len(ticks) > 3  # if planning held the GIL, there would be a tick at each end
 
 
 def test_every_stream_has_a_packing_before_any_has_a_second(monkeypatch):
@@ -286,9 +286,9 @@ def test_blocks_of_some_size_are_packed_by_themselves_above_all_others():
     )
     made = plan_profile(profile, PlanningOptions(alignment=64, apart_from=6000))
     large = made.size >= 6000
-    assert made.offset[large].tolist() == [128, 128]  # one after the other in the same pages
+    assert made.offset[large].tolist() == [128, 128]  # both in the same pages, as their lives do not overlap
     assert (made.offset + made.size)[~large].max() <= 128
     assert made.arena == 128 + 6400
-    assert (made.optimal, made.bound) == (False, 6400 + 64)  # as the next line shows
+    assert (made.optimal, made.bound) == (False, 6400 + 64)  # a plan with all blocks together is smaller, see below
     validate(made)
     assert plan_profile(profile, PlanningOptions(alignment=64)).arena == 6400 + 64

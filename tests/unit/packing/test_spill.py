@@ -1,4 +1,4 @@
-"""Plans within a budget."""
+"""Tests of plans within a budget."""
 
 import re
 
@@ -20,7 +20,7 @@ from tests.unit.profiler.examples import profiles
 
 
 def resident_bytes(made):
-    """Return the bytes up to the end of the slots on the device."""
+    """Return the end of the last slot on the device, in bytes."""
     size = -(-made.size // made.alignment) * made.alignment
     ends = [
         (column + size)[(column != UNPLANNED) & (column < made.resident)].max(initial=0)
@@ -40,7 +40,7 @@ def test_every_budget_is_kept_by_a_valid_plan(profile, share):
     validate(made)
     assert made.resident + least <= budget
     assert resident_bytes(made) <= made.resident
-    # The same blocks have slots as without a budget, and all of them lie in one of the parts.
+    # The same blocks have slots as without a budget. Both slots of a block are in the same part.
     assert np.array_equal(made.offset != UNPLANNED, whole.offset != UNPLANNED)
     assert np.array_equal(made.alternate != UNPLANNED, whole.alternate != UNPLANNED)
     both = made.alternate != UNPLANNED
@@ -64,7 +64,7 @@ def test_the_load_of_the_rest_is_within_the_room_and_none_is_spilled_in_vain(pro
 
 
 def test_the_longest_lives_leave_and_only_where_too_much_is_alive():
-    #                  a long one elsewhere, one across the peak, two short ones at the peak
+    # A long block away from the peak, one across the peak, and two short ones at the peak.
     problem = Problem([8, 4, 4, 4], [0, 7, 9, 9], [7, 15, 10, 11])
     assert choose(problem, np.arange(4), room=8).tolist() == [False, True, False, False]
     assert not choose(problem, np.arange(4), room=12).any()

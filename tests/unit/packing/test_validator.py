@@ -15,7 +15,7 @@ from pgmo.profiler.profile import NEVER, Profile, ProfileMeta
 
 
 def made(rows, *, ticks=10, arena=None, alignment=1, circular=True) -> Plan:
-    """Return a plan of rows (size, start, end, offset[, alternate[, stream]])."""
+    """Return a plan of rows (size, start, end, offset[, alternate[, stream]]); sizes in bytes."""
     full = [(*row, *(UNPLANNED, 0)[len(row) - 4 :]) for row in rows]
     size, start, end, offset, alternate, stream = np.array(full, np.int64).reshape(-1, 6).T
     if arena is None:
@@ -46,9 +46,9 @@ def made(rows, *, ticks=10, arena=None, alignment=1, circular=True) -> Plan:
     "rows",
     [
         [],
-        [(8, 0, 5, 0), (8, 5, 9, 0)],  # one after the other
-        [(8, 0, 5, 0), (8, 2, 9, 8)],  # one above the other
-        [(8, 8, 12, 0), (8, 2, 8, 0)],  # into the next iteration, up to the other's start
+        [(8, 0, 5, 0), (8, 5, 9, 0)],  # no overlap in time
+        [(8, 0, 5, 0), (8, 2, 9, 8)],  # no overlap in bytes
+        [(8, 8, 12, 0), (8, 2, 8, 0)],  # wraps up to the other's start
         [(8, 0, NEVER, UNPLANNED), (8, 0, 10, 0)],
         [(8, 0, 12, 0, 8), (8, 3, 4, 16)],
         [(8, 0, 20, 8, 0)],
@@ -128,8 +128,8 @@ def test_agrees_with_two_turns_played_byte_by_byte(rows, alternates):
         (size, start, start + life, offset, alternate if life > ticks else UNPLANNED)
         for (size, start, life, offset), alternate in zip(rows, alternates, strict=False)
     ]
-    # Turn k of a block lives in [start + k * ticks, end + k * ticks), in its slots in turn. Where
-    # the turns of two blocks stand to each other is open, so two-slot blocks may begin with either.
+    # Turn k of a block is [start + k * ticks, end + k * ticks). A block with two slots uses them in
+    # turn. Here, all such blocks use the same slot in the same iteration.
     owner: dict[tuple[int, int], tuple[int, int]] = {}
     overlap = False
     for row, (size, start, end, offset, alternate) in enumerate(drawn):
@@ -141,7 +141,7 @@ def test_agrees_with_two_turns_played_byte_by_byte(rows, alternates):
                             key = owner.setdefault((tick, byte), (row, turn))
                             overlap |= key != (row, turn) and tick >= 8 and tick < 24
     if not overlap:
-        # Two-slot blocks are held to more than this one way of counting turns.
+        # The validator also demands that blocks with two slots may begin with either slot.
         overlap |= _whole_period_overlap(drawn, ticks)
     if overlap:
         with pytest.raises(PlanError, match="overlap"):
@@ -170,7 +170,7 @@ def test_notices_one_block_moved_onto_another(family):
     )
     validate(good)
     inner = np.flatnonzero(good.end < good.ticks)
-    # Two blocks, one of which is requested while the other is alive.
+    # Move each block onto the one that was requested just before, if that is still live.
     for first in inner[:: max(1, len(inner) // 20)].tolist():
         second = int(np.flatnonzero(good.start == good.start[first] + 1)[0])
         if good.start[second] >= good.end[first] or good.alternate[second] != UNPLANNED:
@@ -186,7 +186,7 @@ def test_what_is_spilled():
     plan = made(rows)
     with pytest.raises(PlanError, match="streams 0 and 1 share bytes"):
         validate(plan)
-    validate(replace(plan, resident=16))  # stream 0 has a range on either side
+    validate(replace(plan, resident=16))  # stream 0 has a range in either part
     with pytest.raises(PlanError, match="row 1: offset is 8, must be wholly below or above 12"):
         validate(replace(plan, resident=12))
     rows[2] = (8, 0, 5, 20, UNPLANNED, 0)

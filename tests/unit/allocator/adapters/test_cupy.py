@@ -15,7 +15,7 @@ def test_records_then_serves_everything_from_slots(cupy):
     with pgmo.optimize(framework="cupy") as session:
         assert session.device == "cuda:0"
         run(loop, session, 6)
-        assert any(line.startswith("free") for line in cupy.runtime.log)  # the pool frees blocks for the arena
+        assert any(line.startswith("free") for line in cupy.runtime.log)  # to make room for the arena
         cupy.runtime.log.clear()
         run(loop, session, 2)
         phases = [one.phase for one in session.history]

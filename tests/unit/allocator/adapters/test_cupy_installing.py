@@ -86,7 +86,8 @@ def test_an_allocator_on_top_stays_and_ours_passes_on(cupy):
     assert isinstance(inner, _core.CupyAllocator)
     assert type(alloc(cupy, 100).mem).__name__ == "PooledMemory"
     loop.finish()
-    with pgmo.optimize(framework="cupy") as session:  # the old allocator in the chain passes requests on
+    # The old allocator in the chain passes requests on.
+    with pgmo.optimize(framework="cupy") as session:
         run(loop, session, 7)
         assert session.history[-1].hit_rate == 1
         loop.finish()

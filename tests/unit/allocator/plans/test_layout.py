@@ -81,7 +81,7 @@ def test_both_slots_of_a_block_with_two_turns_move_together(two_turns):
         ([(64, 0)], [(128, 0)], False),
         ([(128, 0), (64, 1)], [(64, 1)], True),
         ([(128, 0)], [(64, 1)], False),
-        ([(128, 0), (64, 1)], [(64, 0), (128, 1)], False),  # large enough in sum, but not each stream
+        ([(128, 0), (64, 1)], [(64, 0), (128, 1)], False),  # enough in sum, but not on each stream
         ([(64, 0)], [], True),
     ],
 )

@@ -11,7 +11,7 @@ from pgmo.packing.planner import plan
 from pgmo.packing.validator import validate
 from pgmo.profiler.profile import NEVER, Profile
 
-# Two activations and a gradient that wraps. The first iteration also has state among and after them.
+# Two activations and a gradient that wraps. The first iteration has state among and after them.
 STEADY = plan(Profile.from_columns(size=[64, 96, 32], start=[0, 1, 2], end=[3, 3, 4], ticks=3))
 RECORDED = plan(
     Profile.from_columns(

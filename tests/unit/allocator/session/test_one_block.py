@@ -33,7 +33,8 @@ def test_one_small_request_that_grows_is_no_other_program(adapter):
     loop = Loop(adapter, [1 << 20] * 8)
     with open_session(adapter) as session:
         for number in range(70):
-            size = int(16 * 1.1**number)  # more than a plan's spare room, and more often than plans are made
+            # More than a plan's spare room, and more often than plans are made.
+            size = int(16 * 1.1**number)
             run(loop, session, 1, extra=lambda size=size: adapter.free(adapter.request(size)))
         assert [one.phase.value for one in session.history].count("record") < 8
         assert session.history[-1].hit_bytes_rate > 0.999

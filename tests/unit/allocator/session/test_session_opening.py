@@ -50,7 +50,7 @@ def test_a_program_that_does_not_follow_the_opening_is_looked_at_before_it_is_se
 
 
 def test_a_program_that_has_begun_already_is_served_from_its_second_iteration_on(saved, card):
-    """State exists when the session begins, so the opening's persistent blocks are not requested."""
+    """State exists when the session begins, so the opening's persistent blocks aren't requested."""
     loop = Loop(card, LAYERS)
     loop()
     with open_session(card, plan=saved) as session:

@@ -57,13 +57,13 @@ def terminal(monkeypatch):
 
 @contextmanager
 def run_line(terminal, **options):
-    """Yield a line on this terminal, which is where the script prints to."""
+    """Yield a line on a terminal to which the script prints, too."""
     with redirect_stdout(terminal), redirect_stderr(terminal), RunLine(**options) as line:
         yield line
 
 
 def screen(text):
-    """Return what a terminal shows in the end."""
+    """Return the lines that a terminal shows after all of a text."""
     shown = [""]
     for part in text.replace("\r\x1b[2K", "\x00").replace("\x1b[1m", "").replace("\x1b[2m", ""):
         if part == "\x00":
@@ -134,7 +134,7 @@ def test_without_colours_no_escapes_are_written(terminal, monkeypatch):
         print("epoch 2")
     assert "\x1b" not in terminal.getvalue()
     erased = "\r" + " " * 79 + "\r"
-    assert terminal.getvalue().count(erased) == 2  # before it, and after
+    assert terminal.getvalue().count(erased) == 2  # before the script's line, and at the end
     assert f"{erased}epoch 2\n" in terminal.getvalue()
 
 
@@ -183,7 +183,7 @@ def test_without_a_terminal_live_writes_a_line_now_and_then(monkeypatch):
         for _ in range(70):
             now[0] += 1
             line.update(SUPERVISION)
-    assert stream.getvalue() == f"pgmo: {LINE}\n" * 3  # after 5, 35 and 65 seconds
+    assert stream.getvalue() == f"pgmo: {LINE}\n" * 3  # after 5, 35 and 65 s
 
 
 def test_live_shows_the_line_of_a_quiet_run(terminal):

@@ -1,4 +1,4 @@
-"""The end of `pgmo run`."""
+"""Tests of the report at the end of `pgmo run`."""
 
 from dataclasses import replace
 

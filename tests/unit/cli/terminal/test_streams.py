@@ -1,4 +1,4 @@
-"""Streams that are full, closed, not read to the end, or terminals that want no escapes."""
+"""Tests with streams that are full, closed or not read to the end, and with plain terminals."""
 
 import os
 import pty
@@ -35,7 +35,7 @@ def environment(**more):
 
 
 def shell(folder, command, **more):
-    """Run a line of bash in which `pgmo` is this one."""
+    """Run a line of bash in which `pgmo` runs the package under test."""
     line = f'pgmo() {{ {" ".join(PGMO)} "$@"; }}\n{command}'
     return subprocess.run(
         ["bash", "-c", line],
@@ -48,7 +48,7 @@ def shell(folder, command, **more):
 
 
 WITH_RESULTS = [
-    "stats net.pgmoprof",  # by rich
+    "stats net.pgmoprof",  # printed by rich
     "stats net.pgmoprof --json",
     "check net.pgmoplan",
     "export net.pgmoprof --to csv -o -",
@@ -78,7 +78,7 @@ def test_a_closed_stdout_is_one_sentence(command, files):
 
 
 def test_a_reader_that_leaves_is_nothing_to_talk_about(files):
-    # The reader is gone before the first line is written.
+    # The reader ends before the command writes its first line.
     for command in WITH_RESULTS:
         done = shell(
             files, f"{{ sleep 0.1; exec 2>err; pgmo {command}; echo $? >&3; }} 3>code | true"
@@ -128,7 +128,7 @@ def test_names_that_the_encoding_has_not_are_escaped(files):
 
 
 def on_a_terminal(folder, *command, **more):
-    """Return the output of a program on a terminal, and its exit code."""
+    """Run `pgmo` on a pseudo-terminal, and return its output and its exit code."""
     process, master = pty.fork()
     if process == 0:
         os.chdir(folder)
@@ -137,7 +137,7 @@ def on_a_terminal(folder, *command, **more):
     while True:
         try:
             part = os.read(master, 65536)
-        except OSError:  # the other end is closed
+        except OSError:  # the program has closed its end
             break
         if not part:
             break

@@ -9,7 +9,7 @@ GIB = 2**30
 
 
 def seconds_of(blocks: int, above: int, effort: str) -> float:
-    """Return the seconds of all turns, of 5 s, if the arena is so many bytes above a GiB."""
+    """Return the seconds of the first stage, of 5 s, if the arena is `above` bytes over a GiB."""
     problem = Problem([GIB // blocks] * blocks, [0] * blocks, [1] * blocks)
     best = BestKnown(problem)
     best.offer(np.arange(blocks) * (GIB // blocks) + above, "by hand")

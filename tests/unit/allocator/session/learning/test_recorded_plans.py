@@ -114,7 +114,8 @@ def test_a_plan_that_serves_all_lengths_of_another_takes_its_place():
     (one,), number = plans_of([planned(4, 8)], 4, 10, 6)
     assert number == 0
     assert one.plan.size.tolist() == recorded(10).size.tolist()
-    (one,), _ = plans_of([PlannedProfile(planned(4, 8).plan, None)], 4, 10)  # a loaded plan has no profile
+    # A loaded plan has no profile.
+    (one,), _ = plans_of([PlannedProfile(planned(4, 8).plan, None)], 4, 10)
     assert one.plan.size.tolist() == recorded(10).size.tolist()
 
 

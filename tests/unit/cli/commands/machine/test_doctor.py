@@ -19,7 +19,7 @@ FOUND = {
 
 @pytest.fixture
 def machine(monkeypatch):
-    """Set what is found."""
+    """Return a function that sets what `pgmo doctor` finds."""
 
     def make(found=FOUND, compiler_error=""):
         monkeypatch.setattr(examination.probe, "ask", lambda build: found)

@@ -29,7 +29,7 @@ def test_a_good_plan(files, capsys):
 
 def test_an_overlap_is_exit_code_3_with_what_and_where(files, capsys, monkeypatch):
     target, _ = files
-    # No version of pgmo writes such a plan: another program did.
+    # pgmo itself refuses to write an invalid plan.
     monkeypatch.setattr("pgmo.packing.plan_file._check", lambda *_: None)
     replace(Plan.load(target), offset=np.array([0, 0])).save(target)
     monkeypatch.undo()

@@ -32,7 +32,7 @@ def test_each_format_is_written_next_to_its_source(to, suffix, source, capsys):
     assert captured.out == ""
     assert f"Wrote {target}\nNext: " in captured.err
     text = target.read_text()
-    assert "3000" in text or "3008" in text  # the largest block, as it is or rounded up
+    assert "3000" in text or "3008" in text  # the largest block, exact or rounded up
     if target.suffix == ".json":
         json.loads(text)
 

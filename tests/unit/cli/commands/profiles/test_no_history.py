@@ -1,4 +1,4 @@
-"""Snapshots without a history: every command says first that nothing was recorded."""
+"""Tests of commands on snapshots without a history, of which each first reports that."""
 
 import json
 

@@ -58,7 +58,7 @@ def test_an_old_plan_is_kept_unless_forced(source, capsys):
 
 
 def failure(arguments, capsys, code=1):
-    """Return the one line that a failing `pgmo plan` writes."""
+    """Return the one line on stderr with which `pgmo plan` fails."""
     assert main(["plan", *map(str, arguments)]) == code
     captured = capsys.readouterr()
     assert captured.out == ""
@@ -73,7 +73,7 @@ def test_a_profile_that_is_a_folder_or_not_a_profile(tmp_path, capsys):
     text.write_text("no archive")
     assert "is not a regular file; check the path" in failure([folder], capsys)
     assert "does not begin like a pgmo file" in failure([text], capsys)
-    # Reported even if an old plan exists.
+    # The error is the same if an old plan exists.
     folder.with_suffix(".pgmoplan").touch()
     assert "is not a regular file" in failure([folder], capsys)
 
@@ -176,7 +176,7 @@ def test_a_bad_row_is_named(blocks, capsys):
 
 def test_ctrl_c_leaves_the_best_so_far(blocks, monkeypatch, capsys):
     said = "interrupted: this is the best plan found so far\n"
-    for bound, reported in ((1, True), (96, False)):  # nothing is better than what is proved
+    for bound, reported in ((1, True), (96, False)):  # a proved optimum needs no such note
 
         def interrupted(what, bound=bound, **options):
             return replace(plan(what, **options), interrupted=True, bound=bound)
@@ -193,5 +193,5 @@ def test_the_defaults_are_those_of_planning():
     add_arguments(parser)
     given = vars(parser.parse_args(["a.pgmoprof"]))
     defaults = asdict(PlanningOptions())
-    del defaults["apart_from"]  # Set by sessions, not by users.
+    del defaults["apart_from"]  # sessions set it; the command has no option for it
     assert {name: given[name] for name in defaults} == defaults

@@ -1,4 +1,4 @@
-"""Recordings of other tools: commands read them, and `pgmo export --to profile` keeps them."""
+"""Tests of commands on recordings of other tools, and of `pgmo export --to profile`."""
 
 import json
 import pickle
@@ -28,7 +28,7 @@ def export(*words) -> int:
 def test_a_snapshot_goes_through_all_commands(source, tmp_path, capsys):
     assert main(["stats", str(source)]) == 0
     out, err = capsys.readouterr()
-    assert "found by their period" not in err  # said once
+    assert "found by their period" not in err  # the result says it already
     assert "iterations  6 of 9 requests, found by their period" in out.replace("5 of", "6 of")
     assert "out of memory 8.00 GiB with 0 B free on the device" in out
     peak = format_bytes(int(follow(read_trace(source)[0]).live().max()))
@@ -70,7 +70,7 @@ def test_nothing_is_overwritten_unasked(source, tmp_path, capsys):
     assert "exists already" in capsys.readouterr().err
     assert target.read_text() == "mine"
     target.rename(tmp_path / "none.pgmoprof")
-    assert export(tmp_path / "none.pickle") == 1  # before anything is read
+    assert export(tmp_path / "none.pickle") == 1  # fails before the recording is read
     assert "exists already" in capsys.readouterr().err
     assert export(source) == 0
     assert len(Profile.load(target)) == 9
@@ -140,7 +140,7 @@ def test_a_guess_stays_a_guess_in_the_file(source, tmp_path, capsys):
     device = Device()
     for _ in range(8):
         device.free(device.alloc(9000))
-        device.alloc(700)  # leaks
+        device.alloc(700)  # never freed
     leaky = save(snapshot(device), tmp_path / "leaky.pickle")
     assert main(["stats", "--leaks", str(leaky), "--json"]) == 0
     (leak,) = json.loads(capsys.readouterr().out)["found"]

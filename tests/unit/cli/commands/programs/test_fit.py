@@ -11,7 +11,7 @@ from tests.unit.fit.answers import pretend
 
 @pytest.fixture
 def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Return a script; rehearsals are of a loop that exists only as a history."""
+    """Return an empty script, whose rehearsals yield the history of a simulated loop."""
     pretend(monkeypatch)
     monkeypatch.chdir(tmp_path)
     Path("train.py").write_text("")

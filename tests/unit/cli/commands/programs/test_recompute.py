@@ -1,4 +1,4 @@
-"""`pgmo recompute` on a model of a file."""
+"""Tests of `pgmo recompute` on a model that a file makes."""
 
 import json
 

@@ -18,7 +18,7 @@ def folder(tmp_path):
 
 
 def both(folder, *command, options=()):
-    """Return the same program under `python` and under `pgmo run`."""
+    """Run a program under `python` and under `pgmo run`, and return both results."""
     plain = [sys.executable, *command]
     under = [sys.executable, "-m", "pgmo", "run", *options, *command]
     environment = {**os.environ, "PYTHONPATH": str(Path(pgmo.__file__).parents[1])}

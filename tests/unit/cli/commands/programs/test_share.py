@@ -1,4 +1,4 @@
-"""`pgmo share -- COMMAND` where a broker listens already."""
+"""Tests of `pgmo share` with a broker that listens already."""
 
 import json
 import threading
@@ -12,7 +12,7 @@ from pgmo.share.schedule import Rules
 
 @pytest.fixture
 def share(tmp_path):
-    """Run the command, beside a broker; what it says of errors is on stderr."""
+    """Start a broker, and return a function that runs `pgmo share` on its socket."""
     address = tmp_path / "socket" / "share"
     with Broker(address, Rules()) as broker:
         thread = threading.Thread(target=broker.run)
