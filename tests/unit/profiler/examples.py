@@ -11,7 +11,11 @@ TAGS = (Tag("Net.conv1", "aten.convolution", "forward"), Tag("Adam", "aten.sqrt"
 
 
 def small_profile() -> Profile:
-    """Return one block of each kind: inside, wrapping, doubly live, persistent, varying, shared."""
+    """Return a profile of six blocks.
+
+    One lives inside of the iteration, one wraps, and one is doubly live. The others are persistent,
+    varying and shared.
+    """
     return Profile.from_columns(
         size=[64, 100, 4096, 8, 2**33, 512],
         start=[0, 1, 2, 3, 4, 5],
@@ -31,7 +35,7 @@ def small_profile() -> Profile:
 
 @st.composite
 def profiles(draw: st.DrawFn, most: int = 30) -> Profile:
-    """Profiles as recordings give them: one request a tick, every kind of block."""
+    """Draw a profile with one request in each tick and with blocks of every kind."""
     ticks = draw(st.integers(1, most))
     size = draw(st.lists(st.integers(1, 2**20), min_size=ticks, max_size=ticks))
     life = draw(st.lists(st.integers(0, 2 * ticks), min_size=ticks, max_size=ticks))
@@ -49,14 +53,14 @@ def profiles(draw: st.DrawFn, most: int = 30) -> Profile:
 
 
 def simulate(profile: Profile, iterations: int) -> np.ndarray:
-    """The events of a program that repeats the profile; frees come right before their tick."""
+    """Return the events of a program that repeats a profile; a free precedes the request of its tick."""
     ticks, n = profile.ticks, len(profile)
     due: dict[int, list[int]] = {}
     rows: list[tuple[int, int, int, int]] = []
     for turn in range(iterations):
         for row in range(n):
             now = turn * ticks + row
-            # A free at the boundary of two iterations comes before the step or after it.
+            # A free at the boundary of two iterations comes after the step, or before it in odd turns.
             rows += [(FREE, block, 0, 0) for block in due.pop(now, [])]
             rows.append((REQUEST, now, int(profile.size[row]), int(profile.stream[row])))
             if profile.shared[row]:
@@ -76,7 +80,7 @@ def simulate(profile: Profile, iterations: int) -> np.ndarray:
 
 
 def same(one: Profile, other: Profile) -> bool:
-    """Return whether two profiles agree in everything."""
+    """Return whether two profiles have equal columns, tags and metadata."""
     from pgmo.profiler.profile import COLUMNS
 
     names = ("ticks", "circular", "steady", "tags", "meta")

@@ -1,4 +1,4 @@
-"""Steps of a network of alike layers, as snapshots have them: what looks like iterations."""
+"""Snapshots of a network of equal layers, whose repetition looks like iterations."""
 
 from dataclasses import dataclass, field
 
@@ -23,12 +23,12 @@ AGAIN: Frames = (
 
 @dataclass
 class Network:
-    """One whose layers ask for the same each time; its backward pass has no frames of Python.
+    """A network whose layers make equal requests, with a backward pass without Python frames.
 
     Args:
         stacks: whether stacks are recorded.
-        recompute: whether layers keep their input alone, and run again in the backward pass.
-        kept: MiB of what a layer keeps for the backward pass.
+        recompute: whether layers keep only their input, and run again in the backward pass.
+        kept: MiB that a layer keeps for the backward pass.
         weight: MiB of a layer's gradient.
     """
 

@@ -15,7 +15,7 @@ from pgmo.profiler.tagging.tags import Tagger  # noqa: E402
 
 
 class Log:
-    """Stands in for the engine: keeps the tags in order, and the number in force on each thread."""
+    """A stand-in for the engine: the set tags in order, and the current tag of each thread."""
 
     def __init__(self):
         self.numbers = []

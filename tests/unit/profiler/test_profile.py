@@ -24,7 +24,7 @@ def test_kinds_of_blocks():
 
 
 def _load_by_hand(profile: Profile, alignment: int) -> list[int]:
-    """Count live blocks in the fourth of seven iterations, one by one."""
+    """Return the load in bytes at each tick of the fourth of seven iterations, block by block."""
     load = []
     for tick in range(profile.ticks):
         now = 3 * profile.ticks + tick

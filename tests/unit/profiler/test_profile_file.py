@@ -134,7 +134,7 @@ def test_private_segments_come_back(tmp_path):
 
 
 def write_with_trace(path, name="trace", kind=0, **fields):
-    """Write a profile whose trace has another kind of event, or other fields."""
+    """Write a profile whose trace has an event of `kind` and the given fields."""
     profile = small_profile()
     trace = Trace.from_columns(kind=[0], address=[64], size=[8])
     inner = {column: getattr(trace, column).copy() for column in TRACE_COLUMNS}

@@ -1,4 +1,4 @@
-"""Graphs to plan for: chains with round numbers, and random ones from hypothesis."""
+"""Graphs for tests of planners: chains with round numbers, and random ones from Hypothesis."""
 
 import random
 
@@ -8,9 +8,14 @@ from pgmo.recompute.planners.graph import Graph, Operation, Value
 
 
 def chain(length: int, *, size: int = 10, costs: tuple[float, ...] = (1.0,)) -> Graph:
-    """Operations one after the other; the backward one of each reads its output and a gradient.
+    """Return a chain of operations and their backward operations.
 
-    `costs` are those of the operations in turn.
+    A backward operation reads the output of its operation and a gradient.
+
+    Args:
+        length: number of operations of the forward pass.
+        size: bytes of each value.
+        costs: costs of the operations, repeated.
     """
     cost = [costs[i % len(costs)] for i in range(length)]
     operations = [Operation(f"f{i}", (i,), (i + 1,), cost[i]) for i in range(length)]
@@ -25,13 +30,13 @@ def chain(length: int, *, size: int = 10, costs: tuple[float, ...] = (1.0,)) -> 
 
 
 def random_graph(seed: int, forward: int, backward: int) -> Graph:
-    """Return several outputs, pinned values and operations, results, unused values, empty ones."""
+    """Return a random graph with pinned values and operations, results, unused and empty values."""
     dice = random.Random(seed)
     values = [Value(dice.randint(0, 9), -1) for _ in range(dice.randint(0, 2))]
     operations = []
     for index in range(forward + backward):
         known = len(values)
-        # The latest values more often, as in networks, and now and then one from far back.
+        # Mostly one of the latest values, as in networks, and sometimes any.
         reads = {
             dice.randrange(max(0, known - 4) if dice.random() < 0.7 else 0, known)
             for _ in range(dice.randint(0, 3) if known else 0)
@@ -61,7 +66,7 @@ def random_graph(seed: int, forward: int, backward: int) -> Graph:
 
 @st.composite
 def graphs(draw: st.DrawFn, most: int = 8, backward: int = 8) -> Graph:
-    """Any graph: the strategy draws its lengths and a seed, which is quicker than every number."""
+    """Draw the lengths and the seed of a random graph."""
     return random_graph(
         draw(st.integers(0, 2**32)), draw(st.integers(1, most)), draw(st.integers(0, backward))
     )
@@ -69,7 +74,7 @@ def graphs(draw: st.DrawFn, most: int = 8, backward: int = 8) -> Graph:
 
 @st.composite
 def chosen(draw: st.DrawFn, most: int = 8, backward: int = 8) -> tuple[Graph, frozenset[int]]:
-    """Return a graph, and a choice on it."""
+    """Draw a graph and a choice of its candidates."""
     graph = draw(graphs(most, backward))
     dice = random.Random(draw(st.integers(0, 2**32)))
     share = dice.random()

@@ -1,4 +1,4 @@
-"""Bitwise comparison of steps, and a planner that ends soon."""
+"""Bitwise comparison of steps, and a planner without a search."""
 
 import random
 
@@ -9,7 +9,7 @@ from pgmo.recompute.planners.planning import propose, rank
 
 
 def proposed(graph, budget):
-    """Return the best choice that is proposed to the search."""
+    """Return the best of the choices with which the search would begin."""
     limit = None if budget == "min" else budget
     best = min(propose(graph), key=lambda one: rank(one, limit))
     if limit is not None and best.peak > limit:
@@ -18,11 +18,11 @@ def proposed(graph, budget):
 
 
 def step(model, *inputs, seed=0):
-    """Everything that a step computes: the loss, gradients, buffers, and random numbers to come."""
+    """Return a step's loss, gradients and buffers, and the random numbers that follow it."""
     model.zero_grad(set_to_none=True)
     torch.manual_seed(seed)
     random.seed(seed)
-    results = model(*inputs)  # held until the backward pass is over, as programs do
+    results = model(*inputs)  # a program holds them during the backward pass
     loss = results["loss"] if isinstance(results, dict) else results
     loss = loss[0] if isinstance(loss, tuple) else loss
     loss.sum().backward()
@@ -34,7 +34,7 @@ def step(model, *inputs, seed=0):
 
 
 def same(ours, theirs):
-    """Return whether all bits agree, and None agrees with None."""
+    """Return whether all tensors are equal; None equals only None."""
     return all(
         one is other if one is None or other is None else torch.equal(one, other)
         for one, other in zip(ours, theirs, strict=True)

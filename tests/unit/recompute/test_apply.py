@@ -182,7 +182,7 @@ def test_a_wrong_shape_names_the_line_and_logs_nothing(capfd):
 
 
 def test_a_backward_pass_may_run_twice():
-    """Also after one of another call that did not have to."""
+    """The first step has a single backward pass, and the second has two."""
     torch.manual_seed(0)
     plain = nn.Sequential(*[nn.Sequential(nn.Linear(16, 16), nn.GELU()) for _ in range(4)])
     batch = torch.randn(512, 16)
@@ -198,7 +198,7 @@ def test_a_backward_pass_may_run_twice():
 
 
 class Remembering(nn.Module):
-    """A recurrent layer amid others, which can be captured."""
+    """A recurrent layer, followed by layers that can be captured."""
 
     def __init__(self):
         super().__init__()

@@ -1,4 +1,4 @@
-"""Planned steps as profiles."""
+"""Tests of planned steps as profiles."""
 
 import pytest
 

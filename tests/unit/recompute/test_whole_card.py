@@ -62,7 +62,7 @@ def test_all_at_once_takes_more_for_a_moment_than_one_after_the_other():
 def test_what_takes_more_in_late_steps_is_counts_as_of_one():
     weight = nn.Parameter(torch.zeros(64, 64))
     needs = optimizer_needs(torch.optim.RAdam([weight], foreach=False))
-    assert needs.transient_bytes >= 4 * weight.nbytes  # the corrected mean, and three tensors more
+    assert needs.transient_bytes >= 4 * weight.nbytes  # RAdam's late steps make four tensors at a time
 
 
 def test_a_step_on_a_card_takes_all_parameters_at_once():
@@ -82,7 +82,7 @@ def test_what_is_hooked_onto_steps_does_not_run():
 
 
 def test_gradients_of_weights_that_share_a_storage_count_once():
-    """Weights of an LSTM share a storage on a CUDA device."""
+    """On a CUDA device, the weights of an LSTM share a storage."""
     flat = torch.zeros(4 << 20)
     model = nn.ParameterList(nn.Parameter(flat[at : at + 1024]) for at in range(0, 8192, 1024))
     budget = _whole_card(model, 0, RecomputeOptions(card=card(1 << 30)))

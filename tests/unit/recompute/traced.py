@@ -1,4 +1,4 @@
-"""Joint graphs of small modules, as AOTAutograd hands them to a partition function; needs torch."""
+"""Joint graphs of small modules, as AOTAutograd gives them to a partition function; needs torch."""
 
 import pytest
 from torch import nn
@@ -37,7 +37,7 @@ def nothing(module, _inputs):
 
 
 def by_name(graph, name):
-    """Return indices of the operations of that name."""
+    """Return the indices of the operations `aten.<name>`."""
     return [index for index, one in enumerate(graph.operations) if one.name == f"aten.{name}"]
 
 

@@ -1,4 +1,4 @@
-"""Random programs for the caching allocator, and the model's answer to each of their steps."""
+"""Random programs for the caching allocator, and the state of its model after each step."""
 
 import random
 from collections.abc import Iterator
@@ -14,9 +14,16 @@ STREAMS = 3
 
 @dataclass(frozen=True)
 class Program:
-    """A program: `card` in MiB, and the `fraction` of it that the program allows itself.
+    """Settings and a seed, from which `steps` draws a program.
 
-    `user_pools` is the number of `MemPool` objects that it has at a time.
+    Args:
+        conf: value of `PYTORCH_ALLOC_CONF`.
+        seed: seed of the random numbers.
+        steps: number of steps before the last frees.
+        card: bytes of the card, in MiB.
+        fraction: fraction of the card that PyTorch may use; None: all of it.
+        other_streams: whether there are requests on `STREAMS` streams.
+        user_pools: number of `MemPool` objects at a time.
     """
 
     conf: str
@@ -56,17 +63,18 @@ PROGRAMS = (
     Program("", 20, card=1024, user_pools=2),
     Program("", 21, card=1024, other_streams=True, user_pools=2),
 )
-"""One of each setting; other seeds follow from theirs."""
+"""Programs of all settings."""
 
 Step = tuple[Any, ...]
 
 
 def steps(program: Program) -> Iterator[Step]:
-    """("alloc", number, bytes, stream, pool), ("free", number), ("share", number, stream), ...
+    """Yield the steps of a program.
 
-    ("empty",) empties the cache. Numbers of requests that failed may be freed: that does nothing.
-    With other streams these are held and released, too: ("hold", stream), ("release", stream). Pool
-    0 stands for no pool. Others are created by their first request, and end at ("close", pool).
+    Steps are ("alloc", number, bytes, stream, pool), ("free", number), ("share", number, stream),
+    ("hold", stream), ("release", stream), ("close", pool) and ("empty",), which empties the cache.
+    A free of a request that failed does nothing. A stream that is held has pending work until it is
+    released. Pool 0 stands for no pool. The first request from another pool creates it.
     """
     draw = random.Random(program.seed)
     alive: list[int] = []
@@ -90,7 +98,7 @@ def steps(program: Program) -> Iterator[Step]:
             last_pool += 1
             pools.append(last_pool)
         elif alive and what < 0.25 + len(alive) / 150:
-            # Programs free what is young, or what they kept for long.
+            # The newest block, the oldest one, or any.
             yield ("free", alive.pop(draw.choice([-1, 0, draw.randrange(len(alive))])))
         else:
             size = draw.choice(sizes) if sizes and draw.random() < 0.5 else _size(draw)
@@ -107,7 +115,7 @@ def steps(program: Program) -> Iterator[Step]:
 
 
 def _size(draw: random.Random) -> int:
-    """Sizes of all kinds: about the borders of the rules, and anywhere between."""
+    """Return random bytes: small, near the limits of the allocator's rules, or large."""
     kind = draw.random()
     if kind < 0.25:
         return draw.randrange(1, 1 << draw.randrange(1, 21))
@@ -119,7 +127,7 @@ def _size(draw: random.Random) -> int:
 
 @dataclass(frozen=True)
 class State:
-    """After a step: bytes, and each free block's size, stream, and whether its pool is small."""
+    """Reserved and active bytes after a step, and the free blocks: (bytes, stream, small pool)."""
 
     reserved: int
     active: int
@@ -128,33 +136,33 @@ class State:
 
 
 class Hold:
-    """Pending work of a stream, which ends when a stream waits for it."""
+    """Pending work of a stream, until it is released or the allocator waits for it."""
 
     def __init__(self) -> None:
         self.over = False
 
 
 class ModelRun:
-    """Programs run on the model; events of other streams are seen at the next request.
+    """A run of a program on the model, which looks at pending events at the next request.
 
     Args:
-        program: the first.
-        capacity: bytes that the driver gives.
+        program: program whose settings and card the model has.
+        capacity: bytes that the driver can allocate.
     """
 
     def __init__(self, program: Program, capacity: int) -> None:
         self.allocator = native_allocator(program.settings, capacity, card=program.card * MIB)
         self.holds: dict[int, Hold] = {}
-        self.blocks: dict[int, tuple[int, int]] = {}  # number in the model, and stream
+        self.blocks: dict[int, tuple[int, int]] = {}  # number in the program: (number in the model, stream)
         self.uses: dict[int, set[int]] = {}
         self.pending: list[tuple[int, list[Hold]]] = []
 
     def step(self, step: Step) -> State:
-        """Take one step."""
+        """Take one step, and return the state after it."""
         failed = False
         match step:
             case ("alloc", number, size, stream, pool):
-                if pool == 0:  # PyTorch looks at no events while a pool is active
+                if pool == 0:  # PyTorch ignores events while a pool is active
                     self._settle()
                 block, _ = self.allocator.allocate(size, stream, pool)
                 failed = block < 0
@@ -179,7 +187,7 @@ class ModelRun:
         return State(self.allocator.reserved, self.allocator.active, failed, free)
 
     def waited_for(self, streams: list[int]) -> None:
-        """The genuine allocator has waited for these streams, or nothing is pending on them."""
+        """End the pending work of streams, for which the genuine allocator has waited."""
         for stream in streams:
             if stream in self.holds:
                 self.holds[stream].over = True

@@ -1,4 +1,4 @@
-"""Figures that the genuine caching allocator gave (`check_model.py`)."""
+"""Tests of the model against figures of the genuine caching allocator, from `check_model.py`."""
 
 import json
 from itertools import pairwise
@@ -28,7 +28,7 @@ def test_the_record_covers_every_rule() -> None:
     conf = " ".join(one["program"]["conf"] for one in RECORDED)
     for name in ("expandable", "roundup", "max_split", "non_split", "garbage", "large_segment"):
         assert name in conf
-    assert any(figures[2] for one in RECORDED for figures in one["curve"])  # out of memory
+    assert any(figures[2] for one in RECORDED for figures in one["curve"])  # some request failed
 
 
 def test_a_capacity_of_nothing_is_refused() -> None:

@@ -1,4 +1,4 @@
-"""Memory that the model reserves for a profile."""
+"""Tests of the memory that the model reserves for a profile."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ def test_blocks_inside_an_iteration() -> None:
         size=[30 * MIB, 20 * MIB, 10 * MIB], start=[0, 1, 2], end=[1, 3, 3], ticks=3
     )
     result = simulate_profile(profile)
-    # The second fits where the first was, and the third behind it.
+    # The second block takes the place of the first one, and the third lies behind it.
     assert result.reserved.tolist() == [30 * MIB] * 3
     assert result.active.tolist() == [30 * MIB, 20 * MIB, 30 * MIB]
     assert (result.peak_reserved, result.peak_active) == (30 * MIB, 30 * MIB)
@@ -28,7 +28,7 @@ def test_blocks_inside_an_iteration() -> None:
 
 
 def test_wrapping_and_doubly_live_blocks_are_alive_beside_their_successors() -> None:
-    # Ends at tick 0 of the next iteration but one: two are alive, and for a moment three are not.
+    # The block ends at tick 0 two iterations later: two are live at a time, and never three.
     profile = Profile.from_columns(size=[12 * MIB, 512], start=[0, 1], end=[4, 2], ticks=2)
     assert simulate_profile(profile, iterations=1).peak_reserved == 14 * MIB
     for iterations in (2, 3, 7):
@@ -67,7 +67,7 @@ def test_a_convolution_goes_without_its_workspace() -> None:
     result = simulate_profile(profile, capacity=40 * MIB, convolution=[-1, 5, 5, -1])
     assert result.failed is None
     assert result.peak_active == 40 * MIB
-    assert result.retries == 1  # PyTorch remembers: the second one does not ask
+    assert result.retries == 1  # PyTorch caches the failure, so that the second convolution requests no workspace
     assert simulate_profile(profile, capacity=40 * MIB, convolution=[-1, 5, -1, -1]).failed == 2
 
 

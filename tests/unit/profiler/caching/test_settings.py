@@ -1,4 +1,4 @@
-"""Settings as the environment has them."""
+"""Tests of settings as they are written in the environment."""
 
 import pytest
 

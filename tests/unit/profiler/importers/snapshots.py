@@ -15,7 +15,7 @@ from typing import Any
 
 MIB = 2**20
 Frames = tuple[tuple[str, str, int], ...]
-"""(function, file, line), innermost first."""
+"""Stack of (function, file, line), innermost first."""
 
 LAYER: Frames = (
     ("at::detail::empty_cuda(long)", "??", 0),
@@ -40,10 +40,11 @@ OPTIMIZER: Frames = (
 
 @dataclass
 class Device:
-    """One device: first fit in segments of 2 MiB or more, per stream; expandable ones grow.
+    """A model of a device, which places blocks by first fit in the segments of their stream.
 
     Args:
-        expandable: whether segments are expandable: mapped and unmapped in pages of 2 MiB.
+        number: number of the device.
+        expandable: whether segments grow and shrink by pages of 2 MiB, as expandable segments do.
     """
 
     number: int = 0
@@ -57,7 +58,7 @@ class Device:
     _next: int = 1 << 32
 
     def alloc(self, size: int, stream: int = 0, frames: Frames = LAYER) -> int:
-        """Request a block and returns its address."""
+        """Request a block, and return its address."""
         rounded = -(-size // 512) * 512
         address = self._fit(rounded, stream)
         self.blocks[address] = {
@@ -71,7 +72,7 @@ class Device:
         return address
 
     def free(self, address: int, complete: bool = True) -> None:
-        """Free a block; one that is not `complete` waits for another stream."""
+        """Free a block; unless `complete`, it waits for another stream."""
         block = self.blocks[address]
         self._event("free_requested", address, block["requested_size"], block["stream"])
         block["state"] = "active_awaiting_free"
@@ -79,7 +80,7 @@ class Device:
             self.complete(address)
 
     def complete(self, address: int) -> None:
-        """End the wait of a block."""
+        """Complete the free of a block that waits."""
         block = self.blocks.pop(address)
         self._event("free_completed", address, block["requested_size"], block["stream"])
 
@@ -89,7 +90,7 @@ class Device:
         self.events[-1]["device_free"] = self.events[-1].pop("addr")
 
     def empty_cache(self) -> None:
-        """Give back what holds no block: whole segments, or pages of expandable ones."""
+        """Release segments without blocks, and the pages at the end of expandable segments."""
         for segment in list(self.segments):
             low, size = segment["address"], segment["total_size"]
             used = [a for a in self.blocks if low <= a < low + size]
@@ -107,7 +108,7 @@ class Device:
         self.segments = [segment for segment in self.segments if segment["total_size"]]
 
     def forget(self, events: int) -> None:
-        """Drop the oldest events, as a history that has run full does."""
+        """Drop the oldest events, as a full history does."""
         del self.events[:events]
 
     def state(self) -> list[dict[str, Any]]:
@@ -209,7 +210,7 @@ def snapshot(
     annotations: Iterable[dict[str, Any]] = (),
     settings: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Return the value of `torch.cuda.memory._snapshot()`; the devices are numbered 0, 1 ..."""
+    """Return what `torch.cuda.memory._snapshot()` would return for devices 0, 1 ..."""
     return {
         "segments": [segment for device in devices for segment in device.state()],
         "device_traces": [device.events for device in devices],
@@ -230,10 +231,11 @@ def train(
     sizes: tuple[int, ...] = (4096, 70_000, 3 * MIB, 512),
     between: Callable[[int], None] = lambda number: None,
 ) -> list[int]:
-    """Run training iterations; returns the parameters' addresses.
+    """Run training iterations, and return the addresses of the parameters.
 
-    Each keeps an activation for each layer, makes gradients that the next one frees in its middle,
-    and has one temporary in its optimizer. `between` is called after each, with its number.
+    An iteration makes an activation and a gradient for each layer, and a temporary in its optimizer.
+    The next iteration frees the gradients after its activations. `between` is called after each
+    iteration, with its number.
     """
     parameters = [device.alloc(size) for size in sizes]
     gradients: list[int] = []
@@ -252,7 +254,7 @@ def train(
 
 
 def step_annotations(device: Device) -> tuple[list[dict[str, Any]], Callable[[int], None]]:
-    """Return annotations of optimizer steps, and what fills them when called between iterations."""
+    """Return a list of annotations, and a function that adds those of an optimizer step to it."""
     made: list[dict[str, Any]] = []
 
     def note(number: int) -> None:
@@ -271,7 +273,7 @@ def step_annotations(device: Device) -> tuple[list[dict[str, Any]], Callable[[in
 
 
 def live_at_end(saved: dict[str, Any]) -> dict[int, int]:
-    """Requested bytes by address, of each block that a snapshot's segments call active."""
+    """Return the requested bytes of each active block in a snapshot's segments, by address."""
     return {
         block["address"]: block["requested_size"]
         for segment in saved["segments"]
@@ -281,6 +283,6 @@ def live_at_end(saved: dict[str, Any]) -> dict[int, int]:
 
 
 def counted(events: Iterable[dict[str, Any]]) -> dict[str, int]:
-    """Return events by action."""
+    """Return the number of events of each action."""
     actions = sorted(event["action"] for event in events)
     return {action: len(list(group)) for action, group in itertools.groupby(actions)}

@@ -1,4 +1,4 @@
-"""Work in lines of Python that run: a measure that is the same on every machine."""
+"""Work as a number of executed lines of Python, which is the same on every machine."""
 
 import sys
 from collections.abc import Callable
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def steps(function: Callable[[], object]) -> int:
-    """Return lines that run inside of a call.
+    """Return the number of lines of Python that a call executes.
 
     Example:
         >>> steps(lambda: [n for n in range(99)]) > 90

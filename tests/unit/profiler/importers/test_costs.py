@@ -1,4 +1,4 @@
-"""The work of reading grows like the file: twice the events are twice the work."""
+"""Tests that the work of reading grows linearly with the events in a file."""
 
 import pickle
 import tracemalloc
@@ -77,7 +77,7 @@ def test_whole_snapshots_have_far_fewer_containers_than_are_allowed():
     train(device, 30)
     saved = snapshot(device)
     for event in saved["device_traces"][0]:
-        event["frames"] = []  # the shortest events that there are: a list each, and no frames
+        event["frames"] = []  # the shortest event possible
         event["addr"] = event["size"] = event["time_us"] = 1
     dictionaries = sum(
         [len(saved["device_traces"][0]), *(1 + len(one["blocks"]) for one in saved["segments"])]
@@ -85,7 +85,7 @@ def test_whole_snapshots_have_far_fewer_containers_than_are_allowed():
     for protocol in (2, 4, 5):
         data = pickle.dumps(saved, protocol)
         assert load(data)
-        assert 2 * dictionaries < len(data) // 8 // 2  # each with a list of frames
+        assert 2 * dictionaries < len(data) // 8 // 2  # each dictionary has a list of frames
 
 
 def test_no_pickle_is_deeper_than_it_may_be():
@@ -108,7 +108,7 @@ def test_no_pickle_is_deeper_than_it_may_be():
     wide = []
     for _ in range(50):
         wide = [wide, wide]
-    assert load(pickle.dumps(wide, 4))  # 2**50 leaves, and 50 lists
+    assert load(pickle.dumps(wide, 4))  # 50 lists, with 2**50 paths
 
 
 def test_keys_of_one_hash_are_refused():
@@ -147,7 +147,7 @@ def test_many_ranges_are_those_of_the_plain_way():
 
 
 def plain_pages(seen, final):
-    """Return the pages that were mapped at the beginning, found one by one."""
+    """Return the pages that were mapped before the history, found page by page."""
     state = {}
     for rows, always in ((seen, False), (final, True)):
         for kind, low, size in zip(rows.kind, rows.address, rows.size, strict=True):
@@ -184,7 +184,7 @@ def test_pages_at_the_beginning_are_those_of_the_plain_way(seen, final):
 def test_the_work_of_pages_grows_like_their_number():
     done = []
     for count in (500, 1000):
-        # Each reaches over all that came before it.
+        # Each range contains all ranges before it.
         rows = [(int(Event.SEGMENT_MAP), count - n, 2 * n + 1, 0, -1) for n in range(count)]
         seen = Rows.make(rows)
         done.append(steps(lambda seen=seen: _earlier_pages(seen, Rows.make([]))))

@@ -1,4 +1,4 @@
-"""Detection of formats, and the formats other than PyTorch's snapshots."""
+"""Tests of the detection of formats, and of the formats other than PyTorch's snapshots."""
 
 import gzip
 
@@ -41,7 +41,7 @@ def test_cupy_lines(written):
     first, second = read_file(written(CUPY))
     assert first.trace.kind.tolist() == [0, 3, 0, 1, 2, 1, 2]
     assert first.trace.size.tolist() == [512, 1024, 24, 512, 512, 512, 512]
-    assert first.trace.before == 1  # the block that was freed without having been made
+    assert first.trace.before == 1  # the block whose request is not in the file
     assert first.notes["other lines"] == "1, passed over"
     assert (second.device, second.trace.requests) == ("cuda:1", 1)
     assert [trace.device for trace in read_trace(written(CUPY), 1)] == [1]
@@ -65,13 +65,13 @@ def test_a_cupy_line_that_is_cut_off_is_named(written):
 
 @pytest.mark.parametrize("before_microseconds", [".", ":"])
 def test_rmm_logs(written, before_microseconds):
-    text = RMM.replace(".", before_microseconds)  # ":" in the logs of the first versions
+    text = RMM.replace(".", before_microseconds)  # early versions of RMM write ":"
     (own,) = read_file(written(text))
     trace = own.trace
     assert trace.kind.tolist() == [0, 0, 7, 1, 2, 1, 2]
     assert trace.address.tolist() == [0x2000, 0x1000, 0, 0x1000, 0x1000, 0x2000, 0x2000]
     assert trace.stream.tolist() == [2, 0, 2, 0, 0, 2, 2]
-    assert trace.time.tolist() == [0, 0, 5, 15, 15, 19, 19]  # over midnight
+    assert trace.time.tolist() == [0, 0, 5, 15, 15, 19, 19]  # across midnight
     assert own.notes["out of memory"] == "4.88 KiB"
 
 

@@ -1,4 +1,4 @@
-"""Tags of stacks."""
+"""Tests of the tags of stacks."""
 
 import pytest
 
@@ -23,14 +23,14 @@ def tag(*frames):
         ((MODULE, USER), "forward"),
         ((USER,), "other"),
         ((Frame("forward", MODULE.file, 9), USER), "forward"),
-        ((Frame("__init__", MODULE.file, 9), USER), "other"),  # a module being made
-        ((Frame("_apply", MODULE.file, 9), USER), "other"),  # ... or moved to a device
+        ((Frame("__init__", MODULE.file, 9), USER), "other"),  # construction of a module
+        ((Frame("_apply", MODULE.file, 9), USER), "other"),  # Module.to()
         ((ENGINE, Frame("clone3", "clone3.S", 81)), "backward"),
         ((BACKWARD, USER), "backward"),
         ((OPTIMIZER, USER), "optimizer"),
-        ((MODULE, BACKWARD, USER), "backward"),  # checkpoints are computed again
+        ((MODULE, BACKWARD, USER), "backward"),  # a checkpoint that runs again
         ((MODULE, OPTIMIZER, USER), "optimizer"),  # an optimizer with a closure
-        ((), "backward"),  # from the thread of the engine, where C++ is not recorded
+        ((), "backward"),  # autograd's thread without C++ frames
     ],
 )
 def test_phases(frames, phase):

@@ -1,4 +1,4 @@
-"""Beginnings of iterations from annotations and metadata."""
+"""Tests of the beginnings of iterations, as annotations and metadata mark them."""
 
 import numpy as np
 import pytest

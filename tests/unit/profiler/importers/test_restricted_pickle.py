@@ -1,4 +1,4 @@
-"""Reading pickles of plain data, and refusing all others."""
+"""Tests of the reader of pickles, which accepts plain data alone."""
 
 import os
 import pickle
@@ -30,7 +30,7 @@ CALLING = {"GLOBAL", "STACK_GLOBAL", "REDUCE", "BUILD", "INST", "OBJ", "NEWOBJ",
 
 
 class Evil:
-    """Runs a command when it is unpickled by Python."""
+    """An object that calls a function when Python unpickles it."""
 
     def __init__(self, function, *arguments):
         self.call = function, arguments
@@ -40,7 +40,7 @@ class Evil:
 
 
 def as_lists(value):
-    """Return lists and tuples are one here: repeated stacks come as tuples."""
+    """Return a value with tuples replaced by lists, as the reader returns equal stacks as tuples."""
     if isinstance(value, dict):
         return {key: as_lists(own) for key, own in value.items()}
     return [as_lists(own) for own in value] if isinstance(value, list | tuple) else value

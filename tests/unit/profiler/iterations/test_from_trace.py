@@ -1,4 +1,4 @@
-"""Profiles of traces: one steady iteration, or all of it as a line."""
+"""Tests of profiles of traces: one steady iteration, or the whole trace as a line."""
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ from tests.unit.profiler.importers.snapshots import (
 )
 
 SIZES = (4096, 70_000, 3 * 2**20, 512)
-REQUESTS = 9  # of an iteration of `train`: 4 activations, 4 gradients, 1 temporary
+REQUESTS = 9  # in an iteration of `train`: 4 activations, 4 gradients, 1 temporary
 
 
 def trace_of(tmp_path, device, annotations=()):
@@ -28,11 +28,11 @@ def trace_of(tmp_path, device, annotations=()):
 
 
 def steady_load():
-    """An iteration of `train`: gradients live until the next one has made its activations."""
+    """Return the profile of an iteration of `train` with `SIZES`."""
     return Profile.from_columns(
         size=[2 * s for s in SIZES] + list(SIZES[::-1]) + [1000],
         start=np.arange(REQUESTS),
-        # Activation i is freed after the gradient of its layer, gradients in the next iteration.
+        # An activation ends after the gradient of its layer, a gradient after the next activations.
         end=[8, 7, 6, 5] + [REQUESTS + 4] * 4 + [REQUESTS],
         ticks=REQUESTS,
     )
@@ -50,7 +50,7 @@ def test_marked_iterations_give_a_circle(tmp_path, iterations):
     assert profile.size.tolist() == expected.size.tolist()
     assert profile.end.tolist() == expected.end.tolist()
     assert profile.max_load() == expected.max_load()
-    # The first one makes the parameters, too.
+    # The first iteration makes the parameters, too.
     counted = f"{iterations + 1}, of which {iterations} make the same 9 requests"
     assert profile.meta.notes["iterations"] == f"{counted}, by the marks in the trace"
 
@@ -93,7 +93,7 @@ def test_what_an_iteration_never_frees_is_persistent(tmp_path):
     device = Device()
     for _ in range(6):
         device.free(device.alloc(9000))
-        device.alloc(700)  # leaks
+        device.alloc(700)  # never freed
     profile = profile_of(trace_of(tmp_path, device))
     assert dict(zip(profile.size.tolist(), profile.persistent.tolist(), strict=True)) == {
         9000: False,
@@ -171,7 +171,7 @@ def test_layers_of_one_size_are_distinguished_by_their_origins(tmp_path):
 def test_a_first_iteration_that_ends_alike_by_chance_says_nothing(tmp_path):
     device = Device()
     device.alloc(70_000)
-    state = device.alloc(700)  # stays; as large as what the last request of an iteration asks for
+    state = device.alloc(700)  # kept; its size is that of an iteration's last request
     marks = []
     gradient = None
     for _ in range(5):

@@ -21,7 +21,7 @@ def _profile(rows):
 
 
 def _repeat(one_iteration, times):
-    """`one_iteration(turn)` gives the rows of an iteration; blocks are numbered over all."""
+    """Return the rows of iterations; `one_iteration(turn)` has numbers of blocks in the recording."""
     return [row for turn in range(times) for row in [*one_iteration(turn), ("step",)]]
 
 
@@ -39,7 +39,7 @@ def test_a_simulated_profile_is_found_again(profile, iterations):
 
 @given(profiles(12), profiles(12))
 def test_another_structure_in_between_takes_no_time(a, b):
-    """A, B, A, B, ...: no lifetime of A grows by the requests of B."""
+    """Requests of B between two iterations of A do not lengthen lifetimes of A."""
     iterations = split(_interleave(simulate(a, 4), simulate(b, 4)))
     assume(compare(iterations[0], iterations[1]).kind == "none")
     (steady,) = (steady for steady in find_all(iterations) if steady.reference == 0)
@@ -48,7 +48,7 @@ def test_another_structure_in_between_takes_no_time(a, b):
 
 
 def _interleave(first, second):
-    """Alternate the iterations of two recordings, blocks numbered anew."""
+    """Alternate the iterations of two recordings, with new numbers of blocks."""
     out, blocks, count = [], ({}, {}), 0
     parts = [
         np.split(events, np.flatnonzero(events["kind"] == STEP) + 1) for events in (first, second)
@@ -68,7 +68,7 @@ def _interleave(first, second):
 
 
 def test_the_envelope_over_shapes():
-    """Larger sizes and later frees win, whichever iteration has them."""
+    """A plan has the largest size and the latest free of all iterations."""
 
     def iteration(t):
         size, base = (100, 60, 80)[t], 4 * t
@@ -121,7 +121,7 @@ def test_tags_come_from_an_iteration_that_has_requests_of_its_own():
 
 
 def test_a_recording_that_begins_late_names_requests_of_equal_sizes_rightly():
-    """A batch is requested before the session begins: the second of four equal blocks is first."""
+    """The first of four equal requests precedes the recording, so tags begin with the second."""
 
     def iteration(t):
         return [("request", 64)] * (3 if t == 0 else 4) + [("request", 8)]
@@ -135,7 +135,7 @@ def test_a_recording_that_begins_late_names_requests_of_equal_sizes_rightly():
 
 
 def test_what_is_born_in_the_first_iteration_lends_no_tags():
-    """Optimizer state has the sizes of the temporaries that come after it."""
+    """Optimizer state has the sizes of temporaries that are requested after it."""
     sizes = [8, 16, 32, 64, 128, 9, 17, 33, 500, 600]
     state = [("request", 500), ("request", 600)]
     rows = []
@@ -156,7 +156,7 @@ def test_what_is_born_in_the_first_iteration_lends_no_tags():
 
 @pytest.mark.parametrize("turn", [1, 2, 3])
 def test_a_block_that_any_iteration_shares_is_shared(turn):
-    """Iteration 0 is recorded with tags and has a request more; 1 is the reference."""
+    """Iteration 0 has tags and one more request; iteration 1 is the reference."""
     blocks = 3 * turn + (turn > 0)
 
     def iteration(t):
@@ -186,9 +186,9 @@ def test_the_end_of_a_shared_block_is_reported():
 
 
 def _members(*turns):
-    """A profile of the first of these iterations; each lists sizes, and blocks that it frees.
+    """Return the profile of iterations, the first of which is the reference.
 
-    They are paired as in a steady state whose reference is the first.
+    An iteration is a list of sizes in bytes and of frees ("free", block).
     """
     rows = []
     for requests in turns:
@@ -202,7 +202,7 @@ def _members(*turns):
 
 
 def test_shorter_members_do_not_change_sizes():
-    """They are paired by similarity: 500 with the first of two alike requests, perhaps wrongly."""
+    """Their requests are paired by similarity, which may be wrong."""
     full = _members([100, 8, 300], [200, 8, 300])
     assert full.size.tolist() == [200, 8, 300]
     mixed = _members([100, 8, 300], [200, 8, 300], [999, 8])
@@ -212,19 +212,19 @@ def test_shorter_members_do_not_change_sizes():
 def test_shorter_members_do_not_change_lifetimes_of_full_ones():
     first = [64, 32, ("free", 0), 16, ("free", 1), ("free", 2)]
     again = [64, 32, ("free", 3), 16, ("free", 4), ("free", 5)]
-    late = [64, 16, ("free", 6), ("free", 7)]  # without 32, the first lives until the end
+    late = [64, 16, ("free", 6), ("free", 7)]  # no 32, so that the first block lives until the end
     assert _members(first, again).end.tolist() == [2, 3, 3]
     assert _members(first, again, late).end.tolist() == [2, 3, 3]
 
 
 def test_shorter_members_add_lifetimes_unknown_to_full_ones():
-    """The last one of full length is followed by shorter ones only; they show when it is freed."""
+    """Only a shorter iteration follows the last full one, and it frees blocks of that one."""
     first = [64, 32, ("free", 0), 16, ("free", 2)]
     short = [64, ("free", 1), 16, ("free", 3), ("free", 4)]
     profile = _members(first, short)
     assert profile.end[[0, 2]].tolist() == [2, 3]
     assert profile.wrap.tolist() == [False, True, False]
-    # Of a block that all full-length members leave alive, the shorter one that frees its own.
+    # No full iteration frees the block of 64 or of 32, but the shorter one frees its own.
     kept = _members([64, 32, 16, ("free", 2)], [64, 32, ("free", 3), ("free", 4)])
     assert kept.end[0] == 3
     assert kept.end[1] == 3

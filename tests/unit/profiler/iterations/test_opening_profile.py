@@ -14,7 +14,7 @@ from tests.unit.profiler.examples import profiles
 
 
 class Log:
-    """Events of blocks that are called by names; a new request of a name is another block."""
+    """A recording of blocks that have names; a new request of a name is another block."""
 
     def __init__(self):
         self.rows, self.blocks, self.requests, self.tags = [], {}, 0, {}
@@ -45,7 +45,10 @@ PARAMETERS = (4096, 640, 16384, 64)
 
 
 def train(turns, *, length=lambda _: 8, state=2, log=None, tagged=None, free_late=None):
-    """A loop with Adam: gradients live into the next iteration, state is born in the first."""
+    """Return the iterations of a loop with Adam.
+
+    Gradients live into the next iteration, and the first iteration makes the optimizer's state.
+    """
     log = log or Log()
     for turn in range(turns):
         tag = 0 if turn == tagged else -1
@@ -78,7 +81,7 @@ def opening_of(iterations, **options):
 
 @st.composite
 def programs(draw):
-    """A steady structure, what only its first iteration asks for, and what becomes of that."""
+    """Draw an iteration, and its extra requests in the first one: (position, whether it stays)."""
     structure = draw(profiles(12))
     births = draw(
         st.lists(st.tuples(st.integers(0, structure.ticks), st.booleans()), max_size=6, unique=True)
@@ -90,7 +93,7 @@ def programs(draw):
 def test_every_lifetime_is_the_one_played(program, turns):
     structure, births = program
     ticks = structure.ticks
-    # Where the structure's requests are in the opening, and where it ends.
+    # The row of each request of the structure in the opening, and the end of the opening.
     place = [row + sum(at <= row for at, _ in births) for row in range(ticks + 1)]
     total = place[ticks]
     log, expected, due = Log(), {}, {}
@@ -100,7 +103,7 @@ def test_every_lifetime_is_the_one_played(program, turns):
             if turn == 0:
                 for number, (at, stays) in enumerate(births):
                     if at == row:
-                        # Sizes that the structure has not, so that nothing is ambiguous.
+                        # No request of the structure has this size.
                         log.ask(f"birth {number}", (1 << 21) + number)
                         expected[log.requests - 1] = NEVER if stays else total
             if row == ticks:
@@ -112,7 +115,7 @@ def test_every_lifetime_is_the_one_played(program, turns):
             if end != NEVER:
                 due.setdefault(turn * ticks + end, []).append(f"{turn}.{row}")
             if turn == 0:
-                over, at = divmod(end - 1, ticks)  # at a boundary the earlier iteration counts
+                over, at = divmod(end - 1, ticks)  # an end at a boundary is in the earlier iteration
                 played = over * total + place[at + 1]
                 expected[log.requests - 1] = NEVER if end == NEVER else played
         if turn == 0:
@@ -130,7 +133,7 @@ def test_every_lifetime_is_the_one_played(program, turns):
 
 
 def test_other_lengths_follow():
-    """The opening has the sizes of its own length, whatever the others'."""
+    """The opening has the sizes of its own iteration, even if those of others are larger."""
     fixed, varied = train(4), train(4, length=lambda turn: (4, 8, 6, 8)[turn])
     assert find_steady(varied).kind == "fit"
     opening = opening_of(varied)
@@ -192,7 +195,7 @@ class NoWorkspace(Log):
 
 @pytest.mark.parametrize("born", [0, 2])
 def test_a_first_iteration_that_lacks_some_requests(born):
-    """It looks like another shape of the others; only where state is born it is more than that."""
+    """The first iteration is an opening if it makes state, and otherwise one of the steady ones."""
     log = Log()
     for turn in range(4):
         for layer in range(40):

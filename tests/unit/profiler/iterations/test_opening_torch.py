@@ -1,4 +1,4 @@
-"""The openings of real networks under real optimizers."""
+"""Tests of the openings of real networks with real optimizers."""
 
 import pytest
 
@@ -13,7 +13,7 @@ from tests.unit.profiler.networks import NETWORKS  # noqa: E402
 OPTIMIZERS = {
     "adam": lambda parameters: torch.optim.Adam(parameters),
     "amsgrad": lambda parameters: torch.optim.AdamW(parameters, foreach=True, amsgrad=True),
-    # Its first step has fewer requests than the later ones.
+    # The first step has fewer requests than later ones.
     "momentum": lambda parameters: torch.optim.SGD(parameters, lr=0.1, momentum=0.9),
 }
 
@@ -25,7 +25,7 @@ def record(model, shape, optimizer, turns=5):
         framework.engine.start_recording()
         for _ in range(turns):
             loss = model(torch.randn(shape)).square().mean()
-            optimizer.zero_grad()  # now, so that gradients live well into the next iteration
+            optimizer.zero_grad()  # after the forward pass, through which gradients live
             loss.backward()
             optimizer.step()
             framework.engine.end_iteration()
@@ -56,9 +56,9 @@ def test_what_stays_is_the_optimizers_state(name, kind):
     assert sorted(steady.rows) == [1, 2, 3, 4]
     assert sorted(opening.size[opening.persistent].tolist()) == state_bytes(optimizer)
     assert opening.size.tolist() == first.size.tolist()
-    # What dies in the iteration has its very lifetime; what dies in the next one wraps.
+    # A block that is freed in the iteration keeps its end; one that is freed later wraps.
     ticks = len(first)
     inside = (first.gone != ALIVE) & (first.gone <= ticks)
     assert opening.end[inside].tolist() == first.gone[inside].tolist()
     assert opening.wrap.tolist() == ((first.gone != ALIVE) & (first.gone > ticks)).tolist()
-    assert opening.wrap.sum() >= len(list(model.parameters()))  # the gradients, at least
+    assert opening.wrap.sum() >= len(list(model.parameters()))  # at least the gradients

@@ -36,7 +36,7 @@ def test_layers_at_another_shape_with_requests_missing(layers, drops):
     base, other = _layers(layers, 1024), _layers(layers, 512)
     kept = np.sort(random.choice(len(other), len(other) - drops, replace=False))
     rows = align(_iteration(base), _iteration(other[kept]))
-    # Not all: if one of two equal neighbours is missing, it is unknown which one.
+    # Not all rows: if one of two equal neighbours is missing, either one may be paired.
     assert (rows == kept).mean() > 0.9
 
 
@@ -53,7 +53,7 @@ def test_a_loop_of_fewer_turns_is_a_part_of_a_longer_one():
 
 
 def test_micro_batches_that_change_places_are_not_taken_for_each_other():
-    """The second one has the sizes today that the first one had before."""
+    """The second micro-batch has the sizes that the first one had in the other iteration."""
 
     def iteration(lengths, begin):
         batches = [
@@ -111,7 +111,7 @@ def test_numbers_that_are_logged_are_not_taken_for_a_batch():
 
 
 def test_many_sizes_need_no_table_of_all_pairs():
-    many = columns(np.arange(1, 200_001))  # a table of four bytes a pair would have 160 GB
+    many = columns(np.arange(1, 200_001))  # a table with 4 bytes for each pair would have 160 GB
     row = np.full(200_000, -1, np.int64)
     gaps = np.array([[0, 300, 0, 300], [199_000, 200_000, 199_000, 200_000]])
     _core.pair_in_gaps(*many, *many, np.zeros(0), gaps, row)
@@ -127,7 +127,7 @@ def anchored(a, b, off=100):
 
 
 def test_sizes_that_occur_equally_often_are_anchors():
-    # 7 and 8 are; 1 and 2 are in gaps of equal length, 3 and 4 in one that is not.
+    # 7 and 8 are anchors. 1 and 2 are in gaps of equal length, 3 and 4 in gaps of 3 and 2.
     row, gaps = anchored([7, 1, 1, 8, 3, 3, 3, 7], [7, 2, 2, 8, 4, 4, 7])
     assert row == [0, 1, 2, 3, UNPAIRED, UNPAIRED, 7]
     assert gaps == [[4, 7, 4, 6]]
@@ -135,8 +135,8 @@ def test_sizes_that_occur_equally_often_are_anchors():
 
 def test_sizes_that_are_balanced_inside_a_gap_only_are_found_there():
     row, gaps = anchored([5, 5, 9, 5, 1], [5, 9, 2, 5, 3, 1])
-    assert row[1] == 2  # 9 divides them
-    assert row[3] == 3  # 5 occurs as often behind it
+    assert row[1] == 2  # 9 is an anchor
+    assert row[3] == 3  # behind 9, 5 occurs once in both
     assert [3, 3] not in [gap[2:] for gap in gaps]
 
 

@@ -18,7 +18,7 @@ def _iterations(*sizes):
 
 
 def _network(seed, requests=200, shape=8, fixed=0.4):
-    """Sizes of a made-up network: gradients are fixed, activations go with the shape."""
+    """Return the sizes of a made-up network: fixed ones, and activations that scale with a shape."""
     random = np.random.default_rng(seed)
     base = random.integers(1, 400, requests) * 4
     return np.where(random.random(requests) < fixed, base, base * shape).tolist()
@@ -124,7 +124,7 @@ def test_structures_that_take_turns():
     ("turns", "members"),
     [
         ("baaa", [1, 2, 3]),
-        ("abaaa", None),  # in turn
+        ("abaaa", None),  # alternation
         ("aaab", None),
         ("bba", None),
         ("abbb", [1, 2, 3]),
@@ -147,7 +147,7 @@ def test_the_longest_of_a_structure_is_the_reference():
 
 
 def test_an_iteration_in_which_state_is_born_is_of_the_beginning_wherever_it_comes():
-    """A scaler of gradients skips the first steps, so the optimizer's first one comes later."""
+    """Gradient scaling skips the first step, so that the optimizer makes its state in the second."""
     rows, block = [], 0
     for turn in range(5):
         for size in _network(1):
@@ -199,13 +199,13 @@ def test_the_first_iteration_does_not_become_the_reference_for_its_extra_request
     assert steady.kind == "exact"
     assert (steady.reference, sorted(steady.rows)) == (1, [1, 2])
     assert find_steady(_iterations(first, ordinary)) is None
-    # Later on, extra requests are another shape's, and the longer iteration is the better plan.
+    # Extra requests of a later iteration belong to its shape, so that it is the reference.
     assert find_steady(_iterations(ordinary, first, ordinary)).reference == 1
 
 
 @pytest.mark.parametrize("others", ["exact", "fit"])
 def test_a_first_iteration_that_keeps_what_the_others_free_is_a_warm_up(others):
-    """The first step of SGD copies gradients to keep them; later ones have temporaries instead."""
+    """The first step of SGD makes buffers that stay, where later steps have temporaries."""
     rows, block = [], 0
     for turn in range(4):
         for size in _network(1, shape=8 if others == "exact" else 4 + turn):

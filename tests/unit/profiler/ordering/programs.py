@@ -1,4 +1,4 @@
-"""Programs of a few streams as events, and what an honest and slow reader knows of their order."""
+"""Programs on a few streams as events, and a slow reference for the order of their blocks."""
 
 import random
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ RECORD, WAIT, STREAM_DONE, LOST = 4, 5, 6, 9
 
 @dataclass
 class Script:
-    """Events in words."""
+    """A recording that is built event by event."""
 
     rows: list[tuple[int, int, int, int]] = field(default_factory=list)
     blocks: int = 0
@@ -49,7 +49,7 @@ class Script:
 
 
 def at_random(seed: int, iterations: int = 6, streams: int = 3) -> Script:
-    """The same iteration again and again: its events, blocks that wrap, waits for older ones."""
+    """Return a random iteration, repeated, with blocks that wrap and waits for older events."""
     draw = random.Random(seed)
     ticks = draw.randint(4, 12)
     acts: list[tuple[str, int, int]] = []
@@ -91,16 +91,16 @@ def at_random(seed: int, iterations: int = 6, streams: int = 3) -> Script:
 
 
 def known(script: Script) -> list[set[int]]:
-    """For each request the blocks whose last use is over before it, whatever the device does.
+    """Return for each request the blocks whose last use ends before it in every execution.
 
-    A stream's work is what it was given: requests and waits. What comes before an event on its
-    stream is a set of these, and so is what a stream comes after.
+    The work of a stream is a list of pieces, its requests and waits. For each stream and each event,
+    the reference keeps the set of all pieces that come before it.
     """
-    given: dict[int, list[int]] = {}  # of each stream, by number
-    behind: dict[int, set[int]] = {}  # pieces of work that come before all that a stream gets next
+    given: dict[int, list[int]] = {}  # pieces of each stream
+    behind: dict[int, set[int]] = {}  # pieces before the next piece of a stream
     at_event: dict[int, set[int]] = {}
     host: set[int] = set()
-    last: dict[int, int] = {}  # of each freed block the last piece of its stream before the free
+    last: dict[int, int] = {}  # last piece before the free of each block
     owner: list[int] = []
     over: list[set[int]] = []
     piece = 0

@@ -1,4 +1,4 @@
-"""The order of vector clocks equals the one that follows event by event."""
+"""Tests of the order of vector clocks against a reference that follows each event."""
 
 import numpy as np
 import pytest
@@ -44,7 +44,7 @@ def test_no_hand_over_is_promised_that_the_events_do_not_order(seed):
         for column, stream in enumerate(streams):
             if table[row, column] == NEVER or profile.end[row] < 0:
                 continue
-            # The first request of that stream from that tick on, in whatever iteration it is.
+            # The first request on that stream from that tick on, in this iteration or the next one.
             ticks = range(int(table[row, column]), int(table[row, column]) + 2 * profile.ticks)
             own = [t for t in ticks if profile.stream[t % profile.ticks] == stream]
             if own and first + own[0] < len(over):
@@ -62,7 +62,7 @@ def test_nor_is_one_left_out(seed):
     streams, table = ticks_behind(profile)
     over = known(script)
     first = iterations[steady.reference].first
-    # Blocks and requests of one iteration: nothing of what was before it is needed to know them.
+    # Blocks and requests of one iteration, whose order does not depend on earlier iterations.
     for row in range(len(profile)):
         for tick in range(int(profile.end[row]), profile.ticks):
             column = streams.index(int(profile.stream[tick]))
@@ -102,7 +102,7 @@ def test_what_was_recorded_in_the_iteration_before_is_known():
         script.step()
     profile, _, _ = profile_of(script)
     streams, table = ticks_behind(profile)
-    # What comes before an iteration's first request belongs to the one before it.
+    # An event before an iteration's first request belongs to the iteration before.
     assert profile.order.tick[profile.order.kind == 5].tolist() == [2]
     assert table[1, streams.index(7)] == 2  # the next iteration's first request
     assert table[0, streams.index(0)] == NEVER
@@ -137,7 +137,7 @@ def test_recordings_without_events_have_none():
 
 
 def test_after_a_silence_events_from_before_order_nothing():
-    """An event that is waited for then may have been recorded anew, on any stream."""
+    """While nothing is recorded, an event may be recorded again on any stream."""
 
     def table(silent):
         script = Script()

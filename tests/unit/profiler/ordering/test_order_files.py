@@ -1,4 +1,4 @@
-"""Orders in the files of profiles and plans: kept, damaged and wrong."""
+"""Tests of orders in the files of profiles and plans: kept, damaged and wrong."""
 
 import dataclasses
 
@@ -36,7 +36,7 @@ def _profile() -> Profile:
 
 
 def _file(kind, where, order=b""):
-    """A file of that kind with these bytes in the place of an order; none: without one."""
+    """Write a file of a kind with some bytes as its order, or without an order if they are empty."""
     without = dataclasses.replace(_profile(), order=None)
     if kind == "pgmoprof":
         without.save(where)

@@ -1,4 +1,4 @@
-"""The order of one iteration: waits have places, frees keep the numbers of requests."""
+"""Tests of the order of one iteration, in which frees keep the numbers of requests."""
 
 from types import SimpleNamespace
 
@@ -11,7 +11,7 @@ ROWS = np.dtype([("kind", "i8"), ("target", "i8"), ("tick", "i8"), ("stream", "i
 
 
 class Iteration(SimpleNamespace):
-    """As many requests as `requests`, and the rows between them."""
+    """An iteration of `requests` requests, with the rows between them."""
 
     def __len__(self):
         return self.requests

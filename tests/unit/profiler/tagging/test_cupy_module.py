@@ -1,4 +1,4 @@
-"""Messages if CuPy or its devices are missing."""
+"""Tests of messages if CuPy or its devices are missing."""
 
 import sys
 

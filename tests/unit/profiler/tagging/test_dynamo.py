@@ -1,4 +1,4 @@
-"""Beginning and end of compiled code, of which observers are notified."""
+"""Tests of observers, which are notified of the beginning and end of compiled code."""
 
 import contextlib
 import threading
@@ -184,7 +184,7 @@ def test_the_iteration_that_compiles_is_watched_no_further():
         compiled(torch.ones(2, 8))
         torch.zeros(3)
     assert not following.compiled
-    of_both = ["aten.ones", COMPILED, "aten.ones", COMPILED, "aten.zeros"]  # at other lines
+    of_both = ["aten.ones", COMPILED, "aten.ones", COMPILED, "aten.zeros"]  # lines of both calls
     assert [tag.op for tag in following.tags] == of_both
     assert log.now == {threading.get_ident(): -1}
     torch._dynamo.reset()

@@ -1,4 +1,4 @@
-"""The kernel to which a statement of inductor's generated code belongs."""
+"""Tests of the kernel to which a statement of Inductor's generated code belongs."""
 
 import textwrap
 

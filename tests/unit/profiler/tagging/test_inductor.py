@@ -1,4 +1,4 @@
-"""Kernels of inductor's, in modules as it makes them: nothing is compiled here."""
+"""Tests of Inductor's kernels, in modules that are written as Inductor would generate them."""
 
 import threading
 from types import ModuleType, SimpleNamespace
@@ -40,7 +40,7 @@ class Listener:
 
 @pytest.fixture
 def made(tmp_path, monkeypatch):
-    """Return a module as inductor would have left it, and what it keeps of its lines."""
+    """Return a module as Inductor generates it, with the stacks of its lines in Inductor's cache."""
     path = tmp_path / "made.py"
     path.write_text(SOURCE)
     module = ModuleType("made")

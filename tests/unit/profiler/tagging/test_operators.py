@@ -1,4 +1,4 @@
-"""Operators that a tagger sees, beside the program's own dispatch modes, threads and compiler."""
+"""Tests of the operators that a tagger sees, with dispatch modes, threads and a compiler."""
 
 import gc
 import os
@@ -27,7 +27,7 @@ from tests.unit.profiler.networks import Log, Net, tagger_with  # noqa: E402
 
 
 class Seen(TorchDispatchMode):
-    """A mode of the program: the operators that passed it."""
+    """A dispatch mode of the program, with the operators that it saw."""
 
     def __init__(self):
         super().__init__()
@@ -39,7 +39,7 @@ class Seen(TorchDispatchMode):
 
 
 def _requests(run):
-    """Return the sizes of the blocks that `run` requests, as torch's profiler counts them."""
+    """Return the bytes of each block that `run` requests, as torch's profiler counts them."""
     with torch.profiler.profile(profile_memory=True, activities=[_CPU]) as profiler:
         run()
     sizes = [
@@ -54,13 +54,13 @@ _CPU = torch.profiler.ProfilerActivity.CPU
 
 
 def attention():
-    """A layer that adds a bias to a matrix product in place, if no dispatch mode exists."""
+    """Return a step of a layer that adds a bias in place if no dispatch mode is active."""
     layer = nn.TransformerEncoderLayer(8, 2, batch_first=True)
     return lambda: layer(torch.ones(2, 3, 8)).sum().backward()
 
 
 def sums_of_gradients():
-    """Three gradients of one tensor, which autograd adds in place, if no dispatch mode exists."""
+    """Return a step whose three gradients autograd adds in place if no dispatch mode is active."""
     x = torch.ones(4096, requires_grad=True)
     return lambda: (x.sin() + x.cos() + x.exp()).sum().backward()
 
@@ -123,7 +123,7 @@ def test_a_program_is_compiled_as_it_is_without():
     with tagger_with(Log()):
         assert torch.equal(compiled(torch.ones(3)), torch.full((3,), 3.0))
     compiled(torch.ones(3))
-    assert len(graphs) == 1  # and what was compiled then is used afterwards
+    assert len(graphs) == 1  # the second call uses the same graph
 
 
 def test_modes_of_the_program_see_its_operators_only():
@@ -261,7 +261,7 @@ class AlarmError(Exception):
 
 @pytest.fixture
 def alarm_soon():
-    """A function that has a signal handler raise `AlarmError` while the next operators run."""
+    """Return a function after which a signal handler raises `AlarmError` in 10 ms."""
 
     def ring(_number, _frame):
         raise AlarmError
@@ -273,7 +273,7 @@ def alarm_soon():
 
 
 def test_an_error_of_a_signal_handler_ends_a_backward_pass(alarm_soon):
-    """All Python code that the main thread runs then is called by operators."""
+    """During the backward pass, operators call all Python code that the main thread runs."""
     x = torch.ones(1000, 1000, requires_grad=True)
     log = Log()
     with tagger_with(log):
@@ -290,7 +290,7 @@ def test_an_error_of_a_signal_handler_ends_a_backward_pass(alarm_soon):
 
 
 def test_a_forked_child_is_not_observed():
-    """A worker of a data loader would be slow for its whole life."""
+    """Observation would slow a worker of a data loader until it ends."""
     log = Log()
     with tagger_with(log):
         child = os.fork()
@@ -304,7 +304,7 @@ def test_a_forked_child_is_not_observed():
 
 
 def test_dynamo_is_not_imported_for_it(tmp_path):
-    """In a program that compiles nothing: it takes seconds and 60 MiB."""
+    """An import of Dynamo takes seconds and 60 MiB."""
     script = tmp_path / "script.py"
     script.write_text(
         "import sys, torch\n"

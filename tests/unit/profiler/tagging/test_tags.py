@@ -68,7 +68,7 @@ def test_phases_come_in_order_and_parameters_have_modules(name):
             assert tag.module == "Adam"
         elif tag.module:
             assert tag.module.startswith(root)
-    # All that the backward pass computes, but for the loss outside of the model, has a module.
+    # In the backward pass, only operators of the loss, outside of the model, have no module.
     lost = {tag.op for tag in tags if tag.phase == "backward" and not tag.module}
     assert lost <= {"aten.expand", "aten.div", "aten.pow", "aten.mul"}
 
@@ -141,7 +141,7 @@ def test_shared_modules_have_the_name_below_their_caller():
         Whole()(torch.zeros(2, 8)).sum().backward()
     modules = {tag.module for tag in log.tags(tagger) if tag.op == "aten.addmm"}
     assert modules == {"Whole.left.inner", "Whole.right.inner"}
-    # A gradient that both made is accumulated by the module that has the parameter.
+    # The gradients of the shared layer are accumulated under the name of its parameter's module.
     assert {tag.module for tag in log.tags(tagger) if tag.phase == "backward"} > modules
 
 
@@ -156,7 +156,7 @@ def test_two_models_of_one_class_are_distinguished():
 
 
 def test_a_model_that_the_program_drops_dies_meanwhile():
-    """A part that lives on keeps its name; ids that come again name nothing of the dead."""
+    """A live part of a deleted model keeps its name."""
     log = Log()
     with tagger_with(log) as tagger:
         model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))
@@ -184,7 +184,7 @@ def test_blocks_have_the_line_of_the_users_own_code():
     here = "test_blocks_have_the_line_of_the_users_own_code"
     assert lines["aten.pow", "forward"] == f"test_tags.py:{first} in forward"
     assert lines["aten.ones", "other"] == f"test_tags.py:{first + 4} in {here}"
-    # In the backward pass, the line that made the graph's node.
+    # In the backward pass, a block has the line that made the graph's node.
     assert lines["aten.pow", "backward"] == f"test_tags.py:{first} in forward"
 
 

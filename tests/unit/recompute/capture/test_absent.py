@@ -1,4 +1,4 @@
-"""Outputs that are not differentiated: None stays None, and no gradient is made for them."""
+"""Tests of outputs that are not differentiated, for which no gradient is made."""
 
 import copy
 
@@ -18,7 +18,7 @@ Y = torch.arange(32)
 
 
 class Heads(nn.Module):
-    """Two heads over a body; a dropout, so that not all may run twice."""
+    """Two heads over a body with a dropout, which must not run twice."""
 
     def __init__(self):
         super().__init__()
@@ -32,7 +32,7 @@ class Heads(nn.Module):
 
 
 class Classifier(nn.Module):
-    """Returns its loss and its logits, as many models do."""
+    """A model that returns its loss and its logits."""
 
     def __init__(self, both=True):
         super().__init__()
@@ -45,7 +45,7 @@ class Classifier(nn.Module):
 
 
 class Two(torch.autograd.Function):
-    """Two products; PyTorch gives its backward pass zeros for what is not differentiated."""
+    """Two products, whose backward pass gets zeros for a product that is not differentiated."""
 
     @staticmethod
     def forward(ctx, x, v, w):
@@ -59,7 +59,7 @@ class Two(torch.autograd.Function):
 
 
 class Ready(torch.autograd.Function):
-    """Has computed its gradient in the forward pass, and looks at no other."""
+    """A sum that saves its gradient in the forward pass and ignores the given one."""
 
     @staticmethod
     def forward(ctx, x):
@@ -83,7 +83,10 @@ class Custom(nn.Module):
 
 
 def trained(model, losses, *batch):
-    """Losses and gradients, step after step, of an optimizer that moves what has zeros."""
+    """Return the losses and gradients of steps, and the parameters after them.
+
+    The weight decay of the optimizer changes parameters whose gradients are zeros, but none without.
+    """
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.1, weight_decay=0.1)
     found = []
     for step, loss_of in enumerate(losses):
@@ -149,7 +152,7 @@ class Scaled(torch.autograd.Function):
 
 
 class Siblings(nn.Module):
-    """Custom functions of one tensor, all of which are results."""
+    """Two custom functions of one tensor and a product with it, all of which are results."""
 
     def __init__(self):
         super().__init__()
@@ -172,7 +175,7 @@ def test_logits_beside_a_loss_get_no_gradient():
     logits = 32 * 4096 * 4
     alone = pgmo.recompute(Classifier(both=False), (X, Y), 1.0)[1]
     model, plan = pgmo.recompute(Classifier(), (X, Y), 1.0)
-    assert plan.peak == alone.peak + logits  # which the caller may hold
+    assert plan.peak == alone.peak + logits  # the caller may hold the logits
     peaks = []
     for _ in range(3):
         model.zero_grad()
@@ -182,7 +185,7 @@ def test_logits_beside_a_loss_get_no_gradient():
             del results
             loss.backward()
         peaks.append(measured.whole.peak)
-    assert plan.measured_peak is None  # nothing measures inside of a measurement
+    assert plan.measured_peak is None  # no step is measured within another measurement
     assert peaks[-1] <= 1.02 * alone.peak
 
 
@@ -207,7 +210,7 @@ def test_logits_that_are_differentiated_after_all():
 
 
 class Three(nn.Module):
-    """Returns what several things read, in three ways."""
+    """A model with three results of one tensor, which is a sum."""
 
     def __init__(self, last):
         super().__init__()

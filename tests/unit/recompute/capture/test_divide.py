@@ -15,7 +15,7 @@ from tests.unit.recompute.traced import by_name, captured  # noqa: E402
 
 
 class Two(nn.Module):
-    """The first convolution has no gradient of its input, the second has all three."""
+    """Two convolutions, of which only the second one has a gradient of its input."""
 
     def __init__(self, width=4):
         super().__init__()
@@ -36,7 +36,7 @@ def whole():
 def gradients(step, model):
     forward, backward = split(step, simulate(step.graph, step.graph.candidates()))
     first, second = list(model.parameters())[:2], list(model.parameters())[2:]
-    made = forward(*first, X, *second)  # in the order in which they are used
+    made = forward(*first, X, *second)  # in the order of their first use
     return [one for one in backward(*made[step.outputs :], torch.ones(())) if one is not None]
 
 
@@ -55,7 +55,7 @@ def test_a_divided_graph_gives_the_same_bits_with_less_at_once(whole):
     for one, other in zip(gradients(divided, model), gradients(whole, model), strict=True):
         assert torch.equal(one, other)
     first, second = by_name(divided.graph, "convolution_backward")[:2]
-    assert len(divided.graph.operations[first].writes) == 2  # of the weights and the bias
+    assert len(divided.graph.operations[first].writes) == 2  # gradients of the weights and the bias
     assert len(divided.graph.operations[second].writes) == 1
     assert second == first + 1
 
@@ -94,7 +94,7 @@ def test_what_takes_no_less_in_two_pieces_stays_whole(whole):
 
 
 class Unread(nn.Module):
-    """The input of the second convolution is large, and only that reads it."""
+    """Two convolutions; only the second one reads its large input."""
 
     def __init__(self):
         super().__init__()
@@ -137,7 +137,7 @@ def test_no_number_stands_in_for_channels_last(monkeypatch, channels, stands_in)
     monkeypatch.setattr("pgmo.recompute.capture.divide._COPYING", set())
     model = nn.Sequential(nn.Conv2d(2, channels or 1, 3), nn.SiLU(), nn.Conv2d(channels or 1, 3, 1))
     x = X
-    if channels:  # with one of them, all is contiguous as well, but another kernel computes it
+    if channels:  # one channel is contiguous in both formats, but has another kernel
         model, x = (one.to(memory_format=torch.channels_last) for one in (model, X))
     step = captured(model, x)
     divided = divide(step.joint, dividable(step))
@@ -157,7 +157,7 @@ def test_nothing_stands_in_for_an_empty_input(monkeypatch):
 
 
 class Penalty(nn.Module):
-    """The forward pass has the gradients of a convolution."""
+    """A model whose forward pass computes the gradients of a convolution."""
 
     def __init__(self):
         super().__init__()

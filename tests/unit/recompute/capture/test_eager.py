@@ -1,4 +1,4 @@
-"""Bits that a capture lost: operators written out in Python, layouts, and the order of sums."""
+"""Tests of bits with operators that decompose in Python, layouts, and the order of sums."""
 
 import copy
 
@@ -29,7 +29,7 @@ class Upsampled(nn.Module):
 
 
 class Tied(nn.Module):
-    """A weight that is read three times: its gradient is a sum that has an order."""
+    """A model with a weight that is read three times, so that its gradient is an ordered sum."""
 
     def __init__(self):
         super().__init__()
@@ -43,7 +43,7 @@ class Tied(nn.Module):
 
 
 class Contrasts(nn.Module):
-    """Returns beside its loss what the loss is made of, in two layouts."""
+    """A model that returns its loss and its logits, as they are and transposed."""
 
     def __init__(self):
         super().__init__()
@@ -100,7 +100,7 @@ def test_dropout_of_nothing_copies_nothing():
 
 @pytest.mark.parametrize(("drop", "kind"), [(0.1, "bfloat16"), (0.15, "float32"), (0.5, "float32")])
 def test_dropout_rounds_as_on_a_cpu(drop, kind):
-    """There it divides by 1 - p in the type of its input, which the kernel does not."""
+    """Dropout on a CPU divides by 1 - p in the type of its input, unlike the fused kernel."""
     torch.manual_seed(0)
     layers = [nn.Sequential(nn.Linear(32, 32), nn.GELU(), nn.Dropout(drop)) for _ in range(3)]
     plain = nn.Sequential(*layers).to(getattr(torch, kind))
@@ -111,7 +111,7 @@ def test_dropout_rounds_as_on_a_cpu(drop, kind):
 
 
 class Doubled(torch.autograd.Function):
-    """Differentiates by a function that a program may have replaced."""
+    """A copy whose backward pass calls a function that a program may replace."""
 
     @staticmethod
     def forward(_ctx, x):
@@ -123,7 +123,7 @@ class Doubled(torch.autograd.Function):
 
 
 class Ordinary(nn.Module):
-    """Functions, methods and operators of PyTorch, in the forward and in the backward pass."""
+    """A model with functions, methods and operators of PyTorch in both passes."""
 
     def __init__(self):
         super().__init__()

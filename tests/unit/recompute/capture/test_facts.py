@@ -1,4 +1,4 @@
-"""Facts about a node are computed once for its copies, and again after a change."""
+"""Tests that facts about a node are computed once for its copies, and again after a change."""
 
 import pytest
 
@@ -24,7 +24,7 @@ def test_copies_share_what_is_known_until_one_is_another_node():
     graph = fx.Graph()
     one = graph.call_function(torch.neg, (graph.placeholder("x"),))
     assert [length(one), length(one)] == [len(str(torch.neg))] * 2
-    assert asked == ["neg", "neg"]  # nothing is kept of a node that shares nothing
+    assert asked == ["neg", "neg"]  # a node without shared facts has no cache
     share_facts(graph.nodes)
     copy = graph.node_copy(one)
     assert length(copy) == length(one)

@@ -1,4 +1,4 @@
-"""While a step is captured graphs are copied quickly, and PyTorch is as it was afterwards."""
+"""Tests of the replaced copies of graphs during a capture, which are undone afterwards."""
 
 import threading
 

@@ -13,7 +13,7 @@ from tests.unit.recompute.traced import by_name, captured  # noqa: E402
 
 
 class Branches(nn.Module):
-    """Reads one tensor in several places, so that its gradient is a sum."""
+    """A model that reads one tensor in several branches, so that its gradient is a sum."""
 
     def __init__(self, count, transposed=False):
         super().__init__()
@@ -61,11 +61,11 @@ def test_what_is_read_later_is_not_overwritten():
 
 def test_a_forward_pass_is_left_as_it_is():
     found = captured(Branches(3), torch.randn(8, 32))
-    assert not by_name(found.graph, "add_")  # a graph as it was traced
+    assert not by_name(found.graph, "add_")  # in the traced graph
 
 
 class Slices(nn.Module):
-    """Layers whose results are slices of one tensor."""
+    """A model whose layers write their results into slices of one tensor."""
 
     def __init__(self):
         super().__init__()

@@ -1,4 +1,4 @@
-"""The peak of a step without recomputation is that of the model by itself, before it has run."""
+"""Tests that the predicted peak without recomputation is the measured one of the plain model."""
 
 import pytest
 
@@ -21,7 +21,7 @@ class Layers(nn.Module):
 
 
 class Gated(nn.Module):
-    """Both derivatives of a product are there before the first of them is read."""
+    """A product, both of whose derivatives exist before one is read."""
 
     def forward(self, x):
         return x * torch.sigmoid(1.7 * x)
@@ -38,7 +38,7 @@ def test_the_default_peak_is_what_the_model_takes_by_itself(layer):
 
 
 class Checkpointed(nn.Module):
-    """Layers with dropouts whose masks are small, each of them checkpointed."""
+    """A model of checkpointed layers with dropouts."""
 
     def __init__(self):
         super().__init__()
@@ -58,12 +58,12 @@ def test_the_checkpoints_of_the_model_count():
     _, plan = pgmo.recompute(model, x, budget="min")
     with meter(torch.device("cpu")) as measured:
         model(x).backward()
-    states = len(model.layers) * torch.get_rng_state().nbytes  # kept by each checkpoint
+    states = len(model.layers) * torch.get_rng_state().nbytes  # each checkpoint keeps a state of the random numbers
     assert plan.default_peak == pytest.approx(measured.whole.peak - states, rel=0.01)
 
 
 class Swish(torch.autograd.Function):
-    """Computes again in its backward pass what its forward pass has computed."""
+    """An activation whose backward pass computes the sigmoid of the forward pass again."""
 
     @staticmethod
     def forward(ctx, x):

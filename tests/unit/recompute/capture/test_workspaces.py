@@ -30,7 +30,7 @@ def test_an_operator_is_measured_once():
     assert workspaces.workspace(one) == 0
     assert workspaces.measure([one, one], least=0) == 1
     assert workspaces.measure([one], least=0) == 0
-    assert workspaces.workspace(one) > 0  # the mask as numbers
+    assert workspaces.workspace(one) > 0  # the mask as floating-point numbers
 
 
 def test_small_operators_and_views_are_not_measured():

@@ -12,7 +12,7 @@ WIDTH = 16
 
 
 def opaque(x):
-    """Code that reads a value breaks the graph."""
+    """Scale `x` by a value that Python reads, which breaks the graph."""
     return x * (0.5 + x.detach().abs().mean().item())
 
 
@@ -28,7 +28,7 @@ class Block(nn.Module):
 
 
 class Blocks(nn.Module):
-    """Blocks with something opaque between them, which counts its calls."""
+    """Blocks with a graph break between them; the model counts its calls."""
 
     def __init__(self, depth=3):
         super().__init__()
@@ -47,7 +47,7 @@ class Blocks(nn.Module):
 
 
 class LayerDrop(Blocks):
-    """Python's random numbers decide which blocks run."""
+    """A model in which Python's random numbers decide which blocks run."""
 
     def forward(self, x, labels):
         for block in self.blocks:
@@ -57,7 +57,7 @@ class LayerDrop(Blocks):
 
 
 class Shared(Blocks):
-    """One block again and again, and a parameter that what is not captured uses, too."""
+    """A model that runs one block three times, and shares a weight with code outside of graphs."""
 
     def forward(self, x, labels):
         for _ in range(3):
@@ -67,7 +67,7 @@ class Shared(Blocks):
 
 
 class Written(Blocks):
-    """Model whose uncaptured code writes into the outputs of graphs."""
+    """A model whose code outside of graphs writes into their outputs."""
 
     def between(self, x):
         x = opaque(x)
@@ -76,7 +76,7 @@ class Written(Blocks):
 
 
 class Hidden(Blocks):
-    """Results of which one is differentiated, and one block that leads nowhere."""
+    """A model with several results, only one of which is differentiated."""
 
     def forward(self, x, labels):
         aside, states = self.blocks[0](x), []
@@ -112,7 +112,7 @@ class Convolutions(nn.Module):
 
 
 class Attends(nn.Module):
-    """Reads its second input twice."""
+    """A layer that reads its second input twice."""
 
     def __init__(self):
         super().__init__()
@@ -125,7 +125,7 @@ class Attends(nn.Module):
 
 
 class Decoder(nn.Module):
-    """A memory that several layers read."""
+    """A decoder whose layers read one memory."""
 
     def __init__(self):
         super().__init__()
@@ -140,7 +140,7 @@ class Decoder(nn.Module):
 
 
 class Experts(nn.Module):
-    """As many rows for each expert as the values say: other shapes in each step."""
+    """Experts whose numbers of rows depend on values, so that shapes differ in each step."""
 
     def __init__(self):
         super().__init__()
@@ -170,5 +170,5 @@ def batch(seed, rows=64):
 
 
 def step(model, inputs, seed):
-    """Everything that a step computes."""
+    """Run a step on a batch, and return all that it computes, as `steps.step` does."""
     return steps.step(model, *inputs, seed=seed)

@@ -1,4 +1,4 @@
-"""Blocks that are alike are traced once; the graph is that of all of them traced."""
+"""Tests that equal blocks are traced once, with the same graph as if all of them were traced."""
 
 import copy
 
@@ -57,7 +57,7 @@ class Deep(nn.Module):
 
 
 class Skipping(Deep):
-    """The first result is read again at the end: its gradient is summed in another order."""
+    """A model that reads results of blocks again at its end, which changes the order of sums."""
 
     def forward(self, x):
         x = self.enter(x)
@@ -69,7 +69,7 @@ class Skipping(Deep):
 
 
 class Shared(Deep):
-    """A shift that all blocks are given, and that has a gradient."""
+    """A model that gives all blocks a shift, which has a gradient."""
 
     def __init__(self, blocks):
         super().__init__(blocks)
@@ -83,7 +83,7 @@ class Shared(Deep):
 
 
 class Collecting(Block):
-    """Leaves what it computes on the way in a list that the model reads."""
+    """A block that appends an intermediate result to a list, which the model reads."""
 
     def forward(self, x, seen):
         x = super().forward(x)
@@ -112,7 +112,7 @@ def deep(kind=Deep, block=Block, count=4, **options):
 
 
 def captured(model, **options):
-    """Return the planned step, and how many blocks were written without being traced."""
+    """Return the model that recomputes, its plan, and the number of blocks that were not traced."""
     written, expand = [], repeated.expand
 
     def counting(joint):
@@ -131,9 +131,9 @@ def traced(model, **options):
 
 
 def check(model, count, budget=0.6):
-    """The same graph as if all blocks were traced, and the bits of the plain model."""
+    """Check that the graph is that of a full trace, and the bits those of the plain model."""
     plain = copy.deepcopy(model)
-    options = {"budget": budget, "planner": proposed}  # which is soon done
+    options = {"budget": budget, "planner": proposed}  # a planner without a search
     _, expected = traced(copy.deepcopy(model), **options)
     made, plan, written = captured(model, **options)
     assert count is None or written == count

@@ -35,7 +35,7 @@ def test_each_kind_of_call_is_captured_once():
     model.first.weight.requires_grad_(False)
     model(torch.ones(4, 64)).backward()
     assert len(steps) == 4
-    assert model.first.weight.grad is not None  # of the calls before
+    assert model.first.weight.grad is not None  # from earlier calls
     model.bfloat16()
     model(torch.ones(4, 64, dtype=torch.bfloat16)).backward()
     assert len(steps) == 5
@@ -97,7 +97,7 @@ def test_autocast_is_another_kind_of_call():
 
 
 class CastByHand(torch.autograd.Function):
-    """Its backward pass has a product that autocast would round."""
+    """A product whose backward pass autocast would round."""
 
     @staticmethod
     def forward(ctx, x, weight):
@@ -167,7 +167,7 @@ def test_a_plan_that_was_too_careful_is_said_to_be_so(monkeypatch):
 
 def test_a_peak_that_was_not_predicted_is_said_if_two_steps_have_it(monkeypatch):
     monkeypatch.setattr(workspaces, "_known", {})
-    monkeypatch.setattr(workspaces, "measure", lambda nodes, least: 0)  # so nothing is known
+    monkeypatch.setattr(workspaces, "measure", lambda nodes, least: 0)  # so that workspaces are unknown
     model, plan = pgmo.recompute(Net(), torch.ones(512, 64), None)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -265,7 +265,7 @@ def test_threads_capture_and_measure_in_turn():
     for one in threads:
         one.join()
     assert failed == []
-    for model, _ in made.values():  # one thread measures at a time: another may not have yet
+    for model, _ in made.values():  # threads measure in turn, so that some have not measured yet
         model.zero_grad()
         model(torch.ones(64, 64)).backward()
     assert len({plan.measured_peak for _, plan in made.values()}) == 1
@@ -323,7 +323,7 @@ def test_one_choice_serves_all_shapes_and_the_budget_is_that_of_the_longest(budg
     assert budgets[1:] == 3 * [plan.peak if budget == "min" else plan.budget]
     if budget == "min":
         model(torch.ones(2048, 32)).backward()
-        assert searched == ["min", "min"]  # the least of a longer one is to be found
+        assert searched == ["min", "min"]  # the least peak of a longer batch needs a search
 
 
 def test_a_longer_shape_gets_a_share_of_its_own_peak():
@@ -334,5 +334,5 @@ def test_a_longer_shape_gets_a_share_of_its_own_peak():
         assert call.planned.schedule.peak <= 0.6 * call.planned.default.peak
     model(torch.ones(128, 32)).backward()
     third = list(model.forward.steps.values())[-1].planned
-    assert third.schedule.recomputed == frozenset()  # it fits in the budget of the longest
+    assert third.schedule.recomputed == frozenset()  # it fits in the budget of the longest batch
     assert third.budget == second.planned.budget

@@ -1,4 +1,4 @@
-"""Values that a forward pass reads may change: it is captured again, with the same bits."""
+"""Tests that a forward pass is captured again if a value that it reads has changed."""
 
 import argparse
 import enum
@@ -69,7 +69,7 @@ def behind_a_decorator():
 
 
 def adjustable():
-    """Return a function that reads a closure, and one that changes the closure."""
+    """Return a function that reads a closure variable, and one that changes the variable."""
     factor = 1.0
 
     def change(value):
@@ -110,7 +110,7 @@ READS = {
 
 
 class Reader(nn.Module):
-    """Its loss has a factor that is read in one of many ways."""
+    """A model whose loss has a factor, which it reads as one of `READS` does."""
 
     common = 1.0
 

@@ -1,4 +1,4 @@
-"""Code that asks whether it is being compiled gets the plain model's answer."""
+"""Tests that code that asks whether it is being compiled gets the plain model's answer."""
 
 import copy
 
@@ -29,7 +29,7 @@ QUESTIONS = {
 
 
 class Asking(nn.Module):
-    """Adds in another order where it is being compiled."""
+    """A model that adds in another order if it is told that it is compiled."""
 
     def __init__(self, asks):
         super().__init__()

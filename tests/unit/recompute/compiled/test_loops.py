@@ -15,7 +15,7 @@ WIDTH = 32
 
 
 class Sequences(nn.Module):
-    """Containers of PyTorch's in a loop in which Python reads a value."""
+    """A loop over `nn.Sequential` blocks in which Python reads a value."""
 
     def __init__(self, depth=4):
         super().__init__()
@@ -50,7 +50,7 @@ def test_containers_of_pytorch_are_captured_where_the_loop_around_them_is_not():
 
 
 class Layer(nn.Module):
-    """A layer with numbers of its own, as a stochastic depth has."""
+    """A layer with Python numbers of its own, as for stochastic depth."""
 
     def __init__(self, index):
         super().__init__()
@@ -63,7 +63,7 @@ class Layer(nn.Module):
 
 
 class Layers(nn.Module):
-    """Layers in a loop in which Python reads a value."""
+    """A loop over layers in which Python reads a value."""
 
     def __init__(self, depth=8):
         super().__init__()
@@ -90,7 +90,7 @@ def test_layers_with_numbers_of_their_own_are_all_captured():
 
 
 class Logs(nn.Module):
-    """A layer that logs a message once, as libraries do, in the middle of its forward pass."""
+    """A layer that logs a message once in the middle of its forward pass."""
 
     def __init__(self):
         super().__init__()

@@ -1,4 +1,4 @@
-"""The peak of a real step, measured while the program runs as it is."""
+"""Tests of the peak of a real step, measured while the program runs."""
 
 import copy
 import threading
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:the forward pass is not a single
 
 @pytest.fixture(autouse=True)
 def _engine():
-    """Check that every replacement is undone in the end."""
+    """Check that every replacement is undone at the end of the test."""
     backward_errors.attach()
     before = torch.autograd._engine_run_backward, torch.autograd.graph._engine_run_backward
     yield
@@ -34,7 +34,7 @@ def _engine():
 
 
 class Returns(models.Blocks):
-    """Leaves the loss to the program, which takes memory for it, too."""
+    """A model whose loss the program computes, which requests memory for it."""
 
     def forward(self, x, labels):
         for block in self.blocks:
@@ -63,7 +63,7 @@ def test_other_backward_passes_and_steps_without_one_are_not_taken_for_it():
     plain, model, plan = made(models.Blocks)
     other = torch.ones(1 << 16, requires_grad=True)
     torch.manual_seed(1)
-    model(*batch(1))  # whose backward pass does not come
+    model(*batch(1))  # without a backward pass
     torch.manual_seed(2)
     loss = model(*batch(2))
     other.square().sum().backward()
@@ -101,7 +101,7 @@ def test_backward_passes_of_something_else_than_one_step_are_not_measured():
 def test_backward_passes_of_others_are_left_alone_when_it_does_not_come(monkeypatch):
     _, model, _ = made(models.Blocks, planner=proposed)
     model(*batch(1))
-    monkeypatch.setattr(measure, "meter", None)  # is not to be called
+    monkeypatch.setattr(measure, "meter", None)  # a call would be an error
     other = torch.ones(4, requires_grad=True)
     for _ in range(10):
         other.square().sum().backward()
@@ -153,7 +153,7 @@ def test_gradients_that_are_there_put_it_off():
     _, model, plan = made(models.Blocks)
     for one in model.parameters():
         one.grad = torch.zeros_like(one)
-    model(*batch(1)).backward()  # adds to what is there
+    model(*batch(1)).backward()  # adds to the existing gradients
     assert plan.measured_peak is None
     step(model, batch(2), 2)
     assert plan.measured_peak == pytest.approx(plan.peak, rel=0.01)

@@ -38,7 +38,7 @@ class Block(nn.Module):
 
 
 class Blocks(nn.Module):
-    """Blocks of the same structure, a buffer that is written, and a result beside the loss."""
+    """A model of equal blocks, with a buffer that it writes and a second result."""
 
     def __init__(self, depth=4):
         super().__init__()
@@ -56,7 +56,7 @@ class Blocks(nn.Module):
 
 
 class Broken(Blocks):
-    """A graph break after each block."""
+    """A model with a graph break after each block."""
 
     def between(self, x):
         torch._dynamo.graph_break()
@@ -183,7 +183,7 @@ def test_a_budget_that_cannot_be_met_is_refused(pair):
 
 
 class Checkpointed(Blocks):
-    """Each block under a checkpoint of its own."""
+    """A model with a checkpoint around each block."""
 
     def forward(self, x):
         for block in self.blocks:
@@ -209,7 +209,7 @@ def test_shares_are_of_the_peak_with_the_checkpoints_of_the_model():
 
 
 class Left(Blocks):
-    """Dynamo leaves it out."""
+    """A model that Dynamo does not compile."""
 
     @torch._dynamo.disable
     def forward(self, x):
@@ -229,7 +229,7 @@ def test_repeated_blocks_are_traced_once():
     numbers = []
     with patch.object(blocks, "expand", lambda joint: numbers.append(expand(joint))):
         _, planned = recomputed(copy.deepcopy(model), "min", x)
-    assert numbers == [len(model.blocks) - 2]  # the first one is given what needs no gradient
+    assert numbers == [len(model.blocks) - 2]  # the input of the first block needs no gradient
     torch._dynamo.reset()
     with patch.object(blocks, "LEAST", 100):
         _, whole = recomputed(model, "min", x)
@@ -241,7 +241,7 @@ expand = blocks.expand
 
 @pytest.mark.parametrize("breaks", [False, True])
 def test_a_model_that_is_deleted_frees_its_parameters(breaks):
-    """Dynamo keeps graphs in modules of its own."""
+    """Dynamo keeps graphs in its own modules, which must not keep the parameters."""
 
     class Halves(nn.Module):
         def __init__(self):

@@ -1,4 +1,4 @@
-"""Recomputing models in other models, in files, in compiled models, under modes."""
+"""Tests of recomputing models in other models, in files, in compiled models and under modes."""
 
 import copy
 import io
@@ -104,7 +104,7 @@ def test_under_a_mode_that_sees_operators_it_runs_as_it_is():
 
 
 def test_while_another_front_end_captures_it_runs_as_it_is():
-    """AOTAutograd runs a model twice: to look what it does, and to trace it."""
+    """AOTAutograd runs a model twice: first to find its side effects, then to trace it."""
     plain = layers().eval()
 
     def boxed(module, _inputs):

@@ -22,7 +22,7 @@ class Cache:
 
 
 class Returns(nn.Linear):
-    """Its loss, and an object with tensors in objects."""
+    """A model that returns its loss and an object, whose objects have tensors."""
 
     def forward(self, x):
         keys = super().forward(x)

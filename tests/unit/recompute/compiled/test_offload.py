@@ -1,4 +1,4 @@
-"""Values of parts that wait on the host: the same bits, one budget, and transfers at home."""
+"""Tests of models of several parts whose values wait on the host: bits, budget, transfers."""
 
 import pytest
 

@@ -19,7 +19,7 @@ def net():
 
 
 def warned(pending):
-    """Return whether a second call is warned of."""
+    """Return whether another call would be warned of."""
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         pending.warn()
@@ -56,4 +56,4 @@ def test_losses_that_are_kept_do_not_wait():
         for _ in range(3):
             kept.append(model(X).sum())
             kept[-1].backward()
-            model(X)  # its result is gone at once
+            model(X)  # its result is freed at once

@@ -1,4 +1,4 @@
-"""Programs that use models in many ways, with the bits of the plain model."""
+"""Tests of programs of many kinds, whose bits are those of the plain model."""
 
 import copy
 
@@ -27,7 +27,7 @@ class Layer(nn.Module):
 
 
 class Tied(Layer):
-    """One matrix by two names: its gradient is a sum."""
+    """A model with one matrix under two names, whose gradient is a sum."""
 
     def __init__(self):
         super().__init__()
@@ -39,7 +39,7 @@ class Tied(Layer):
 
 
 class LowRank(nn.Module):
-    """A wrapped layer, as adapters for fine-tuning have it."""
+    """A frozen layer with a low-rank adapter, as in fine-tuning."""
 
     def __init__(self):
         super().__init__()
@@ -89,7 +89,7 @@ class CastsInside(Layer):
 
 
 def twice(model, x):
-    """Return two steps, and the parameters after them."""
+    """Return the results of two steps, and the parameters."""
     kept = [one.detach().clone() for one in model.parameters()]
     return [*step(model, x), *step(model, x), *kept]
 
@@ -100,7 +100,7 @@ def cast(model, x):
 
 
 def in_parts(model, x):
-    """Gradients of three batches are added up."""
+    """Return the summed gradients of three batches."""
     torch.manual_seed(0)
     model.zero_grad()
     for one in x.repeat(3, 1).chunk(3):
@@ -109,7 +109,7 @@ def in_parts(model, x):
 
 
 def scaled(model, x):
-    """Return a step with a scaled loss."""
+    """Take a step with a scaled loss, and return the loss and the parameters."""
     torch.manual_seed(0)
     scaler, optimizer = torch.amp.GradScaler("cpu"), torch.optim.SGD(model.parameters(), 0.1)
     optimizer.zero_grad()
@@ -156,7 +156,7 @@ def test_the_bits_are_those_of_the_plain_model(make, x, run):
 
 
 class Sequence(nn.Module):
-    """A recurrent layer amid others."""
+    """A model with a recurrent layer between linear ones."""
 
     def __init__(self, kind, **options):
         super().__init__()
@@ -180,7 +180,7 @@ def test_recurrent_layers_run_as_they_are(kind, rate):
 
 
 class Differentiates(Layer):
-    """Its forward pass has a derivative of its own inside."""
+    """A model whose forward pass computes a derivative."""
 
     def __init__(self, of=None, **options):
         super().__init__()

@@ -1,4 +1,4 @@
-"""Models, hooks and calls that are refused, with words that help."""
+"""Tests of models, hooks and calls that are refused, and of the messages."""
 
 import functools
 import re
@@ -24,7 +24,7 @@ def net():
 
 
 def watch(*_arguments):
-    """Do nothing, as a hook."""
+    """Serve as a hook that does nothing."""
 
 
 def made(model, *inputs):

@@ -1,4 +1,4 @@
-"""Models of several graphs: the bits, the prediction, the messages."""
+"""Tests of models of several graphs: their bits, predicted peaks and messages."""
 
 import copy
 import random
@@ -73,7 +73,7 @@ def test_graphs_that_would_add_up_gradients_in_another_order_run_as_they_are():
 
 
 class TwoLosses(nn.Module):
-    """One graph with two results, in which a layer runs twice."""
+    """A model with one graph of two results, in which a layer runs twice."""
 
     def __init__(self):
         super().__init__()
@@ -96,7 +96,7 @@ def test_two_results_of_a_graph_count_once_in_its_sums(recwarn):
 
 
 class Outside(nn.Module):
-    """A layer runs twice in the only graph, and once outside."""
+    """A model whose layer runs twice in the only graph and once outside."""
 
     def __init__(self):
         super().__init__()
@@ -119,7 +119,7 @@ def test_a_model_without_a_plannable_graph_is_an_error_that_says_so():
 
 
 class Turned(nn.Module):
-    """The gradient of a graph's result comes transposed."""
+    """A model in which the gradient of a graph's result is transposed."""
 
     def __init__(self):
         super().__init__()
@@ -202,10 +202,10 @@ def test_ways_that_come_later_are_planned_when_they_come():
     before = plan.peak
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        warnings.filterwarnings("ignore", message="The .grad attribute")  # Dynamo hides it
+        warnings.filterwarnings("ignore", message="The .grad attribute")  # Dynamo hides this warning
         for number in range(8):
             assert same(step(model, batch(number), number), step(plain, batch(number), number))
-    assert plan.peak >= before  # of a way through more blocks
+    assert plan.peak >= before  # some way runs more blocks
 
 
 def test_graphs_of_other_shapes_in_each_step():
@@ -239,7 +239,7 @@ def test_other_threads_find_the_modules_as_they_are():
 
         def between(self, x):
             if self.meets:
-                own = self.blocks[0].norm  # it draws no numbers: Dynamo restores generators
+                own = self.blocks[0].norm  # without random numbers, as Dynamo restores generators
                 thread = threading.Thread(target=lambda: found.append(own(x.detach())))
                 thread.start()
                 thread.join()

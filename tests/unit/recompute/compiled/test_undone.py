@@ -1,4 +1,4 @@
-"""Side effects of a forward pass happen once in a step, and not in a capture."""
+"""Tests that side effects of a forward pass happen once in a step, and not in a capture."""
 
 import copy
 import gc
@@ -31,7 +31,7 @@ class State:
 
 
 class Counts(nn.Linear):
-    """Changes itself in many ways."""
+    """A layer that changes attributes, containers, objects and buffers of its own."""
 
     def __init__(self):
         super().__init__(16, 16)
@@ -85,7 +85,7 @@ def numpy_number():
 
 
 class Draws(nn.Linear):
-    """Its loss has a factor that Python code draws."""
+    """A layer whose loss has a random factor, drawn by Python code."""
 
     def __init__(self, draw):
         super().__init__(16, 16)
@@ -142,7 +142,7 @@ def count():
 
 
 class UsesGlobals(nn.Linear):
-    """It counts and draws with global variables."""
+    """A layer that counts and draws with global variables."""
 
     def forward(self, x):
         count()
@@ -187,7 +187,7 @@ def test_one_that_writes_into_a_parameter():
 
 
 def test_hooks_that_a_first_forward_pass_registers_are_not_there_twice():
-    """transformers does this; each attempt to capture would collect its outputs once more."""
+    """transformers registers hooks in the first pass; a capture must not register them again."""
     collected = ContextVar("collected")
 
     class Collects(nn.Module):

@@ -1,4 +1,4 @@
-"""Values of tensors that Python code reads: each step has those of its own inputs."""
+"""Tests that Python code reads values of the current step's tensors in every step."""
 
 import copy
 
@@ -17,7 +17,7 @@ X = torch.linspace(-1, 1, 32 * 16).reshape(32, 16)
 
 
 class Reads(nn.Module):
-    """Its loss depends on a value of a tensor, which Python code reads."""
+    """A model whose loss depends on a tensor's value that Python code reads."""
 
     def __init__(self, read):
         super().__init__()

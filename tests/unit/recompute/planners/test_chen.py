@@ -1,4 +1,4 @@
-"""Segments of the square root, cut where nothing else connects."""
+"""Tests of segments of about the square root of the length, cut at single connections."""
 
 import numpy as np
 import pytest

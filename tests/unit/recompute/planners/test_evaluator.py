@@ -1,4 +1,4 @@
-"""The native evaluator against the reference."""
+"""Tests of the native evaluator against the reference."""
 
 import random
 

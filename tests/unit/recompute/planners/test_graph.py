@@ -1,4 +1,4 @@
-"""Graphs that are refused, and operations that may be dropped."""
+"""Tests of graphs that are refused, and of operations that may be dropped."""
 
 from math import inf, nan
 
@@ -52,7 +52,7 @@ def test_other_things_that_are_refused() -> None:
 
 def test_candidates_are_what_the_backward_pass_reads() -> None:
     assert list(chain(4).candidates()) == [0, 1, 2, 3]
-    # What only the forward pass reads is gone anyway, unless what is read from it may run again.
+    # Only the forward pass reads "exp", but its reader "cos" may run again, unlike that of "sum".
     operations = (
         Operation("exp", (0,), (1,)),
         Operation("cos", (1,), (2,)),

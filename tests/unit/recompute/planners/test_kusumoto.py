@@ -1,4 +1,4 @@
-"""The dynamic programs against all sequences of lower sets."""
+"""Tests of the dynamic programs against all sequences of lower sets."""
 
 from collections.abc import Iterator
 from itertools import pairwise
@@ -22,7 +22,7 @@ from tests.unit.recompute.planners.test_lower_sets import (
 
 
 def formula(dag: Dag, path: list[set[int]]) -> tuple[float, int]:
-    """Overhead and peak of a sequence, as the paper writes them."""
+    """Return the overhead and the peak of a sequence by the formulas of the paper."""
 
     def size(nodes: set[int]) -> int:
         return int(sum(dag.size[one] for one in nodes))
@@ -114,7 +114,7 @@ def test_chain_takes_the_square_root() -> None:
         assert schedule.cost <= sequence.overhead
     assert fine.overhead <= coarse.overhead
     free, _ = program.solve(2 * plain)
-    assert free.overhead == 1  # every block is one operation: only the last is on no boundary
+    assert free.overhead == 1  # blocks of one operation, of which only the last one is on no boundary
 
 
 def test_rounded_costs_are_reported_as_they_are() -> None:

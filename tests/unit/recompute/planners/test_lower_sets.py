@@ -1,4 +1,4 @@
-"""Lower sets and what borders on them, against the definitions."""
+"""Tests of lower sets and their boundaries against the definitions."""
 
 import itertools
 
@@ -12,7 +12,7 @@ from tests.unit.recompute.graphs import chain
 
 @st.composite
 def dags(draw: st.DrawFn, most: int = 7) -> Dag:
-    """Each node reads up to three of those before it."""
+    """Draw a graph whose nodes read up to three earlier nodes each."""
     count = draw(st.integers(1, most))
     reads = [
         tuple(sorted(draw(st.sets(st.integers(0, node - 1), max_size=3)))) if node else ()
@@ -38,13 +38,13 @@ def lower_sets(dag: Dag) -> list[set[int]]:
 
 
 def all_lower_sets(dag: Dag) -> np.ndarray:
-    """Return the exact family, in ascending order of members, as the dynamic program takes it."""
+    """Return all lower sets as rows of shape (sets, nodes), in ascending order of members."""
     found = lower_sets(dag)
     return np.array([[node in one for node in range(len(dag))] for one in found], np.bool_)
 
 
 def readers(dag: Dag, node: int) -> set[int]:
-    """Return the nodes that read it."""
+    """Return the nodes that read a node."""
     return {one for one, reads in enumerate(dag.reads) if node in reads}
 
 

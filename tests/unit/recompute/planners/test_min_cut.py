@@ -1,4 +1,4 @@
-"""Minimum cuts against all choices, and the flow against all cuts."""
+"""Tests of minimum cuts against all choices, and of the flow against all cuts."""
 
 import itertools
 
@@ -15,7 +15,7 @@ from tests.unit.recompute.graphs import chain, graphs
 
 
 def saved(graph: Graph, choice: frozenset[int]) -> int:
-    """Return bytes that are kept for the backward pass and its recomputations."""
+    """Return the bytes that are kept for the backward pass and its recomputations."""
     schedule = simulate(graph, choice)
     read = {
         value

@@ -1,4 +1,4 @@
-"""Values that wait on the host: the native evaluation against the schedule, and what is found."""
+"""Tests of values that wait on the host: the native evaluation, schedules and the search."""
 
 import random
 from dataclasses import replace
@@ -17,7 +17,7 @@ from tests.unit.recompute.graphs import chain, graphs
 
 
 def some(graph: Graph, transfers: Transfers, seed: int) -> tuple[Reruns, frozenset[int]]:
-    """Return any reruns, of which some are fetched."""
+    """Return random reruns, and the operations whose values wait on the host and are fetched."""
     dice = random.Random(seed)
     away = frozenset(
         one for one in range(graph.forward) if transfers.may(one) and dice.random() < 0.5
@@ -34,7 +34,7 @@ def some(graph: Graph, transfers: Transfers, seed: int) -> tuple[Reruns, frozens
 
 
 def read(graph: Graph, reruns: Reruns, away: frozenset[int]) -> Reruns:
-    """Return those of some reruns that are read before they are written once more."""
+    """Return the reruns whose values are read before they are written again."""
     wanted: set[int] = set()
     kept = []
     for moment in reversed(range(len(graph.operations))):
@@ -61,13 +61,13 @@ def test_the_native_evaluation_is_that_of_the_schedule(graph, seed, rate):
 
 
 def conveyor(length: int = 6) -> Graph:
-    """Each operation takes a second; its value, of ten bytes, is read again at the end."""
+    """Return a chain of operations of 1 s and 10 bytes each."""
     return chain(length, size=10, costs=(1.0,))
 
 
 def test_a_value_is_gone_once_it_was_sent_and_there_from_when_it_is_fetched():
     graph = conveyor()
-    transfers = Transfers.of(graph, 10 / 1.5)  # a second and a half each
+    transfers = Transfers.of(graph, 10 / 1.5)  # 1.5 s for a value
     assert transfers.until[0] == 3
     schedule = simulate(graph, (), ((9, 0),), frozenset({0}), transfers)
     blocks = [
@@ -75,7 +75,7 @@ def test_a_value_is_gone_once_it_was_sent_and_there_from_when_it_is_fetched():
         for value, start, end in zip(schedule.value, schedule.start, schedule.end, strict=True)
         if value == 1
     ]
-    # Written by operation 0, sent during 1 and 2; fetched in step 9, read by the last one.
+    # Operation 0 writes the value, which is sent until step 3. Step 9 fetches it for the last one.
     assert blocks == [(0, 3), (9, 13)]
     assert schedule.host_bytes == 10
     assert schedule.waits == 0
@@ -89,7 +89,7 @@ def test_what_is_not_there_in_time_is_waited_for():
     assert right_before.waits == pytest.approx(1.5, abs=1e-3)
     one_before = simulate(graph, (), ((10, 0),), frozenset({0}), transfers)
     assert one_before.waits == pytest.approx(0.5, abs=1e-3)
-    # Two at a time share the link.
+    # Two transfers at a time share the link.
     both = simulate(graph, (), ((10, 0), (10, 1)), frozenset({0, 1}), transfers)
     assert both.waits > 1.9
 
@@ -158,7 +158,7 @@ def test_links_have_names_or_numbers():
 
 
 def two_parts(length: int = 4) -> Graph:
-    """Chains one after the other, each a part; what goes from one to the other is pinned."""
+    """Return two chains, of which each is a part; the value between them is pinned."""
     graph = chain(2 * length, size=100, costs=(3.0, 5.0))
     home = [1 + (index // length) for index in range(2 * length)]
     operations = [
@@ -174,7 +174,7 @@ def test_what_runs_again_or_is_fetched_stays_in_its_part(rate):
     graph = two_parts()
     least = plan_choice(chain(8, size=100, costs=(3.0, 5.0)), "min", rate=rate)
     found = plan_choice(graph, "min", rate=rate)
-    schedule = found.on(graph)  # which refuses what is elsewhere
+    schedule = found.on(graph)  # it refuses reruns in another part
     assert schedule.peak == found.peak >= least.peak
     assert found.peak < simulate(graph).peak
     assert schedule.reruns
@@ -187,5 +187,5 @@ def test_a_rerun_or_a_transfer_in_another_part_is_refused():
     graph = two_parts()
     with pytest.raises(GraphError, match="belongs to another graph"):
         simulate(graph, (), ((8, 0),))
-    # Sent before its own part is over, however long that takes.
+    # A transfer ends by the end of its part, however slow it is.
     assert Transfers.of(graph, 1.0).until[:4] == (4, 4, 4, 4)

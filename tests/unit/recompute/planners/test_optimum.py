@@ -1,4 +1,4 @@
-"""Twenty small steps: the planner against optima that CP-SAT has proved for the larger space.
+"""Tests of the planner against optima of twenty small steps, which CP-SAT has proved.
 
 The steps and their optima are results of `bench/recompute_exact.py`.
 """
@@ -46,5 +46,5 @@ def test_the_least_peak_and_overheads_are_near_the_optima(name: str) -> None:
         choice = plan_choice(graph, cell["budget"])
         assert choice.peak <= cell["budget"]
         assert choice.overhead <= cell["optimum"] + 0.02
-        if cell["proved"]:  # costs are rounded to millionths in the program
+        if cell["proved"]:  # CP-SAT rounds costs to millionths
             assert choice.overhead >= cell["optimum"] - 1e-4

@@ -3,7 +3,7 @@ from pgmo.recompute.planners.periods import period
 
 
 def chain(layer, times):
-    """Return a step of which `layer`, operations of these costs, comes several times."""
+    """Return a step in which `layer`, the costs of its operations, is repeated `times` times."""
     costs = [7.0, *layer * times, 9.0]
     operations = [Operation("op", (i,), (i + 1,), cost) for i, cost in enumerate(costs)]
     values = [Value(8, i - 1) for i in range(len(costs) + 1)]

@@ -1,4 +1,4 @@
-"""Planning for a budget: what is promised, and how near it comes to the best there is."""
+"""Tests of planning for a budget, and of its distance from the optimum."""
 
 import itertools
 import re
@@ -29,7 +29,7 @@ def _first(pair: tuple[int, object]) -> int:
 
 
 def every_outcome(graph: Graph) -> list[tuple[int, float]]:
-    """Return peak and overhead of all choices."""
+    """Return the peak and the overhead of every choice."""
     candidates = list(graph.candidates())
     evaluator = Evaluator(graph)
     return [

@@ -1,4 +1,4 @@
-"""Reruns: the native evaluation against the schedule, and the search over them."""
+"""Tests of reruns: the native evaluation against the schedule, and the search."""
 
 import random
 
@@ -27,7 +27,7 @@ def some_reruns(graph: Graph, seed: int) -> Reruns:
 
 
 def without_unread(graph: Graph, reruns: Reruns) -> Reruns:
-    """Return the reruns that are read before the next write, found from the end."""
+    """Return the reruns whose values are read before the next write, from the end backwards."""
     schedule = simulate(graph, reruns=reruns)
     wanted: set[int] = set()
     kept = []
@@ -48,7 +48,7 @@ def without_unread(graph: Graph, reruns: Reruns) -> Reruns:
 
 
 def naive_live(graph: Graph, reruns: Reruns) -> list[int]:
-    """Live bytes at each step: nothing but the definition."""
+    """Return the live bytes at each step, by definition."""
     order = []
     for moment in range(len(graph.operations)):
         order += [(index, True) for at, index in sorted(reruns) if at == moment]

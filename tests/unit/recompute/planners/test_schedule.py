@@ -1,4 +1,4 @@
-"""The schedule against one that is found by looking ahead at every step."""
+"""Tests of the schedule against one that looks ahead at every step."""
 
 import pytest
 from hypothesis import given, settings
@@ -10,7 +10,7 @@ from tests.unit.recompute.graphs import chain, chosen
 
 
 def naive(graph: Graph, choice: frozenset[int]) -> tuple[list[int], list[int], float]:
-    """Order, live bytes at each step and recomputed cost; nothing but the definition."""
+    """Return the order, the live bytes at each step and the recomputed cost, by definition."""
 
     def lost(value: int) -> bool:
         one = graph.values[value]

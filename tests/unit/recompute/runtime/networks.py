@@ -1,4 +1,4 @@
-"""Networks for tests of what runs again, and of what waits on the host."""
+"""Networks for tests of recomputation and of values that wait on the host."""
 
 import torch
 from torch import nn
@@ -6,7 +6,7 @@ from torch.nn import functional
 
 
 class Skips(nn.Module):
-    """Convolutions, statistics, a dropout, a tuple of views, and a skip over all of them."""
+    """A network of convolutions, batch norm, dropout and a tuple of views, with a skip over all."""
 
     def __init__(self, turned=False):
         super().__init__()

@@ -13,7 +13,7 @@ from tests.unit.recompute.traced import Normed  # noqa: E402
 
 
 class Twice(Normed):
-    """Decides by a value: two graphs."""
+    """A model that branches on a value, and so has two graphs."""
 
     def forward(self, x):
         x = self.conv(x)

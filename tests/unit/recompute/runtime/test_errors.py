@@ -1,4 +1,4 @@
-"""A step that ends with an error leaves nothing behind: no frames, no copies under way."""
+"""Tests that a step that ends with an error leaves no frames and no pending copies."""
 
 import pytest
 import torch

@@ -13,7 +13,7 @@ from pgmo.recompute.capture.memory_use.meter import meter  # noqa: E402
 
 
 class Dropped(nn.Module):
-    """Network whose reruns read results of the first run: masks, new statistics."""
+    """A network whose reruns read masks and statistics of the first run."""
 
     def __init__(self):
         super().__init__()
@@ -72,7 +72,7 @@ def test_garbage_of_others_is_not_seen_to_go():
 
 
 class Denoising(nn.Module):
-    """Its loss lies at the beginning of the squares that it is the mean of."""
+    """A model whose loss lies in the storage of the squares that it averages."""
 
     def __init__(self):
         super().__init__()

@@ -1,4 +1,4 @@
-"""Values that wait on the host: the same bits, the planned peak, and memory that comes back."""
+"""Tests of values that wait on the host: the same bits, the planned peak, and freed memory."""
 
 import copy
 import gc
@@ -36,7 +36,7 @@ IMAGES, ROWS = torch.linspace(-1, 1, 2 * 3 * 64).reshape(2, 3, 8, 8), torch.ones
 
 
 def dice(seed, share, needed=lambda _graph, reruns, _away: reruns):
-    """A planner that offloads, runs again and fetches at random: what is `needed` of that."""
+    """Return a planner with random offloads and reruns, as far as `needed` keeps them."""
 
     def plan(graph, _budget):
         die = random.Random(seed)

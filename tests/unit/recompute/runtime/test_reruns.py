@@ -1,4 +1,4 @@
-"""Operations that run again anywhere, as often as a plan says: the same bits, and its peak."""
+"""Tests of operations that run again at any step: the same bits, and the planned peak."""
 
 import random
 
@@ -17,7 +17,7 @@ from tests.unit.recompute.steps import same, step  # noqa: E402
 
 
 class Deep(nn.Module):
-    """Layers of one width, whose least peak takes each of them several times."""
+    """Layers of one width, which run several times each for the least peak."""
 
     def __init__(self):
         super().__init__()
@@ -30,7 +30,7 @@ class Deep(nn.Module):
 
 
 def anywhere(seed, share):
-    """Return a planner that has operations run again at random places of both passes."""
+    """Return a planner that runs operations again at random steps of both passes."""
 
     def plan(graph, _budget):
         dice = random.Random(seed)

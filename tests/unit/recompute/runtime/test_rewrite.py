@@ -20,7 +20,7 @@ def called(module):
 
 
 def saved(step, module):
-    """Return the names of the values that the forward half saves."""
+    """Return the names of the values that the forward half saves for the backward half."""
     (last,) = module.graph.find_nodes(op="output")
     return {node.name for node in last.args[0][step.outputs :] if node is not None}
 

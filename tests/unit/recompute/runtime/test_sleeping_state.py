@@ -1,4 +1,4 @@
-"""The optimizer's state waits on the host between steps, and results keep their bits."""
+"""Tests of optimizer state that waits on the host between steps, with the same bits."""
 
 import copy
 
@@ -112,7 +112,7 @@ def test_an_interrupted_copy_loses_nothing():
     with pytest.raises(KeyboardInterrupt):
         sleeping.send(ours)
     entry = sleeping._away[-1]
-    assert entry[0][entry[1]] is entry[2]  # it is known that this one is on the host
+    assert entry[0][entry[1]] is entry[2]  # the moved tensor is recorded
     ours.state[first] = dict(ours.state[first])
     sleeping._away = [
         (ours.state[first], key, host, device) for _, key, host, device in sleeping._away
@@ -146,7 +146,7 @@ def test_the_state_sleeps_only_if_the_step_does_not_fit_beside_it():
     assert same(ours, other)
     assert optimizer in sleeping_state._sleeping
     pgmo.recompute(model, batch, card=card(4 * awake), state=True, **options)
-    assert optimizer not in sleeping_state._sleeping  # planned anew, it stays
+    assert optimizer not in sleeping_state._sleeping  # with the new plan, the state stays on the device
 
 
 def test_a_larger_batch_fits_while_the_state_sleeps():

@@ -1,4 +1,4 @@
-"""Reads snapshots that were made up, and replays what was read."""
+"""Readers of made-up snapshots, and a replay of the traces that they yield."""
 
 import copy
 import pickle
@@ -23,7 +23,7 @@ def read_one(tmp_path, saved, **options):
 
 
 def replayed(trace):
-    """Live blocks, segments and mapped pages after all events; fails on what cannot be."""
+    """Return live blocks, segments and mapped pages after all events; fail on impossible events."""
     live, segments, pages = {}, {}, set()
     rows = zip(trace.kind.tolist(), trace.address.tolist(), trace.size.tolist(), strict=True)
     for kind, address, size in rows:
@@ -57,14 +57,14 @@ def state_of(saved):
 
 
 def good():
-    """Return a sound snapshot of one step."""
+    """Return a valid snapshot of one step."""
     device = Device()
     train(device, 1)
     return snapshot(device)
 
 
 def changed(change):
-    """Return the pickle of that snapshot, once `change` has been at it."""
+    """Return the pickle of the snapshot `good()` after a call of `change` on it."""
     saved = copy.deepcopy(good())
     change(saved)
     return pickle.dumps(saved)

@@ -1,4 +1,4 @@
-"""Messages about files that are damaged or no snapshots."""
+"""Tests of messages about files that are damaged or no snapshots."""
 
 import pickle
 
@@ -55,6 +55,6 @@ def test_blocks_that_are_named_many_times_are_refused(tmp_path):
     device = Device()
     device.alloc(512)
     saved = snapshot(device)
-    saved["segments"] *= 1000  # references, in the file
+    saved["segments"] *= 1000  # the file has 999 references, not copies
     with pytest.raises(FileError, match="a block is in several places"):
         read_torch_snapshot(save(saved, tmp_path / "a.pickle"))

@@ -1,4 +1,4 @@
-"""Events of PyTorch's snapshots: order, what was there before, frees that miss, devices."""
+"""Tests of the events of PyTorch's snapshots: order, earlier blocks, missing frees, devices."""
 
 import pickle
 import tracemalloc
@@ -176,14 +176,14 @@ def test_a_large_snapshot_takes_little_more_memory_than_its_file(tmp_path):
     device = Device()
     train(device, 800)
     saved = snapshot(device)
-    # As in real ones each event has a stack of its own, of frames that are shared.
+    # In real snapshots, each event has a list of its own, of shared frames.
     for event in saved["device_traces"][0]:
         event["frames"] = list(event["frames"])
     path = save(saved, tmp_path / "a.pickle")
     size = path.stat().st_size
     assert size > MIB
     del saved
-    read_torch_snapshot(path)  # what is imported only once does not count
+    read_torch_snapshot(path)  # the first call imports modules, whose memory does not count
     tracemalloc.start()
     try:
         read_torch_snapshot(path)

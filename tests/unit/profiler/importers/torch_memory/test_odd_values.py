@@ -1,4 +1,4 @@
-"""Snapshots with values that cannot be: what can be read is read, and a note counts the rest."""
+"""Tests of snapshots with impossible values, which a note counts."""
 
 import copy
 from random import Random
@@ -140,7 +140,7 @@ def test_annotations_without_a_time_are_left_out(tmp_path):
 
 
 def frames_of(saved):
-    """Return all frames of a snapshot, each once."""
+    """Return the distinct frames of a snapshot."""
     found = {}
     for event in saved["device_traces"][0]:
         for frame in event["frames"]:

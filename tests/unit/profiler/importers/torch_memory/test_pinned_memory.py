@@ -1,4 +1,4 @@
-"""Pinned memory of the host in PyTorch's snapshots is a device of its own."""
+"""Tests of pinned memory in PyTorch's snapshots, which is imported as a device of its own."""
 
 import pytest
 
@@ -16,7 +16,7 @@ from tests.unit.profiler.importers.torch_memory.reading import (
 
 
 def with_host(*devices, first=False):
-    """Return a snapshot with pinned memory of the host, as PyTorch 2.15 writes it."""
+    """Return a snapshot with pinned memory, as PyTorch 2.15 writes it, and the host's `Device`."""
     host = Device(number=-1)
     kept = host.alloc(4096)
     host.free(host.alloc(70_000))

@@ -1,4 +1,4 @@
-"""Tags from the stacks of PyTorch's snapshots: operator, phase and line."""
+"""Tests of tags from the stacks of PyTorch's snapshots: operator, phase and line."""
 
 import numpy as np
 
@@ -51,7 +51,7 @@ def test_blocks_that_are_older_than_the_stacks_have_no_tags(tmp_path):
 
 
 def test_stacks_of_live_blocks_alone_do_not_tag_events(tmp_path):
-    device = Device()  # as _record_memory_history(context="state") has it
+    device = Device()  # as with _record_memory_history(context="state")
     train(device, 1)
     for event in device.events:
         event["frames"] = []
@@ -64,5 +64,5 @@ def test_characters_that_cannot_be_printed_are_replaced(tmp_path):
     for frame in saved["device_traces"][0][1]["frames"]:
         frame["name"], frame["filename"] = "f\x1b[2J\ud800", "/home/m\udcfcller/train.py"
     (read,) = read_torch_snapshot(save(saved, tmp_path / "a.pickle"))
-    # There is a second train.py, so it has its folder, too.
+    # The tag has the folder, because there is a second train.py.
     assert "m\ufffdller/train.py:0 in f\ufffd[2J\ufffd" in {tag.file for tag in read.trace.tags}

@@ -1,4 +1,4 @@
-"""Pairing of requests and frees."""
+"""Tests of the pairing of requests and frees."""
 
 from pgmo.profiler.iterations.traces.block_ends import NOT_FREED, pair_blocks
 from pgmo.profiler.trace import Event, Trace
@@ -7,13 +7,13 @@ A, R, C, M = Event.ALLOC, Event.FREE_REQUESTED, Event.FREE_COMPLETED, Event.MARK
 
 
 def blocks_of(*rows):
-    """Return blocks of events (kind, address)."""
+    """Return the blocks of events (kind, address)."""
     kind, address = zip(*rows, strict=True)
     return pair_blocks(Trace.from_columns(kind=kind, address=address, size=[8] * len(rows)))
 
 
 def paired(*rows):
-    """Row, free and end of each block."""
+    """Return (row, row of the requested free, row of the completed free) of each block."""
     blocks = blocks_of(*rows)
     return list(zip(blocks.row.tolist(), blocks.let_go.tolist(), blocks.gone.tolist(), strict=True))
 

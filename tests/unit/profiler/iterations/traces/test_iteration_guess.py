@@ -1,4 +1,4 @@
-"""Repetitions that are not iterations: layers, micro-batches, a backward pass."""
+"""Tests of repetitions that are no iterations: layers, micro-batches, a backward pass."""
 
 import gzip
 import pickle
@@ -18,7 +18,7 @@ from tests.unit.profiler.importers.snapshots import MIB, save, snapshot, step_an
 from tests.unit.profiler.layered import Network
 
 RECORDED = Path(__file__).parents[2] / "importers/recorded"
-PEAKS = {  # Requested bytes, as torch.cuda.memory_stats() reported them.
+PEAKS = {  # Peak of requested bytes, as torch.cuda.memory_stats() reported it.
     "step": 359139336,
     "backward": 359139336,
     "recomputed_backward": 208261128,
@@ -40,7 +40,7 @@ def reported(profile):
 
 
 def holds_all(profile, trace):
-    """Return whether it is linear, with all blocks that were alive at the peak."""
+    """Return whether a profile is linear and has all blocks that are live at the trace's peak."""
     everything = profile.max_load() + int(profile.size[profile.persistent].sum())
     return not profile.circular and everything >= live_peak(trace, pair_blocks(trace))
 
@@ -118,7 +118,7 @@ def test_a_first_iteration_with_requests_of_its_own_counts_as_one(tmp_path):
     network = Network(layers=4)
     network.forward()
     network.backward()
-    for size in range(12):  # the optimizer's state
+    for size in range(12):  # optimizer state
         network.take(1000 + 512 * size, ())
     network.update()
     for _ in range(2):
@@ -126,7 +126,7 @@ def test_a_first_iteration_with_requests_of_its_own_counts_as_one(tmp_path):
     trace = trace_of(tmp_path, network)
     profile = profile_of(trace)
     assert profile.circular
-    assert 2 * profile.ticks < 0.8 * trace.requests  # the stretch alone would not be enough
+    assert 2 * profile.ticks < 0.8 * trace.requests  # less than the least share of a period
     alike = f"of which 2 make the same {profile.ticks} requests"
     assert reported(profile) == f"3, {alike}, found by their period"
 
@@ -166,7 +166,7 @@ def test_micro_batches_of_marked_steps_are_no_iterations(tmp_path):
     profile = profile_of(trace_of(tmp_path, network, annotations))
     assert profile.ticks > 11
     assert reported(profile).endswith("by the marks in the trace")
-    assert profile_of(trace_of(tmp_path, network)).circular  # There are no marks.
+    assert profile_of(trace_of(tmp_path, network)).circular  # without marks
 
 
 def test_a_step_that_ran_out_of_memory_is_one_step(tmp_path):
@@ -258,7 +258,7 @@ def test_nothing_to_choose_from(tmp_path):
 
 
 def test_a_loop_that_keeps_a_little_is_taken_for_iterations_and_its_leak_is_not_certain(tmp_path):
-    # Without stacks, layers that keep their input alone are like iterations that leak as much.
+    # Without stacks, layers that keep their input look like iterations that leak it.
     network = Network(stacks=False, recompute=True)
     network.forward()
     profile = profile_of(trace_of(tmp_path, network))
@@ -273,7 +273,7 @@ def test_a_deep_program_has_iterations_as_a_shallow_one(tmp_path, monkeypatch, o
     monkeypatch.setattr(layered, "ROOT", (*deep, (outermost, "/home/someone/main.py", 3)))
     network = Network(layers=6)
     for _ in range(6):
-        for at in range(7):  # no module is called, so nothing distinguishes layers from iterations
+        for at in range(7):  # no module's frame distinguishes layers from iterations
             held = network.take((at + 1) * MIB, (("f", "/home/someone/a.py", at), *layered.ROOT))
             network.device.free(held)
     profile = profile_of(trace_of(tmp_path, network))

@@ -1,4 +1,4 @@
-"""A loop within one call of a module, and iterations that look like one."""
+"""Tests of loops within one call of a module, and of iterations that look like such a loop."""
 
 import pytest
 
@@ -21,7 +21,7 @@ def script(line: int) -> Frames:
 
 
 def block(device: Device, called_by: Frames, requests: int = 56) -> None:
-    """One pass through a block without gradients: it leaves nothing."""
+    """Run a block without gradients, which frees all that it requests."""
     for number in range(requests):
         line = 31 if number < requests // 2 else 32
         where: Frames = (("forward", "/home/someone/block.py", line), *called_by)
@@ -29,7 +29,7 @@ def block(device: Device, called_by: Frames, requests: int = 56) -> None:
 
 
 def around(device: Device, line: int, count: int) -> None:
-    """The script's own requests, before and after."""
+    """Make requests of the script itself, before the blocks and after them."""
     for number in range(count):
         device.alloc((7 + number) * 10_000, frames=script(line))
 
@@ -100,7 +100,7 @@ def test_iterations_of_a_sequence_of_several_layers_are_iterations(tmp_path):
 
 
 def train(device: Device, iterations: int, between=lambda: None) -> None:
-    """Iterations of which the first makes the optimizer's state."""
+    """Run iterations, of which the first makes the optimizer's state."""
     gradients: list[int] = []
     for number in range(iterations):
         kept = [device.alloc(size * MIB, frames=script(20 + size)) for size in (3, 5, 7, 9)]
@@ -128,18 +128,18 @@ def test_all_recorded_iterations_are_counted(tmp_path, iterations):
 def test_a_piece_of_an_iteration_is_not_counted(tmp_path):
     device = Device()
     train(device, 6)
-    device.forget(3 * 9 + 9)  # the first iteration, and a piece of the second
+    device.forget(3 * 9 + 9)  # the first iteration, and a part of the second
     profile = imported(tmp_path, device)
     assert 4.2 * profile.ticks < profile.trace.requests < 4.8 * profile.ticks
     assert profile.meta.notes["iterations"] == "4 of 7 requests, found by their period"
 
 
 def loop_that_leaks(device: Device, iterations: int, *, backward: bool) -> None:
-    """Each iteration keeps more than it frees, and the first eight request other sizes."""
+    """Run iterations that keep a block each; the first eight request larger sizes."""
     for number in range(iterations):
         more = max(0, 8 - number) * MIB
         freed = [device.alloc(4 * MIB + more, frames=script(20))]
-        device.alloc(9 * MIB + more, frames=script(21))  # history with its graph
+        device.alloc(9 * MIB + more, frames=script(21))  # a kept loss with its graph
         freed.append(device.alloc(5 * MIB + more, frames=() if backward else script(22)))
         for address in freed:
             device.free(address)

@@ -1,4 +1,4 @@
-"""The period of a sequence, with warm-up, cut ends and loops inside."""
+"""Tests of the period of a sequence with a warm-up, cut ends and loops inside."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ def random_sequence(seed, length, names=30):
 @pytest.mark.parametrize("times", [2, 3, 7])
 @pytest.mark.parametrize(("head", "tail"), [(0, 0), (5, 0), (0, 3), (11, 6)])
 def test_the_period_is_found_between_other_things(length, times, head, tail):
-    unit = 100 + np.arange(length)  # no element twice, so that no shorter period can be
+    unit = 100 + np.arange(length)  # distinct elements have no shorter period
     sequence = np.concatenate([np.arange(head), np.tile(unit, times), 5000 + np.arange(tail)])
     found = find_period(sequence, least_share=0)
     assert found == Period(length, head, head + times * length)
@@ -27,7 +27,7 @@ def test_the_iteration_is_preferred_to_a_loop_within_it():
     sequence = np.concatenate([random_sequence(2, 3000), np.tile(iteration, 3), iteration[:700]])
     found = find_period(sequence)
     assert found.length == len(iteration)
-    # A few elements of the beginning may by chance continue the period.
+    # By chance, a few elements before the first iteration may continue the period.
     assert 2990 <= found.start <= 3000
     assert found.stop == len(sequence)
 
