@@ -1,6 +1,6 @@
 """Transformer whose attention keeps the scores of each pair of positions.
 
-    pgmo run --save plans attention.py && pgmo stats plans/attention.pgmoprof
+pgmo run --save plans attention.py && pgmo stats plans/attention.pgmoprof
 """
 
 import torch

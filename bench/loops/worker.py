@@ -1,6 +1,6 @@
 """Worker of `never_worse.py`, which runs each job in its own process (`workloads/worker.py`).
 
-    echo '{"loop": "t5", "contender": "pages"}' | run PYTHON -m loops.worker
+echo '{"loop": "t5", "contender": "pages"}' | run PYTHON -m loops.worker
 """
 
 import time

@@ -1,6 +1,6 @@
 """Worker of `fakecuda_ranks.py`, which runs each job in its own process (`workloads/worker.py`).
 
-    echo '{"program": "fsdp2", "world": 8, "contender": "pgmo"}' | run PYTHON -m ranks.worker
+echo '{"program": "fsdp2", "world": 8, "contender": "pgmo"}' | run PYTHON -m ranks.worker
 """
 
 import contextlib

@@ -1,8 +1,8 @@
 """Ways to run a training step with less memory, with one interface for measurements.
 
-    plain = Plain("plain", None, model, inputs)
-    ours = Planned(model, inputs, budget, 0.5)
-    peak(ours), ours.outcome(buffers).same(plain.outcome(buffers))
+plain = Plain("plain", None, model, inputs)
+ours = Planned(model, inputs, budget, 0.5)
+peak(ours), ours.outcome(buffers).same(plain.outcome(buffers))
 """
 
 import time

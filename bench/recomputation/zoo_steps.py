@@ -1,8 +1,8 @@
 """Steps of a library's model: run, measure, change and compare them.
 
-    for title, change in changes(made):     # other batches, sizes, numbers, modes
-        batch = change(model)
-        compare(run_step(plain, batch, 0), run_step(model, batch, 0))
+for title, change in changes(made):     # other batches, sizes, numbers, modes
+batch = change(model)
+compare(run_step(plain, batch, 0), run_step(model, batch, 0))
 """
 
 import random

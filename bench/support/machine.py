@@ -1,8 +1,8 @@
 """Machine, repeated measurements and result files of benchmarks.
 
-    add_common_options(parser)
-    repetitions = repeat(lambda: pack(problem), times=1 if args.quick else 5)
-    write_result("packing", {"rows": rows}, args.output, quick=args.quick)
+add_common_options(parser)
+repetitions = repeat(lambda: pack(problem), times=1 if args.quick else 5)
+write_result("packing", {"rows": rows}, args.output, quick=args.quick)
 """
 
 import argparse

@@ -1,8 +1,8 @@
 """Twenty training steps that are small enough to prove optimal recomputation.
 
-    for name in NAMES:
-        module, inputs = create(name)
-        module(*inputs).backward()
+for name in NAMES:
+module, inputs = create(name)
+module(*inputs).backward()
 """
 
 import random

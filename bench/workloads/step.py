@@ -1,7 +1,7 @@
 """Networks of real depth at reduced width that return their loss, for training steps on a CPU.
 
-    module, inputs = create("unet")
-    module(*inputs).backward()
+module, inputs = create("unet")
+module(*inputs).backward()
 """
 
 import torch

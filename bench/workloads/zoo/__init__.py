@@ -1,7 +1,7 @@
 """Unchanged models of libraries, small and with random weights.
 
-    NAMES             names of all models, sorted by library
-    create("GPT-2")   a model in training mode, and a function that makes its batches
+NAMES             names of all models, sorted by library
+create("GPT-2")   a model in training mode, and a function that makes its batches
 """
 
 from workloads.zoo.images import *  # noqa: F403  (each module adds its models)

@@ -1,7 +1,7 @@
 """Simulated framework without memory, and programs that run on it.
 
-The engine does not access the memory that it returns, so addresses suffice. An oracle that shares no
-code with the engine knows every live block.
+The engine does not access the memory that it returns, so addresses suffice. An oracle that shares
+no code with the engine knows every live block.
 """
 
 import bisect

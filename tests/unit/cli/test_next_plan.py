@@ -23,7 +23,7 @@ def given(*words: str) -> Namespace:
 
 @pytest.fixture
 def started(monkeypatch):
-    """Return lists of the started command lines and of their endings: (exit code, out of memory)."""
+    """Return lists of started command lines and of their endings: (exit code, out of memory)."""
     lines: list[list[str]] = []
     endings: list[tuple[int, bool]] = []
 

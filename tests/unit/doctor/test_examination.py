@@ -36,7 +36,7 @@ def test_what_works():
     assert list(served({**CPU, "cpu_adapter": {"state": "damaged"}}, GOOD, CACHE)) != []
     assert list(served({}, GOOD, CACHE)) == []
     assert list(served(CUDA, GOOD, CACHE)) == ["PyTorch on the CPU", "PyTorch on CUDA"]
-    assert list(served(CUDA, GOOD, MISPLACED)) == ["PyTorch on the CPU"]  # its adapter exists already
+    assert list(served(CUDA, GOOD, MISPLACED)) == ["PyTorch on the CPU"]  # its adapter exists
 
 
 def test_a_missing_torch():

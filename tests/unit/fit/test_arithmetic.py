@@ -44,7 +44,7 @@ def test_states_of_another_optimizer_take_what_their_shapes_say() -> None:
 
 def test_what_an_optimizer_takes_in_its_step_is_that_of_the_other_one() -> None:
     profile = Profile.from_columns(
-        # Parameter, activation, gradient, temporary of the step, state; then two steps without states.
+        # Parameter, activation, gradient, temporary, state. Then two steps without new states.
         size=[8, 100, 8, 40, 16] + [100, 8, 40] * 2,
         start=[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10],
         end=[11, 3, 5, 4, 11, 7, 8, 8, 10, 11, 11],

@@ -37,7 +37,7 @@ def test_ctrl_c_before_there_is_anything_is_passed_on(monkeypatch):
 
 @pytest.mark.parametrize("solver", ["search", "branch-and-bound"])
 def test_a_real_ctrl_c_ends_a_solver(solver, monkeypatch):
-    """A solver that ignored signals would run for the minute of its limit, and not be interrupted."""
+    """A solver that ignored signals would run for a minute, and not be interrupted."""
     improve, pressed = portfolio.improve, []
 
     def press() -> None:

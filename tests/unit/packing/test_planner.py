@@ -286,9 +286,10 @@ def test_blocks_of_some_size_are_packed_by_themselves_above_all_others():
     )
     made = plan_profile(profile, PlanningOptions(alignment=64, apart_from=6000))
     large = made.size >= 6000
-    assert made.offset[large].tolist() == [128, 128]  # both in the same pages, as their lives do not overlap
+    assert made.offset[large].tolist() == [128, 128]  # no overlap in time
     assert (made.offset + made.size)[~large].max() <= 128
     assert made.arena == 128 + 6400
-    assert (made.optimal, made.bound) == (False, 6400 + 64)  # a plan with all blocks together is smaller, see below
+    # A plan with all blocks together is smaller, as the last line shows.
+    assert (made.optimal, made.bound) == (False, 6400 + 64)
     validate(made)
     assert plan_profile(profile, PlanningOptions(alignment=64)).arena == 6400 + 64

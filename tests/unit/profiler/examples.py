@@ -53,14 +53,14 @@ def profiles(draw: st.DrawFn, most: int = 30) -> Profile:
 
 
 def simulate(profile: Profile, iterations: int) -> np.ndarray:
-    """Return the events of a program that repeats a profile; a free precedes the request of its tick."""
+    """Return the events of a repeated profile; a free precedes the request of its tick."""
     ticks, n = profile.ticks, len(profile)
     due: dict[int, list[int]] = {}
     rows: list[tuple[int, int, int, int]] = []
     for turn in range(iterations):
         for row in range(n):
             now = turn * ticks + row
-            # A free at the boundary of two iterations comes after the step, or before it in odd turns.
+            # A free at the boundary of two iterations follows the step, except in odd turns.
             rows += [(FREE, block, 0, 0) for block in due.pop(now, [])]
             rows.append((REQUEST, now, int(profile.size[row]), int(profile.stream[row])))
             if profile.shared[row]:

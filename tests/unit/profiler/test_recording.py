@@ -38,7 +38,7 @@ def test_an_iteration_without_requests_is_kept():
 def test_shared_blocks():
     rows = [("request", 10), ("request", 20), ("shared", 1), ("free", 0), ("step",)]
     rows += [("request", 30), ("shared", 0), ("shared", 0), ("request", 40), ("step",)]
-    one, two = split(make_events([*rows, ("shared", 2)]))  # the last row is not in a complete iteration
+    one, two = split(make_events([*rows, ("shared", 2)]))  # the last iteration is incomplete
     assert one.shared.tolist() == [True, True]
     assert two.shared.tolist() == [False, False]
     assert one.gone.tolist() == [2, ALIVE]

@@ -10,7 +10,7 @@ def measures_begin_soon(quick_collector):
 
 @pytest.fixture(autouse=True)
 def captures_are_forgotten():
-    """Reset Dynamo after each test, as it keeps captures of a function for all models of a class."""
+    """Reset Dynamo after each test, as it keeps captures for all models of a class."""
     yield
     torch = pytest.importorskip("torch")
     torch._dynamo.reset()

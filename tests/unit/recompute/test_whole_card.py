@@ -62,7 +62,8 @@ def test_all_at_once_takes_more_for_a_moment_than_one_after_the_other():
 def test_what_takes_more_in_late_steps_is_counts_as_of_one():
     weight = nn.Parameter(torch.zeros(64, 64))
     needs = optimizer_needs(torch.optim.RAdam([weight], foreach=False))
-    assert needs.transient_bytes >= 4 * weight.nbytes  # RAdam's late steps make four tensors at a time
+    # A late step of RAdam makes four tensors at a time.
+    assert needs.transient_bytes >= 4 * weight.nbytes
 
 
 def test_a_step_on_a_card_takes_all_parameters_at_once():

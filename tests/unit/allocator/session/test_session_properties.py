@@ -16,9 +16,9 @@ from tests.unit.allocator.simulated import SimulatedAdapter, open_session
 SIZES = st.sampled_from([1, 4, 64, 65, 512, 4096, 4100, 1 << 16, 1 << 20])
 STREAMS = st.sampled_from([0, 0, 0, 7])
 
-# A program is a list of iterations, and an iteration is a list of actions: request bytes on a stream,
-# free a live block, or use a live block on another stream. Most iterations repeat a base sequence
-# with a few changed actions.
+# A program is a list of iterations, and an iteration is a list of actions: request bytes on a
+# stream, free a live block, or use a live block on another stream. Most iterations repeat a base
+# sequence with a few changed actions.
 ACTION = st.one_of(
     st.tuples(st.just("request"), st.tuples(SIZES, STREAMS)),
     st.tuples(st.just("free"), st.integers(0, 1 << 16)),

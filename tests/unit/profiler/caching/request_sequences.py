@@ -153,7 +153,7 @@ class ModelRun:
     def __init__(self, program: Program, capacity: int) -> None:
         self.allocator = native_allocator(program.settings, capacity, card=program.card * MIB)
         self.holds: dict[int, Hold] = {}
-        self.blocks: dict[int, tuple[int, int]] = {}  # number in the program: (number in the model, stream)
+        self.blocks: dict[int, tuple[int, int]] = {}  # number: (number in the model, stream)
         self.uses: dict[int, set[int]] = {}
         self.pending: list[tuple[int, list[Hold]]] = []
 

@@ -67,7 +67,8 @@ def test_a_convolution_goes_without_its_workspace() -> None:
     result = simulate_profile(profile, capacity=40 * MIB, convolution=[-1, 5, 5, -1])
     assert result.failed is None
     assert result.peak_active == 40 * MIB
-    assert result.retries == 1  # PyTorch caches the failure, so that the second convolution requests no workspace
+    # PyTorch caches the failure, so that the second convolution requests no workspace.
+    assert result.retries == 1
     assert simulate_profile(profile, capacity=40 * MIB, convolution=[-1, 5, -1, -1]).failed == 2
 
 

@@ -233,9 +233,9 @@ def train(
 ) -> list[int]:
     """Run training iterations, and return the addresses of the parameters.
 
-    An iteration makes an activation and a gradient for each layer, and a temporary in its optimizer.
-    The next iteration frees the gradients after its activations. `between` is called after each
-    iteration, with its number.
+    An iteration makes an activation and a gradient for each layer, and a temporary in its
+    optimizer. The next iteration frees the gradients after its activations. `between` is called
+    after each iteration, with its number.
     """
     parameters = [device.alloc(size) for size in sizes]
     gradients: list[int] = []

@@ -40,7 +40,7 @@ class Evil:
 
 
 def as_lists(value):
-    """Return a value with tuples replaced by lists, as the reader returns equal stacks as tuples."""
+    """Return a value with lists for tuples, as the reader returns equal stacks as tuples."""
     if isinstance(value, dict):
         return {key: as_lists(own) for key, own in value.items()}
     return [as_lists(own) for own in value] if isinstance(value, list | tuple) else value

@@ -21,7 +21,7 @@ def _profile(rows):
 
 
 def _repeat(one_iteration, times):
-    """Return the rows of iterations; `one_iteration(turn)` has numbers of blocks in the recording."""
+    """Return the rows of iterations; blocks of `one_iteration(turn)` are numbered over all."""
     return [row for turn in range(times) for row in [*one_iteration(turn), ("step",)]]
 
 

@@ -115,7 +115,7 @@ def test_every_lifetime_is_the_one_played(program, turns):
             if end != NEVER:
                 due.setdefault(turn * ticks + end, []).append(f"{turn}.{row}")
             if turn == 0:
-                over, at = divmod(end - 1, ticks)  # an end at a boundary is in the earlier iteration
+                over, at = divmod(end - 1, ticks)  # an end at a boundary is in the earlier one
                 played = over * total + place[at + 1]
                 expected[log.requests - 1] = NEVER if end == NEVER else played
         if turn == 0:

@@ -18,7 +18,7 @@ def _iterations(*sizes):
 
 
 def _network(seed, requests=200, shape=8, fixed=0.4):
-    """Return the sizes of a made-up network: fixed ones, and activations that scale with a shape."""
+    """Return sizes of a made-up network: fixed ones, and activations that scale with a shape."""
     random = np.random.default_rng(seed)
     base = random.integers(1, 400, requests) * 4
     return np.where(random.random(requests) < fixed, base, base * shape).tolist()
@@ -147,7 +147,7 @@ def test_the_longest_of_a_structure_is_the_reference():
 
 
 def test_an_iteration_in_which_state_is_born_is_of_the_beginning_wherever_it_comes():
-    """Gradient scaling skips the first step, so that the optimizer makes its state in the second."""
+    """Gradient scaling skips the first step, so that the second one makes optimizer state."""
     rows, block = [], 0
     for turn in range(5):
         for size in _network(1):

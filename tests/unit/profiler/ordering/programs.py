@@ -93,8 +93,8 @@ def at_random(seed: int, iterations: int = 6, streams: int = 3) -> Script:
 def known(script: Script) -> list[set[int]]:
     """Return for each request the blocks whose last use ends before it in every execution.
 
-    The work of a stream is a list of pieces, its requests and waits. For each stream and each event,
-    the reference keeps the set of all pieces that come before it.
+    The work of a stream is a list of pieces, its requests and waits. For each stream and event, the
+    reference keeps the set of all pieces that come before it.
     """
     given: dict[int, list[int]] = {}  # pieces of each stream
     behind: dict[int, set[int]] = {}  # pieces before the next piece of a stream

@@ -36,7 +36,7 @@ def _profile() -> Profile:
 
 
 def _file(kind, where, order=b""):
-    """Write a file of a kind with some bytes as its order, or without an order if they are empty."""
+    """Write a file of a kind with `order` as its order, or without one if `order` is empty."""
     without = dataclasses.replace(_profile(), order=None)
     if kind == "pgmoprof":
         without.save(where)

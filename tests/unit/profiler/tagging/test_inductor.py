@@ -40,7 +40,7 @@ class Listener:
 
 @pytest.fixture
 def made(tmp_path, monkeypatch):
-    """Return a module as Inductor generates it, with the stacks of its lines in Inductor's cache."""
+    """Return a module as Inductor generates it, with stacks of its lines in Inductor's cache."""
     path = tmp_path / "made.py"
     path.write_text(SOURCE)
     module = ModuleType("made")

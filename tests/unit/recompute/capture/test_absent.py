@@ -85,7 +85,7 @@ class Custom(nn.Module):
 def trained(model, losses, *batch):
     """Return the losses and gradients of steps, and the parameters after them.
 
-    The weight decay of the optimizer changes parameters whose gradients are zeros, but none without.
+    Weight decay changes parameters whose gradients are zeros, but none without gradients.
     """
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.1, weight_decay=0.1)
     found = []

@@ -58,7 +58,7 @@ def test_the_checkpoints_of_the_model_count():
     _, plan = pgmo.recompute(model, x, budget="min")
     with meter(torch.device("cpu")) as measured:
         model(x).backward()
-    states = len(model.layers) * torch.get_rng_state().nbytes  # each checkpoint keeps a state of the random numbers
+    states = len(model.layers) * torch.get_rng_state().nbytes  # one for each checkpoint
     assert plan.default_peak == pytest.approx(measured.whole.peak - states, rel=0.01)
 
 

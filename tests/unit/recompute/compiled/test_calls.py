@@ -167,7 +167,7 @@ def test_a_plan_that_was_too_careful_is_said_to_be_so(monkeypatch):
 
 def test_a_peak_that_was_not_predicted_is_said_if_two_steps_have_it(monkeypatch):
     monkeypatch.setattr(workspaces, "_known", {})
-    monkeypatch.setattr(workspaces, "measure", lambda nodes, least: 0)  # so that workspaces are unknown
+    monkeypatch.setattr(workspaces, "measure", lambda nodes, least: 0)  # workspaces are unknown
     model, plan = pgmo.recompute(Net(), torch.ones(512, 64), None)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

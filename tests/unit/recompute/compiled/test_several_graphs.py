@@ -202,7 +202,7 @@ def test_ways_that_come_later_are_planned_when_they_come():
     before = plan.peak
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        warnings.filterwarnings("ignore", message="The .grad attribute")  # Dynamo hides this warning
+        warnings.filterwarnings("ignore", message="The .grad attribute")  # hidden by Dynamo
         for number in range(8):
             assert same(step(model, batch(number), number), step(plain, batch(number), number))
     assert plan.peak >= before  # some way runs more blocks

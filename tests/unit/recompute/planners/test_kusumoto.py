@@ -114,7 +114,7 @@ def test_chain_takes_the_square_root() -> None:
         assert schedule.cost <= sequence.overhead
     assert fine.overhead <= coarse.overhead
     free, _ = program.solve(2 * plain)
-    assert free.overhead == 1  # blocks of one operation, of which only the last one is on no boundary
+    assert free.overhead == 1  # one operation for each block: only the last one is on no boundary
 
 
 def test_rounded_costs_are_reported_as_they_are() -> None:

@@ -46,7 +46,7 @@ def test_choice_keeps_its_promises(graph: Graph, share: float, seed: int) -> Non
     least = plan_choice(graph, "min", evaluations=500, seed=seed, candidates=proposed)
     assert least.peak <= min(one.peak for one in proposed)
     budget = int(least.peak + share * (proposed[0].peak - least.peak))
-    # With the least one as a candidate, for a search of another length may miss it.
+    # `least` is a candidate, because a search of another length may miss it.
     known = [*proposed, least]
     choice = plan_choice(graph, budget, evaluations=2000, seed=seed, candidates=known)
     schedule = choice.on(graph)
@@ -104,7 +104,7 @@ def test_search_improves_on_what_was_proposed() -> None:
 
 
 def test_chain_needs_twice_the_square_root() -> None:
-    # k kept values and a segment of n / k: the drawn segments give up kept values as they go.
+    # sqrt(100) kept values, and a segment of as many.
     assert plan_choice(chain(100, size=1), "min", evaluations=50_000).peak <= 20
 
 
@@ -114,7 +114,7 @@ def test_larger_budgets_are_never_dearer(graph: Graph, seed: int) -> None:
     (least,) = plan_choices(graph, ["min"], evaluations=100, seed=seed)
     low, high = least.peak, simulate(graph).peak
     budgets = [high, *(low + (high - low) * i // 5 for i in (3, 1, 2, 5, 4, 3))]
-    # With "min", as a search of so few choices need not find the least peak again.
+    # "min" is searched again, because a search of so few choices may miss the least peak.
     _, *choices = plan_choices(graph, ["min", *budgets], evaluations=100, seed=seed)
     assert len(choices) == len(budgets)
     for budget, choice in zip(budgets, choices, strict=True):
@@ -149,7 +149,7 @@ def test_several_budgets_are_met_as_well_as_one() -> None:
     ]
     choices = plan_choices(graph, budgets, evaluations=300, candidates=known)
     together = [choice.overhead for choice in choices]
-    assert alone != sorted(alone, reverse=True)  # such a short search is not always the best
+    assert alone != sorted(alone, reverse=True)  # so short a search may miss better choices
     assert together == sorted(together, reverse=True)
     assert all(one <= other for one, other in zip(together, alone, strict=True))
 
@@ -171,7 +171,7 @@ def test_search_that_is_cut_short_still_keeps_its_promises() -> None:
 
 
 def test_interrupt_ends_the_search() -> None:
-    # The handler is Python's own, whatever the tests run under.
+    # Python's own handler, even if the tests run in the background.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     timer = threading.Timer(
         0.5, signal.pthread_kill, (threading.main_thread().ident, signal.SIGINT)

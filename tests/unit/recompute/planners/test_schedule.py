@@ -93,7 +93,7 @@ def test_what_never_runs_again_changes_nothing(case: tuple[Graph, frozenset[int]
 def test_chain_by_hand() -> None:
     graph = chain(4)
     plain = simulate(graph)
-    # The outputs are kept; the last backward operation but one holds two gradients.
+    # Outputs are live until their backward operation, and gradients until the next one.
     assert plain.live.tolist() == [10, 20, 30, 40, 50, 50, 40, 30]
     assert (plain.overhead, plain.recomputed) == (0, frozenset())
     half = simulate(graph, {0, 2})

@@ -21,7 +21,7 @@ class Dropped(nn.Module):
             nn.Sequential(nn.Conv2d(8, 8, 3, padding=1), nn.BatchNorm2d(8), nn.Dropout(0.5))
             for _ in range(6)
         ]
-        layers.insert(3, nn.AvgPool2d(2))  # so that most is there when the first layers' turn comes
+        layers.insert(3, nn.AvgPool2d(2))  # so that the first layers make the peak
         self.layers = nn.Sequential(*layers)
 
     def forward(self, x):

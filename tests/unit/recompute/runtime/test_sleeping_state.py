@@ -146,7 +146,7 @@ def test_the_state_sleeps_only_if_the_step_does_not_fit_beside_it():
     assert same(ours, other)
     assert optimizer in sleeping_state._sleeping
     pgmo.recompute(model, batch, card=card(4 * awake), state=True, **options)
-    assert optimizer not in sleeping_state._sleeping  # with the new plan, the state stays on the device
+    assert optimizer not in sleeping_state._sleeping  # it stays on the device
 
 
 def test_a_larger_batch_fits_while_the_state_sleeps():
