@@ -12,6 +12,7 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("sybil")
 
+from pgmo.allocator.adapters.torch_cpu import torch_cpu
 from tests.documentation.examples import run_page, skipped_code
 from tests.unit.profiler.importers.snapshots import Device, snapshot, train
 
@@ -39,6 +40,12 @@ def names() -> list[str]:
     pages = ROOT / "docs"
     with_code = [path for path in pages.rglob("*.md") if BLOCK.search(path.read_text())]
     return sorted(str(path.relative_to(pages).with_suffix("")) for path in with_code)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def compiled_adapter() -> None:
+    """Compile the adapter for the CPU, because a page's command would report its compilation."""
+    torch_cpu()
 
 
 @pytest.fixture
