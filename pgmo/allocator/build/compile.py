@@ -94,6 +94,9 @@ def compiled_library(path: Path, what: str, build: Callable[[Path], Path]) -> It
         path: path in the cache, in the folder of adapters of `cache_directory()`.
         what: name for messages, such as "the adapter for PyTorch 2.13.0 (CPU)".
         build: builds the library in an empty temporary folder; returns the file.
+
+    Raises:
+        AdapterError: if the cache folder is a file, or there is no temporary folder.
     """
     with ExitStack() as opened:
         library, path = _open(path, what, build, opened)

@@ -19,7 +19,8 @@ def contents(path: Path, most: int | None = None) -> bytes:
 
     Raises:
         FileError: when the file is not regular or cannot be read, is a damaged or incomplete gzip
-            file, or decompresses to more than 1 MiB and more than fifty times its size.
+            file, or decompresses to more than fifty times its size. This limit is at least 1 MiB
+            and at most 32 GiB.
     """
     try:
         # Check before opening, because opening a pipe would wait for its writer.

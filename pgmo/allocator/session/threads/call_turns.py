@@ -53,8 +53,8 @@ class CallTurns(Turns):
     def enter(self) -> Callable[[bool], None] | None:
         """Begin a call on the calling thread; return a callback for its end.
 
-        The callback takes whether the call was complete. Return None inside another call, in a
-        forked child, or after the session was closed.
+        The callback takes whether the call was complete. Return None inside another call of the
+        thread, in a forked child, or after the session was closed.
         """
         if os.getpid() != self._process:
             return None  # the thread that holds the lock does not exist in the child

@@ -52,7 +52,7 @@ class CudaMemory:
         return Sizes(held, max(0, held - lasting), torch.cuda.mem_get_info(index)[0])
 
     def give_back(self, *, between_turns: bool) -> None:
-        """Free idle memory, after the device has finished using it."""
+        """Free idle memory. At the end of a turn, first wait for the device."""
         import torch
 
         adapter = self._adapter

@@ -100,7 +100,11 @@ def join(
     give_back: Callable[[], object],
     warn: Callable[[str], object],
 ) -> ProcessTurns | None:
-    """Return the turns of a session's device; None if `PGMO_SHARE` names no broker."""
+    """Return the turns of a session's device; None if its process takes no turns.
+
+    A process takes no turns if `PGMO_SHARE` names no broker, if it is a rank of a job, or if the
+    device's memory cannot be freed between turns (`card_memory`).
+    """
     path = os.environ.get(VARIABLE, "")
     if not path:
         return None
