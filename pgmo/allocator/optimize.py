@@ -92,10 +92,10 @@ def optimize(
             out-of-memory errors. The first recorded iteration takes three to four times its CPU
             time. Default: only with `save` or `record_only`.
         record_only: record a profile, but plan and serve nothing (default: False).
-        budget: device memory for the requests of an iteration, such as "12 GiB". If they need more,
-            the blocks with the longest lifetimes are placed in unified memory that stays on the
-            host; see `pgmo.plan`. Memory allocated before the session, such as parameters, does not
-            count.
+        budget: device memory for an iteration's requests, such as "12 GiB". If the requests need
+            more, the blocks with the longest lifetimes are placed in unified memory that stays on
+            the host; see `pgmo.plan`. Memory allocated before the session, such as parameters, does
+            not count.
         pages: map pages of the device to addresses as needed, so that idle pages can serve other
             addresses (default: if the device has virtual memory). With False, each arena is one
             block of the framework, which suits programs that repeat exactly. If PyTorch uses the

@@ -33,7 +33,7 @@ COLUMNS: Mapping[str, np.dtype[Any]] = {
     "alternate": np.dtype(np.int64),
     "shorter": np.dtype(np.int64),
 }
-"""Columns of a plan and their types. They are also the members of a `.pgmoplan` file."""
+"""Columns of a plan and their types. The columns are also the members of a `.pgmoplan` file."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)

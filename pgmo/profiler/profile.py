@@ -45,7 +45,7 @@ COLUMNS: Mapping[str, np.dtype[Any]] = {
     "shared": np.dtype(np.bool_),
     "address": np.dtype(np.int64),
 }
-"""Columns of a profile and their types. They are also the members of a `.pgmoprof` file."""
+"""Columns of a profile and their types. The columns are also members of a `.pgmoprof` file."""
 
 
 @dataclass(frozen=True)
@@ -228,9 +228,9 @@ class Profile:
 
     @cached_property
     def turns(self) -> NDArray[np.int64]:
-        """Number of slots of each block, shape (n,): 2 if it outlives a period, else 1.
+        """Number of slots of each block, shape (n,): 2 for a block that outlives a period, else 1.
 
-        Persistent blocks and blocks shared between streams have none.
+        Persistent blocks and blocks shared between streams have no slot.
         """
         unplanned = self.persistent | self.shared
         return np.where(unplanned, 0, 1 + (self.end - self.start > self.ticks)).astype(np.int64)

@@ -18,7 +18,8 @@ class Event(IntEnum):
     """Kind of an event. All names except `MARK` come from PyTorch's memory history.
 
     `FREE_REQUESTED` is a free by the program. `FREE_COMPLETED` follows when no other stream uses
-    the block: its memory is reusable from then on. `MARK` is the beginning of an iteration.
+    the block: from then on, the block's memory is reusable. `MARK` is the beginning of an
+    iteration.
     """
 
     ALLOC = 0

@@ -51,8 +51,8 @@ def current_or_over_it(cuda: Any) -> _core.CupyAllocator:
 def free_idle_arena(route: _core.CupyRoute, error: BaseException) -> bool:
     """Free an idle arena after an out-of-memory error; return whether there was one.
 
-    If no arena is idle, add a note to the error that names the memory that pgmo holds. Other errors
-    return False and get no note.
+    If no arena is idle, add a note to the error that names the memory that pgmo holds. For other
+    errors, return False and add no note.
     """
     if not is_out_of_memory(error):
         return False

@@ -23,7 +23,7 @@ _SPARING_LIMIT, _GLIBC_LIMIT = 128 << 10, 32 << 20
 
 
 class TorchCpu(Adapter):
-    """Adapter of PyTorch's CPU allocator. `torch_cpu` returns the only one of the process."""
+    """Adapter of PyTorch's CPU allocator. `torch_cpu` returns the process's only instance."""
 
     name = "torch"
     device = "cpu"

@@ -1,8 +1,8 @@
 """Compilation of adapters on the user's machine, once per version of the framework.
 
 An adapter includes the framework's own headers, whose classes differ between versions. Wheels of
-pgmo contain some adapters (`prebuilt.py`). Compiling takes a few seconds. The result is kept in the
-user's cache directory (`PGMO_CACHE_DIR`).
+pgmo contain some adapters (`prebuilt.py`). Compiling takes a few seconds. Compiled adapters are
+kept in the user's cache directory (`PGMO_CACHE_DIR`).
 """
 
 import hashlib
@@ -87,8 +87,9 @@ def compiled_adapter(source: AdapterSource) -> Iterator[Path]:
 def compiled_library(path: Path, what: str, build: Callable[[Path], Path]) -> Iterator[Path]:
     """Yield a path from which a library can be loaded; build the library if needed.
 
-    If several processes start at once, one builds and the others wait. If the cache cannot be
-    trusted or written, the library is built for this process only, with a message.
+    If several processes start at once, one process builds the library and the other processes wait.
+    If the cache cannot be trusted or written, the library is built for this process only, with a
+    message.
 
     Args:
         path: path in the cache, in the folder of adapters of `cache_directory()`.

@@ -1,12 +1,12 @@
 """Generator of the methods by which the CUDA adapter forwards requests to the upstream allocator.
 
 PyTorch's `CUDAAllocator` has about forty virtual methods, whose set and signatures change with
-almost every version. The adapter overrides a few. This module generates the others from the headers
-of the installed PyTorch, just before the adapter is compiled.
+almost every version. The adapter's source defines some of them. This module generates the other
+methods from the headers of the installed PyTorch, just before the adapter is compiled.
 
 A method that takes an address may get the address of a slot, which the upstream allocator does not
-know. Such methods are forwarded only if they are listed here after a review. An unlisted one stops
-the compilation.
+know. Such methods are forwarded only if they are listed here after a review. If such a method is
+not listed, the adapter is not compiled.
 
 PyTorch reports the events that a program records and waits for to an object whose class represents
 a whole interpreter. The adapter's class (csrc/adapters/cuda/history/trace.hpp) only receives these
@@ -46,7 +46,7 @@ _HAND_WRITTEN = frozenset(
     }
 )
 _HAND_WRITTEN_NAMES = frozenset(signature.partition("(")[0] for signature in _HAND_WRITTEN)
-# Suffixes of the PGMO_HAS_ macros of overloads; other suffixes are the names.
+# Suffixes of the PGMO_HAS_ macros of overloads; the suffix of any other method is its name.
 _OVERLOADS = {
     "recordStream(const DataPtr&, CUDAStream)": "recordStream_CUDAStream",
     "recordStream(const DataPtr&, Stream)": "recordStream_c10_Stream",

@@ -39,7 +39,7 @@ class Moves:
 
 
 def moves(plan: Plan, room: int, *, page: int = PAGE) -> Moves:
-    """Choose the pages to move before an iteration: those needed first to the device.
+    """Choose the pages to move to the device and to the host before an iteration.
 
     Args:
         plan: plan of the iteration.

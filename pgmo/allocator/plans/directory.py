@@ -1,8 +1,8 @@
 """Files of plans and profiles in the directory that `save=` names.
 
-    gpt.pgmoplan             every plan of the program: the main one with the others inside
+    gpt.pgmoplan             every plan of the program: the main plan with the other plans inside
     gpt.pgmoprof             profile of the main plan
-    gpt-2.pgmoprof ...       profiles of the others
+    gpt-2.pgmoprof ...       profiles of the other plans
     gpt-opening.pgmoprof     profile of the first iteration
 
 All ranks of a job share one directory:

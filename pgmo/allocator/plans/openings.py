@@ -5,9 +5,9 @@
                                     and never freed, so it has no slot
 
 A recording shows which blocks only the first iteration allocates. The other requests of the first
-iteration equal requests of later iterations. So the plan of the first iteration is a steady plan to
-which the blocks of the first iteration are added. All planned offsets stay, so blocks that outlive
-the first iteration lie where the second iteration expects them.
+iteration equal requests of later iterations. So the plan of the first iteration is a steady plan
+plus the blocks that only the first iteration allocates. All planned offsets stay, so blocks that
+outlive the first iteration lie where the second iteration expects them.
 """
 
 from dataclasses import replace

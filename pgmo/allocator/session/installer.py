@@ -63,7 +63,7 @@ class Installer:
         """Replace a plan by one with slots for larger requests (Sekiyama et al. 2018, section 4).
 
         The new plan has a slot of the largest size seen for each request. The old plan stays if the
-        new arena is at least as large as one that did not fit before.
+        new arena is at least as large as an arena that did not fit before.
         """
         planned = self.plans.all[number]
         profile = planned.profile or planned.plan.profile()
@@ -113,7 +113,7 @@ class Installer:
         self._state.saved = tuple(path for path in known if path.exists())
 
     def give_up(self, reason: str) -> None:
-        """Serve no slots for the rest of the session, and warn the user."""
+        """Serve no request from slots for the rest of the session, and warn the user."""
         self._recorder.stop()
         self.plans.clear()
         self._state.phase = Phase.BYPASS

@@ -1,7 +1,7 @@
 """Search for the beginnings of iterations in a snapshot's annotations and metadata.
 
 external_annotations   ProfilerStep#7 START         an iteration begins
-                       Optimizer.step#... END       the next one begins
+                       Optimizer.step#... END       the next iteration begins
 user_metadata          "step 7" -> "step 8"         numbers that go up by one each time
 """
 

@@ -25,7 +25,7 @@ _SEVERAL = 3
 
 @dataclass(frozen=True, eq=False)
 class Match:
-    """Result of a comparison. `explanation` describes it, with the first difference.
+    """Result of a comparison. `explanation` describes the result, with the first difference.
 
     Args:
         kind: "exact", "fit" or "none".

@@ -1,6 +1,6 @@
 """Profile of one iteration, with lifetimes that later iterations show.
 
-    iterations   A0        A1        B         A2          A: the structure, B: another one
+    iterations   A0        A1        B         A2          A: the structure, B: another structure
     clock        0 .. T    T .. 2T   2T        2T .. 3T    T requests each; B takes no ticks
     block              [-----------------)                 freed in B: lives to the start of A2
 

@@ -40,7 +40,7 @@ COLUMNS: Mapping[str, np.dtype[Any]] = {
     "target": np.dtype(np.int64),
     "back": np.dtype(np.int64),
 }
-"""Columns of an order and their types. They are also the members of its file."""
+"""Columns of an order and their types. The columns are also the members of an order's file."""
 
 
 @dataclass(frozen=True, eq=False)

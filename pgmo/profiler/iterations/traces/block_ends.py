@@ -23,8 +23,8 @@ class Blocks:
     Args:
         row: row of the block's `ALLOC`.
         let_go: row where the program freed the block, or `NOT_FREED`.
-        gone: row where its memory became reusable, or `NOT_FREED`. Later than `let_go` if another
-            stream still used the block.
+        gone: row where the block's memory became reusable, or `NOT_FREED`. Later than `let_go` if
+            another stream still used the block.
         shared: whether requests were served between `let_go` and `gone`.
     """
 
