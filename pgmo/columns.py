@@ -11,7 +11,8 @@ from pgmo.errors import PgmoError
 def distinct(values: NDArray[Any]) -> NDArray[Any]:
     """Return the distinct values of an array in ascending order.
 
-    Unlike `numpy.unique` it does not import `numpy.ma`, which takes a megabyte of memory.
+    Unlike `numpy.unique`, this function does not import `numpy.ma`, which takes a megabyte of
+    memory.
     """
     ordered = np.sort(values, axis=None, kind="stable")
     return ordered[_first_ones(ordered)]
@@ -20,8 +21,9 @@ def distinct(values: NDArray[Any]) -> NDArray[Any]:
 def numbered(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
     """Return the distinct values in ascending order, and for each entry the index of its value.
 
-    The result equals `numpy.unique(..., return_inverse=True)`, but this uses only the stable sort,
-    as all of planning does. Each of numpy's other sorts would load a third of a megabyte of code.
+    The result equals that of `numpy.unique(..., return_inverse=True)`. But this function uses only
+    numpy's stable sort, which planning loads anyway. Each of numpy's other sorts would load a third
+    of a megabyte of code.
 
     Example:
         >>> values, number = numbered(np.array([30, 10, 30]))

@@ -13,7 +13,7 @@ _REPORT = "pgmo.report.page.html"
 
 @dataclass(frozen=True)
 class NotebookFrame:
-    """HTML page for a notebook, as returned by `show()`; its height is in pixels."""
+    """HTML page for a notebook, as returned by `show()`; `height` is in pixels."""
 
     page: str
     height: int = 900

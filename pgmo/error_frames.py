@@ -113,7 +113,7 @@ def _clear(trace: TracebackType | None) -> None:
             except RuntimeError:
                 pass  # The frame still runs.
             else:
-                # A tracer or debugger may have made a dictionary of the locals: refresh it.
+                # Refresh the dictionary of the locals, which a tracer or debugger may have made.
                 _ = frame.f_locals
         trace = trace.tb_next
 

@@ -16,7 +16,7 @@ def after_import(name: str, call: Callable[[], object]) -> None:
     An error of the function fails the import.
     """
     if name in sys.modules:
-        importlib.import_module(name)  # Waits while another thread is importing it.
+        importlib.import_module(name)  # Waits while another thread imports the module.
         call()
     else:
         sys.meta_path.insert(0, _Finder(name, call))
@@ -32,14 +32,14 @@ def rewrite_import(
     Args:
         name: full name of a module that has not been imported yet.
         compile_source: returns the code to run, given the source, its path and the module; None
-            keeps the module's own code. It is not called for modules without source.
+            keeps the module's own code. A module without source keeps its code.
         call: the callback; the import raises its errors.
     """
     sys.meta_path.insert(0, _Finder(name, call, compile_source))
 
 
 class _Finder(MetaPathFinder):
-    """Finder of one module through the other finders; it removes itself when the module runs."""
+    """Finder of one module through the other finders, until the module runs."""
 
     def __init__(self, name: str, call: Callable[[], object], compile_source: Any = None) -> None:
         self._name = name

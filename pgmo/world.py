@@ -1,7 +1,7 @@
 """Rank and number of processes of a distributed job.
 
-Launchers such as torchrun set both in the environment before torch is imported. A process group,
-even a fake one, takes precedence, and exists only if the program has imported torch.
+Launchers such as torchrun set both numbers in the environment before torch is imported. A process
+group, even a fake group, takes precedence, and exists only if the program has imported torch.
 """
 
 import os

@@ -1,4 +1,4 @@
-// Model of PyTorch's CUDA caching allocator: it makes the same decisions, without a card.
+// Model of PyTorch's CUDA caching allocator: the model makes the same decisions, without a card.
 //
 //     request -- round --> best fit of its stream's pool -- none --> take memory from the driver
 //                                |                                     |
@@ -37,14 +37,16 @@ class CachingAllocator {
   void set_private(Bytes bytes);
 
   // Allocate a block. Return nullptr if there is no room, even after all cached memory was given
-  // back; requests of a MemPool give none back. `user_pool`: number of the MemPool; 0: none.
+  // back; requests of a MemPool give no cached memory back. `user_pool`: number of the MemPool;
+  // 0: none.
   Block* allocate(Bytes size, std::uint64_t stream, std::uint64_t user_pool = 0);
 
   // Free a block, which its stream can then reuse at once.
   void free(Block* block) noexcept;
 
   // Free a block that other streams may still use. `settle` frees it later, by the number that
-  // `postpone` returns. `empty_cache` frees it earlier, because PyTorch's waits for all streams.
+  // `postpone` returns. `empty_cache` frees it earlier, because PyTorch's `empty_cache` waits for
+  // all streams.
   std::uint64_t postpone(Block* block);
   void settle(std::uint64_t number) noexcept;
 
@@ -111,7 +113,7 @@ class CachingAllocator {
   const Settings settings_;
   const CardMemory card_;
   BlockStore store_;
-  std::vector<std::unique_ptr<BlockPool>> pools_;  // in pairs, the small one first
+  std::vector<std::unique_ptr<BlockPool>> pools_;  // in pairs, the pool of small blocks first
   std::size_t last_pool_ = 0;                      // index of the pair used last
   std::unordered_map<AddressSpace*, std::unique_ptr<AddressSpace>> spaces_;
   std::unordered_map<std::uint64_t, Block*> postponed_;  // by number

@@ -30,7 +30,7 @@ struct Figures {
   Bytes peak_taken = 0;
   std::int64_t requests = 0;
   std::int64_t retries = 0;   // times that the model gave cached memory back to serve a request
-  std::int64_t failures = 0;  // requests that were served, but not in the model: it had no room
+  std::int64_t failures = 0;  // requests that were served, but for which the model had no room
   bool broken = false;        // the model has stopped, because the host ran out of memory
 };
 

@@ -1,5 +1,5 @@
-// Checks whether blocks that are alive at the same time share bytes. It sweeps over time and shares
-// no code with the packers.
+// Checks whether blocks that are alive at the same time share bytes. The check sweeps over time and
+// shares no code with the packers.
 
 #pragma once
 

@@ -1,4 +1,4 @@
-// Packers. Each one defines the order in which the skyline prefers blocks.
+// Packers. Each packer defines the order in which the skyline prefers blocks.
 
 #pragma once
 
@@ -11,8 +11,8 @@
 
 namespace pgmo::packing {
 
-// Offsets by block. All offsets are multiples of the alignment, because all sizes are multiples of
-// it and packers only stack blocks on each other.
+// Offsets by block. All sizes are multiples of the alignment, and packers only stack blocks on each
+// other, so all offsets are multiples of the alignment.
 using Offsets = std::vector<Offset>;
 
 // Polled during packing. If it returns true, packing stops.

@@ -3,7 +3,7 @@
 //   offset                          period
 //     ^   +----+                      |        A lifetime is half-open, [lower, upper), in ticks.
 //     |   | B  |        +-----+  +----|        Time is a circle of `period` ticks: C's lifetime
-//     |   +----+-----+  |  D  |  | C  |        passes the end, so it is also alive at the start
+//     |   +----+-----+  |  D  |  | C  |        passes the end, so C is also alive at the start
 //     |--+   |   A   |  +-----+  |    |        of the next iteration, at the same offset.
 //     |C |   +-------+-----------+    |        period == 0 means a line: nothing wraps.
 //     +--+----------------------------+--> ticks

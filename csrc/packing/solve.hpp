@@ -16,7 +16,8 @@
 namespace pgmo::packing {
 
 // Called in the caller's thread every few milliseconds with new progress, which may be empty.
-// Returns whether to continue. If it throws, the search stops and the exception propagates.
+// Returns whether to continue. If the listener throws, the search stops and the exception
+// propagates.
 using Listener = std::function<bool(std::span<const Progress>)>;
 
 struct Outcome {

@@ -11,7 +11,7 @@ namespace {
 using Word = std::uint64_t;
 
 // Weights of bytes (as a share of the budget) relative to cost (as a share of the forward pass).
-// Each selects a third of the beam.
+// Each weight selects a third of the beam.
 constexpr double kWeights[] = {0.3, 1, 3};
 
 struct TrailEntry {

@@ -16,7 +16,7 @@ constexpr double kHot = 4e-3, kCold = 2e-5;
 // nearly as high, and lowering one of them is progress that the peak does not show.
 constexpr double kArea = 0.1;
 constexpr Bytes kMargin = 50;
-constexpr int kRounds = 3;  // each starts from the best choice, cooler than the previous one
+constexpr int kRounds = 3;  // each starts from the best choice, cooler than the previous round
 constexpr std::int64_t kAsk = 256;   // evaluations between two polls of `stop`
 constexpr std::uint32_t kNear = 24;  // maximum distance of a swap, in candidates
 constexpr double kLeastPrice = 0.05, kMostPrice = 50, kPriceStep = 1.003;

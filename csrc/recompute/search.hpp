@@ -40,8 +40,8 @@ struct SearchResult {
   std::vector<BetterChoice> trace;  // one entry per improvement
 };
 
-// Return whether `one` is better. A peak within the budget is better than a peak above. Within the
-// budget, lower cost is better, then lower peak; above the budget, lower peak, then lower cost.
+// Return whether `one` is better. A peak within the budget is better than a peak above it. Within
+// the budget, lower cost is better, then lower peak; above it, lower peak, then lower cost.
 bool better(const Evaluation& one, const Evaluation& other, Bytes budget);
 
 // Return the best choice found, never worse than `start`. Ends after `evaluations` evaluations, or

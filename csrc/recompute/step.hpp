@@ -3,9 +3,9 @@
 //   bytes ^          kept values
 //         |      ____/‾‾\__                  The values of the backward pass have the same
 //         |   __/    |     \__/\_            lifetimes for every choice, and so have values of the
-//         |  /       |           \           forward pass up to their last use in this pass. Their
-//         | /        |            \          sums are computed once; an evaluation adds others.
-//         +----------+-----------------> steps
+//         |  /       |           \           forward pass up to their last use in this pass. The
+//         | /        |            \          sums of these values are computed once; an evaluation
+//         +----------+-----------------> steps adds the other values.
 //            forward     backward
 //
 // A dropped operation runs again right before the first backward operation that needs it, at its

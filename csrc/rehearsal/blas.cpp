@@ -8,7 +8,7 @@ extern "C" {
 
 static char handle;
 
-// Each call returns another handle: torch keeps one per thread, with a workspace for each.
+// Each call returns another handle: torch keeps a handle, and its workspace, for each thread.
 int cublasCreate_v2(void** made) {
   *made = new char;
   return 0;

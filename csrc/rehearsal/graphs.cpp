@@ -1,5 +1,5 @@
 // Stream capture into graphs. A graph contains the copies, sets and (empty) kernels that were
-// submitted during its capture. Each launch repeats them.
+// submitted during its capture. Each launch of the graph repeats this work.
 
 #include <algorithm>
 #include <cstdint>

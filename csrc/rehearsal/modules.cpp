@@ -1,5 +1,5 @@
 // Modules that a program, such as Triton, loads through the driver. Their kernels are launched like
-// all others, and compute nothing.
+// all other kernels, and compute nothing.
 
 #include <cuda.h>
 

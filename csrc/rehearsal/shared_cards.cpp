@@ -4,9 +4,9 @@
 //     file   peaks | process A: used, used, ... | process B: used, ... | free | ...
 //
 // A process writes only into its own row and the peaks, one number at a time, so it may be killed
-// at any moment. Once it has ended, its memory counts as free. The system reuses process ids, so a
-// row also contains the start time of its process. The lock is `flock`, which the system releases
-// when a process ends.
+// at any moment. Once a process has ended, its memory counts as free. The system reuses process
+// ids, so a row also contains the start time of its process. The lock is `flock`, which the system
+// releases when a process ends.
 
 #include "shared_cards.hpp"
 
@@ -42,7 +42,7 @@ struct Table {
   std::array<Row, kMostProcesses> rows;
 };
 
-// Return the start time of a process in clock ticks; 0 if it does not exist or has ended.
+// Return the start time of a process in clock ticks; 0 if the process does not exist or has ended.
 uint64_t began(uint64_t pid) {
   std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
   const std::string text{std::istreambuf_iterator<char>(file), {}};

@@ -8,7 +8,7 @@
 // takes long. An event is complete when all holds that it inherited from its stream are released.
 // Streams that wait for the event inherit its holds.
 //
-// Sizes are in bytes. Functions here take the lock themselves or require it; it is recursive.
+// Sizes are in bytes. The functions take the lock themselves, or require that the caller has it.
 
 #pragma once
 
@@ -28,8 +28,8 @@
 
 namespace fakecuda {
 
-// One lock guards all state, because the stub measures memory, not time. It is recursive, so that
-// driver functions can call their runtime counterparts.
+// One lock guards all state, because the stub measures memory, not time. The lock is recursive, so
+// that driver functions can call their runtime counterparts.
 using Guard = std::lock_guard<std::recursive_mutex>;
 std::recursive_mutex& state_mutex();
 
@@ -132,7 +132,7 @@ struct MappedPart {
 // Return the parts of mappings in a range of addresses.
 std::vector<MappedPart> mapped_parts(const void* begin, size_t bytes);
 
-// Return the number of the latest mapping. Each mapping has a higher number than all before.
+// Return the number of the latest mapping. Later mappings have higher numbers.
 uint64_t newest_map();
 
 // --- streams ------------------------------------------------------------------------------------
@@ -218,12 +218,13 @@ void finish_device(int device);
 //   3. to unmap a mapping that existed when a pending kernel was submitted, on a device with
 //      access to it.
 //
-// The first two are certain. The third may be a false alarm, because which memory a kernel accesses
-// is unknown, so it is counted separately. Consider an allocator that records an event on each
-// stream that used a page, and unmaps the page after cudaEventQuery has returned cudaSuccess for
-// all these events. Such an allocator never violates 1 and 2, nor 3 if no other stream of the
-// device is held. Mapping a handle at a second address is always allowed; rule 2 checks the use of
-// that address. Products of cuBLAS, and copies and sets without a stream, are not checked.
+// Violations 1 and 2 are certain. Violation 3 is counted separately, because it may be a false
+// alarm: the stub does not know which memory a kernel accesses. Consider an allocator that records
+// an event on each stream that used a page, and unmaps the page after cudaEventQuery has returned
+// cudaSuccess for all these events. Such an allocator never causes 1 or 2, and causes 3 only while
+// another stream of the device is held. Mapping a handle at a second address is always allowed;
+// the use of that address is checked for 2. Products of cuBLAS, and copies and sets without a
+// stream, are not checked.
 
 // Return whether the stream has no pending work. If so, clear its clock.
 bool idle(Stream& stream);

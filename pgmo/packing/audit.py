@@ -35,7 +35,7 @@ class Check:
 
 
 def audit(plan: Plan, profile: Profile | None = None) -> list[Check]:
-    """Run every check on a plan and on the plans inside it. The plan is usable if all pass.
+    """Run every check on a plan and on the plans inside it. If all checks pass, the plan is usable.
 
     If a profile is given, the plan or a plan inside it must have been made from this profile.
     """

@@ -40,8 +40,8 @@ _UNCUTTABLE = 2**60
 def ordered_load(blocks: "Profile | Plan", alignment: int = 1) -> int | None:
     """Return the largest sum of planned bytes that streams and events allow to be alive at once.
 
-    It is at least `max_load`, for which work runs in the order of the requests. It is at most the
-    sum of the max loads of all streams.
+    The result is at least `max_load`, for which work runs in the order of the requests. The result
+    is at most the sum of the max loads of all streams.
 
     Args:
         blocks: blocks of an iteration; blocks without a slot do not count.

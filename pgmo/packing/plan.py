@@ -54,8 +54,8 @@ class Plan:
         max_load: the largest sum of live aligned sizes at one tick, without persistent and shared
             blocks; a lower bound on all plans.
         optimal: whether no plan that keeps streams apart can be smaller: `arena` equals `bound`.
-        solver: the packer or solver that found the plan; several joined by "+".
-        alignment: offsets are multiples of it, in bytes.
+        solver: the packer or solver that found the plan; several names are joined by "+".
+        alignment: bytes; offsets are multiples of the alignment.
         ticks: requests per iteration.
         circular: whether the iteration repeats.
         fingerprint: fingerprint of the profile.
@@ -211,7 +211,7 @@ class Plan:
 
     @property
     def inner(self) -> "tuple[Plan, ...]":
-        """Plans inside this plan: the others, then the opening."""
+        """Plans inside this plan: the plans of other structures, then the opening."""
         return self.others if self.opening is None else (*self.others, self.opening)
 
     def __len__(self) -> int:

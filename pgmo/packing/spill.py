@@ -135,7 +135,7 @@ def fit(
     while True:
         spilled = np.zeros(len(problem), bool)
         for part, load in zip(parts, loads, strict=True):
-            # Streams are not ordered in time, so each gets a share of the room.
+            # Streams are not ordered in time, so each stream gets a share of the room.
             share = target * load // max(1, sum(loads))
             spilled[part] = choose(problem.part(part), group[part], share)
         rests = [part[~spilled[part]] for part in parts]

@@ -15,8 +15,8 @@ Improvement branch_and_bound(const Ring& ring, const Offsets& incumbent, Monitor
   for (const Window& window : reduction.windows) {
     races.emplace_back(window, push_down(window, incumbent), monitor.bound(), options);
   }
-  // Only the window that needs the most bytes matters: search it until another window needs more,
-  // or its search is done.
+  // Only the window that needs the most bytes matters: search this window until another window
+  // needs more, or until the search is done.
   while (true) {
     Bytes arena = std::max(monitor.bound(), reduction.arena), bound = reduction.arena;
     Race* highest = nullptr;

@@ -1,11 +1,11 @@
 // Several exact searches of one window, which compete.
 //
-//    height ^  incumbent ----.        Exact search is quick with a lucky order and hopeless with
-//           |        x  try  '---.    another. So each racer tries one order after another, for a
+//    height ^  incumbent ----.        Exact search is quick with some orders and hopeless with
+//           |        x  try  '---.    others. So each racer tries one order after another, for a
 //           |      x               |  number of nodes that grows by Luby's sequence. Half of the
-//           |    found ____________|  racers try the lower bound itself. The others try halfway
-//           |    bound x x x x x      between bound and incumbent, or higher after a failure.
-//           +--------------------->
+//           |    found ____________|  racers try the lower bound itself. The other racers try
+//           |    bound x x x x x      halfway between bound and incumbent, or higher after a
+//           +--------------------->   failure.
 //
 // Racers run on several threads. They exchange results only between rounds of a fixed number of
 // nodes, so the results do not depend on the speed of the threads.

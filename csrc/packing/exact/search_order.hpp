@@ -17,8 +17,8 @@ struct SearchOrder {
   bool by_load = false;
 };
 
-// Return order number `index` of a window. The first orders succeed most often. The others are
-// random and depend on the seed.
+// Return order number `index` of a window. The first orders succeed most often. All later orders
+// are random and depend on the seed.
 SearchOrder search_order(const Window& window, std::uint64_t seed, std::uint64_t index);
 
 // Return a similar order: blocks move by up to a third of the order's length, mostly by much less.

@@ -152,8 +152,8 @@ std::vector<Part> cut(const Part& part) {
   return parts;
 }
 
-// The filled height at each rank, which only grows. It is a segment tree: each node has the height
-// of its whole range, and the largest height within the range.
+// The filled height at each rank, which only grows. Heights are stored in a segment tree: each node
+// has the height of its whole range, and the largest height within the range.
 class Heights {
  public:
   explicit Heights(Rank ranks) : ranks_(ranks), raised_(2 * ranks), within_(2 * ranks) {}

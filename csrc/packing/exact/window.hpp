@@ -39,7 +39,7 @@ struct Window {
 
 struct Reduction {
   std::vector<Window> windows;
-  Offsets offsets;              // of blocks in a base; kUnplanned for all others
+  Offsets offsets;              // of blocks in a base; kUnplanned for all other blocks
   std::vector<BlockId> spared;  // blocks that fit in any packing of the other blocks
   Bytes arena = 0;              // bytes needed by the bases
 };

@@ -2,8 +2,8 @@
 //
 //   offset          A line is a time span filled to one height. Take the lowest line (the leftmost
 //     ^ __          of equals) and put the most preferred block on it whose lifetime fits between
-//     ||  |___  _   its ends; the line splits around the block. If none fits, no block will ever go
-//     ||      || |  there: lift the line to its lower neighbour and merge the two.
+//     ||  |___  _   its ends; the line splits around the block. If no block fits, none will ever
+//     ||      || |  lie on this line: lift the line to its lower neighbour and merge the two.
 //     ||  v   || |
 //     +---------------> ticks
 //

@@ -33,7 +33,7 @@ void Ejection::restart(const Offsets& offsets, Bytes arena) {
   patience_ = 0;
 }
 
-// Set the next capacity, if there is none, and take out the blocks above it.
+// If no capacity is set, set the next capacity, and take out the blocks above it.
 void Ejection::aim(Bytes bound) {
   if (capacity_ > 0) return;
   const double fall = stride_ * static_cast<double>(arena_ - bound);

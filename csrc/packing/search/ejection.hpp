@@ -3,8 +3,8 @@
 //
 //   capacity ----------------------        The cost of a place is the weight of the blocks there.
 //     ^   +-----+  <- x            |       A block's weight starts with its area and grows each
-//     |   |  b  +----+   in: x     |       time it is put back. So blocks that are hard to place
-//     |   +--+--+ c  |   out: b    |       are soon left in place, and others move instead.
+//     |   |  b  +----+   in: x     |       time the block is put back. So blocks that are hard to
+//     |   +--+--+ c  |   out: b    |       place are soon left in place, and other blocks move.
 //     |   | a|--+----+             |
 //     +----------------------------+ ticks
 //

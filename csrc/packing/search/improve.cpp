@@ -1,9 +1,9 @@
-// Reduces the problem to windows and searches the one that needs the most bytes:
+// Reduces the problem to windows and searches the window that needs the most bytes:
 //
 //    arena ^   +---+              Windows never overlap in time, so each is packed separately. Only
-//          |   |   | +---+        the one that needs most matters: it is searched until another
-//    bound |---|---|-|---|-+---+  one needs more, or it makes no more progress. Windows at the
-//          |   | 0 | | 1 | | 2 |  bound are never searched.
+//          |   |   | +---+        the window that needs most matters: it is searched until another
+//    bound |---|---|-|---|-+---+  window needs more, or until the search makes no more progress.
+//          |   | 0 | | 1 | | 2 |  Windows at the bound are never searched.
 //          +---+---+-+---+-+---+> ticks
 
 #include "packing/search/improve.hpp"

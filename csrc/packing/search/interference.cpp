@@ -56,7 +56,7 @@ void InterferenceIndex::list_pairs() {
       return;
     }
   }
-  // If no two blocks interfere, the list stays empty, and `search` finds none either.
+  // If no two blocks interfere, the list stays empty, and `search` finds no block either.
 }
 
 }  // namespace pgmo::packing

@@ -4,8 +4,8 @@
 //    bytes ^
 //          |  arena ---.                  Any thread may lower the arena (with offsets) or raise
 //          |           '---.______.      the bound; both are recorded with their time.
-//          |    bound _____.------'      The search ends when they meet, when the deadline
-//          |   ------'                    passes, or on request.
+//          |    bound _____.------'      The search ends when arena and bound meet, when the
+//          |   ------'                    deadline passes, or on request.
 //          +----------------------> time
 
 #pragma once

@@ -6,9 +6,9 @@
 //
 // A round lasts a number of units of work, not of seconds, and threads exchange results only
 // between rounds. So the results of a round depend only on ring, seed and number of threads; time
-// only limits the number of rounds. When a thread meets the bound, the others continue to the same
-// number of units. If several threads meet the bound, the thread with the fewest units wins; of
-// threads with equal units, the first.
+// only limits the number of rounds. When a thread meets the bound, the other threads continue to
+// the same number of units. If several threads meet the bound, the thread with the fewest units
+// wins; of threads with equal units, the first wins.
 
 #pragma once
 
@@ -36,7 +36,7 @@ struct SearchContext {
   // Fewest units within the round to meet the bound.
   std::atomic<std::uint64_t> met_at{std::numeric_limits<std::uint64_t>::max()};
 
-  // The monitor also stops when it has an optimal packing, so no better one exists.
+  // The monitor also stops when it has an optimal packing, so no better packing exists.
   bool stopped() const { return monitor.stopped(); }
 };
 

@@ -125,7 +125,7 @@ int cudnnDropoutGetStatesSize(void*, size_t* bytes) {
   return 0;
 }
 
-// Workspaces and reserves of batch normalization are so small that they count as 0: sums and masks.
+// Workspaces and reserves of batch normalization are sums and masks, which count as 0 bytes.
 int cudnnGetBatchNormalizationForwardTrainingExWorkspaceSize(void*, int, int, void*, void*, void*,
                                                              void*, void*, size_t* bytes) {
   *bytes = 0;

@@ -66,10 +66,10 @@ Tensor tensor(const Shared& operation, int attribute) {
 
 struct Convolution {
   Tensor x, w, y;  // input, filter, output
-  bool of_filter;  // whether it computes the filter's gradient
+  bool of_filter;  // whether the result is the filter's gradient
 };
 
-// Read a convolution from its operation. Return false if it is another operation.
+// Read a convolution from its operation. Return false if the operation is not a convolution.
 bool read(const Shared& operation, Convolution& found) {
   switch (operation->kind) {
     case kConvolutionForward:

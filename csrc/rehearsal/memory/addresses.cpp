@@ -15,7 +15,7 @@ namespace {
 
 // Device addresses lie in [kLowest, kEnd): above the addresses that sanitizers use, and below the
 // addresses where Linux maps programs. Addresses from kFirst on are used first. Addresses below
-// kFirst, and freed addresses, are used once all others have been used.
+// kFirst, and freed addresses, are used once all other addresses have been used.
 constexpr uintptr_t kLowest = uintptr_t{1} << 40, kFirst = uintptr_t{1} << 45,
                     kEnd = 5 * (uintptr_t{1} << 44);
 

@@ -51,7 +51,7 @@ class BestKnown:
         return (self.arena - self.bound) / self.bound if self.bound else 0.0
 
     def offer(self, offset: NDArray[np.int64], solver: str) -> None:
-        """Accept offsets in bytes, shape (m,), if their arena is smaller than the best one."""
+        """Accept offsets in bytes, shape (m,), if their arena is smaller than the best arena."""
         arena = int((offset + self.size).max(initial=0))
         if self.offset is None or arena < self.arena:
             self.offset, self.arena, self.solver = offset, arena, solver

@@ -28,7 +28,7 @@ class Portfolio:
     def solve(
         self, problems: Sequence[Problem], begin: float, observer: Observer | None = None
     ) -> tuple[list[BestKnown], tuple[Incumbent, ...], bool]:
-        """Pack each problem, then improve the one with the largest possible gain first.
+        """Pack each problem, then improve each packing, in falling order of the possible gain.
 
         Args:
             problems: one or more problems.

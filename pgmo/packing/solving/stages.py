@@ -37,10 +37,10 @@ def schedule(best: BestKnown, effort: str, time_limit: float) -> Iterator[tuple[
 
     Args:
         best: result of the packers.
-        effort: "fast" runs no solver; "balanced" uses a fifth of the time if the gap is at most a
-            millionth; "best" uses all of the time.
-        time_limit: seconds for all solvers together. The last one gets the time that earlier ones
-            leave unused.
+        effort: "fast" runs no solver; "balanced" uses all of the time, or a fifth if the gap is at
+            most a millionth; "best" uses all of the time.
+        time_limit: seconds for all solvers together. The last solver gets the time that earlier
+            solvers leave unused.
     """
     if effort == "fast":
         return
