@@ -40,7 +40,8 @@ def explain(
     often = f"again, {times} times in all" if times > len(schedule.recomputed) else "twice"
     lines.append(
         f"{len(schedule.recomputed)} of {graph.forward} operations of the forward pass run "
-        f"{often}: {100 * schedule.rerun_share:.1f} % of its time. Found by {planned.planner}."
+        f"{often}, which takes {100 * schedule.rerun_share:.1f} % of the forward pass's time. "
+        f"Found by {planned.planner}."
     )
     lines += ["", *_modules(planned), "", _peak(planned)]
     lines += [*_divided(planned), *_pinned(graph)]

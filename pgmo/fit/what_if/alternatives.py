@@ -48,15 +48,15 @@ class Rehearsed:
 
 REHEARSED = (
     Rehearsed("autocast to bfloat16", "autocast:bfloat16", "the model is called under autocast", 1),
-    Rehearsed("pgmo.recompute, 70 %", "recompute:0.7", "the model recomputes by plan", 2),
-    Rehearsed("pgmo.recompute, 50 %", "recompute:0.5", "the model recomputes by plan", 2),
-    Rehearsed("pgmo.recompute, least", "recompute:min", "the model recomputes by plan", 2),
+    Rehearsed("pgmo.recompute, 70 %", "recompute:0.7", "the model runs in pgmo.recompute", 2),
+    Rehearsed("pgmo.recompute, 50 %", "recompute:0.5", "the model runs in pgmo.recompute", 2),
+    Rehearsed("pgmo.recompute, least", "recompute:min", "the model runs in pgmo.recompute", 2),
     Rehearsed("checkpointing of each block", "checkpoint", "torch.utils.checkpoint", 2),
 )
 """The rehearsed changes, in the order of the table."""
 
 _BFLOAT16 = "autocast:bfloat16"
-_ALIKE = "as in bfloat16, which also has two bytes; a GradScaler adds a few numbers"
+_ALIKE = "as with bfloat16, which also takes two bytes a number; a GradScaler adds a few numbers"
 
 
 def alternatives(

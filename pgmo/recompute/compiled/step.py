@@ -182,9 +182,9 @@ class CompiledStep:
         if not differs:
             return
         advice = (
-            "Give a smaller budget if that is too much"
+            "Give a smaller budget if the measured peak is too high"
             if measured > predicted
-            else "With a larger budget, steps may recompute less and fit as well"
+            else "With a larger budget, steps may recompute less and still fit"
         )
         warn_user(
             f"a step took {format_bytes(measured)} at its peak; {format_bytes(predicted)} were "

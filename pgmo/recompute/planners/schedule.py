@@ -271,8 +271,8 @@ def check_reruns(
         if not 0 <= index < min(moment, graph.forward) or moment >= len(graph.operations):
             raise GraphError(
                 f"operation {index} cannot run again before operation {moment}: only the forward "
-                f"operations, 0 to {graph.forward - 1}, can run again, each before a later one of "
-                f"the {len(graph.operations)} operations"
+                f"operations, 0 to {graph.forward - 1}, can run again, each before a later "
+                f"operation of all {len(graph.operations)}"
             )
         if not is_at_home(graph, moment, index):
             raise GraphError(
