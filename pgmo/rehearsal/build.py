@@ -103,7 +103,7 @@ def write_script(library: Path) -> None:
 
 
 def headers(torch: Path) -> list[Path]:
-    """Return the header folders of torch's CUDA version: structures differ between major versions.
+    """Return the folders of headers for torch's major version of CUDA, which defines structures.
 
     Headers come from Triton, from a toolkit, or from the runtime's wheel. The wheel lacks a few
     files that are equal in all versions. These files are taken from Triton.

@@ -151,7 +151,7 @@ def wrap(model: T, methods: str | Iterable[str] = "__call__", **options: Unpack[
     calls = _Calls(dict(options))
     interception.intercept_calls(model, names, calls)
     finalizer = weakref.finalize(model, when_free, calls.end)
-    finalizer.atexit = False  # not needed when the process ends, and the driver may be gone
+    finalizer.atexit = False  # at exit nothing is closed, because the driver may be gone
     return model
 
 

@@ -68,7 +68,7 @@ def _modules() -> Iterator[nn.Module]:
 
 
 def _blocks(modules: Iterable[nn.Module]) -> Iterator[int]:
-    """Yield the bytes of the parameters of each module in a list of several."""
+    """Yield the bytes of the parameters of each module in a list of several modules."""
     for module in modules:
         if isinstance(module, nn.ModuleList | nn.Sequential) and len(module) > 1:
             for child in filter(None, module):  # x_transformers puts None into lists

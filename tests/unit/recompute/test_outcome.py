@@ -37,7 +37,7 @@ def test_the_explanation_names_modules_peaks_and_pinned_operators(plan):
     assert all(f"  {module}: " in text for module in modules)
     assert "The peak lies at" in text
     assert "native_dropout" in text
-    assert f"{100 * plan.overhead:.1f} % of its time" in text
+    assert f"{100 * plan.overhead:.1f} % of the forward pass's time" in text
 
 
 def test_the_curve_falls(plan):
