@@ -43,8 +43,8 @@ the curvature comes from rounding, and predicts larger batches wrongly."""
 class ScaledProfile:
     """Sizes of all requests of a job as functions of the option that varies.
 
-    The requests of the largest value are described. Each request gets the simplest law through all
-    its known sizes.
+    The profile at the largest value has the requests. Each request gets the simplest law through
+    all its known sizes.
 
     Args:
         values: at least two values of the option, ascending and distinct.

@@ -82,7 +82,7 @@ def value_of(command: Sequence[str], option: str) -> int | None:
 
 
 def with_value(command: Sequence[str], option: str, value: int) -> tuple[str, ...]:
-    """Return the command with another value, or with the option appended."""
+    """Return the command with another value of an option, or with the option appended."""
     words = list(command)
     at = _place(command, option)
     if at is None:

@@ -188,7 +188,7 @@ class SitesRun:
             setattr(owner, name, self._recording(getattr(owner, name)))
 
     def missed(self) -> list[str]:
-        """Return descriptions of the sites that have not run, the first one of each function."""
+        """Return descriptions of the sites that have not run: the first site of each function."""
         found = self._sites()
         sites = [site for site in found if not self._has_run(site)]
         # An `eval` that a model overrides is not hooked, but `no_grad` in the same function is.

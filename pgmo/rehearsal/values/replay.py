@@ -58,7 +58,10 @@ class Replay:
             self._forget(written)
 
     def _pass_on(self, written: list[Tensor], read: list[Tensor]) -> None:
-        """Mark results of a fake collective as known if its inputs are: it copies bytes."""
+        """Mark the results of a fake collective as known if all inputs are known.
+
+        The collective copies its inputs.
+        """
         targets = {address_of(one) for one in written}
         sources = [one for one in read if address_of(one) not in targets]
         for one in written if sources else ():

@@ -89,10 +89,7 @@ class Discovery:
 
     @property
     def is_single(self) -> bool:
-        """Return whether the step is one graph, and other code allocates only the root gradients.
-
-        These are the gradients with which the backward pass begins.
-        """
+        """Return whether the step is one graph, and other code allocates at most `root_bytes`."""
         return len(self.calls) == len(self.backward_calls) == 1 and all(
             one.peak - one.entry <= self.root_bytes for one in self.regions
         )
