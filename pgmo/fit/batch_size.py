@@ -36,7 +36,8 @@ def planned(
 
     Returns:
         Micro-batch in samples, and number of accumulation steps. With `effective`, their product is
-        `effective`. Without it, the number is 1. In a rehearsal, the result is its batch, and 1.
+        `effective`. Without it, the number is 1. In a rehearsal, the result is the batch of this
+        rehearsal, and 1.
 
     Raises:
         RehearsalError: if the script cannot be rehearsed, or nothing fits.

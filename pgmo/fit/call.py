@@ -104,7 +104,7 @@ def table(
     """Find the largest batch for each length, or for inference the most requests.
 
     Args:
-        script: as for `pgmo.fit`. Without optimizer steps, it must end by itself.
+        script: as for `pgmo.fit`. A script without optimizer steps must end by itself.
         vary: the two options of the script, such as "--batch-size {b} --length {l}".
         card: as for `pgmo.fit`.
         lengths: values of the second option to rehearse; at least two. The table begins with the

@@ -261,7 +261,7 @@ def _read_history(path: Path, known: dict[str, Any]) -> dict[str, Any]:
     parts = [one for one in read_torch_snapshot(path) if one.trace.requests]
     if not parts:
         return {"profile": None, "category": np.zeros(0, np.int8)}
-    # Use the card with most of the requests; a loop on several cards does the same on each.
+    # Use the card with most of the requests. A loop on several cards does the same on each card.
     trace = max((one.trace for one in parts), key=lambda one: one.requests)
     return {
         "profile": profile_of(trace, whole=True),

@@ -100,8 +100,8 @@ def batch_table(
     """Find the largest batch for each length.
 
     Args:
-        job: a script with both options; its own `vary` is replaced. Without optimizer steps, it
-            must end by itself.
+        job: a script with both options; its own `vary` is replaced. A script without optimizer
+            steps must end by itself.
         vary: the options, such as "--batch-size {b} --length {l}".
         card: the card.
         batches: two values of the first option to rehearse, if the script trains.

@@ -30,7 +30,8 @@ _WITHOUT_CARD: dict[str, Any] = {
 }
 
 _MOST = 1 << 20
-"""Largest batch that is tried, in samples. If steps take no memory, the search ends at it."""
+"""Largest batch that is tried, in samples. Without a limit, the search would not end if steps take
+no memory."""
 
 
 def largest(

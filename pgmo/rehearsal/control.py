@@ -9,7 +9,7 @@ import torch
 
 @cache
 def _stub() -> ctypes.CDLL:
-    """Return the stub library, loaded on first use. An import of this module does not need it."""
+    """Return the stub library, which is loaded on first use, not by an import of this module."""
     stub = ctypes.CDLL(os.environ["PGMO_FAKECUDA"])
     stub.fakecuda_hold.argtypes = [ctypes.c_void_p]
     stub.fakecuda_release.argtypes = [ctypes.c_void_p]

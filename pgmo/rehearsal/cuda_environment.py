@@ -78,7 +78,7 @@ def _has_cuda_build(python: str) -> bool:
 
 
 def _share_packages(folder: Path) -> None:
-    """Append this environment's packages to those of the new one, and hide `folder` from git."""
+    """Append this environment's packages to the new environment's, and hide `folder` from git."""
     places = {"base": str(folder), "platbase": str(folder)}
     packages = sysconfig.get_path("purelib", "venv", places)
     shared = [one for one in sys.path if Path(one).name in PACKAGES]

@@ -90,7 +90,7 @@ class Member:
 
     @property
     def running(self) -> bool:
-        """Return whether it has a turn, and is neither overdue nor lost."""
+        """Return whether the member has a turn, and is neither overdue nor lost."""
         return self.began is not None and not self.overdue and not self.lost
 
     @property
@@ -101,7 +101,7 @@ class Member:
 
     @property
     def expected(self) -> float | None:
-        """Time until which others wait for its next request; None if others do not wait."""
+        """Time until which others wait for the member's next request; None if they do not wait."""
         away = self.asked is None and self.began is None and not self.lost
         if not away or self.gave is None or self.gap is None:
             return None
@@ -116,7 +116,7 @@ class Member:
             self.gap = gap if self.gap is None else (self.gap + gap) / 2
 
     def reports(self, held: int, idle: int, need: int | None = None) -> None:
-        """Record its bytes, and the need of a finished turn."""
+        """Record the member's bytes, and the need of a finished turn."""
         self.held, self.idle = held, min(idle, held)
         if need is not None:
             self._needs.append(need)

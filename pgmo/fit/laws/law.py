@@ -26,7 +26,7 @@ from pgmo.rehearsal.environment import Way
 
 _PAGE_EXCESS = 16 << 20
 """Bytes that pgmo takes above the live bytes, if no rehearsal measured them: unused parts of pages.
-A rehearsal of GPT-2 medium on 16 GiB had 7 MiB."""
+A rehearsal of GPT-2 medium on 16 GiB took 7 MiB above the live bytes."""
 
 _MAX_ERROR = 0.001
 """Maximum relative error of laws from rehearsals without pgmo, at the peaks of rehearsals with

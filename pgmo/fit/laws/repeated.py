@@ -4,7 +4,7 @@ history   |- step 1 -|- step 2 -|- step 3 -|
 repeated  |- step 1 -|- step 2 -|- step 3 -|- step 3 -|- step 3 -| ...
 
 On a nearly full card PyTorch's allocator may run out of memory after the third step, because new
-blocks do not fit beside the cached ones.
+blocks do not fit beside cached blocks.
 """
 
 from dataclasses import replace

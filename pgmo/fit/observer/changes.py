@@ -117,7 +117,7 @@ def checkpoint_blocks(model: Any) -> int:
 
 
 def _blocks(model: Any) -> Iterator[Any]:
-    """Yield the outermost modules that have children, and are in a list with others of a class."""
+    """Yield the outermost modules with children that share a list with modules of their class."""
     from torch.nn import ModuleList, Sequential
 
     children = list(model.children())

@@ -23,8 +23,7 @@ _hide: Any = vars(torch._logging)["hide_warnings"]
 def hide_warnings(is_hidden: Any) -> Iterator[None]:
     """Hide the warnings for which `is_hidden` is true, even if warnings are errors.
 
-    PyTorch's context with the same parameter raises an error for a hidden warning if warnings are
-    errors.
+    `torch._logging.hide_warnings` raises an error for a hidden warning if warnings are errors.
     """
     with _hide(is_hidden), warnings.catch_warnings():
         warnings.simplefilter("always")

@@ -27,7 +27,7 @@ from pgmo.units import format_bytes
 from pgmo.user_warnings import warn_user
 
 TOLERANCE = 0.02
-"""Share by which the measured peak may differ from the predicted one without a warning."""
+"""Share of the predicted peak by which the measured peak may differ without a warning."""
 
 PLANS = 8
 """Maximum number of times that a step is planned again because it ran other graphs."""

@@ -164,7 +164,7 @@ def plan_choices(
 ) -> tuple[Choice, ...]:
     """Return a choice for each of several budgets; a larger budget never has more overhead.
 
-    Each budget is planned. It gets the cheapest choice that fits, from the choices of all budgets.
+    Each budget is planned, and gets the cheapest choice that fits from the choices of all budgets.
     Other arguments are as for `plan_choice`.
     """
     limits = [_check(budget, **search) for budget in budgets]

@@ -28,7 +28,7 @@ class Compilers:
     def install(self) -> None:
         """Disable Dynamo if Triton is missing, and watch `torch.compile`.
 
-        This must run before torch is imported.
+        This method must run before torch is imported.
         """
         if not self._has_triton:
             os.environ["TORCHDYNAMO_DISABLE"] = "1"
