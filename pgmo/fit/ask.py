@@ -151,7 +151,7 @@ def _rehearse_later_steps(
     fits: dict[Way, bool],
     notify: Callable[[str], None],
 ) -> tuple[Need, list[Evidence]]:
-    """Rehearse a job with PyTorch's allocators, if they are predicted to fit; correct `fits`.
+    """Rehearse a job with the PyTorch allocators that are predicted to fit; correct `fits`.
 
     The predictions for PyTorch's allocators cover only the first steps, and a later step takes more
     memory. If the job fits with the default settings, expandable segments are not rehearsed. Return

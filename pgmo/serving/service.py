@@ -50,7 +50,7 @@ class Service:
         return self.session is not None and self.session.phase is not Phase.CLOSED
 
     def enter(self) -> Leave | None:
-        """Begin a call. Return the function that ends it; None if the call is not served."""
+        """Begin a call. Return the function that ends the call; None if the call is not served."""
         if self._refused:
             return None
         if not self.running and not self._open():

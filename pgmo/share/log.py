@@ -12,7 +12,7 @@ from pgmo.errors import FileError
 class Log:
     """Append-only file. Without a path, nothing is written.
 
-    Each line is written by one system call, so it survives if the process is killed right after.
+    Each line is written by one system call, so it survives if the process is killed afterwards.
 
     Args:
         path: path of the file. A new file is readable by this user alone.

@@ -122,7 +122,7 @@ class Member:
             self._needs.append(need)
 
     def returns(self, fresh: "Member") -> None:
-        """Restart the member on a new connection. Its debt and the needs of its turns stay."""
+        """Restart the member on a new connection; keep its debt and the needs of its turns."""
         self.name, self.priority = fresh.name, fresh.priority
         self.asked = self.began = self.gave = self.recalled = None
         self.crowded = self.overdue = self.late = self.lost = False

@@ -1,1 +1,1 @@
-"""Memory of a job at other batches and in later steps than the rehearsed ones."""
+"""Memory of a job at batches and in steps that were not rehearsed."""

@@ -24,8 +24,8 @@ _LEAST = 1 << 10
 """Minimum growth over all rehearsed steps, in bytes. A scalar tensor occupies 512 bytes."""
 
 _FAR = 1_000_000
-"""If a job's number of steps is unknown, growth that fills the card after more steps than this is
-ignored."""
+"""Limit in steps: growth that fills the card only after this step is ignored if the job's number of
+steps is unknown."""
 
 
 @dataclass(frozen=True)

@@ -55,8 +55,8 @@ class Site:
 def sites_of(files: Iterable[Path]) -> list[Site]:
     """Return the sites in Python files; a file that cannot be read or parsed has none.
 
-    Functions are left out if no code mentions their names. So are calls of a trainer's methods that
-    the files define, because the methods have sites themselves.
+    Functions are left out if no code mentions their names. Calls of a trainer's methods that the
+    files define are left out, too, because the methods have sites themselves.
     """
     found: list[Site] = []
     used: set[str] = set()

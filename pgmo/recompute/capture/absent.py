@@ -43,7 +43,7 @@ def tangents(module: fx.GraphModule) -> list[fx.Node]:
 
 
 def unlikely_gradients(joint: fx.GraphModule) -> frozenset[str]:
-    """Return the names of the tangents of outputs that are not scalar; none if no output is."""
+    """Return the names of tangents of outputs that are not scalar; none if no output is scalar."""
     found = tangents(joint)
     losses = {node.name for node in found if node.meta["val"].numel() == 1}
     return frozenset(node.name for node in found if losses and node.name not in losses)

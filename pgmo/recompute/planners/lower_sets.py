@@ -63,7 +63,7 @@ class Dag:
         return self.read_by(~members) & members
 
     def next_up(self, members: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Return the nodes outside k sets that read from them, shape (k, n) in and out."""
+        """Return the nodes outside k sets that read from the sets, shape (k, n) in and out."""
         inside, found = _by_node(members)
         for node, reads in enumerate(self.reads):
             for read in reads:

@@ -28,7 +28,7 @@ def _let_run_twice(context: Any) -> None:
     """Allow `retain_graph` for a backward pass.
 
     AOTAutograd refuses `retain_graph`, because a compiler may reuse the memory of inputs. Compiled
-    functions of pgmo do not reuse it.
+    functions of pgmo do not reuse this memory.
     """
     metadata: Any = getattr(getattr(context, "_forward_cls", None), "metadata", None)
     if metadata is not None:

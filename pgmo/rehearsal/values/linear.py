@@ -1,6 +1,6 @@
 """Linear layers without the dispatch mode, which would change their requests.
 
-Under a mode, PyTorch treats every tensor as a subclass. So it allocates the sum with the bias,
+Under a mode, PyTorch treats every tensor as a subclass. So PyTorch allocates the sum with the bias,
 instead of adding in place, if the input of a linear layer is not contiguous, as in attention.
 
 Source: `linear` in aten/src/ATen/native/Linear.cpp.

@@ -4,7 +4,8 @@
     removed    [ ours | user A | user B ]   ->  [ user A | user B ]
 
 Modes must be left in reverse order, because torch pops the top of the stack. But pgmo inserts and
-removes its mode while the program has modes of its own. So pgmo's mode is always below them.
+removes its mode while the program has modes of its own. So pgmo's mode is below all of the
+program's modes.
 """
 
 from collections.abc import Callable

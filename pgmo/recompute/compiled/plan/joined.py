@@ -2,8 +2,8 @@
 
 graph    Its operations run again only within the graph. Values that it shares with other graphs or
          regions are pinned.
-region   Code between two graphs, as two pinned operations. The workspace of the first stands for
-         the region's peak. The second writes the bytes that stay allocated.
+region   Code between two graphs, as two pinned operations. The workspace of the first operation
+         stands for the region's peak. The second operation writes the bytes that stay allocated.
 """
 
 from collections.abc import Sequence
@@ -208,7 +208,7 @@ class _JoinedGraphBuilder:
         return self._lives[life]
 
     def _shrink(self, size: int) -> None:
-        """Subtract a tensor that the last region has allocated from the bytes that it holds."""
+        """Subtract a tensor that the last region allocated from the bytes that regions hold."""
         last = len(self.operations) - 1
         level = sum(self._values[one].size for one in self._base)
         self._set_base(max(0, level - size), last, last - 1)

@@ -67,7 +67,7 @@ class SleepingState:
             part = self._arena[place : place + one.nbytes].view(one.dtype)
             host = part.as_strided(one.shape, stride)
             host.copy_(one, non_blocking=True)
-            # This precedes the assignment, because Ctrl-C may come between the two lines.
+            # The entry precedes the assignment, because Ctrl-C may come between the two lines.
             self._away.append((state, key, host, one.device))
             state[key] = host  # The tensor's memory is freed in the order of the stream.
             place += _rounded(one.nbytes)
