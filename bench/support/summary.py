@@ -251,17 +251,19 @@ def page() -> str:
         f"{min(dates)} to {max(dates)}.\nThe method and the tables of each script are in "
         "[details.md](details.md).",
         "## What it gains",
-        "Peaks of whole runs, first iteration included: median (lowest to highest) of the ratio of "
-        "pgmo's peak to the\nother's. *Behind* are runs in which `pgmo run` or `pgmo.optimize()` "
-        f"is above the better of PyTorch's two\nallocators by more than {SAME:.1%}.",
+        "Peaks of whole runs, including the first iteration: median (lowest to highest) of the "
+        "ratio of pgmo's peak to the\nother allocator's peak. The column *behind* counts runs in which "
+        "`pgmo run` or `pgmo.optimize()` takes more than the\n"
+        f"better of PyTorch's two allocators, by more than {SAME:.1%}.",
         "\n".join(memory_table()),
-        "The largest batch that trains. *Bound* is the largest batch whose live bytes alone fit.",
+        "The largest batch that trains. *Bound* is the largest batch whose live bytes alone fit on "
+        "the card.",
         "\n".join(batch_table()),
         "## What it costs",
-        "(!) is above its goal, or above 1.1 if it has no goal.",
+        "(!) marks figures above their goal, and figures above 1.1 that have no goal.",
         "\n".join(cost_table()),
         "## Where it is behind",
-        "Peaks of memory. Figures of time that are behind are marked above.",
+        "Runs that take more memory than the better peer. The section on costs marks times.",
         "\n".join(behind_lines()),
     ]
     return "\n\n".join(parts) + "\n"
