@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pgmo.profiler.profile import Profile
 
 _GROWING, _ALIVE = "kept by", "alive"
-"""Keys of these notes in a profile."""
+"""Keys of the notes on keepers in a profile."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ def find_kept(profile: Profile) -> KnownKeepers:
 
 
 def with_kept(profile: Profile, growing: Sequence[str], alive: Sequence[str]) -> Profile:
-    """Return a profile with notes of keepers, as in `KnownKeepers`; the same profile if empty."""
+    """Return a profile with notes on keepers, as in `KnownKeepers`; unchanged without keepers."""
     found = {_GROWING: "\n".join(growing), _ALIVE: "\n".join(alive)}
     found = {key: text for key, text in found.items() if text}
     if not found:

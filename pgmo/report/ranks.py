@@ -1,7 +1,7 @@
 """Memory figures of a program's ranks, and the ranks that differ from the others.
 
 NAME-rankR.json     of `pgmo run --json NAME.json` under torchrun
-NAME-R.jsonl        of `pgmo.log_metrics("NAME.jsonl", step)`; its last line counts
+NAME-R.jsonl        of `pgmo.log_metrics("NAME.jsonl", step)`; only its last line is read
 """
 
 import json
@@ -44,7 +44,7 @@ class RankFigures:
 
 @dataclass(frozen=True)
 class Difference:
-    """Figure of a rank that differs from the other ranks. `others` is their median."""
+    """Figure of a rank that differs from `others`, the median of the other ranks' figures."""
 
     rank: int
     figure: str
@@ -60,7 +60,7 @@ class Difference:
 def read_ranks(folder: Path) -> list[RankFigures]:
     """Read the figures of all ranks in a directory, in the order of ranks and devices.
 
-    Of several files for one rank and device, the newest is read.
+    If there are several files for one rank and device, only the newest counts.
 
     Raises:
         FileError: if a file cannot be read, or there is none.
@@ -113,7 +113,7 @@ def _of_log(text: str) -> dict[str, dict[str, float]]:
 
 
 def _figures(value: Any) -> dict[str, float]:
-    """Return the figures in the result of `pgmo.metrics`; empty if one is missing."""
+    """Return the figures of `pgmo.metrics` in JSON; empty if one is missing or not finite."""
     if not isinstance(value, dict):
         return {}
     found: dict[str, Any] = {name: value.get(f"pgmo/{name}") for name in FIGURES}

@@ -34,7 +34,7 @@ class Explanation:
         blocks: number of blocks that the iteration requests.
         ticks: requests per iteration.
         circular: whether the iteration repeats.
-        steady: whether two recorded iterations agreed.
+        steady: whether at least two recorded iterations have one structure.
         peak: the peak and its holders.
         unplanned: bytes of persistent and shared blocks, which get no slot. They are needed in
             addition to a plan, and PyTorch would reserve them, too.
@@ -42,7 +42,7 @@ class Explanation:
         leaks: blocks that accumulate.
         drift: differences between iterations.
         streams: requests of each stream.
-        fragmentation: measured from the trace's own addresses; None without addresses.
+        fragmentation: fragmentation at the addresses in the trace; None if it has no segments.
         pools: private pools of CUDA graphs and `MemPool` objects; None without any.
         failures: requests of the trace that ran out of memory.
         reserved: predicted bytes that PyTorch reserves, by setting: "default", "expandable".
@@ -96,7 +96,10 @@ def explain(
         profile: the profile.
         plan: plan of this profile, for comparison.
         top: rows in each list.
-        predict: whether to predict the bytes that PyTorch reserves, the slowest part.
+        predict: whether to predict the bytes that PyTorch reserves, which takes most of the time.
+
+    Raises:
+        OptionError: if `top` is below 1.
     """
     if top < 1:
         raise OptionError(f"top must be at least 1, not {top}")

@@ -112,7 +112,7 @@ def leak_lines(leaks: Leaks) -> list[str]:
 
 
 def _state(explanation: "Explanation") -> list[str]:
-    """Describe drift and streams, if there is any."""
+    """Return a line on drift, and a line on streams if there are several."""
     lines = []
     drift = explanation.drift
     if drift.compared:

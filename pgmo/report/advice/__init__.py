@@ -1,7 +1,7 @@
 """Advice with figures. Each rule examines the facts and returns a hint, or None.
 
-causes/     a known fix, and by how much the peak falls with it
-other       what holds memory, and what helps in general
+causes/     known causes: their fixes, and by how much the peak falls
+others      what holds memory, and general advice
 """
 
 from collections.abc import Callable
@@ -86,7 +86,7 @@ OF_A_MOMENT: tuple[Callable[[Facts], Hint | None], ...] = (
 def advise(facts: Facts) -> tuple[Hint, ...]:
     """Return the hints that apply, causes first, then by bytes.
 
-    Savings of different peaks are compared as shares of these.
+    Savings of different peaks are compared as shares of these peaks.
     """
     rules = RULES if facts.explanation.moment is None else OF_A_MOMENT
     hints = [hint for rule in rules if (hint := rule(facts)) is not None]

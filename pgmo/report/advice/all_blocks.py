@@ -23,7 +23,7 @@ Mask = NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False)
 class AllBlocks:
-    """Blocks of a whole recording, or of one iteration if nothing else is known.
+    """Blocks of a whole recording, or of one iteration if the profile has no trace.
 
     Args:
         size: bytes, shape (n,).
@@ -58,7 +58,7 @@ class AllBlocks:
         is_request = np.zeros(len(trace), np.bool_)
         is_request[blocks.row[blocks.row >= trace.before]] = True
         requests = np.append(0, np.cumsum(is_request))  # before each row
-        # A block that other streams use is free only when they have finished.
+        # A block that other streams use is free only when these streams have finished.
         freed = np.where(blocks.shared, blocks.gone, blocks.let_go)
         stays = freed == NOT_FREED
         end = np.where(stays, max(1, requests[-1]), requests[np.where(stays, 0, freed)])
@@ -103,7 +103,7 @@ class AllBlocks:
 
         Args:
             blocks: mask of the blocks, shape (n,).
-            left: share of their bytes that stays, of all or of each, shape (n,).
+            left: share of a block's bytes that stays: one for all blocks, or for each, shape (n,).
         """
         size = np.where(blocks, (self.size * left).astype(np.int64), self.size)
         return self.peak - int(self._live(size).max(initial=0))
@@ -119,12 +119,12 @@ class AllBlocks:
     def saving_within(
         self, size: NDArray[np.int64], start: NDArray[np.int64], end: NDArray[np.int64]
     ) -> int:
-        """Return by how many bytes the peak falls if some bytes are missing for some time.
+        """Return by how many bytes the peak falls if some bytes are not allocated for some time.
 
         Args:
             size: missing bytes, shape (k,).
-            start: request from which on they are missing, shape (k,).
-            end: number of requests made before they are there again, shape (k,).
+            start: request from which on the bytes are missing, shape (k,).
+            end: number of requests made before the bytes are allocated again, shape (k,).
         """
         change = np.zeros(self.ticks + 1, np.int64)
         np.add.at(change, start, size)
@@ -162,12 +162,12 @@ class AllBlocks:
         return self._by_tag([any(map(search, tag.stack)) for tag in self.tags])
 
     def by_stack(self, pattern: str) -> Mask:
-        """Return whether each block's stack matches an expression, shape (n,). Lines are calls."""
+        """Return whether each block's stack, one call per line, matches a regular expression."""
         search = re.compile(pattern).search
         return self._by_tag([bool(search("\n".join(tag.stack))) for tag in self.tags])
 
     def place(self, blocks: Mask) -> str:
-        """Return the line that requests most of these bytes, as " (at LINE)"; "" if unknown."""
+        """Return the line that requests most bytes of these blocks, as " (at LINE)", or ""."""
         known = blocks & (self.tag >= 0)
         sizes: dict[str, int] = {}
         for tag, size in zip(self.tag[known].tolist(), self.size[known].tolist(), strict=True):

@@ -30,8 +30,8 @@ class Hint:
         text: the observation with its figures, and the advice.
         bytes: bytes that the fix saves, if the hint is a cause; else an upper bound.
         is_cause: whether the fix is known, and its saving was computed.
-        peak: bytes of the peak that a cause lowers, if that is not the peak of live bytes but, for
-            example, of reserved bytes; else 0.
+        peak: bytes of the peak that a cause lowers, if it is another one than the peak of live
+            bytes, such as that of reserved bytes; else 0.
         changes_results: whether the fix of a cause changes results. Other causes are listed first.
     """
 
@@ -57,7 +57,7 @@ class Facts:
 
     @cached_property
     def blocks(self) -> AllBlocks:
-        """Blocks of the whole recording, or of the iteration if nothing else is known."""
+        """Blocks of the whole recording, or of the iteration if the profile has no trace."""
         return AllBlocks.of(self.profile)
 
     @cached_property
@@ -93,9 +93,9 @@ class Facts:
         return size / self.explanation.peak.size if self.explanation.peak.size else 0.0
 
     def matters(self, size: int, least: float) -> bool:
-        """Return whether bytes are a minimum share of the peak, and 1 % of all known memory.
+        """Return whether bytes are at least a share of the peak, and 1 % of all known memory.
 
-        Next to a large model, the memory of an iteration may be negligible.
+        Compared with a large model, the memory of an iteration may be negligible.
         """
         known = self.explanation.peak.size + self.explanation.residents.size
         return (
@@ -113,7 +113,7 @@ class Facts:
         return own or any("expandable_segments:True" in text for text in texts)
 
     def largest(self, copies: NDArray[np.int64]) -> str:
-        """Return the main holder of these copies, as " (most of it: NAME, 3 MiB)", or ""."""
+        """Return the largest holder of these copies, as " (most of it: NAME, 3 MiB)", or ""."""
         for by in ("file", "module", "op"):
             for holder in hold(self.profile, copies, by, top=1):
                 if holder.name not in (*UNNAMED, OTHERS):
@@ -131,16 +131,17 @@ def cause(
     left: float | NDArray[np.float64] = 0.0,
     end: NDArray[np.int64] | None = None,
 ) -> Hint | None:
-    """Return the hint of a cause, with the saving of its fix; None if it saves little.
+    """Return the hint of a cause, with the saving of its fix; None if the saving is small.
 
     Args:
         facts: input of the rule.
         title: a few words.
         blocks: which of `facts.blocks` the fix avoids, shape (n,).
-        what: description of these blocks, beginning with a verb: "are one-hot matrices".
+        what: description of the blocks, beginning with a verb, such as "are one-hot matrices".
         fix: what to change, without the full stop.
-        left: share of their bytes that stays, of all or of each, shape (n,).
-        end: when the fix frees each block, shape (n,); None if it avoids them.
+        left: share of a block's bytes that stays: one for all blocks, or for each, shape (n,).
+        end: number of requests made before the fix frees each block, shape (n,); None if the fix
+            avoids the blocks.
     """
     everything = facts.blocks
     saving = everything.saving(blocks, left) if end is None else everything.saving_until(end)

@@ -15,7 +15,7 @@ from pgmo.profiler.profile import Profile
 from pgmo.profiler.trace import Event, Trace
 
 _APART = 2 * 2**20
-"""Minimum size in bytes of gaps that are removed if segments are unknown."""
+"""Minimum size of the gaps that are removed if segments are unknown, in bytes."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,8 +42,8 @@ def find_placement(profile: Profile, address: NDArray[np.int64]) -> Placement | 
     Args:
         profile: the profile.
         address: address of each block, or 0, shape (n,): the profile's own column, or the result of
-            an allocator model. Segments and residents of the trace are used only for the own
-            column.
+            an allocator model. Segments and residents of the trace are used only for the profile's
+            own column.
     """
     known = address > 0
     if not known.any():
@@ -99,7 +99,7 @@ def _residents(trace: Trace) -> NDArray[np.int64]:
 
 
 def _ranges(taken: NDArray[np.int64], exact: bool) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the beginnings of the used ranges, and their positions in the squeezed space."""
+    """Return the beginnings of the used ranges, and the positions of these ranges without gaps."""
     merged = _merge(taken, touching=True, apart=0 if exact else _APART)
     return merged[:, 0], np.cumsum(merged[:, 1]) - merged[:, 1]
 

@@ -1,4 +1,4 @@
-"""Blocks of a trace, with the rows of request and free, and the iteration.
+"""Blocks of a trace, with the rows at which each is requested and freed, and its iteration.
 
 rows    ALLOC a   MARK   ALLOC b   FREE a   ALLOC a'   MARK   ...
 block      a: born 0, gone 3, iteration -1          a': born 4, gone ALIVE, iteration 0
@@ -23,12 +23,12 @@ class History:
     Args:
         trace: source of the blocks.
         born: row of the block's request.
-        gone: row at which the program frees it, or `ALIVE`.
-        released: row from which the allocator may reuse its memory, or `ALIVE`; later than `gone`
-            for a block that other streams still use.
+        gone: row at which the program frees the block, or `ALIVE`.
+        released: row from which the allocator may reuse the block's memory, or `ALIVE`; later than
+            `gone` for a block that other streams still use.
         size: bytes requested.
         tag: index into the trace's tags, -1 for none.
-        iteration: iteration of the request; 0 is the first complete one, -1 all before it.
+        iteration: iteration of the request, from 0; -1 before the first complete iteration.
         iterations: number of iterations that began.
     """
 
@@ -53,8 +53,8 @@ class History:
 def follow(trace: Trace) -> History:
     """Find the end of each block of a trace.
 
-    A free is ignored if its block is unknown: allocated before the trace, and not among the rows
-    that rebuild the initial state. Requests of zero bytes make no blocks.
+    A free is ignored if its block is unknown: the block was allocated before the trace, and is not
+    among the rows that describe the initial state. Requests of zero bytes make no blocks.
     """
     blocks = pair_blocks(trace)
     marks = np.cumsum(trace.kind == Event.MARK)

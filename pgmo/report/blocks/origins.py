@@ -30,8 +30,8 @@ UNNAMED = frozenset({UNTAGGED, EARLIER})
 def existed_before(profile: Profile) -> NDArray[np.bool_]:
     """Return whether each block existed before the first recorded request, shape (n,).
 
-    Always false in a profile that repeats, because it does not contain blocks from before its
-    trace.
+    In a profile that repeats, the result is always false, because the profile does not contain
+    blocks from before its trace.
     """
     found = np.zeros(len(profile), np.bool_)
     if profile.circular or profile.trace is None or not profile.trace.before:

@@ -17,7 +17,7 @@ _Column = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Lanes:
-    """Lane of each bar, from 0, and the address of each lane; None if its bars have several."""
+    """Lane of each bar, from 0, and address of each lane; None for a lane of several addresses."""
 
     lane: _Column
     place: tuple[int | None, ...]
@@ -26,7 +26,7 @@ class Lanes:
 def in_lanes(begin: _Column, end: _Column, place: _Column) -> Lanes:
     """Assign bars `[begin, end)` to the fewest lanes without overlap, separately for each address.
 
-    Above `MOST_LANES` distinct addresses, they share lanes.
+    If there are more than `MOST_LANES` distinct addresses, they share lanes.
     """
     apart = len(np.unique(place)) <= MOST_LANES
     key = place if apart else np.zeros_like(place)
@@ -51,7 +51,7 @@ def in_lanes(begin: _Column, end: _Column, place: _Column) -> Lanes:
 
 
 def in_one_turn(start: _Column, end: _Column, ticks: int) -> tuple[_Column, _Column, _Column]:
-    """Return begin, end and row of all lifetimes in one period of the steady state."""
+    """Return begin, end and row of each part of a lifetime in one period of the steady state."""
     rows = np.arange(len(start), dtype=np.int64)
     begins, ends, of = [], [], []
     for turn in range(3):
@@ -67,9 +67,10 @@ def in_one_turn(start: _Column, end: _Column, ticks: int) -> tuple[_Column, _Col
 def slots_in_one_turn(
     source: Profile | Plan, rows: _Column
 ) -> tuple[_Column, _Column, _Column, _Column]:
-    """Return begin, end, row and offset of the slots' occupied times in the steady state.
+    """Return begin, end, row and offset of each time in which a slot is occupied, in one period.
 
-    A block that outlives a period occupies both its slots all the time. A profile has no offsets.
+    A block that outlives a period occupies both its slots all the time. The offsets of a profile
+    are `UNPLANNED`.
     """
     ticks, start = source.ticks, source.start[rows]
     end = np.where(source.end[rows] == NEVER, ticks, source.end[rows])

@@ -63,7 +63,7 @@ def snapshot_of(source: Profile | Plan) -> dict[str, Any]:
 
 
 def _arenas(plan: Plan) -> list[tuple[int, list[PlacedBlock]]]:
-    """Return the blocks with a slot by stream, then all blocks without a slot."""
+    """Return the blocks of each stream that have slots, then all blocks without a slot."""
     has_slot = plan.offset != UNPLANNED
     found = []
     for stream in np.unique(plan.stream[has_slot]).tolist():
@@ -78,7 +78,7 @@ def _arenas(plan: Plan) -> list[tuple[int, list[PlacedBlock]]]:
 
 
 def _without_slots(plan: Plan, rows: NDArray[np.int64]) -> list[PlacedBlock]:
-    """Place each block without a slot at a separate address. Persistent ones are always alive."""
+    """Place each block without a slot at a separate address. Persistent blocks are always alive."""
     never = plan.end[rows] == NEVER
     stays = [(0, plan.ticks + 1, row) for row in rows[never].tolist()]
     freed = rows[~never]
@@ -94,7 +94,7 @@ def _without_slots(plan: Plan, rows: NDArray[np.int64]) -> list[PlacedBlock]:
 def _block_events(
     rows: list[PlacedBlock], plan: Plan, source: Profile | Plan, stream: int
 ) -> list[tuple[int, int, Event]]:
-    """Return events with their tick and their order within it: frees precede the request."""
+    """Return events with their ticks and their order within a tick, in which frees come first."""
     made = []
     for low, high, at, row in rows:
         size = int(plan.size[row])

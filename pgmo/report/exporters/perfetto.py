@@ -95,7 +95,7 @@ def _process(
 
 
 def _bars(source: Profile | Plan, rows: _Column) -> tuple[_Column, _Column, _Column, _Column]:
-    """Return begin, end, row and address of everything to draw, each of shape (p,)."""
+    """Return begin, end, row and address (or offset) of each bar, each of shape (p,)."""
     if isinstance(source, Plan):
         return slots_in_one_turn(source, rows)
     end = np.where(source.end[rows] == NEVER, source.ticks, source.end[rows])

@@ -14,7 +14,7 @@ _PROFILE = (*_NUMBERS, "varying", "shared", "ordinal", "thread", "address", "tag
 _PLAN = (*_NUMBERS, "varying", "shared", "offset", "alternate")
 _ORIGIN = ("module", "op", "phase", "file")
 _NOTHING = {"end": NEVER, "address": 0, "tag": -1, "offset": UNPLANNED, "alternate": UNPLANNED}
-"""Value of a column without data."""
+"""Value by which a column marks missing data."""
 
 
 def column_names(source: Profile | Plan) -> tuple[str, ...]:

@@ -23,7 +23,8 @@ class Holder:
 
     Args:
         name: the phase, module, operator, ...; "(untagged)" for blocks without a tag, "(before
-            recording)" for blocks that existed before, "(others)" for the rest of a shortened list.
+            recording)" for blocks that existed before the recording, "(others)" for the sum of all
+            further origins in a shortened list.
         size: bytes.
         blocks: number of live blocks.
     """
@@ -35,7 +36,7 @@ class Holder:
 
 @dataclass(frozen=True)
 class Peak:
-    """First tick of the peak, and the origins that hold memory then, largest first.
+    """First tick of the peak, and the origins that hold memory at this tick, largest first.
 
     Each list of holders adds up to `size` and `blocks` exactly.
     """
@@ -72,7 +73,7 @@ def find_peak(profile: Profile, top: int = 10) -> Peak:
 
     Args:
         profile: the profile.
-        top: number of holders per grouping; the others form one row, "(others)".
+        top: number of holders per grouping; all further holders form one row, "(others)".
 
     Example:
         >>> profile = Profile.from_columns(size=[4, 2], start=[0, 1], end=[1, 4], ticks=2)
@@ -130,7 +131,7 @@ def hold(
 
 
 def rank(rows: Iterable[tuple[str, int, int]], top: int | None = None) -> tuple[Holder, ...]:
-    """Add up bytes and blocks by name, largest first. Beyond `top`, one row has the rest."""
+    """Add up bytes and blocks by name, largest first. One row has the sum of those beyond `top`."""
     sums: dict[str, list[int]] = {}
     for name, size, count in rows:
         entry = sums.setdefault(name, [0, 0])

@@ -17,9 +17,9 @@ GROUPS: tuple[By, ...] = ("phase", "module", "op", "file")
 
 @dataclass(frozen=True)
 class Side:
-    """Figures of one side; sizes in bytes, None where the file does not contain them.
+    """Figures of one side; sizes in bytes. Figures that the file does not contain are None.
 
-    Without a history neither ticks nor loads are known.
+    In a file without a history, neither ticks nor loads are known.
     """
 
     kind: str
@@ -64,14 +64,14 @@ class Comparison:
     Args:
         before: figures of the first side.
         after: figures of the second side.
-        same: whether both have the same requests, by their fingerprints.
+        same: whether both sides have the same requests, as their fingerprints show.
         peaks: origins of the memory at the peaks of two profiles by grouping, largest change first.
-            Unchanged origins are omitted, and so are groupings that neither side has.
-        new: origins of the second side only, with their bytes per iteration.
-        gone: origins of the first side only.
+            Unchanged origins are omitted, and groupings without names on both sides.
+        new: origins only of the second side, with their bytes per iteration.
+        gone: origins only of the first side, with their bytes per iteration.
         resized: origins of both sides with another number of blocks or other sizes.
         moments: findings for each side without a history.
-        unused: reserved bytes of each side that no block had requested; None if unknown.
+        unused: reserved bytes of each side that no block had requested, by reason; None if unknown.
     """
 
     before: Side

@@ -14,9 +14,9 @@ class Drift:
     """Differences between a trace's iterations.
 
     Args:
-        compared: number of iterations that were compared with the one before, without the first and
-            the last, which may be incomplete.
-        changed: number of those that differ from the one before.
+        compared: number of iterations that were compared with the previous iteration. The last
+            iteration is excluded, because it may be incomplete.
+        changed: number of compared iterations that differ from the previous iteration.
         varying: number of blocks whose size differs between recorded iterations.
         varying_size: bytes of these blocks at their largest.
     """
@@ -39,7 +39,7 @@ def find_drift(profile: Profile, history: History | None = None) -> Drift:
 
 
 def _differ(history: History) -> list[bool]:
-    """Return for each iteration between the first and the last whether its requests changed."""
+    """Return, for each iteration between the first and the last, whether its requests changed."""
     bounds = np.searchsorted(history.iteration, range(history.iterations))
     stream = history.trace.stream[history.born]
     requests = [

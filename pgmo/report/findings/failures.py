@@ -16,7 +16,7 @@ class Failure:
 
     Args:
         row: row of the trace.
-        size: requested; 0 if the trace does not contain it.
+        size: requested bytes; 0 if the trace does not contain them.
         live: bytes in blocks at that time.
         reserved: bytes of segments at that time; 0 if the trace has none.
         origin: origin of the request, in one line.

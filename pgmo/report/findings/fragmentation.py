@@ -23,14 +23,14 @@ class Fragmentation:
 
     Args:
         peak_reserved: peak of the reserved bytes.
-        live_then: requested bytes of live blocks at that peak; the largest number if the peak
-            occurs repeatedly.
+        live_then: requested bytes of live blocks at the peak of the reserved bytes. If this peak
+            occurs repeatedly, the largest number.
         peak_live: peak of the requested bytes of live blocks.
         reserved_then: reserved bytes at the peak of live bytes.
-        segments: number of segments at the peak of live bytes; adjacent ones count as one.
+        segments: number of segments at the peak of live bytes; adjacent segments count as one.
         holes: number of ranges of these segments without a block.
         largest_hole: size of the largest of these ranges.
-        hole_bytes: sum of these ranges.
+        hole_bytes: sum of the sizes of these ranges.
         unused: bytes at the peak of the reserved bytes that no block had requested, by reason.
     """
 
@@ -82,7 +82,7 @@ def reserved_curve(trace: Trace) -> NDArray[np.int64]:
 
 
 def _segments(trace: Trace, row: int) -> list[tuple[int, int]]:
-    """Return the reserved address ranges after a row, in order, adjacent ones joined."""
+    """Return the reserved address ranges after a row, in order; adjacent ranges are joined."""
     joined: list[tuple[int, int]] = []
     for one in reserved_ranges(trace, row):
         if joined and one.start <= joined[-1][1]:
@@ -93,7 +93,7 @@ def _segments(trace: Trace, row: int) -> list[tuple[int, int]]:
 
 
 def _blocks(history: History, row: int) -> list[tuple[int, int]]:
-    """Return the ranges of blocks after a row, including those that other streams still use."""
+    """Return the ranges of blocks after a row, including freed blocks that streams still use."""
     taken = (history.born <= row) & ((history.released == ALIVE) | (history.released > row))
     start = history.trace.address[history.born[taken]]
     order = np.argsort(start)

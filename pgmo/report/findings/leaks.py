@@ -40,7 +40,7 @@ class Leak:
             known.
         size: bytes of these blocks.
         growth: bytes per iteration.
-        first: iteration that requested the first of these blocks; -1 if that was before the first
+        first: iteration that requested the first of these blocks; -1 for a time before the first
             whole iteration, 0 if only one iteration is known.
         confidence: "certain", "likely" or "possible"; never certain if iterations were guessed.
         why: the observation, in words.
@@ -62,7 +62,7 @@ class Leaks:
 
     Args:
         found: the leaks.
-        judged: whether the data was sufficient; if not, an empty `found` has no meaning.
+        judged: whether the data was sufficient to find leaks. If not, `found` is empty.
         basis: the examined data, in words.
         live: peak of the live bytes, as far as known.
         guessed: whether iterations were derived only from the period of the requests.
@@ -84,9 +84,9 @@ def find_leaks(profile: Profile, history: History | None = None) -> Leaks:
     """Find the blocks that accumulate over a profile's iterations.
 
     In a trace of four or more iterations, an origin leaks if some of its blocks from each third of
-    the trace are never freed; the first and the last iteration do not count. Without such a trace,
-    the persistent blocks of a steady iteration are leaks: each iteration requests them and none
-    frees them.
+    the trace are never freed. The first iteration does not count, nor the last one or two. Without
+    such a trace, the persistent blocks of a steady iteration are leaks: each iteration requests
+    them and none frees them.
     """
     moment = find_moment(profile)
     if moment is not None:
@@ -125,8 +125,8 @@ def _why_not_known(profile: Profile, iterations: int) -> str:
 def _of_trace(history: History) -> Leaks:
     """Find the origins whose blocks from all parts of the trace are never freed."""
     count = history.iterations
-    # The next iteration may free blocks of the last one, and two alternating buffers live for two
-    # iterations. So in long traces, the last two iterations do not count.
+    # An iteration after the trace may free blocks of the last iteration, and two alternating
+    # buffers live for two iterations. So in long traces, the last two iterations do not count.
     stop = count - 1 if count == _FEWEST else count - 2
     stayed = (history.gone == ALIVE) & (history.iteration >= 0)
     guessed = history.trace.marked_by == MarkedBy.PERIOD
@@ -223,7 +223,7 @@ def _first_tag(tags: Sequence[Tag], tag: NDArray[np.int32]) -> Tag | None:
 
 
 def _live(profile: Profile) -> int:
-    """Return the peak of the live bytes, as far as known."""
+    """Return the peak of the live bytes, as far as the profile shows."""
     if profile.trace is not None:
         return int(follow(profile.trace).live().max(initial=0))
     return profile.max_load() + int(profile.size[profile.persistent].sum())

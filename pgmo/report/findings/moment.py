@@ -35,7 +35,7 @@ class Moment:
 
     @property
     def nothing_recorded(self) -> str:
-        """First sentence about such a file."""
+        """First sentence about a file without a history."""
         return (
             "The file has no history of requests, only the blocks that were allocated when it "
             "was written"
@@ -43,7 +43,7 @@ class Moment:
 
     @property
     def allocated(self) -> str:
-        """The allocations at that moment, in words."""
+        """The allocations at the only known moment, in words."""
         plural = "" if self.blocks == 1 else "s"
         text = f"{format_bytes(self.size)} in {self.blocks:,} block{plural}"
         if self.reserved is None:

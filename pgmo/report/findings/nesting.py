@@ -10,7 +10,7 @@ from pgmo.report.blocks.origins import EARLIER, UNTAGGED, existed_before
 from pgmo.report.findings.attribution import alive, peak_tick
 
 _DEEPEST = 40
-"""Maximum number of levels. Deeper ones are part of the last level."""
+"""Maximum number of levels. Deeper levels are part of the last one."""
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""Private pools of CUDA graphs and `MemPool` objects, and the size that sharing would give.
+"""Private pools of CUDA graphs and `MemPool` objects, and their size if graphs shared memory.
 
     pool (1, 0)   [ survivors | temporaries         ]
     pool (2, 0)   [ survivors | temporaries   ]
@@ -21,7 +21,7 @@ _PAGE = 2 * 2**20
 """Size of the pages that graphs can share, in bytes."""
 
 _MOST = 5
-"""Maximum number of pools in text. HTML pages and JSON list all."""
+"""Maximum number of pools in text. HTML pages and JSON list all pools."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class PoolUse:
         survivors: bytes of live blocks and, in a pool of graphs, of blocks that no capture freed. A
             graph writes to all these blocks in every replay, so they cannot be shared.
         temporaries: peak bytes of all other blocks. If the pool's requests were not recorded, all
-            bytes without live blocks, including holes.
+            of its bytes without live blocks, including holes.
         carried: peak bytes of temporaries that a later capture frees, such as activations between a
             forward and a backward graph.
         captures: number of captures, which are runs of consecutive requests; 0 for a `MemPool`.
@@ -76,8 +76,9 @@ class PrivatePools:
         needed: bytes if graphs shared pages and replayed one after the other: all survivors and the
             largest temporaries, in whole pages. At least the peak of the live bytes. An upper bound
             if a pool was not recorded.
-        interleaved: like `needed`, if the carried blocks of all pools are alive at once, because
-            all forward graphs replay before the backward graphs; None if no blocks are carried.
+        interleaved: bytes as in `needed`, but with the carried blocks of all pools alive at once,
+            as if all forward graphs replay before the backward graphs; None if no blocks are
+            carried.
     """
 
     pools: tuple[PoolUse, ...]

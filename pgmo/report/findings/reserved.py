@@ -17,11 +17,12 @@ class Reservation:
 
     Args:
         peak: peak of the reserved bytes.
-        active: peak of the bytes in blocks, rounded up like the allocator does.
+        active: peak of the bytes in blocks, as rounded up by the allocator.
         fragmentation: share of the reserved peak that contains no block.
         failed: request at which memory ran out, if a limit was given and reached.
         curve: bytes reserved at each tick of the last iteration, shape (ticks,).
-        address: address of each block of the profile, 0 if it is not allocated, shape (n,).
+        address: address of each block of the profile, 0 for a block that is not allocated, shape
+            (n,).
     """
 
     peak: int

@@ -14,7 +14,7 @@ from pgmo.report.findings.attribution import Holder, rank
 class Residents:
     """Blocks outside the plan that are always alive, in addition to the peak.
 
-    Bytes by phase and bytes by line each add up to `size`.
+    The bytes in `phases` add up to `size`, and so do the bytes in `files`.
     """
 
     size: int
@@ -26,10 +26,10 @@ class Residents:
 def find_residents(profile: Profile, history: History | None = None, top: int = 10) -> Residents:
     """Find the blocks that are always alive and not among those of the profile's own peak.
 
-    In a profile that does not repeat, these are the persistent blocks. In one that repeats, they
-    are blocks of the trace that are alive at its end and were requested before the second and
-    before the last iteration. Without a trace they are unknown, because a block that an iteration
-    never frees is a leak.
+    In a profile that does not repeat, these are the persistent blocks. In a profile that repeats,
+    these are blocks of the trace that are alive at its end and were requested before the second and
+    before the last iteration. In a profile that repeats and has no trace, they are unknown: a block
+    that an iteration never frees is a leak.
     """
     if profile.circular and profile.trace is not None:
         history = history or follow(profile.trace)

@@ -13,12 +13,12 @@ class StreamUse:
 
     Args:
         stream: the stream.
-        requests: number of its blocks.
-        size: sum of its requests.
-        max_load: peak of its live bytes. Streams cannot share memory, so a plan needs the sum of
-            these over all streams.
-        shared: number of its blocks that other streams use, too; these get no slot.
-        shared_size: bytes of these blocks.
+        requests: number of blocks that are requested on the stream.
+        size: sum of the sizes of these blocks.
+        max_load: peak of the live bytes of these blocks. Streams share no offsets, so a plan's
+            arenas need the sum of these peaks over all streams.
+        shared: number of these blocks that other streams use, too; they get no slot.
+        shared_size: bytes of the blocks that other streams use, too.
     """
 
     stream: int

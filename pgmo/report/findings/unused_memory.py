@@ -1,4 +1,4 @@
-"""Reserved bytes that no block had requested, by the reason why they are unused.
+"""Reserved bytes that no block had requested, by the reason why these bytes are unused.
 
 segment of stream 0   [ block | between blocks | block | at the end ]
 segment of stream 0   [ free                                        ]
@@ -26,11 +26,11 @@ class UnusedMemory:
 
     Args:
         between: holes between two live blocks of one segment.
-        ends: free parts at the beginning and the end of segments with a block. A free part cannot
+        ends: free parts at the beginning and the end of segments with a block. These parts cannot
             merge with a neighbouring segment.
         segments: segments without a block. empty_cache() frees them.
         streams: free parts of segments that belong to another stream.
-        pools: free parts of private pools, those of CUDA graphs and of each `MemPool`.
+        pools: free parts of private pools, of CUDA graphs and of each `MemPool`.
         waiting: freed blocks that another stream may still use.
         rounding: bytes by which blocks are larger than requested.
     """
@@ -64,7 +64,7 @@ WORDS: Mapping[str, str] = {
     "waiting": "in freed blocks that another stream may use",
     "rounding": "in the rounding of block sizes",
 }
-"""Phrase for each part, for use after its size."""
+"""Phrase for each part, to be printed after its size."""
 
 
 class ReservedRange(NamedTuple):
@@ -81,7 +81,7 @@ class TakenRange(NamedTuple):
 
     Args:
         start: first address.
-        end: address after the last one, with the size rounded up.
+        end: address after the last one; the size is rounded up.
         requested: bytes that the program requested; 0 once it has freed the block.
     """
 

@@ -28,7 +28,7 @@ ORIGINS: tuple[By, ...] = ("module", "op")
 
 @dataclass(frozen=True)
 class Grown(Change):
-    """Origin, a "module" or an "op", that holds more bytes or blocks than before."""
+    """Origin, a "module" or an "op", that holds more bytes or blocks than in the earlier state."""
 
     by: By
 
@@ -43,7 +43,8 @@ class Figure:
         before: figure of the earlier state.
         after: figure of the new state.
         limit: largest allowed value of `after`.
-        grown: origins in two profiles that hold more than before, largest growth first.
+        grown: origins that hold more than in the earlier state, largest growth first; empty for
+            plans.
     """
 
     name: str
@@ -61,7 +62,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Growth:
-    """Figures of one program at two states, in the order of `_COPIES`."""
+    """Figures of one program in two states, in the order of `_COPIES`."""
 
     name: str
     figures: tuple[Figure, ...]
@@ -77,8 +78,8 @@ def find_growth(
 ) -> Growth:
     """Compare two states of a program, each a profile or a plan.
 
-    A profile's arena is that of a plan of the fast packers. Both states are planned now, so that a
-    changed planner makes no difference. Plans contain no origins.
+    For a profile, the figure "arena" comes from a plan of the fast packers. Both states are planned
+    now, so that a changed planner makes no difference. Plans contain no origins.
     """
     sides = _figures_of(before), _figures_of(after)
     profiles = isinstance(before, Profile) and isinstance(after, Profile)

@@ -79,7 +79,7 @@ def markdown_lines(gate: Gate, top: int = 3) -> Iterator[str]:
 
 
 def _lines_of_growth(program: Growth, top: int) -> Iterator[str]:
-    """Yield a line for each origin of figures that have grown too much."""
+    """Yield lines on the origins of figures that have grown beyond the tolerance."""
     listed: set[tuple[Grown, ...]] = set()
     for figure in program.figures:
         if not figure.failed or not figure.grown or figure.grown in listed:

@@ -17,7 +17,7 @@ def asset(name: str) -> str:
 
 @cache
 def script() -> str:
-    """Return the page's modules as one script in the order of imports, uPlot first.
+    """Return the page's JavaScript modules as one script, in the order of imports, uPlot first.
 
     The modules' top-level names are unique, so removing `import` and `export` suffices to join
     them.
@@ -46,6 +46,6 @@ def style() -> str:
 
 
 def source_hash(text: str) -> str:
-    """Return the source expression by which a content security policy allows a text."""
+    """Return the source expression by which a content security policy allows a script or style."""
     digest = hashlib.sha256(text.encode()).digest()
     return f"'sha256-{base64.b64encode(digest).decode()}'"

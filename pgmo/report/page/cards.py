@@ -51,7 +51,7 @@ def cards(profile: Profile, plan: Plan, explanation: Explanation) -> list[Figure
 
 
 def _unplanned_bytes(profile: Profile, plan: Plan, explanation: Explanation) -> list[FigureCard]:
-    """Return the bytes that a plan needs in addition to the arena, and the sum."""
+    """Return the bytes that a plan needs in addition to the arena, and the sum of all."""
     if not explanation.unplanned:
         return []
     shared = profile.shared & ~profile.persistent

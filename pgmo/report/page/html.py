@@ -31,10 +31,13 @@ def render(
 
     Args:
         profile: the profile.
-        plan: its plan; None for a quick one.
+        plan: plan of the profile; None for a plan of the fast packers.
         title: title of the page; default the model's name.
-        headline: first sentence of the page, with lines of details below it; default the plan's
-            savings and the place of the peak.
+        headline: first sentence of the page, with lines of details below it; by default, a sentence
+            on the plan's saving and the origin of the peak.
+
+    Raises:
+        ProfileError: if the plan was made for another profile.
     """
     plan = _plan_for(profile, plan)
     explanation = explain(profile, plan, predict=len(profile) > 0)
@@ -76,7 +79,7 @@ def render(
 
 
 def plan_of(profile: Profile, plan: Plan) -> Plan | None:
-    """Return the plan for a profile, which may be inside another plan; None if there is none."""
+    """Return the plan for a profile: `plan` or a plan inside it; None if no plan fits."""
     for inner in (plan, *plan.inner):
         if inner.fingerprint == profile.fingerprint and len(inner) == len(profile):
             return inner
@@ -102,7 +105,7 @@ def _curves(explanation: Explanation) -> "dict[str, NDArray[np.int64]]":
 
 
 def _addresses(profile: Profile, explanation: Explanation) -> "NDArray[np.int64]":
-    """Return the recorded addresses, or, if there are none, those that PyTorch would choose."""
+    """Return the recorded addresses, or, if there are none, addresses that PyTorch would choose."""
     default = explanation.reserved.get("default")
     if default is None or (profile.address > 0).any():
         return profile.address

@@ -1,1 +1,1 @@
-"""Rules for known causes of a peak, one per file. Each computes how much the fix saves."""
+"""Rules for known causes of a peak, one per file. Each rule computes how much its fix saves."""

@@ -12,8 +12,8 @@ _APART = 2
 """Minimum number of requests between two of these blocks."""
 
 _ONE_ORIGIN = 0.8
-"""Minimum share of one origin in the bytes that no backward pass uses. Blocks of an autograd graph
-have many origins instead."""
+"""Minimum share of one origin in the bytes that no backward pass uses. Below it, the blocks belong
+to an autograd graph, which has many origins."""
 
 
 def collected_results(facts: Facts) -> Hint | None:
@@ -45,8 +45,8 @@ def collected_results(facts: Facts) -> Hint | None:
 def _are_of_layers(blocks: AllBlocks, own: Mask) -> bool:
     """Return whether a pass through the model makes several of these blocks, one in each layer.
 
-    Keys and values that a model caches are such blocks. Parts of a pass that are not layers, such
-    as the embedding, then run less often than these blocks are requested, or only before them.
+    For example, a model caches keys and values. Blocks are of layers if other parts of a pass, such
+    as the embedding, run less often than the blocks are requested, or only before them.
     """
     start = np.sort(blocks.start[own])
     forward = blocks.by_phase("forward") & (blocks.tag >= 0)

@@ -13,13 +13,15 @@ _KEPT = 0.4
 values, and layer outputs that a later layer reads, have a smaller share."""
 
 _ONE_ORIGIN = 0.8
-"""Maximum share of one origin in these bytes. Above it, they are collected results, not a graph."""
+"""Maximum share of one origin in the bytes of these blocks. Above it, the blocks are collected
+results, not a graph."""
 
 _PASSES_OF_TRAINED = 1.5
 _PASSES_OF_OTHERS = 0.5
 """Minimum ratio of freed blocks to live blocks of the same lines. Freed blocks count if no backward
-pass used them. The first value is for lines that were mostly trained, the second for others. A
-training step may be skipped, and a recording may end in a forward pass because memory ran out."""
+pass used them. The first value holds if most of the live blocks come from lines that also ran in
+training, the second value otherwise. The ratio is not 0, because a training step may be skipped,
+and a recording may end in a forward pass if memory ran out."""
 
 
 def evaluation_with_gradients(facts: Facts) -> Hint | None:

@@ -24,8 +24,8 @@ _STEP = r" in \w*step$"
 def loaded_checkpoint(facts: Facts) -> Hint | None:
     """Return a hint if a checkpoint stays in memory after the model has copied its weights.
 
-    Loaded tensors that an optimizer takes as its state are excluded, unless the optimizer's steps
-    copy tensors of the same sizes to the device: then the state is on the host.
+    Loaded tensors that an optimizer takes as its state are excluded. If the optimizer's steps copy
+    tensors of the same sizes to the device, its state is on the host, so they are not excluded.
     """
     blocks = facts.blocks
     loaded = blocks.by_line(LOADED) & (blocks.stays | (blocks.passes_survived > 1))
@@ -48,7 +48,8 @@ def loaded_checkpoint(facts: Facts) -> Hint | None:
 def _unused(blocks: AllBlocks, loaded: Mask, weights: Mask) -> Mask:
     """Return which loaded blocks neither model nor optimizer can use, shape (n,).
 
-    Of each size, an optimizer without state of its own may use `_STATES` blocks per weight.
+    An optimizer that has allocated no state may use `_STATES` loaded blocks per weight of each
+    size.
     """
     own_state = blocks.by_phase("optimizer") & (blocks.stays | (blocks.passes_survived > 1))
     from_host, steps = _from_host(blocks), max(1, len(blocks.passes) - 1)

@@ -13,7 +13,8 @@ _LAYERS = (
 layers as copies of one layer."""
 
 _FEWEST_PASSES = 2
-"""Minimum number of backward passes in a copy's lifetime. The copy of a batch lives through one."""
+"""Minimum number of backward passes in a copy's lifetime. The copy of a batch lives through one
+pass."""
 
 
 def model_copies(facts: Facts) -> Hint | None:

@@ -19,7 +19,7 @@ _FEWEST = 8
 """Minimum number of weights of a model."""
 
 _DIFFERENT = 3
-"""Minimum number of different sizes among these weights."""
+"""Minimum number of different sizes among the weights of a model."""
 
 _MOST = 4096
 """Maximum number of weights to search for a second model, to limit the time."""
@@ -75,10 +75,10 @@ def model_without_gradients(facts: Facts) -> Hint | None:
 
 
 def _sequence_twice(sizes: NDArray[np.int64]) -> tuple[int, int] | None:
-    """Return where the longest repeated sequence of sizes begins, and where it is repeated.
+    """Return the indices at which the longest repeated sequence of sizes begins and repeats.
 
-    The repetition follows directly, and both together have almost all bytes. Return None if no
-    sequence is repeated.
+    The repetition directly follows the sequence, and both together have almost all bytes. Return
+    None if there is no such repetition.
     """
     bytes_before = np.append(0, np.cumsum(sizes))
     enough = _COVERED * bytes_before[-1]

@@ -11,7 +11,7 @@ _SHARE = 2 / 3
 """Minimum share of the passes in which an origin allocates a block that is never freed."""
 
 _ORIGINS = 2
-"""Minimum number of such origins. A single one is a list of results, not a graph."""
+"""Minimum number of these origins. Blocks of a single origin are a list of results, not a graph."""
 
 
 def growing_graphs(facts: Facts) -> Hint | None:

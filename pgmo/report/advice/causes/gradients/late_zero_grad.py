@@ -31,5 +31,5 @@ def late_zero_grad(facts: Facts) -> Hint | None:
 
 
 def _next(ticks: np.ndarray, after: np.ndarray, last: int) -> np.ndarray:
-    """Return, for each value of `after`, the first tick at or after it, or `last`."""
+    """Return, for each value of `after`, the first of `ticks` at or after this value, or `last`."""
     return np.append(ticks, last)[np.searchsorted(ticks, after)]

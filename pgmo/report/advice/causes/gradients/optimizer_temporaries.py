@@ -29,7 +29,7 @@ def optimizer_temporaries(facts: Facts) -> Hint | None:
 def _of_all_parameters(blocks: AllBlocks) -> Mask:
     """Return which blocks torch's optimizers request for all parameters at once, shape (n,).
 
-    Other optimizers have neither `fused` nor `foreach`.
+    The fix is only for torch's optimizers: others have neither `fused` nor `foreach`.
     """
     in_torch = blocks.by_line(r"/?\w+\.py:\d+ in _multi_tensor_")
     return in_torch | (blocks.by_operator(r"\._foreach_") & ~blocks.by_line(""))

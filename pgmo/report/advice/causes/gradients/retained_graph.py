@@ -18,7 +18,7 @@ _ORIGINS = 4
 """Minimum number of different origins of these blocks."""
 
 _PASSES = 2
-"""Minimum number of retained graphs in a recording. With fewer, there is no hint."""
+"""Minimum number of retained graphs in a recording. With fewer graphs, there is no hint."""
 
 
 def retained_graph(facts: Facts) -> Hint | None:
@@ -63,7 +63,7 @@ def retained_graph(facts: Facts) -> Hint | None:
 
 
 def _freed_together(blocks: AllBlocks, rows: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
-    """Yield groups of at least `_FEWEST` rows whose blocks are freed together, in order of time."""
+    """Yield groups of at least `_FEWEST` blocks that are freed together, by time of their free."""
     rows = rows[np.argsort(blocks.end[rows], kind="stable")]
     edges = np.flatnonzero(np.diff(blocks.end[rows])) + 1
     yield from (group for group in np.split(rows, edges) if len(group) >= _FEWEST)
@@ -78,7 +78,7 @@ class _Passes:
         self._last = int(blocks.start[blocks.by_phase("backward")].max(initial=0))
 
     def after(self, request: int) -> tuple[int, int, bool] | None:
-        """Return where the next backward pass begins and ends, and whether it is the last one.
+        """Return begin and end of the next backward pass, in requests, and whether it is the last.
 
         A pass ends at the next forward request. The last pass ends at the last backward request.
         Return None if no backward pass follows.
@@ -94,7 +94,10 @@ class _Passes:
 
 
 def _freed_in_backward(start: NDArray[np.int64], begin: int, end: int) -> NDArray[np.int64]:
-    """Return when a backward pass would free each block: in reverse order of the requests."""
+    """Return before which request a backward pass would free each block, shape (k,).
+
+    It frees blocks in reverse order of their requests.
+    """
     first, last = start.min(), start.max()
     late = (start - first) / max(1, last - first)
     return np.asarray(begin + (1 - late) * (end - begin), np.int64)

@@ -7,13 +7,13 @@ from pgmo.report.advice.facts import LEAST_SAVING, Facts, Hint
 from pgmo.units import format_bytes
 
 _DOMINATES = 1 / 3
-"""Minimum share of the state in the peak. Below it, other advice helps more."""
+"""Minimum share of Adam's state in the peak. Below it, other advice helps more."""
 
 _KNOWN = 0.5
 """Minimum share of the state whose weights are known to be in float32."""
 
 _SMALLEST = 4096 * 4
-"""Minimum bytes of a state tensor. Smaller ones stay in float32 in 8-bit optimizers."""
+"""Minimum bytes of a state tensor. 8-bit optimizers keep smaller tensors in float32."""
 
 _LEFT = (1 + 4 / 256) / 4
 """Ratio of 8-bit state to float32 state. Each element takes a byte, and 256 elements share a
@@ -53,11 +53,11 @@ def wide_state(facts: Facts) -> Hint | None:
 
 
 def _of_adam(blocks: AllBlocks) -> Mask:
-    """Return which blocks are Adam's state, shape (n,); none if the state may be of another kind.
+    """Return which blocks are Adam's state, shape (n,); none if another optimizer may own it.
 
-    For each weight, Adam requests two tensors in succession, so its state is larger than the
-    weights. Momentum requests one tensor. If all weights have the same size, momentum tensors also
-    form pairs, but they are not larger than the weights.
+    For each weight, Adam requests two tensors in succession, so Adam's state is larger than the
+    weights. SGD with momentum requests one tensor for each weight. If all weights have the same
+    size, momentum tensors also form pairs, but their sum is not larger than the weights.
     """
     long = blocks.stays | (blocks.passes_survived > 0)
     state = blocks.by_phase("optimizer") & long & (blocks.size >= _SMALLEST)

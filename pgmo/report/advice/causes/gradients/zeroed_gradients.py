@@ -12,7 +12,8 @@ _FEWEST_STEPS = 3
 def zeroed_gradients(facts: Facts) -> Hint | None:
     """Return a hint if gradients outlive optimizer steps.
 
-    With set_to_none=True, the next backward pass would allocate each again, as the first one did.
+    With set_to_none=True, the next backward pass would allocate each gradient again, as the first
+    backward pass did.
     """
     blocks = facts.blocks
     if "Optimizer.step#" not in facts.profile.meta.notes.get("marks", ""):

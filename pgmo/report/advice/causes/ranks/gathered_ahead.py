@@ -9,13 +9,13 @@ _GATHERED = r"_fsdp_collectives\.py:\d+ in foreach_all_gather$"
 """Stack line of the buffer into which FSDP gathers the parameters of a unit."""
 
 _FORWARD, _BACKWARD = 2, 1
-"""Number of buffers that are alive at once by default. In the forward pass, the next unit's buffer
-is filled while that of the running unit is copied. In the backward pass, it is filled after the
-copy."""
+"""Number of buffers that are alive at once by default. In the forward pass, FSDP fills the next
+unit's buffer while it copies the running unit's buffer. In the backward pass, it fills the next
+unit's buffer after that copy."""
 
 
 def gathered_ahead(facts: Facts) -> Hint | None:
-    """Return a hint if FSDP gathers more units ahead than by default, and this makes the peak.
+    """Return a hint if FSDP gathers more units ahead than by default, and so raises the peak.
 
     By default, FSDP allocates each buffer only when it frees an earlier one.
     """

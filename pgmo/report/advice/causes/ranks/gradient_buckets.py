@@ -6,8 +6,7 @@ from pgmo.report.advice.facts import Facts, Hint, cause
 
 _BUCKETS = r"distributed\.py:\d+ in (?:_ddp_init_helper|_pre_forward|_rebuild_buckets)$"
 _LIFE = 2
-"""Lifetime of a gradient with the fix, in requests: it is freed after it was copied into a bucket.
-"""
+"""Lifetime of a gradient with the fix, in requests: DDP frees it after the copy into a bucket."""
 
 _SHARE = 0.8
 """Minimum ratio of the gradients' bytes at the peak to the buckets' bytes."""

@@ -9,7 +9,8 @@ PARAMETERS = r"_fsdp_param\.py:\d+ in (?:alloc|init)_all_gather_outputs$"
 """Stack line of a parameter that FSDP has gathered."""
 
 _FEWEST = 4
-"""Minimum number of units whose parameters are kept. By default, FSDP keeps those of the root."""
+"""Minimum number of units whose parameters are kept. By default, FSDP keeps only those of the root
+unit."""
 
 
 def not_resharded(facts: Facts) -> Hint | None:

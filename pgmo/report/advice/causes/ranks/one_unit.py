@@ -10,10 +10,11 @@ from pgmo.report.advice.facts import Facts, Hint, cause
 _BUFFER = r"_fsdp_collectives\.py:\d+ in (?:foreach_all_gather|foreach_reduce)$"
 
 _FEWEST_LAYERS = 4
-"""Minimum number of gathered blocks of one size. With fewer, they are not layers of a model."""
+"""Minimum number of gathered blocks of one size. With fewer blocks, they are not layers of a
+model."""
 
 _AT_ONCE = 2
-"""Number of layers gathered at once with the fix: the running one and the next."""
+"""Number of layers gathered at once with the fix: the running layer and the next layer."""
 
 
 def one_unit(facts: Facts) -> Hint | None:
@@ -41,7 +42,7 @@ def one_unit(facts: Facts) -> Hint | None:
 
 
 def _is_one_unit(blocks: AllBlocks, at_peak: Mask) -> bool:
-    """Return whether the parameters at the peak are gathered without another request in between."""
+    """Return whether no other request comes between those of the parameters at the peak."""
     first, last = blocks.start[at_peak].min(), blocks.start[at_peak].max()
     between = (first <= blocks.start) & (blocks.start <= last)
     return bool(np.count_nonzero(between) == np.count_nonzero(at_peak))

@@ -45,8 +45,8 @@ def attention_scores(facts: Facts) -> Hint | None:
 def _follows_product(blocks: AllBlocks, softmax: Mask) -> Mask:
     """Return which softmaxes are taken of a product of positions, shape (n,).
 
-    The last product of the same size decides. Scores of classes, or of a router's experts, are
-    products with a layer's weights instead.
+    The last product of the same size before the softmax decides. Scores of classes, or of a
+    router's experts, are products with a layer's weights, not of positions.
     """
     found = np.zeros(len(softmax), np.bool_)
     of_positions = blocks.by_operator(_PRODUCT_OF_POSITIONS)

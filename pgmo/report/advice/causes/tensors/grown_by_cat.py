@@ -8,7 +8,7 @@ _FEWEST = 4
 """Minimum number of times that the tensor grows."""
 
 _LATE = 2
-"""Maximum number of requests between the new tensor's allocation and the old one's free."""
+"""Maximum number of requests between the new tensor's allocation and the old tensor's free."""
 
 
 def grown_by_cat(facts: Facts) -> Hint | None:

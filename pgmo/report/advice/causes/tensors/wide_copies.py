@@ -9,16 +9,17 @@ from pgmo.report.advice.all_blocks import AllBlocks, Mask
 from pgmo.report.advice.facts import Facts, Hint, cause
 
 _SOURCE = 0.5
-"""Share of a copy's bytes that the fix keeps: a fused operation saves its narrow input."""
+"""Share of a copy's bytes that stays with the fix, because a fused operation saves its narrow
+input."""
 
 _FEWEST = 2
-"""Minimum number of copies by one line at the peak. Each layer makes one."""
+"""Minimum number of copies by one line at the peak. Each layer makes one copy."""
 
 
 def wide_copies(facts: Facts) -> Hint | None:
     """Return a hint if the user's code copies tensors to a type twice as wide, at the peak.
 
-    Autocast also makes such copies, but there a line of the library requests them.
+    Autocast also makes wider copies, but a line of PyTorch requests them, not the user's code.
     """
     blocks = facts.blocks
     own = _by_user(blocks)
@@ -53,8 +54,8 @@ def wide_copies(facts: Facts) -> Hint | None:
 def _copied_back(blocks: AllBlocks, copies: Mask, tag: Tag, size: int) -> Mask:
     """Return which copies are back to the narrow type and used in the same function, shape (n,).
 
-    The function's next request has the same size. A copy that the function returns has no such
-    request, and stays with the fix, too.
+    If a function uses a copy, its next request has the same size. A copy that the function returns
+    is not found, because it stays with the fix, too.
     """
     function = _function(tag)
     own = np.array([*(_function(one) == function for one in blocks.tags), False])[blocks.tag]
