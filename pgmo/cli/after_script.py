@@ -1,4 +1,4 @@
-"""Check of the arguments after the name of the script, which pgmo passes to the script."""
+"""Check of the arguments after the script's name. pgmo passes them to the script."""
 
 import argparse
 import importlib.util
@@ -13,18 +13,19 @@ from pgmo.errors import OptionError
 def check_arguments(
     arguments: argparse.Namespace, add_options: Callable[[argparse.ArgumentParser], None]
 ) -> None:
-    """Refuse options of pgmo after the script, unless they follow a `--`, which is removed.
+    """Refuse options of pgmo after the script. After a `--`, which is removed, they are allowed.
 
     Users often write the script first. If the script's file does not contain the option's name, the
-    option was meant for pgmo. A `--` that is not the first argument belongs to the script.
+    option was meant for pgmo. A `--` belongs to the script if it is not the first argument, and no
+    option with the name of a pgmo option follows.
 
     Args:
-        arguments: parsed arguments: `command`, `script`, `is_module` and `arguments` (the
-            script's); changed in place.
-        add_options: function that adds the options to look for to a parser.
+        arguments: parsed arguments: `command`, `script`, `is_module`, and `arguments` of the
+            script, which are changed in place.
+        add_options: adds the options that are refused after the script to a parser.
 
     Raises:
-        OptionError: if there is an option of pgmo. The message says where to put it.
+        OptionError: if there is an option of pgmo. The message says where the option belongs.
 
     Example:
         >>> given = argparse.Namespace(command="fit", script="train.py", is_module=False)

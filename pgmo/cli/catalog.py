@@ -1,13 +1,13 @@
 """Catalogue of the sub-commands: names, groups, and one-line help texts.
 
-The texts are copies of the first lines of the commands' docstrings, because reading these would
-import every command. A test compares them.
+The texts are copies of the first lines of the commands' docstrings, because reading the docstrings
+would import every command. A test compares both.
 """
 
 
 # A plain class: importing dataclasses or typing takes longer than importing argparse.
 class Command:
-    """One sub-command: its stage, which is the folder of its module, and its line in the help."""
+    """One sub-command: the folder of its module (`stage`), and its line in the help (`summary`)."""
 
     def __init__(self, stage: str, summary: str) -> None:
         self.stage = stage
@@ -19,7 +19,7 @@ STAGES = {
     "profiles": "Profiles and plans",
     "machine": "This machine",
 }
-"""Headings of the stages, in the order of a user's work."""
+"""Headings of the stages, in the order of the help."""
 
 # One line per command, in the order of the help.
 COMMANDS = {

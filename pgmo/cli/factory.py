@@ -1,4 +1,4 @@
-"""Call of a function that the user names (MODULE:FACTORY), which returns model and inputs."""
+"""Call of a user's function (MODULE:FACTORY) that returns a model and its example inputs."""
 
 import importlib
 import importlib.util
@@ -18,9 +18,9 @@ _HOW = "give MODULE:FACTORY or FILE.py:FACTORY, such as train.py:make_model"
 
 
 def call_factory(text: str) -> "tuple[nn.Module, Any]":
-    """Import the module or file and call the function in it.
+    """Import the module or file, and return the model and the inputs that its function returns.
 
-    Modules are also searched in the current folder, and imports of a file in the file's folder.
+    Modules are also searched in the current folder. Imports in a file are searched in its folder.
 
     Args:
         text: "package.module:function" or "folder/file.py:function".
@@ -28,7 +28,8 @@ def call_factory(text: str) -> "tuple[nn.Module, Any]":
     Raises:
         FileError: if there is no such module, file or function.
         AdapterError: if PyTorch is not installed.
-        PgmoError: if the module or the function fails, or returns something else.
+        PgmoError: if the module or the function fails, or the function returns something other than
+            a model and its inputs.
     """
     where, _, name = text.rpartition(":")
     if not where or not name:
@@ -90,7 +91,7 @@ def _find(module: ModuleType, where: str, name: str) -> Callable[[], Any]:
 
 
 def _describe(error: BaseException) -> str:
-    """Return a description of the error and the user's line that raised it."""
+    """Return the error and the line that raised it, in words."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next

@@ -31,7 +31,7 @@ class ForgivingParser(argparse.ArgumentParser):
         return super().parse_known_args(self._asked, namespace)
 
     def error(self, message: str) -> NoReturn:
-        """Print usage and message on stderr, with `--json` also an object, and exit with code 2."""
+        """Print usage and message on stderr, and exit with code 2. `--json` also prints JSON."""
         gone = next((one for one in self._asked[:1] if one in MAIN_OPTIONS), "")
         if gone:
             message = f"`pgmo {gone}` was removed: {MAIN_OPTIONS[gone]}"
@@ -101,8 +101,8 @@ def asks_for_json(words: Sequence[str], command: str) -> bool:
 
     Args:
         words: the arguments.
-        command: name of the command, or "pgmo" if `words` begin before it. For "pgmo run", `--json`
-            names a file.
+        command: name of the command, such as "pgmo run", or "pgmo" if `words` include the command.
+            For "pgmo run", `--json` names a file.
     """
     own = _own(words)
     if command.endswith(" run") or "run" in own:

@@ -14,7 +14,7 @@ _ONLY = ("tolerance", "markdown")
 
 
 def add_gate_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options that go with `--against`."""
+    """Add `--against` and the options that are used with it."""
     group = parser.add_argument_group("compare with an earlier state")
     group.add_argument(
         "--against",
@@ -34,7 +34,11 @@ def add_gate_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def misplaced(arguments: argparse.Namespace) -> str:
-    """Return the option that lacks `--against`, or that conflicts with it; "" for none."""
+    """Return the argument that needs `--against` or conflicts with it; "" for none.
+
+    Raises:
+        OptionError: if a file name is empty.
+    """
     for name in ("against", "markdown"):
         if getattr(arguments, name) == "":
             raise OptionError(f"--{name} is empty; name a file, or leave it out")
@@ -46,7 +50,7 @@ def misplaced(arguments: argparse.Namespace) -> str:
 
 
 def run_gate(arguments: argparse.Namespace) -> int:
-    """Compare, write and print. Return the exit code of `pgmo check`."""
+    """Compare two states, write the table, and print the result. Return the exit code."""
     from pgmo.cli.targets import check_targets, refuse_our_suffix
     from pgmo.cli.terminal.output import print_json, print_wrote
     from pgmo.files.replacement import replace_file

@@ -13,15 +13,15 @@ from pgmo.terminal import say
 
 _VALUES = ("save", "plan", "device", "step_on", "memory", "budget", "limit")
 _SWITCHES = ("profile_only", "no_tags", "quiet", "live", "force")
-"""Options of pgmo that every attempt gets."""
+"""Options of pgmo without a value. Every attempt gets these options and `_VALUES`."""
 
 
 def run_until_it_fits(arguments: argparse.Namespace) -> int:
-    """Run a job so that it does not run out of memory. Return the last exit code.
+    """Run a job so that it does not run out of memory. Return the exit code of the last attempt.
 
     Rehearsals choose the first attempt. If memory runs out nevertheless, other attempts follow.
-    Each is a new process that runs the script from its beginning, so progress is lost unless the
-    script saves and loads checkpoints.
+    Each attempt is a new process that runs the script from its beginning. So progress is lost,
+    unless the script saves and loads checkpoints.
     """
     command = [arguments.script, *arguments.arguments]
     if arguments.is_module:
@@ -50,7 +50,8 @@ def run_until_it_fits(arguments: argparse.Namespace) -> int:
 def _first(attempts: list[Attempt], arguments: argparse.Namespace) -> int:
     """Return the index of the first attempt, chosen by rehearsals; 0 without rehearsals.
 
-    The last attempt, which recomputes, is replaced by one that recomputes no more than necessary.
+    If only the last attempt fits, which recomputes as much as possible, an attempt is inserted
+    before it that recomputes no more than necessary.
     """
     from pgmo.errors import PgmoError
     from pgmo.fit.next_plan.choice import first_that_fits, free_card, with_least_recomputation

@@ -41,8 +41,8 @@ class CommandParser(ForgivingParser):
             return
         module = importlib.import_module(module_of(command))
         self.description = (module.__doc__ or "").strip()
-        # Accept the option after the sub-command, too. A default would overwrite the option before
-        # it.
+        # Accept the option after the sub-command, too. A default would overwrite an option that was
+        # given before the sub-command.
         self.add_argument(
             "--no-color", action=_NoColor, default=argparse.SUPPRESS, help=argparse.SUPPRESS
         )
@@ -78,7 +78,7 @@ def build_parser(*, fill: bool = False) -> argparse.ArgumentParser:
     )
 
     def shown(text: str) -> str:
-        """Hide an option from the help, so that the help fits on a screen. The usage shows it."""
+        """Hide an option from the help, which then fits on a screen. The usage line shows it."""
         return text if fill else argparse.SUPPRESS
 
     parser.add_argument("-h", "--help", action="help", help=shown("show this help and exit"))

@@ -24,8 +24,8 @@ def read_profile_or_plan(path: Path, *, noted: bool = True) -> "Profile | Plan":
 def read_profile(path: Path, *, noted: bool = True) -> "Profile":
     """Read a profile, or make one from a memory snapshot, a log or a table of blocks.
 
-    The content determines the kind of the file. Unless `noted` is False, a note on stderr says
-    which part of a recording is used.
+    Suffix and content determine the kind of the file. With `noted`, a note on stderr names the part
+    of a recording that is used.
 
     Raises:
         FileError: if the file cannot be read, is a plan, or has recordings of several devices.
@@ -77,7 +77,7 @@ def import_profiles(
     Args:
         path: a memory snapshot, a log or a table.
         device: the only device to use; -1 is pinned memory of the host.
-        whole: whether to use the whole recording, even if it repeats.
+        whole: whether to use the whole recording, even if iterations repeat in it.
         iteration: the iteration to use, counted from 0.
     """
     from pgmo.profiler.importers.formats import read_file

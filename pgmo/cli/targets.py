@@ -22,7 +22,8 @@ def check_targets(
         sources: the files that the command reads.
 
     Raises:
-        OptionError: if a target is a source or another target, even by another name.
+        OptionError: if a target is the same file as a source or another target, even under another
+            name.
         FileError: if a target is not a regular file or has no folder, or if it exists and `force`
             is not set.
     """
@@ -55,7 +56,7 @@ def next_to(source: str | Path, ending: str) -> Path:
 
 
 def check_suffix(target: str | Path, *suffixes: str) -> None:
-    """Check that a file has one of the suffixes by which other commands recognise it."""
+    """Check that a file has a suffix by which other commands recognise it, else raise an error."""
     if Path(target).suffix in suffixes:
         return
     if len(suffixes) == 1:
@@ -64,7 +65,7 @@ def check_suffix(target: str | Path, *suffixes: str) -> None:
 
 
 def refuse_our_suffix(target: str | Path, what: str, usual: str) -> None:
-    """Check that another kind of file does not get the suffix of a profile or a plan."""
+    """Check that a file of another kind does not get the suffix of a profile or a plan."""
     suffix = Path(target).suffix
     if suffix in OURS:
         raise OptionError(f"{target}: {what} cannot have the suffix {suffix}; use {usual}")

@@ -191,7 +191,7 @@ def plan_lines(fields: Mapping[str, Any]) -> list[str]:
 
 
 def _unplanned_bytes(fields: Mapping[str, Any]) -> list[str]:
-    """Format the bytes that are needed in addition to the arena, and the sum."""
+    """Format the bytes that are needed in addition to the arena, and the sum of both."""
     rest = fields["unplanned_bytes"]
     if not rest:
         return []

@@ -18,9 +18,9 @@ _LISTS = {
 
 
 def print_holders(out: "Console", peak: Mapping[str, Any], *, is_moment: bool = False) -> None:
-    """Print the phases, modules, operators and lines whose blocks are alive at the peak.
+    """Print the phases, modules, operators, lines and streams whose blocks are alive at the peak.
 
-    Lines of code and streams are printed only if they distinguish blocks.
+    Lines of code and streams are printed only if there are several.
     """
     if not is_moment:
         out.print(
@@ -44,7 +44,7 @@ def print_held(
 
 
 def print_table(out: "Console", headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print rows of figures, each followed by unformatted text. Print nothing without rows."""
+    """Print rows of figures that end with a text without markup. Print nothing without rows."""
     from rich.table import Table
     from rich.text import Text
 

@@ -11,7 +11,7 @@ from pgmo.units import format_bytes
 class IncumbentLine:
     """Context that displays the best arena, the bound, their gap and the time.
 
-    A line that changes in place needs escape sequences, so NO_COLOR disables it.
+    The line changes in place, which needs escape sequences, so NO_COLOR disables it.
     """
 
     def __init__(self) -> None:

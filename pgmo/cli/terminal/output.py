@@ -19,8 +19,8 @@ _WIDTH = 120
 def console(*, stderr: bool = False) -> "Console":
     """Return a console on stdout or stderr; colours follow the terminal, NO_COLOR and `--no-color`.
 
-    Without colours, no escape sequence is written. Files and pipes have a fixed width, so that
-    tables are not cut off.
+    Without colours, it writes no escape sequences. Output to files and pipes has a fixed width, so
+    that tables are not cut off.
     """
     from rich.console import Console
 
@@ -32,7 +32,7 @@ def console(*, stderr: bool = False) -> "Console":
 
 
 def print_text(out: "Console", text: str) -> None:
-    """Print plain text. It is wrapped between words on a terminal, but not in a file or pipe."""
+    """Print plain text. Only on a terminal is it wrapped, between words."""
     out.print(text, markup=False, soft_wrap=not out.is_terminal)
 
 
@@ -42,13 +42,13 @@ def print_json(value: object) -> None:
 
 
 def print_failure(command: str, kind: str, message: str, code: int) -> None:
-    """Print the reason for a missing result as JSON on stdout. The message is also on stderr."""
+    """Print the reason for a missing result as JSON on stdout. Callers print it on stderr, too."""
     fields = {"command": command or None, "kind": kind, "message": message, "exit_code": code}
     print_json({"error": fields})
 
 
 def refuse_to_overwrite(paths: Iterable[str | Path], *, force: bool) -> None:
-    """Check that no path exists, unless `force` is set."""
+    """Raise `FileError` if a path exists, unless `force` is set."""
     if force:
         return
     # Unlike Path.exists, this does not raise for a name that is too long. Writing raises the error.

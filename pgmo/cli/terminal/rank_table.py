@@ -1,4 +1,4 @@
-"""Output of `pgmo stats DIR`: one row per rank, and the ranks that differ."""
+"""Output of `pgmo stats DIR`: one row per rank, and the ranks that differ from the others."""
 
 from dataclasses import asdict
 from pathlib import Path

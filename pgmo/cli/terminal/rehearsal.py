@@ -16,7 +16,8 @@ _WAYS = {
 
 
 _LEAST_PINNED = 1 << 20
-"""Minimum number of pinned bytes that are shown; scalars on their way to the host are less."""
+"""Minimum number of pinned bytes that are shown. Scalars that are copied to the host are
+smaller."""
 
 
 def words(script: str, is_module: bool, arguments: Sequence[str]) -> list[str]:
@@ -46,7 +47,7 @@ def lines(answer: Rehearsal, script: str, card: Card, way: str) -> Iterator[str]
 
 
 def next_command(answer: Rehearsal, arguments: argparse.Namespace) -> str | None:
-    """Return advice on the saved files."""
+    """Return the command that runs the script with the saved plan; None if that is impossible."""
     if answer.plan is None or not answer.fits or arguments.world > 1:
         return None
     script = words(arguments.script, arguments.is_module, arguments.arguments)

@@ -22,7 +22,7 @@ _ROW = 20
 """Height of a bar, in pixels."""
 
 _NARROWEST = 0.002
-"""Minimum share of the peak that gets a bar. Smaller ones are not drawn."""
+"""Minimum share of the peak that gets a bar. Smaller shares are not drawn."""
 
 _COLOURS = 8
 """Number of colours in the style sheet."""
@@ -45,7 +45,7 @@ def icicles(profile: Profile, title: str = "What holds memory at the peak") -> s
 
 
 def _figure(caption: str, root: Bar) -> str:
-    """Return one drawing. Each bar has a tooltip; the drawing's label names the largest."""
+    """Return one drawing. Bars have tooltips, and the drawing's label names the largest bars."""
     if not root.size:
         return ""
     bars = list(_layout(root, 0.0, 0, root.size, -1))

@@ -24,7 +24,7 @@ class Column:
 
     Args:
         name: name of the column.
-        values: whole numbers from -1 up to 2**53 - 1, JavaScript's largest; -1 stands for "none".
+        values: whole numbers from -1 to 2**53 - 1, JavaScript's largest integer; -1 means "none".
         delta: whether to store differences, which are small if adjacent values are similar.
     """
 
@@ -45,7 +45,7 @@ class Column:
 
 
 def encode_integers(values: ArrayLike) -> bytes:
-    """Encode whole numbers, small ones in few bytes: zigzag, then base 128, lowest digit first."""
+    """Encode whole numbers in bytes: zigzag, then base 128, with the lowest digit first."""
     signed = np.asarray(values, np.int64)
     zigzag = ((signed << 1) ^ (signed >> 63)).astype(np.uint64)
     digits = np.ones(len(zigzag), np.int64)
@@ -65,7 +65,7 @@ def pack(header: Mapping[str, Any], columns: Sequence[Column]) -> str:
     """Pack a header and columns into one line of base64, which contains no HTML tags.
 
     The deflated bytes are the header's length (four bytes, lowest first), the header as JSON with
-    the entry "columns", and the columns.
+    the entry "columns", and the bytes of the columns.
     """
     parts = [column.encoded() for column in columns]
     described = [

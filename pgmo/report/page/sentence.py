@@ -1,4 +1,4 @@
-"""First sentences of a report: the cause of the peak, the plan's savings, the place of the peak."""
+"""First sentences of a report: the cause of the peak, the plan's saving, the origin of the peak."""
 
 import numpy as np
 
@@ -9,7 +9,7 @@ from pgmo.report.summary import Explanation
 from pgmo.units import format_bytes
 
 _SAME = 0.005
-"""Minimum saved share. The sentence does not mention smaller savings."""
+"""Minimum saved share of the reserved bytes. Below it, the sentence says "as much as"."""
 
 _DURING = {
     "optimizer": "the optimizer step",
@@ -22,7 +22,8 @@ _DURING = {
 def sentence(profile: Profile, plan: Plan, explanation: Explanation) -> str:
     """Summarise a profile for readers who do not know pgmo's terms; "" without blocks.
 
-    The cause of the peak precedes the sentence, and one about private pools follows, if known.
+    If the cause of the peak is known, it comes first. If there are private pools, a sentence about
+    them comes last.
     """
     if not len(profile):
         return ""
@@ -60,7 +61,7 @@ def place_of(profile: Profile, tick: int) -> str:
 
 
 def module_in_words(path: str) -> str:
-    """Name a module by its path; layers are counted as in the path, from 0.
+    """Return a name for a module's path. Layers are numbered as in the path, from 0.
 
     Example:
         >>> module_in_words("GPT.layers.3.attention.query"), module_in_words("Net.head")

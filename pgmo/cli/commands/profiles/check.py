@@ -1,11 +1,12 @@
 """Check a plan, alone or against its profile; or check that memory has not grown.
 
-No two live blocks may overlap. The max load, the bound and the fingerprint in the file must be
-those of its blocks. With PROFILE, both must have the same blocks. Each plan in the file is checked.
+Checks each plan in the file: no two live blocks may overlap, and the max load, the bound and the
+fingerprint in the file must be right for its blocks. With PROFILE, plan and profile must have the
+same blocks.
 
-With --against, a profile or plan, or each in a folder, is compared with an earlier state: max load,
+With --against, compares a profile or plan, or all in a folder, with an earlier state: max load,
 arena, persistent bytes and number of blocks must not have grown by more than the tolerance. For
-profiles, the modules and operators that have grown are listed.
+profiles, it lists the modules and operators that have grown.
 
 Exit code 3: a check failed, or memory has grown; 1: a file cannot be read.
 """

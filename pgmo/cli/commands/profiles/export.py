@@ -77,7 +77,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _format(name: str) -> str:
-    """Reject a format that was removed."""
+    """Return the name of a format, or raise an error if the format was removed."""
     hint = FORMATS.get(name)
     if hint:
         raise argparse.ArgumentTypeError(f"the format {name} was removed; {hint}")
@@ -190,7 +190,7 @@ def _write_profiles(arguments: argparse.Namespace) -> int:
 
 
 def _write(source: "Profile | Plan", out: TextIO, arguments: argparse.Namespace) -> list[str]:
-    """Write the requested format. Return remarks about it."""
+    """Write the blocks in the requested text format. Return remarks for the user."""
     from pgmo.packing.plan import Plan
     from pgmo.report.exporters.perfetto import write_perfetto
     from pgmo.report.exporters.spreadsheet import write_spreadsheet

@@ -112,7 +112,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _next(source: Path, target: Path, *, is_profile: bool) -> str | None:
-    """Return the next command: the report of a profile, or the figures of a packing."""
+    """Return the next command: the report of a profile, or the figures of a packing; or None."""
     from pgmo.cli.terminal.output import as_command
 
     if target.suffix.lower() == _CSV:

@@ -91,7 +91,7 @@ def _page(arguments: argparse.Namespace, profile: "Profile") -> tuple[str, dict[
 
 
 def _plan_beside(source: Path, profile: "Profile") -> "Plan | None":
-    """Return the plan next to a profile. Print a note if there is none for this profile."""
+    """Return the plan file next to a profile; print a note and return None if none fits."""
     from pgmo.cli.terminal.output import as_command
     from pgmo.packing.plan import Plan
     from pgmo.report.page.html import plan_of

@@ -104,7 +104,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_options_after_script(parser: argparse.ArgumentParser) -> None:
-    """Add the options that may also follow the script, because few scripts have them."""
+    """Add the options that are refused after the script, because few scripts have their names."""
     parser.add_argument(
         "--card",
         help=f'name of a card, such as "A100-40GB", or a size, such as 16GiB (default: {_CARD})',
@@ -286,7 +286,7 @@ def _job(arguments: argparse.Namespace) -> "Job":
 
 
 def _learned(arguments: argparse.Namespace) -> list[int]:
-    """Return the values of `--learn`; none if it is not given."""
+    """Return the values of `--learn`; an empty list if it is not given."""
     try:
         values = [int(one) for one in (arguments.learn or "").split(",") if arguments.learn]
     except ValueError:

@@ -129,7 +129,7 @@ def _link(text: str | None) -> float | str | None:
 
 
 def _call(plan: "RecomputePlan", arguments: argparse.Namespace) -> str:
-    """Return a Python call that has the same result."""
+    """Return the Python call that makes the same plan."""
     from pgmo.units import format_bytes
 
     link = _link(arguments.offload)

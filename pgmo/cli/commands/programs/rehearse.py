@@ -83,7 +83,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_card(parser: argparse.ArgumentParser) -> None:
-    """Add the options that may also follow the script."""
+    """Add the options that are refused after the script."""
     parser.add_argument(
         "--card", help="name of a card, such as 'RTX 4090', or size of any card, such as 16GiB"
     )

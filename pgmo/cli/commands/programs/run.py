@@ -1,10 +1,10 @@
 """Run a training script under pgmo, without changing it.
 
 Options of pgmo go before SCRIPT, all arguments after it go to the script. Each optimizer step ends
-an iteration; if several optimizers alternate, the last one's step does. Evaluation is not planned.
-With --step-on, each call of that function is an iteration, for inference and servers; any thread
-may call it. The exit code is that of the script. Under torchrun, all processes share one directory
-of plans, and only rank 0 reports.
+an iteration; if several optimizers alternate, only the step of the last one does. Evaluation is not
+planned. With --step-on, each call of a function is an iteration, for inference and servers; any
+thread may call the function. The exit code is that of the script. Under torchrun, all processes
+share one directory of plans, and only rank 0 reports.
 
     pgmo run --save plans train.py --epochs 3
     pgmo run -m my_package.train --epochs 3
@@ -74,7 +74,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--budget",
         metavar="SIZE",
-        help="device memory for the blocks of an iteration; those with the longest lifetimes "
+        help="device memory for the blocks of an iteration; blocks with the longest lifetimes "
         "are spilled to unified memory",
     )
     parser.add_argument(
