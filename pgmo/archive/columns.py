@@ -1,4 +1,4 @@
-"""Columns as members of an archive, in numpy's format 1.0. They are read strictly."""
+"""Columns as members of an archive, in NumPy's format 1.0. Reading rejects all other formats."""
 
 import hashlib
 import io
@@ -24,7 +24,7 @@ def checksum(column: NDArray[Any]) -> str:
 
 
 def write_column(column: NDArray[Any]) -> memoryview:
-    """Return the bytes of a member for a contiguous, flat, little-endian column."""
+    """Return the bytes of an archive member for a contiguous, flat, little-endian column."""
     member = io.BytesIO()
     np.lib.format.write_array(member, column, version=(1, 0), allow_pickle=False)
     return member.getbuffer()

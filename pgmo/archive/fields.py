@@ -17,9 +17,9 @@ def refuse(path: Path, what: str, remedy: str = REMEDY) -> NoReturn:
 
 
 class Fields:
-    """Typed access to parsed JSON. It raises if a value has a wrong type or range.
+    """Typed access to parsed JSON. A value of a wrong type or range raises `FileError`.
 
-    The path, the position in the file and the remedy are for messages.
+    The path, the position in the file (`where`) and the remedy are parts of error messages.
     """
 
     def __init__(
@@ -58,8 +58,8 @@ class Fields:
         value = self._values.get(name)
         if not isinstance(value, int | float) or isinstance(value, bool):
             self._wrong(name, value, "a number")
-        # The comparison is also False for NaN. An integer just below 2**62 is rounded up as a
-        # float.
+        # The comparison is also False for NaN. As a float, an integer just below 2**62 is rounded
+        # up.
         if not (0 <= value < 2**62 and float(value) < 2**62):
             self._wrong(name, value, "finite and not negative")
         return float(value)
@@ -121,7 +121,7 @@ class Fields:
     def _wrong(self, name: str, value: object, wanted: str) -> NoReturn:
         shown = "a huge number"
         if not isinstance(value, int) or abs(value) < 2**64:
-            # Compute only the shown part of the representation, because values may be deep or long.
+            # Compute only the shown part of the text, because values may be deeply nested or long.
             shown = reprlib.repr(value).encode("ascii", "backslashreplace").decode()
         refuse(
             self._path,
@@ -136,7 +136,7 @@ def as_text(value: object) -> str:
     Python has lone surrogates in file names that are not UTF-8.
     """
     own = str(value)
-    # Return a valid string itself, because thousands of stacks share the string of a line of code.
+    # Return a valid string without a copy, because thousands of stacks share the string of a line.
     return own if _is_text(own) else own.encode("utf-8", "backslashreplace").decode()
 
 

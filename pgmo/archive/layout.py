@@ -22,10 +22,10 @@ ANEW = {
     "pgmoprof": "record it again: pgmo run --profile-only SCRIPT",
     "pgmoplan": "plan its profile again: pgmo plan PROFILE",
 }
-"""How to make a file of each kind again, for errors about files of an older version."""
+"""Advice in errors about files of an older version, by kind of file."""
 
 RESERVED = ("format", "format_version", "rows", "checksums")
-"""Fields of `meta.json` that the container itself uses."""
+"""Fields of `meta.json` that belong to the container, not to its owner."""
 
 
 def seal(data: bytes) -> bytes:

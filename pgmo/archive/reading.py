@@ -42,7 +42,7 @@ class Archive:
         rows: number of entries of each column.
         columns: columns by name.
         fields: fields of `meta.json`, except those of the container.
-        nested: bytes of the archives inside by name, for `read_from`.
+        nested: bytes of the nested archives by name, which `read_from` reads.
     """
 
     path: Path
@@ -63,10 +63,10 @@ def read(
 
     Args:
         path: the file.
-        kind: required format.
+        kind: required format, "pgmoprof" or "pgmoplan".
         version: required version of the format.
         schema: name and type of each required column.
-        nests: whether archives of the same kind may be inside.
+        nests: whether the archive may contain archives of the same kind.
 
     Raises:
         FileError: when the file is missing, truncated, altered or of another kind or version; when
@@ -125,7 +125,7 @@ def read_from(
 
 
 def _load(path: Path) -> bytes:
-    """Return the bytes of the file. First check that it begins and ends like an archive."""
+    """Check that the file begins and ends like an archive, and return its bytes."""
     try:
         # Check before opening, because opening a pipe would wait for its writer.
         if not stat.S_ISREG(os.stat(path).st_mode):
@@ -161,7 +161,7 @@ def _check_ends(path: Path, begin: bytes, tail: bytes, size: int) -> None:
 
 
 def _damaged(path: Path, data: bytes) -> str:
-    """Return the probable place of the damage, for the message."""
+    """Return the probable place of the damage, in words; "" if unknown."""
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             for info in archive.infolist():

@@ -26,7 +26,7 @@ def write(
     fields: Mapping[str, object],
     nested: Mapping[str, bytes] | None = None,
 ) -> None:
-    """Write a sealed archive atomically: readers find the old file or the whole new one.
+    """Write a sealed archive atomically: readers find the old file or the whole new file.
 
     Equal content gives equal bytes, because the container stores no time stamp.
 
@@ -36,7 +36,7 @@ def write(
         version: version of the format.
         columns: flat arrays of equal length.
         fields: fields for `meta.json`, with JSON values.
-        nested: whole archives of the same kind, from `pack`, by name.
+        nested: archives of the same kind by name, as bytes from `pack`.
 
     Raises:
         FileError: when the folder or the file cannot be written.
@@ -51,7 +51,7 @@ def pack(
     fields: Mapping[str, object],
     nested: Mapping[str, bytes] | None = None,
 ) -> bytes:
-    """Return the bytes that `write` writes, with the same arguments.
+    """Return the bytes that `write` writes. The arguments are those of `write`.
 
     Raises:
         FileError: when there are too many nested archives or rows for a file.

@@ -12,11 +12,12 @@ from pgmo.errors import OptionError
 from pgmo.units import format_bytes, parse_bytes
 
 UNREPORTED = 0.917
-"""Usable share of the nominal memory, for cards without a known report. It is slightly below the
-smallest known share, that of an L4, which stores error correction data in its memory."""
+"""Usable share of the nominal memory, for cards whose usable bytes are unknown. It is slightly
+below the smallest known share: an L4 stores error correction data in its memory."""
 
 PLAIN = ((8, 0), 108)
-"""Compute capability and multiprocessors for a card of which only the size is known: an A100's."""
+"""Compute capability and number of multiprocessors of an A100, for cards of which only the size is
+known."""
 
 _NOISE = re.compile(r"nvidia|geforce|tesla|quadro|generation|(?<=sxm)\d|(?<=hbm)\d")
 
@@ -32,14 +33,14 @@ def find(text: str | Card) -> Card:
 
     Args:
         text: a common name ("RTX 4090", "A100-40GB", "NVIDIA L4"), or a size ("16GiB") for a card
-            with this memory and the compute capability of an A100. If several cards match, the one
-            with the least memory is returned.
+            with this memory and the compute capability of an A100. If a name matches several cards,
+            the card with the least memory is returned.
 
     Returns:
         The card; a `Card` is returned unchanged.
 
     Raises:
-        OptionError: for an unknown name; the message suggests similar ones.
+        OptionError: for an unknown name; the message suggests similar names.
 
     Example:
         >>> find("a100-40gb").name, find("16 GiB").usable >> 30
@@ -80,7 +81,7 @@ def _by_key() -> dict[str, Card]:
 
 
 def _key(name: str) -> str:
-    """Return a name without optional words and separators, with its words in a fixed order."""
+    """Return a name without optional words and separators, and with sorted words."""
     return " ".join(sorted(re.findall(r"[a-z]+|[0-9]+", _NOISE.sub("", name.lower()))))
 
 

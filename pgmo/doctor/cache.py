@@ -11,23 +11,23 @@ from pgmo.files.cache_folder import DistrustError, cache_directory, open_folder,
 from pgmo.files.leftovers import leftovers
 
 _ADAPTER = 1 << 20
-"""Bytes of a test write. Adapters are smaller."""
+"""Bytes of a test write. An adapter has fewer bytes."""
 
 
 @dataclass(frozen=True)
 class Cache:
-    """State of the cache folder: whether pgmo can write to it and load from it.
+    """State of the cache folder: whether pgmo can write to it, and load libraries from it.
 
     Args:
-        folder: path; the folder need not exist yet.
+        folder: path of the folder, which need not exist yet.
         error: reason why writing fails; "" if it works.
-        free: free bytes on its disk; -1 if unknown.
-        distrust: reason why no files are loaded from it; "" if files are loaded, or it does not
-            exist.
-        adapters: number of libraries in it, of any version.
+        free: free bytes on the folder's disk; -1 if unknown.
+        distrust: reason why no files are loaded from the folder; "" if files are loaded, or the
+            folder does not exist.
+        adapters: number of libraries in the folder, for any version of PyTorch.
         size: bytes of these libraries.
-        left: number of files left by killed processes. The next session removes them.
-        misplaced: whether its path is not a folder, so that no adapter can be cached.
+        left: number of files that killed processes have left. The next session removes them.
+        misplaced: whether the path is not a folder, so that no adapter can be cached.
     """
 
     folder: Path

@@ -20,7 +20,7 @@ _SECONDS = 60
 
 @dataclass(frozen=True)
 class Compiler:
-    """C++ compiler that pgmo would use. `error` says why it cannot compile C++20, or ""."""
+    """C++ compiler that pgmo would use. `error` is why it cannot compile C++20, or ""."""
 
     command: str
     version: str

@@ -1,7 +1,7 @@
 """Measurement of the memory that a CUDA context takes of a card.
 
-this process     free memory ----------------------------> free memory: the difference
-another one                   context, cuBLAS, cuDNN           less its tensors
+this process     free memory ----------------------------> free memory: the difference,
+another process               context, cuBLAS, cuDNN           without the other's tensors
 """
 
 import subprocess

@@ -17,7 +17,7 @@ def cupy_packages() -> list[str]:
 
 
 def examine_cupy(cupy: Any) -> dict[str, Any]:
-    """Return the properties of CuPy and its devices; for `pgmo.doctor.probe`."""
+    """Return the properties of CuPy and its devices. `pgmo.doctor.probe` calls this."""
     runtime = cupy.cuda.runtime
     found: dict[str, Any] = {"hip": bool(runtime.is_hip)}
     try:
@@ -41,7 +41,7 @@ def cupy_works(found: Mapping[str, Any]) -> bool:
 def cupy_problems(
     found: Mapping[str, Any], driver: str, environment: Mapping[str, str]
 ) -> Iterator[Finding]:
-    """Yield the problems with CuPy; none if it is not installed."""
+    """Yield the problems with CuPy; nothing if CuPy is not installed."""
     packages: Sequence[str] = found.get("packages", ())
     if len(packages) > 1:
         yield Finding(

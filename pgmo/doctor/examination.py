@@ -34,7 +34,7 @@ class Examination:
         frameworks: result of `pgmo.doctor.probe.ask`.
         compiler: state of the C++ compiler.
         cache: state of the cache folder.
-        works: frameworks and devices that pgmo can serve here.
+        works: frameworks and devices that pgmo can serve on this machine.
         problems: found problems, errors first.
     """
 
@@ -50,7 +50,7 @@ class Examination:
 
 
 def examine(*, build: bool = False) -> Examination:
-    """Examine this machine. This takes about as long as importing torch in a separate process."""
+    """Examine this machine. With `build`, compile missing adapters."""
     total, available = memory()
     frameworks, compiler, cache = probe.ask(build=build), try_compiler(), examine_cache()
     driver = driver_version()
@@ -97,7 +97,7 @@ def driver_version(proc: Path = _DRIVER) -> str:
 
 
 def served(frameworks: Mapping[str, Any], compiler: Compiler, cache: Cache) -> Iterator[str]:
-    """Yield the frameworks and devices that pgmo can serve, given the findings."""
+    """Yield the frameworks and devices that pgmo can serve on this machine."""
     can_build = not compiler.error and not cache.misplaced
 
     def usable(adapter: str) -> bool:
@@ -203,7 +203,7 @@ def adapter_problems(
 
 
 def _versions(frameworks: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield versions without importing packages. A framework's own answer takes precedence."""
+    """Yield versions without importing packages. Versions that frameworks report come first."""
     yield "pgmo", __version__
     yield "python", platform.python_version()
     yield "system", f"{platform.system()} {platform.release()} {platform.machine()}"

@@ -9,7 +9,7 @@ class Finding:
     """Problem that limits pgmo on this machine.
 
     Args:
-        severity: "error" if a framework cannot be served because of it, else "warning".
+        severity: "error" if pgmo cannot serve a framework because of the problem, else "warning".
         what: the finding, with numbers.
         remedy: action for the user.
     """

@@ -9,17 +9,17 @@ from pgmo.rehearsal.environment import SETTINGS
 from pgmo.units import format_bytes
 
 _COMPILING = 512 << 20
-"""Minimum free bytes to compile an adapter; with less, compiling may fail. The CPU's adapter took
-229 MiB."""
+"""Minimum free bytes to compile an adapter. Below it, compiling may fail. Compiling the adapter for
+the CPU took 229 MiB."""
 
 _CGROUP = Path("/sys/fs/cgroup/memory.max")
 _MEMINFO = Path("/proc/meminfo")
 
 
 def memory(meminfo: Path = _MEMINFO, cgroup: Path = _CGROUP) -> tuple[int, int]:
-    """Return the bytes of memory for this process, and those that are available now.
+    """Return the bytes of host memory for this process, and the bytes that are available now.
 
-    If a container has a limit, it is used. Unknown values are 0.
+    Both are at most the limit of the container. Unknown values are 0.
     """
     total = available = 0
     try:

@@ -2,8 +2,8 @@
 
     python -m pgmo.doctor.probe [--build]
 
-A broken CUDA installation can make the process that initializes it crash or hang. So each step
-prints one line of JSON when it is done.
+A process that initializes a broken CUDA installation may crash or hang. So each step prints one
+line of JSON when it is done.
 """
 
 import ctypes
@@ -27,13 +27,13 @@ _SECONDS = 180
 
 
 def ask(*, build: bool = False, seconds: float = _SECONDS) -> dict[str, Any]:
-    """Start the process, which may compile missing adapters (`build`), and collect its results.
+    """Start the process and collect its results. With `build`, it compiles missing adapters.
 
     Returns:
-        Results by name: `torch`, `cuda`, `devices`, `cpu_adapter`, `cuda_adapter`, `cupy`; and, if
-        the process failed, `failed`, which says how it ended.
+        Results by name: `torch`, `cuda`, `devices`, `cpu_adapter`, `cuda_adapter`, `cupy`. If the
+        process failed, `failed` describes how it ended.
     """
-    # -P: do not import from the current folder, where a `cuda.py` would hide the package.
+    # -P: do not import from the current folder, in which a file `cuda.py` would hide the package.
     command = [sys.executable, "-P", "-m", __name__, *(["--build"] if build else [])]
     process = subprocess.Popen(
         command,
@@ -155,7 +155,7 @@ def _unified(index: int) -> bool | None:
 
 
 def _adapter(source: "Callable[[], AdapterSource]", build: bool) -> dict[str, Any]:
-    """Return the state of an adapter: present, missing, or why it cannot be built or loaded."""
+    """Return the state of an adapter, and the reason if it cannot be built or loaded."""
     from pgmo.allocator.build.compile import adapter_path, compiled_adapter, kept_adapter
     from pgmo.allocator.build.prebuilt import find_prebuilt
     from pgmo.errors import AdapterError

@@ -3,12 +3,12 @@
     CACHE/adapters/torch_cpu-2.13.0-0123456789abcdef.so    a file, with its seal at the end
 
 Code that is loaded from a cache has all rights of the process. So the folder and the file must
-belong to the user or to root, and no other user may write to them. Each is opened first. Then the
-open descriptor is checked and used, so that the file cannot be exchanged in between. Parent folders
-need not be trusted, and may be /tmp.
+belong to the user or to root, and no other user may write to them. Folder and file are first
+opened, and the open descriptors are checked and used. So no other user can exchange the file in
+between. Parent folders need not be trusted, and may be /tmp.
 
-The seal is the SHA-256 of the file's name and of all bytes before it. It detects accidents: a file
-that was cut off, or that has another file's name.
+The seal is the SHA-256 digest of the file's name and of all bytes before the seal. It detects
+accidents: a file that is incomplete, or that has another file's name.
 """
 
 import hashlib
@@ -46,8 +46,8 @@ def cache_directory() -> Path:
 def open_folder(root: Path, name: str, *, make: bool) -> int:
     """Open a folder in the cache folder and return its descriptor.
 
-    If the user owns the folder, the write permission of other users is removed. Files that others
-    have put there still belong to them, so they are not used.
+    If the user owns the folder, the write permission of other users is removed. Files that other
+    users have written to the folder still belong to these users, so they are not loaded.
 
     Args:
         root: the cache folder.
@@ -105,7 +105,7 @@ def open_file(folder: int, name: str) -> tuple[int, bytes]:
 
 
 def keep(folder: int, name: str, data: bytes) -> None:
-    """Write a sealed file into an open folder atomically. A file of the same name is replaced.
+    """Write a sealed file into an open folder atomically, and replace a file of the same name.
 
     Raises:
         FileError, OSError: when the folder cannot be written, or is full.

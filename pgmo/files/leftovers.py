@@ -1,9 +1,9 @@
 """Removal of temporary files and folders that killed processes left behind.
 
-A process holds a lock on its temporary file or folder. The system releases it when the process
-ends, even by a signal. So an entry without a lock that was not modified for an hour is a leftover.
-The hour is for the time between creation and locking, for file systems whose locks other machines
-do not see, and for files of old versions without locks.
+A process holds a lock on its temporary file or folder. The system releases the lock when the
+process ends, even by a signal. So a file or folder that has no lock and was not modified for an
+hour is a leftover. The hour covers the time between creation and locking, file systems whose locks
+other machines do not see, and files of old versions of pgmo, which have no locks.
 """
 
 import fcntl
@@ -21,7 +21,7 @@ _UNTOUCHED = 3600.0
 
 
 def hold(descriptor: int) -> None:
-    """Lock an open file or folder while the descriptor is open, if the file system has locks."""
+    """Lock an open file or folder while its descriptor is open, if the file system has locks."""
     with suppress(OSError):
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 

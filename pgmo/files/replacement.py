@@ -15,15 +15,15 @@ PARTIAL = re.compile(r"\..+\.[0-9a-f]{12}\.partial")
 
 
 def replace_file(path: Path, data: bytes, *, without: int = 0) -> None:
-    """Write a file atomically: readers find the whole old file or the whole new one.
+    """Write a file atomically: readers find the whole old file or the whole new file.
 
     Args:
-        path: the file. If it is a link, its target is replaced.
+        path: the file. If the path is a symbolic link, the link's target is replaced.
         data: the new content.
         without: permissions that the file must not have, regardless of the umask.
 
     Raises:
-        FileError: when the folder or the file cannot be written.
+        FileError: when the folder or the file cannot be written, or the path is not a regular file.
     """
     try:
         target = Path(os.path.realpath(path))  # Keep a link and replace its target.

@@ -1,7 +1,7 @@
 """Batch sizes planned before training, for accelerate, Lightning and transformers.
 
 Each function replaces the library's own search, which tries batches until one runs out of memory.
-Here the script is rehearsed instead. The returned batch has fitted in a rehearsal.
+The functions rehearse the script. The returned batch has fitted in a rehearsal.
 """
 
 import functools
@@ -27,15 +27,15 @@ def find_executable_batch_size(
 ) -> Any:
     """Replace `accelerate.utils.find_executable_batch_size`, with the same arguments.
 
-    The decorated function is called with the largest batch that fits, up to the starting one. If
-    memory still runs out, for example because another program uses the card, it is called again
-    with a smaller batch, as accelerate does.
+    The decorated function is called with the largest batch that fits, at most
+    `starting_batch_size`. If memory still runs out, for example because another program uses the
+    card, the function is called again with a smaller batch, as accelerate does.
 
     Args:
-        function: takes the batch size as its first argument.
+        function: function that takes the batch size as its first argument.
         starting_batch_size: maximum number of samples in a batch.
-        reduce_batch_size_fn: returns the next batch after memory ran out; default 0.9 of the last.
-            Batches that are not smaller than the failed one are skipped.
+        reduce_batch_size_fn: returns the next batch after memory ran out; default 0.9 of the failed
+            batch. Batches that are not smaller than the failed batch are skipped.
         card: card to plan for; default the current device.
 
     Example:
@@ -103,7 +103,7 @@ def plan_arguments(
 
 
 def _planned_or(most: int, card: str | Card | None) -> int:
-    """Return the planned batch size. If none can be planned, warn and return the upper limit."""
+    """Return the planned batch size. If planning fails, warn and return the upper limit."""
     try:
         return planned(most=most, card=card)[0]
     except PgmoError as error:
@@ -112,7 +112,7 @@ def _planned_or(most: int, card: str | Card | None) -> int:
 
 
 def _smaller(size: int, reduce: Callable[[], int] | None) -> int:
-    """Return the next smaller batch size. A user's countdown may start above the planned one."""
+    """Return the next smaller batch size. A user's countdown may start above the planned size."""
     following = size if reduce is None else reduce()
     while reduce is not None and following >= size:
         before, following = following, reduce()

@@ -16,11 +16,11 @@ _STRATEGIES = (
     "ModelParallelStrategy",
     "DeepSpeedStrategy",
 )
-"""Supported strategies. With them, each process has one device and ends its own iterations."""
+"""Supported strategies. With these, each process has one device and ends its own iterations."""
 
 
 def _bases() -> tuple[type, ...]:
-    """Return base classes of callbacks, of imported packages or else of the installed one."""
+    """Return the callback classes of imported Lightning packages, else of an installed one."""
     import importlib
 
     names = [name for name in _NAMES if name in sys.modules]
@@ -51,15 +51,15 @@ class PgmoCallback(_Callback):
 
     An iteration ends when optimizers have stepped, even with gradient accumulation or several
     optimizers in one `training_step`. Validation is excluded. Checkpoints store the path of the
-    saved plan, and a resumed training starts with it. If training runs out of memory, the available
-    information is saved. Each process has its own session, and all share one directory of plans.
-    The trainer's loggers get the figures of `pgmo.metrics` whenever it logs its own. With
-    unsupported strategies the callback only warns.
+    saved plan, and a resumed training starts with this plan. If training runs out of memory, the
+    callback saves files that show what held the memory. Each process has its own session, and all
+    processes share one directory of plans. The trainer's loggers get the figures of `pgmo.metrics`
+    whenever the trainer logs. With unsupported strategies, the callback only warns.
 
     Args:
         plan: a saved plan to start with, or its path.
         save: directory for the profile and the plan.
-        device: device to serve; default the trainer's.
+        device: device to serve; default the trainer's device.
         options: further options of `pgmo.optimize`.
 
     Raises:
@@ -96,7 +96,7 @@ class PgmoCallback(_Callback):
     def on_train_batch_end(
         self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
-        """End an iteration if an optimizer has stepped since the last one."""
+        """End an iteration if an optimizer has stepped since the last iteration."""
         stepped = trainer.global_step != self._steps
         if stepped:
             self._steps = trainer.global_step
@@ -109,8 +109,8 @@ class PgmoCallback(_Callback):
     def _log(self, trainer: Any) -> None:
         """Log the session's figures when the trainer logs, at the same step.
 
-        The trainer's logging step counts batches, while `global_step` counts each optimizer's
-        steps. Lightning's own callbacks, such as `LearningRateMonitor`, use the same private names.
+        The step for logs counts batches, while `global_step` counts each optimizer's steps.
+        Lightning's own callbacks, such as `LearningRateMonitor`, use the same private names.
         """
         if not trainer.loggers or not trainer._logger_connector.should_update_logs:
             return
@@ -138,7 +138,7 @@ class PgmoCallback(_Callback):
         self._hook.end()
 
     def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
-        """Save information if memory ran out, and close the session."""
+        """If memory ran out, save files that show what held it. Close the session."""
         self._hook.fail(exception)
 
     def state_dict(self) -> dict[str, Any]:
@@ -163,13 +163,13 @@ class PgmoBatchSize(_Callback):
     """Callback that sets batch size and accumulation before the loaders are made.
 
     It replaces `BatchSizeFinder` and `Tuner.scale_batch_size`, which run out of memory on purpose.
-    It rehearses the script instead. As with these, the script must read the attribute when it makes
-    its loader.
+    `PgmoBatchSize` rehearses the script. As with Lightning's own classes, the script must read the
+    attribute when it makes its loader.
 
     Args:
         batch_arg_name: attribute of the module, of its `hparams`, or of the data module.
-        effective_batch: samples of one optimizer step, which sets the accumulation. Without it the
-            accumulation is unchanged.
+        effective_batch: samples of one optimizer step, which determine the accumulation. With None,
+            the accumulation is unchanged.
         max_val: upper limit of the batch.
         card: card to plan for; default the current device.
 
@@ -215,7 +215,7 @@ class PgmoBatchSize(_Callback):
 
 
 def set_attribute(trainer: Any, module: Any, name: str, value: int) -> None:
-    """Set the attribute wherever it exists: module, its hparams, data module."""
+    """Set an attribute of the module, its `hparams` and the data module, where it exists."""
     found = False
     for holder in (module, getattr(trainer, "datamodule", None)):
         if holder is None:

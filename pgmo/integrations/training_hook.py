@@ -26,8 +26,8 @@ class TrainingHook:
 
     Args:
         plan: a saved plan to start with, or its path.
-        save: directory for the profile, the plan, and the files of an out-of-memory error (these go
-            to the current directory by default).
+        save: directory for the profile, the plan, and the files of an out-of-memory error. By
+            default, only the files of an error are written, to the current directory.
         device: device to serve; None for the framework's choice.
         model_name: name of the model, for file names.
         options: further options of `pgmo.optimize`.
@@ -68,7 +68,7 @@ class TrainingHook:
     def plan_path(self) -> str | None:
         """Path of the saved plan, else of the given plan; None if there is neither.
 
-        With several ranks it is the directory, in which each rank finds its own plan.
+        With several ranks, it is the directory of the plans, in which each rank finds its own.
         """
         saved = (
             [path for path in self.session.saved if path.suffix == ".pgmoplan"]
@@ -89,7 +89,7 @@ class TrainingHook:
         return f"<div><b>{escape(name)}</b>: {state}</div>"
 
     def remember(self, path: str | None) -> None:
-        """Start with the plan of a checkpoint, unless another was given or the file is missing."""
+        """Start with the plan of a checkpoint, unless a plan was given or the file is missing."""
         if path and self._options["plan"] is None and Path(path).exists():
             self._options["plan"] = path
 
@@ -99,7 +99,7 @@ class TrainingHook:
         return self.session is not None and self.session.phase != "closed"
 
     def refuse(self, reason: str) -> None:
-        """Do nothing from now on, and warn once."""
+        """Serve nothing from now on, and warn once with the reason."""
         if not self._refused:
             self._refused = True
             warn_user(f"pgmo is not used in this training: {reason}")
@@ -128,9 +128,9 @@ class TrainingHook:
             self.session.step()
 
     def metrics(self) -> dict[str, float]:
-        """Return the session's figures for a logger; {} without an open session.
+        """Return the session's figures for a logger; {} without an open session, or after an error.
 
-        An error in them does not end the training; the first one gives a warning.
+        An error does not end the training; the first error causes a warning.
         """
         if not self.running or self.session is None:
             return {}
@@ -154,7 +154,7 @@ class TrainingHook:
         self._pause.close()
 
     def fail(self, error: BaseException) -> None:
-        """Close the session after an exception. If memory ran out, save information first."""
+        """Close the session after an exception. If memory ran out, first save what held it."""
         if self.running and self.session is not None and is_out_of_memory(error):
             print_saved_files(
                 save_out_of_memory(error, [self.session], self._options["save"] or ".")

@@ -34,15 +34,16 @@ class PgmoTrainerCallback(_Callback):
 
     An iteration ends with each optimizer step, even with gradient accumulation. Evaluation is
     excluded. Checkpoints store the path of the saved plan in `trainer_state.json`. If the program
-    runs out of memory, the available information is saved. Each process has its own session, and
-    all share one directory of plans. With several devices in one process, the callback only warns.
-    The trainer's logs also get the figures of `pgmo.metrics`. For this, importing the module
-    replaces `CallbackHandler.on_log` of transformers in the whole process.
+    runs out of memory, the callback saves files that show what held the memory. Each process has
+    its own session, and all processes share one directory of plans. With several devices in one
+    process, the callback only warns. The trainer's logs also get the figures of `pgmo.metrics`. To
+    add them, importing this module replaces `CallbackHandler.on_log` of transformers in the whole
+    process.
 
     Args:
         plan: a saved plan to start with, or its path.
         save: directory for the profile and the plan.
-        device: device to serve; default the trainer's.
+        device: device to serve; default the trainer's device.
         options: further options of `pgmo.optimize`.
 
     Raises:
@@ -66,7 +67,7 @@ class PgmoTrainerCallback(_Callback):
 
     @property
     def plan_path(self) -> str | None:
-        """Path of the plan."""
+        """Path of the saved plan, else of the given plan; None if there is neither."""
         return self._hook.plan_path
 
     @plan_path.setter
@@ -126,10 +127,10 @@ def _unsupported(args: Any) -> str:
 
 
 def _add_metrics_to_logs() -> None:
-    """Add the sessions' figures to what trainers log.
+    """Add the sessions' figures to the logs of trainers.
 
-    Callbacks of the user run after those that report to TensorBoard and similar tools. So figures
-    are added before the first callback runs.
+    Callbacks of the user run after callbacks that report to TensorBoard and similar tools. So the
+    figures are added before the first callback runs.
     """
     log = CallbackHandler.on_log
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Called:
-    """Wrapper of the function. The first call opens the sessions. No call waits for another."""
+    """Wrapper of the function. The first call opens the sessions. Calls never wait."""
 
     def __init__(self, supervision: Supervision) -> None:
         self._supervision = supervision
@@ -41,7 +41,7 @@ class Called:
         return result
 
     def _begin(self, args: tuple[Any, ...]) -> None:
-        """Open the sessions, unless another call is doing so, because compiling may take long."""
+        """Open the sessions. If another call is opening them, do not wait: it may take long."""
         if not self._opening.acquire(blocking=False):
             return
         try:

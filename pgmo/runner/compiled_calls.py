@@ -1,8 +1,8 @@
 """Detection of optimizers that have stepped inside compiled code.
 
 A compiled step makes no observable calls, but it writes to parameters. Code that clips or averages
-parameters writes to them, too. So an optimizer is not checked if its steps were seen outside of
-compiled code.
+parameters writes to them, too. So optimizers whose steps were seen outside of compiled code are not
+checked.
 """
 
 import threading
@@ -19,7 +19,7 @@ class CompiledCalls:
     """Calls of compiled code that are in progress.
 
     Attributes:
-        threads: identifiers of the threads in such a call.
+        threads: identifiers of the threads that are inside compiled code.
     """
 
     def __init__(self) -> None:
@@ -61,7 +61,7 @@ class CompiledCalls:
 
 
 _Place = tuple[int, int]
-"""Index of a parameter group and of a parameter in it. Unlike a reference, it keeps no tensor
+"""Index of a parameter group, and of a parameter in it. Unlike references, indices keep no tensor
 alive."""
 
 

@@ -8,7 +8,7 @@ _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def decorate(source: bytes, path: str, name: str, decorator: str) -> CodeType | None:
-    """Compile source code, with every definition of a name decorated innermost.
+    """Compile source code, and add a decorator below all others to each definition of a name.
 
     Line and column numbers are unchanged.
 

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 
 def serve_from_the_start(notify: Callable[[str], object]) -> None:
-    """Serve from pages once the program initializes CUDA. Without CUDA, this has no effect.
+    """Serve requests from pages once the program initializes CUDA. Without CUDA, do nothing.
 
     Args:
-        notify: called with the reason if this is impossible. The program continues without pages.
+        notify: called with the reason if pages cannot serve. The program continues without pages.
     """
     after_import("torch.cuda", lambda: _when_initialized(notify))
 
@@ -36,7 +36,7 @@ def serves() -> bool:
 
 
 def baselines() -> "dict[str, Baseline]":
-    """Return the figures of the model and of pgmo for each used device; empty without pages."""
+    """Return the bytes of modelled PyTorch and of pgmo on each used device; empty without pages."""
     if not _begun:
         return {}
     from pgmo.allocator.adapters.torch_cuda import device_baseline
@@ -71,9 +71,9 @@ def _when_initialized(notify: Callable[[str], object]) -> None:
 
 
 def _initialize_before_recording(cuda: Any) -> None:
-    """Include requests that pages serve in a history that begins before CUDA is initialized.
+    """Make `_record_memory_history` initialize CUDA, so that the history has requests of pages.
 
-    PyTorch announces the beginning only to the allocator that is installed at that moment.
+    PyTorch announces the beginning of a history only to the allocator that is installed then.
     """
     record = getattr(cuda.memory, "_record_memory_history", None)
     if record is None:

@@ -9,7 +9,7 @@ from pgmo.profiler.tagging.dynamo import skip
 def add_forward_hook(hook: Callable[[Any, Any], None]) -> Any:
     """Call `hook(module, arguments)` before each forward pass of a module.
 
-    Calls of compiled modules warn about global hooks, but not about this one.
+    Calls of compiled modules warn about other global hooks, but not about this hook.
     """
     from torch.nn.modules import module
 

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from pgmo.runner.keepers.watch import WhoKeeps
 
 _MESSAGES = ("out of memory", "can't allocate memory", "_STATUS_ALLOC_FAILED")
-"""Texts in out-of-memory errors that have no specific type: of the CUDA runtime, of PyTorch's CPU
-allocator, and of libraries such as cuBLAS and cuDNN."""
+"""Texts in the messages of out-of-memory errors that have no type of their own. They come from the
+CUDA runtime, PyTorch's CPU allocator, and libraries such as cuBLAS and cuDNN."""
 
 _NOTHING = """\
 Nothing was recorded yet: pgmo begins with the first forward pass in training mode. To see earlier
@@ -37,14 +37,14 @@ _DEEPEST = 16
 """Maximum number of causes of an error to check."""
 
 _CAUSE = "Cause: "
-"""Beginning of the line of the explanation that contains the cause and its fix."""
+"""Beginning of the line with the cause and its fix, in the explanation."""
 
 _LINES = 8
 """Maximum number of memory holders to name."""
 
 
 def is_out_of_memory(error: BaseException | None) -> bool:
-    """Return whether an error, or one of its causes, is about running out of memory.
+    """Return whether an error, or one of its causes, means that memory ran out.
 
     Example:
         >>> is_out_of_memory(RuntimeError("DefaultCPUAllocator: can't allocate memory"))
@@ -70,14 +70,14 @@ def save_out_of_memory(
     folder: str | os.PathLike[str] = ".",
     who_keeps: "WhoKeeps | None" = None,
 ) -> tuple[Path, ...]:
-    """Save the available information. Call it in the `except` clause, before sessions are closed.
+    """Save the available information. Call this in the `except` clause, before sessions are closed.
 
-    Files that cannot be saved are skipped, so that the original error stays visible.
+    Files that cannot be saved are skipped, so that the program's own error stays visible.
 
     Args:
-        error: the error.
+        error: the out-of-memory error.
         sessions: the open sessions.
-        folder: folder of the files.
+        folder: folder for the files.
         who_keeps: search for variables that keep blocks alive; None without one.
 
     Returns:
@@ -149,7 +149,7 @@ def _saved_cause(explanation: Path) -> str:
 
 
 def look_at(files: Iterable[Path]) -> str | None:
-    """Return the command that shows the saved files; None if no file can be shown."""
+    """Return the command that shows one of the saved files; None if no file can be shown."""
     by_suffix = {path.suffix: shlex.quote(str(path)) for path in files}
     shown = by_suffix.get(".pgmoprof") or by_suffix.get(".pickle")
     return f"pgmo report {shown}" if shown else None
@@ -161,12 +161,12 @@ def _rank() -> int:
 
 
 def _known(session: "Session") -> "Profile | None":
-    """Return the planned iteration if there is a plan, else the recording up to the failure."""
+    """Return the planned iteration, else the recording up to the error; None without both."""
     return session.profile if session.plan is not None else session.recording or session.profile
 
 
 def _save_history(path: Path) -> list[Path]:
-    """Save PyTorch's snapshot if a history was recorded; without one, a snapshot shows little."""
+    """Save PyTorch's snapshot if it has a history. Return the saved files, at most one."""
     torch: Any = sys.modules.get("torch")
     if torch is None or not torch.cuda.is_initialized():
         return []

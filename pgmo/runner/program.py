@@ -19,7 +19,7 @@ class Rewriter(Protocol):
     """Object that can replace the code of a program."""
 
     def compile_script(self, source: bytes, path: str) -> CodeType | None:
-        """Return the code that `__main__` runs; None for the program's own code."""
+        """Return the code that `__main__` runs; None if it runs the program's own code."""
 
     def attach(self) -> None:
         """Handle the start: `sys.path` is final, and the program's first line runs next."""
@@ -33,7 +33,7 @@ class Program:
         target: path of a script, or of a directory or archive with a `__main__.py`; or a module's
             dotted name.
         is_module: whether the target is a module's name, as after `python -m`.
-        arguments: the program's `sys.argv` without its own name.
+        arguments: the program's `sys.argv`, without the first entry.
     """
 
     target: str
@@ -98,7 +98,7 @@ class Program:
         return Ending(0, None)
 
     def run_and_leave(self) -> NoReturn:
-        """Run the program and end as it does."""
+        """Run the program. Raise its exception, or exit with its exit code."""
         ending = self.run()
         if ending.error is not None:
             raise ending.error
@@ -181,7 +181,7 @@ def _exit_code(ended: SystemExit) -> int:
 
 def _set_first_path(path: str) -> None:
     if getattr(sys.flags, "safe_path", False):
-        return  # safe_path: there is no such entry
+        return  # With safe_path, `sys.path` has no entry for the script's folder.
     sys.path[:1] = [path]
 
 
@@ -218,7 +218,7 @@ def _new_main(path: str, loader: object) -> ModuleType:
 
 
 def _await_threads(skip: Sequence[threading.Thread] = ()) -> None:
-    """Wait for the threads for which the interpreter waits after the program's last line."""
+    """Wait for the non-daemon threads, as the interpreter does after the program's last line."""
     others = {threading.current_thread(), *skip}
     while waited := [one for one in threading.enumerate() if not (one.daemon or one in others)]:
-        waited[0].join()  # it may have started more
+        waited[0].join()  # The thread may have started more threads.

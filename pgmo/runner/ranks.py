@@ -6,7 +6,7 @@ from pgmo.world import world
 
 
 def rank() -> int | None:
-    """Return the rank of this process; None if there is only one process, or it is unknown."""
+    """Return the rank of this process; None for a single process, or if it is unknown."""
     own = world()
     return None if own is None else own.rank
 

@@ -1,13 +1,15 @@
 """Implementation of `pgmo run --step-on`: each call of one function is an iteration.
 
     server.app:predict                          a function of a module
-    train:predict                               of the script, train.py; also __main__:predict
+    train:predict                               a function of the script train.py; also
+                                                __main__:predict
     server.app:Model.answer                     a method
-    transformers.GenerationMixin:generate       of a class that the module only re-exports
+    transformers.GenerationMixin:generate       a method of a class that the module re-exports
 
 If the named module defines the function, it is decorated in the source code, below all other
-decorators. So references that these decorators keep, such as a server's routes, are watched, too.
-Otherwise the name is replaced after the module's import.
+decorators. So a call through a reference that a decorator keeps, such as a server's route, is an
+iteration, too. If another module defines the function, its name is replaced after the import of the
+named module.
 """
 
 import importlib
@@ -31,7 +33,7 @@ _FORM = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*
 
 
 class StepOn:
-    """Finder of a function while the program runs. Its calls go through `around`.
+    """Finder of a function while the program runs. Calls of the function go through `around`.
 
     Args:
         target: name of the function, as in the table above.
@@ -43,7 +45,7 @@ class StepOn:
         found: whether the function was found.
 
     Raises:
-        OptionError: if the target has no such form.
+        OptionError: if the target has another form.
     """
 
     def __init__(self, target: str, script: str, around: Interceptor) -> None:
@@ -60,7 +62,7 @@ class StepOn:
         self._around = around
 
     def attach(self) -> None:
-        """Start to look for the function. `sys.path` must be final, and no line has run yet."""
+        """Start to search for the function. Called when `sys.path` is final, before any line."""
         if self._is_script:
             return
         first, _, rest = self._module.partition(".")
@@ -72,7 +74,7 @@ class StepOn:
             self._await(first, self._name)
 
     def compile_script(self, source: bytes, path: str) -> CodeType | None:
-        """Compile the program with the function decorated; None if it is in another module."""
+        """Compile the program and decorate the function; None if another module has it."""
         if not self._is_script:
             return None
         code = decorate(source, path, self._name, DECORATOR)
@@ -82,7 +84,7 @@ class StepOn:
         return code
 
     def decorate(self, function: Any) -> Any:
-        """Return a wrapper that watches the function."""
+        """Return a wrapper that passes calls of the function to `around`."""
         if isinstance(function, (staticmethod, classmethod)):
             return type(function)(self.decorate(function.__func__))
         if not inspect.isroutine(function):
@@ -99,7 +101,7 @@ class StepOn:
     # --- modules --------------------------------------------------------------------------------
 
     def _look_within(self) -> None:
-        """Look in an imported package. The rest of the name is a module or a class."""
+        """Search in an imported package. The remaining parts of the name are modules or classes."""
         parts = self._module.split(".")
         for count in range(len(parts), 0, -1):
             name = ".".join(parts[:count])
@@ -123,7 +125,7 @@ class StepOn:
         rewrite_import(module, compiled, lambda: self._set(module, name))
 
     def _set(self, module: str, name: str) -> None:
-        """Replace the name in the module, unless the function was decorated there."""
+        """Replace the name in the module, unless the function was decorated in the source code."""
         if self.found:
             return
         owner: Any = sys.modules[module]

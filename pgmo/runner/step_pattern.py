@@ -4,8 +4,8 @@
     a GAN                    D G | D G |
     a critic of five steps   D D D D D G | D D D D D G |
 
-Any step of the pattern can end the iteration, as long as the same step ends each iteration.
-Gradient accumulation needs no special case, because micro-batches have no step.
+Any step of the pattern may end the iteration, if the same step ends each iteration. Gradient
+accumulation needs no special case, because micro-batches make no step.
 """
 
 from collections import deque
@@ -16,14 +16,15 @@ _LONGEST = 32
 has stepped."""
 
 _PATIENCE = 8
-"""Number of successive steps of one optimizer after which the others are ignored."""
+"""Number of successive steps of one optimizer after which the other optimizers are ignored."""
 
 
 class StepPattern:
     """Learner of the order in which optimizers step.
 
     While the order is unknown, an iteration ends when every optimizer has stepped. Once an order
-    has repeated, an iteration is one period of it. When the order changes, learning starts again.
+    has repeated, each period of the order is an iteration. When the order changes, learning starts
+    again.
 
     Example:
         >>> pattern = StepPattern()

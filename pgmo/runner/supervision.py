@@ -35,7 +35,7 @@ class RunOptions:
         plan: a saved plan to start with.
         save: directory for profiles and plans.
         device: the only device to serve; None for the devices of the optimizers' parameters.
-        profile_only: whether to record and save the profile, and do nothing else.
+        profile_only: whether to record and save the profile, and plan nothing.
         start: base directory of relative paths, because the program may change its directory.
         memory: "managed" for unified memory on CUDA devices; see `pgmo.managed`.
         budget: maximum device memory on CUDA devices, in bytes; None for no maximum.
@@ -99,13 +99,13 @@ class Supervision:
 
     @property
     def gave_up(self) -> bool:
-        """Return whether the program ran without these sessions on at least one device."""
+        """Return whether an error or the script's own session has ended a session of the run."""
         return self._broken or self._unneeded
 
     # --- called by the watcher ------------------------------------------------------------------
 
     def begin(self, devices: list[str]) -> None:
-        """Open a session for each of the devices that can be served."""
+        """Open a session for each device that pgmo can serve."""
         with self.harmless():
             wanted = [self.options.device] if self.options.device else devices
             served = [one for one in wanted if one.partition(":")[0] in SERVED]
@@ -114,8 +114,8 @@ class Supervision:
                     f"the trained parameters are on {', '.join(devices) or 'no device'}, which "
                     "pgmo does not serve; the program ran without pgmo"
                 )
-            # Warnings of pgmo must not become errors in the program's loop, whatever its filters
-            # are.
+            # Warnings of pgmo must not become errors in the program's loop, even if the program's
+            # filters say so.
             warnings.filterwarnings("default", message="pgmo: ")
             for device in served:
                 self._open(device, alone=len(served) == 1)
@@ -130,7 +130,7 @@ class Supervision:
         self.notify()
 
     def notify(self) -> None:
-        """Handle the end of an iteration: save profiles if requested, call `after_iteration`."""
+        """Handle the end of an iteration: save profiles on request, call `after_iteration`."""
         if os.getpid() != self._process or self._broken:
             return
         if self._unneeded and not self._served():
@@ -144,13 +144,13 @@ class Supervision:
                 self.after_iteration(self)
 
     def pause(self) -> None:
-        """Pause the sessions: an evaluation begins."""
+        """Pause the sessions, because an evaluation begins."""
         with self.harmless():
             for session in self._served():
                 self._pauses.enter_context(session.pause())
 
     def resume(self) -> None:
-        """Resume the sessions: the evaluation has ended."""
+        """Resume the sessions, because the evaluation has ended."""
         with self.harmless():
             self._pauses.close()
 
@@ -245,11 +245,11 @@ class Supervision:
         self.sessions.append(session)
 
     def _served(self) -> "list[Session]":
-        """Return the sessions that no session of the script has replaced."""
+        """Return the sessions on devices where the script has opened no session of its own."""
         return [one for one in self.sessions if one not in self._given_way]
 
     def _on_user_session(self, session: "Session", where: str) -> None:
-        """Close a session because the script opens one on the same device. The others continue."""
+        """Close a session, because the script opens one on its device. Other sessions continue."""
         with self.harmless(), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             self._given_way.add(session)
@@ -277,7 +277,7 @@ class Supervision:
                 self.saved.append(path)
 
     def harmless(self) -> "_Harmless":
-        """Return a context in which errors become notes and end the supervision."""
+        """Return a context in which an error becomes a note and ends the supervision."""
         return _Harmless(self)
 
     def give_up(self, error: Exception) -> None:

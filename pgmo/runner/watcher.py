@@ -3,13 +3,13 @@
     Optimizer.__init__      parameters will be trained
     first forward pass      of a module in training mode, with gradients: the loop begins
     Optimizer.step          possible end of an iteration (see step_pattern)
-    GradScaler.step         the same, if it skips the optimizer's step
-    DeepSpeed's engine      the same, for all optimizer steps that it makes or skips
+    GradScaler.step         possible end of an iteration, if it skips the optimizer's step
+    DeepSpeed's engine      possible end of an iteration: all optimizer steps that it makes or skips
     model.eval()            evaluation: a pause, until the model is trained again
 
-Forward passes have a hook only while the watcher waits for one. Compilers never see it
-(`pgmo.profiler.tagging.dynamo`). While the watcher waits, a call of compiled code counts as a
-forward pass. A compiled step of an optimizer is detected by the parameters that it changed.
+Forward passes have a hook only while the watcher waits for a forward pass. Compilers never see this
+hook (`pgmo.profiler.tagging.dynamo`). While the watcher waits, a call of compiled code counts as a
+forward pass. A compiled step of an optimizer is detected by the parameters that it has changed.
 
 Several threads may train at once. Calls of the listener are serialised. Each thread has a step
 pattern for its optimizers.
@@ -47,8 +47,9 @@ class Watcher:
     """Hooks in torch, attached once and kept until the process ends.
 
     Args:
-        listener: called when training begins, with the devices ("cpu", "cuda:0", "mps:0", ...),
-            when an iteration ends, and when an evaluation begins or ends. It never raises.
+        listener: its methods are called when training begins, with the devices ("cpu", "cuda:0",
+            "mps:0", ...), when an iteration ends, and when an evaluation begins or ends. They never
+            raise.
     """
 
     def __init__(self, listener: "Supervision") -> None:
@@ -81,7 +82,7 @@ class Watcher:
         dynamo.register(self)
 
     def _attach_to_deepspeed(self) -> None:
-        """Watch the step of an engine, which contains steps for parts of the parameters."""
+        """Watch the step of an engine, which contains optimizer steps for some parameters."""
         engine = sys.modules["deepspeed.runtime.engine"].DeepSpeedEngine
         if hasattr(engine, "_take_model_step"):
             _wrap(engine, "_take_model_step", self._engine_step)
@@ -107,7 +108,7 @@ class Watcher:
         self._hook()
 
     def _hook(self) -> None:
-        """Add the forward hook if it is needed, and remove it otherwise."""
+        """Add the forward hook if it is needed; remove it if not."""
         if self._waiting and not self._compiled.threads and self._forward_hook is None:
             self._forward_hook = add_forward_hook(self._forward)
         elif self._forward_hook is not None and (self._compiled.threads or not self._waiting):
@@ -183,7 +184,7 @@ class Watcher:
             result = original(engine, *args, **kwargs)
         finally:
             self._thread.of_engine = False
-        with exclusive():  # its optimizers must not wait in a pattern
+        with exclusive():  # no step pattern must wait for the engine's optimizers
             for name in ("optimizer", "basic_optimizer"):
                 if (inner := getattr(engine, name, None)) is not None:
                     self._optimizers.discard(inner)
@@ -198,18 +199,19 @@ class Watcher:
             self._count(optimizer)
 
     def _count(self, optimizer: Any) -> None:
-        self._optimizers.add(optimizer)  # copied or unpickled ones were never constructed
+        self._optimizers.add(optimizer)  # copied or unpickled optimizers were never constructed
         pattern = self._patterns.setdefault(optimizer, self._thread.pattern)
         existing = {
             id(one) for one in self._optimizers if self._patterns.get(one, pattern) is pattern
         }
         ends = pattern.ends_iteration(id(optimizer), existing)
         if self._evaluated is not None and self._evaluated() is not None:
-            # The model's parts may have been switched one by one, or it trains in evaluation mode.
+            # The program has switched the model's parts one by one, or trains it in evaluation
+            # mode.
             self._watches_modes = self._evaluated().training
         self._end_wait()
         if not self._began:
-            self._begin()  # from the next iteration on: the beginning of this one is unknown
+            self._begin()  # the session begins with the next iteration
         elif ends:
             self._listener.end_iteration()
 

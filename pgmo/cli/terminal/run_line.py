@@ -1,6 +1,6 @@
 """Status line of `pgmo run` while a script runs.
 
-It is the last line on the screen. It is erased before the script prints.
+The status line is the last line on the screen. It is erased before the script prints.
 """
 
 import sys
@@ -17,7 +17,7 @@ _INTERVAL = 0.2
 """Seconds between two updates."""
 
 _LOG_FIRST, _LOG_INTERVAL = 5.0, 30.0
-"""Seconds until the first line, and between lines, if stderr is not a terminal."""
+"""Seconds until the first status line, and between two lines, if stderr is not a terminal."""
 
 _ERASE = "\r\x1b[2K"
 _PLAIN_WIDTH = 79
@@ -27,8 +27,8 @@ _PLAIN_WIDTH = 79
 class RunLine:
     """Display of iteration, phase, hits, arena, peak and growth.
 
-    A terminal shows one line that is rewritten. Other outputs, such as the log of a batch job, get
-    a line at intervals if `live`. `quiet` shows nothing, unless `live`.
+    On a terminal, one line is rewritten. Other outputs, such as the log of a batch job, get lines
+    at intervals, and only with `live`. With `quiet` and without `live`, nothing is shown.
     """
 
     def __init__(self, *, quiet: bool = False, live: bool = False) -> None:
@@ -63,7 +63,7 @@ class RunLine:
                     setattr(sys, name, own)
 
     def update(self, supervision: "Supervision") -> None:
-        """Show the status, unless it is recent or the script is in the middle of a line."""
+        """Show the status if it is due, and if the script is not in the middle of a line."""
         now = time.monotonic()
         if self._logs and now >= self._next:
             self._log(supervision, now)
@@ -99,7 +99,7 @@ class RunLine:
 
 
 def describe(supervision: "Supervision") -> list[str]:
-    """Return the line's text for each device, with rich's markup."""
+    """Return the text of the status line for each device, with markup for rich."""
     texts = []
     for session in supervision.sessions:
         summary = session.counted()

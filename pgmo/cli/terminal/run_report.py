@@ -148,7 +148,7 @@ def conclusions(supervision: Supervision) -> list[str]:
 
 
 def verdicts(supervision: Supervision) -> dict[str, Verdict]:
-    """Return the verdict on each device, from its session or from its pages."""
+    """Return the verdict on each device: from its session, or else from its pages."""
     found = {device: judge_device(figures) for device, figures in baselines().items()}
     for session in supervision.sessions:
         verdict = summary_of(session).verdict
@@ -160,9 +160,10 @@ def verdicts(supervision: Supervision) -> dict[str, Verdict]:
 def _next_command(
     program: Program, supervision: Supervision, saved: list[Path], *, went_well: bool
 ) -> str | None:
-    """Return the next commands: view the saved files, and run again if there was no error.
+    """Return the next commands: to view the saved files, and to run again if there was no error.
 
-    If live memory grows, a command searches for the variables that keep it alive.
+    If live memory grows, the first command searches for the variables that keep it alive. Return
+    None if there is no command.
     """
     profiles = [path for path in saved if path.suffix == ".pgmoprof"]
     names = {supervision.options.name, *(one.stem for one in saved if one.suffix == ".pgmoplan")}

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 
 class StdoutError(Exception):
-    """Error if a result cannot be written to stdout. Without a cause, stdout is closed."""
+    """Error if a result cannot be written to stdout. Without an `OSError`, stdout is closed."""
 
     def __init__(self, error: OSError | None = None) -> None:
         reason = "it is closed" if error is None else error.strerror or error
@@ -40,9 +40,9 @@ def checked_stdout() -> Iterator[None]:
 
 
 def occupy_closed_streams() -> None:
-    """Open the standard streams that are closed, so that no file gets their descriptors.
+    """Open the standard streams that are closed, so that no other file gets their descriptors.
 
-    Otherwise the next opened file would receive messages, or messages would go to stdout.
+    Otherwise a file that is opened later would receive the messages for stderr.
     """
     for number in range(3):
         try:
@@ -54,7 +54,7 @@ def occupy_closed_streams() -> None:
 
 
 class _Checked:
-    """Wrapper of a stream. Its errors can be distinguished from those of files."""
+    """Wrapper of stdout that raises `StdoutError` if writing fails."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
@@ -100,7 +100,7 @@ class _Closed:
 
 
 def _discard(stream: Any) -> None:
-    """Discard the buffer, because the interpreter would try to write it again when it exits."""
+    """Discard the stream's buffer, because the interpreter would write it again when it exits."""
     with suppress(OSError, ValueError, AttributeError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, stream.fileno())

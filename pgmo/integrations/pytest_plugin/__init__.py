@@ -1,4 +1,4 @@
-"""Pytest plugin for memory tests. It is loaded if pgmo is installed, and imports only pytest.
+"""Pytest plugin for memory tests. pytest loads it if pgmo is installed; it imports only pytest.
 
 @pytest.mark.max_memory("300 MiB")       the test fails if its live bytes exceed this
 def test_step(): ...

@@ -17,7 +17,7 @@ _LONGEST = 200
 
 
 class Recordings:
-    """Value of the fixture `pgmo_profile`."""
+    """Value of the fixture `pgmo_profile`. Calls return context managers that record memory."""
 
     def __init__(self, item: pytest.Item) -> None:
         self._item = item
@@ -33,7 +33,7 @@ class Recordings:
 
         Raises:
             SessionError: if a session of pgmo is open on the device, or is opened inside.
-            AdapterError: if the memory of PyTorch cannot be recorded here.
+            AdapterError: if PyTorch's memory on the device cannot be recorded.
             ValueError: if the test has already recorded a part of this name.
         """
         if name in self._names:
@@ -47,7 +47,7 @@ class Recordings:
 
 @contextmanager
 def recorded(item: pytest.Item, part: str = "", device: object = None) -> Iterator[OnePass]:
-    """Record a test, and save the profile in the folder of `--pgmo-save`."""
+    """Record a test or a part of it, and save the profile in the folder of `--pgmo-save`."""
     name = profile_name(item, part)
     with record_once(device, name=name.rpartition("/")[2]) as made:
         yield made
@@ -59,7 +59,7 @@ def recorded(item: pytest.Item, part: str = "", device: object = None) -> Iterat
 
 
 def base_profile(item: pytest.Item) -> tuple[Profile | None, str]:
-    """Return the test's earlier profile if it exists, and its path; "" without a folder."""
+    """Return the test's earlier profile, or None, and its path; "" without a folder of profiles."""
     given = item.config.getoption("--pgmo-base")
     folder: Path | None = None
     if given:

@@ -21,13 +21,13 @@ from pgmo.runner.keepers.roots import of_functions, of_modules
 from pgmo.runner.keepers.tensors import Storage, is_tensor, python_tensors, storage_of
 
 _MOST_OBJECTS = 400_000
-"""Maximum number of objects that are visited or queued. Each takes about 150 bytes."""
+"""Maximum number of objects that are visited or queued. Each object takes about 150 bytes."""
 
 _SECONDS = 5.0
-"""CPU time in seconds after which a search stops. It then returns the places found so far."""
+"""CPU time in seconds after which a search stops and returns the places found so far."""
 
 _LEAST_MISSING = 0.1
-"""Variables of library modules are searched if more bytes than this share have no keeper."""
+"""Maximum share of bytes without a known keeper. Above it, library modules are searched, too."""
 
 _EVERY = 512
 """Number of objects between two checks of the time."""
@@ -38,11 +38,11 @@ class KeptBlock:
     """Storage that is alive.
 
     Args:
-        device: its device, such as "cuda:0".
+        device: device of the storage, such as "cuda:0".
         size: bytes.
-        place: the place that keeps it.
-        by_graph: whether an autograd graph keeps it alive, and no tensor of the program.
-        address: its address on the device.
+        place: the place that keeps the storage alive.
+        by_graph: whether only an autograd graph keeps it alive, and no tensor of the program.
+        address: address of the storage on the device.
     """
 
     device: str
@@ -69,7 +69,7 @@ def take_census(error: BaseException | None = None) -> Census:
     """Search for the keepers of all tensors that are alive.
 
     Args:
-        error: the error that ended the program, because its traceback keeps variables; or None.
+        error: the error that ended the program, whose traceback keeps variables alive; or None.
     """
     if "torch" not in sys.modules:
         return Census()
@@ -85,7 +85,7 @@ def take_census(error: BaseException | None = None) -> Census:
 
 
 class _Search:
-    """State of one search. At its end, `release` drops the references that it holds."""
+    """State of one search. `release` drops the references that the search holds."""
 
     def __init__(self, deadline: float) -> None:
         self._deadline = deadline
@@ -119,7 +119,7 @@ class _Search:
         return Census(tuple(self._found.values()), unknown)
 
     def release(self) -> None:
-        """Drop all references to the program's objects: a cycle may keep this object alive."""
+        """Drop all references to the program's objects. A cycle may keep the search alive."""
         self._visited.clear()
         self._nodes.clear()
         self._later.clear()

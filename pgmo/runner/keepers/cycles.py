@@ -40,9 +40,9 @@ _CONTAINERS = (dict, list, tuple, set, frozenset, deque, types.CellType, types.M
 
 
 def lost_tensors(found: Container[Storage], deadline: float) -> list[tuple[Any, Place]]:
-    """Return tensors whose storages were not found, with the object that keeps each.
+    """Return tensors whose storages were not found, and the object that keeps each tensor.
 
-    This returns a list, because a suspended generator would itself refer to the tensors.
+    The result is a list, because a suspended generator would itself refer to the tensors.
 
     Args:
         found: storages whose keepers are known.
@@ -105,11 +105,11 @@ _IN_CYCLE = ", a reference cycle that only Python's garbage collector frees"
 
 
 def _name(owner: Any, held: Container[int]) -> str:
-    """Return the name of an object that keeps others alive; "" if its type has no names.
+    """Return the name of an object that keeps other objects alive; "" if its type has no names.
 
     Args:
         owner: the object.
-        held: ids of the others.
+        held: ids of the other objects.
     """
     kind = type(owner)
     if issubclass(kind, _CONTAINERS) or kind is types.ModuleType or issubclass(kind, type):
@@ -136,7 +136,7 @@ def _name_cycle(tensor: Any, names: dict[int, str], deadline: float) -> None:
 
     Args:
         tensor: the tensor.
-        names: names by ids of tensors; is changed.
+        names: names by ids of tensors, changed in place.
         deadline: time of `time.thread_time` after which no further object is visited.
     """
     nowhere = Place(None, "")

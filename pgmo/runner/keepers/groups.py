@@ -1,4 +1,4 @@
-"""Groups of kept tensors. Each is the smallest place that keeps most of a variable's bytes.
+"""Groups of kept tensors. Each group is the smallest place that keeps most bytes of a variable.
 
 train
 ├── .history    list      72 MiB     no element has most of it: "train.history (list of 36 tensors"
@@ -19,7 +19,7 @@ _MOST_OF_IT = 0.8
 """
 
 _LEAST = 0.05
-"""Minimum share of all bytes. Smaller groups are not reported."""
+"""Minimum share of a group in all bytes. Smaller groups are not reported."""
 
 
 @dataclass(frozen=True)
@@ -27,12 +27,13 @@ class Keeper:
     """Place that keeps tensors.
 
     Args:
-        name: its name, such as "train.history".
-        kind: type name of the object there; "" for a group such as parameters.
+        name: name of the place, such as "train.history".
+        kind: type name of the object at the place; "" for a group such as parameters.
         tensors: number of tensors.
         size: bytes that the tensors and their graphs occupy.
-        by_graphs: the part of `size` that only autograd graphs keep.
-        grown: bytes of `size` that the earlier census did not have; without one, `size`.
+        by_graphs: bytes of `size` that only autograd graphs keep alive.
+        grown: bytes of `size` that the earlier census did not have; `size` without an earlier
+            census.
     """
 
     name: str
@@ -100,7 +101,7 @@ def find_keepers(
 
 
 def _path(root: _Node, place: Place) -> list[_Node]:
-    """Return the nodes from the root, exclusive, to a place; missing ones are added."""
+    """Return the nodes from the root, exclusive, to a place, and add missing nodes."""
     places: list[Place] = []
     above: Place | None = place
     while above is not None:

@@ -1,7 +1,7 @@
 """Parts of an object, with their places. This runs no code of the program, such as properties.
 
 module       parameters, buffers and gradients as one group each; other attributes one by one
-optimizer    its state as one group; its parameters later, since a module names them better
+optimizer    state as one group; parameters later, because a module gives them better names
 function     variables of its closure, and defaults
 tensor       its autograd graph, later, with the tensors that the graph has saved
 """
@@ -23,7 +23,7 @@ _LEFT_OUT = (
     *(types.GetSetDescriptorType, types.WrapperDescriptorType, types.MethodDescriptorType),
     types.FrameType,
 )
-"""Types of objects that keep no tensors alive, or are roots of the search themselves."""
+"""Types of objects that keep no tensors alive, or from which the search starts anyway."""
 
 _MOST_NODES = 20_000
 """Maximum number of autograd nodes to search."""
@@ -41,7 +41,8 @@ class Part(NamedTuple):
     Args:
         value: the part.
         place: its place.
-        later: whether it is searched after all others, because another path gives it a better name.
+        later: whether the part is searched after all others, because another path may give a better
+            name.
     """
 
     value: object
@@ -55,7 +56,7 @@ def place_of(value: object, parent: Place, step: str, *, alone: bool = False) ->
 
 
 def may_keep(value: object) -> bool:
-    """Return whether an object may keep tensors. Most of a program's objects do not."""
+    """Return whether an object may keep tensors alive. Most objects of a program cannot."""
     if not gc.is_tracked(value) or issubclass(type(value), _LEFT_OUT):
         return False
     if type(value) is types.FunctionType:
@@ -64,7 +65,7 @@ def may_keep(value: object) -> bool:
 
 
 def parts(value: object, place: Place) -> Iterator[Part]:
-    """Yield the parts of an object that may keep tensors."""
+    """Yield the parts of an object that may keep tensors alive."""
     kind = type(value)
     found: Iterable[Part]
     if is_tensor(value):
@@ -115,7 +116,7 @@ def _of_elements(elements: Iterable[object], place: Place) -> Iterator[Part]:
 def attributes_of(value: object) -> dict[str, object]:
     """Return an object's attributes; empty if they are in slots, or the object hides them.
 
-    Proxies hide them behind a property, which may create the object that they stand for.
+    Proxies hide their attributes behind a property, which may create the proxied object.
     """
     owners = (vars(base)["__dict__"] for base in type(value).__mro__ if "__dict__" in vars(base))
     if type(next(owners, None)) not in (types.GetSetDescriptorType, types.MemberDescriptorType):
@@ -125,7 +126,7 @@ def attributes_of(value: object) -> dict[str, object]:
 
 
 def _of_object(value: object, place: Place) -> Iterator[Part]:
-    """Yield attributes by name, then all other objects to which the object refers."""
+    """Yield the attributes by name, and then all other objects to which the object refers."""
     referents = gc.get_referents(value)
     if type(value) is types.TracebackType:  # Its frame keeps variables of an ended function.
         referents += gc.get_referents(value.tb_frame)
@@ -238,7 +239,7 @@ class AutogradGraph(NamedTuple):
 
         Args:
             place: the graph's place.
-            seen: nodes of earlier graphs, by their ids; is extended.
+            seen: nodes of earlier graphs by their ids, extended in place.
             deadline: time of `time.thread_time` after which no further node is searched.
         """
         left = [self.node]

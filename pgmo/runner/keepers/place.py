@@ -21,7 +21,8 @@ class Place:
         parent: the place that leads here; None for a module or a function.
         step: text that follows the parent's name, such as ".history" or "[3]".
         kind: type name of the object; "" for a group of tensors, such as parameters.
-        whole: text before "of" and the parent's name, as in "parameters of train.model".
+        whole: for a group, the text before "of" and the parent's name, as in "parameters of
+            train.model"; else "".
         alone: whether the name begins here, without the parent's name.
         splits: whether the parts of the object are reported one by one.
     """
@@ -70,7 +71,7 @@ def function_scope(name: str) -> Place:
 
 
 def key_step(key: object) -> str:
-    """Return the step to the value for a key of a dictionary."""
+    """Return the step that leads to a dictionary's value for a key."""
     if type(key) in (str, int, bool, float):
         text = repr(key)
         return f"[{text if len(text) <= _LONGEST_KEY else text[: _LONGEST_KEY - 3] + '...'}]"

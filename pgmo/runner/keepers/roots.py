@@ -28,10 +28,10 @@ dictionary that the program holds. So functions that use one of these names are 
 """
 
 _KEEPS_SNAPSHOT = sys.version_info < (3, 13)
-"""Whether a frame keeps the dictionary that `f_locals` returns, and with it the values alive."""
+"""Whether a frame keeps the dictionary that `f_locals` returns, and so its values alive."""
 
 _REFERENCES = 3
-"""Number of references to such a dictionary that are not the program's: frame, variable, call."""
+"""Number of references to this dictionary that are not the program's: frame, variable, call."""
 
 
 def of_functions(error: BaseException | None, *, of_libraries: bool) -> Iterator[Part]:
@@ -60,9 +60,9 @@ def of_modules(*, of_libraries: bool) -> Iterator[Part]:
 
 
 def _running() -> list[FrameType]:
-    """Return the running functions of all threads, without those of this search.
+    """Return the frames of running functions of all threads, without those of this search.
 
-    A variable of the search that held a frame of the search would close a reference cycle.
+    If a variable of the search held a frame of the search, this would be a reference cycle.
     """
     found: list[FrameType] = []
     for first in sys._current_frames().values():

@@ -19,9 +19,9 @@ def is_tensor(value: object) -> bool:
 
 
 def storage_of(tensor: Any) -> tuple[Storage, int] | None:
-    """Return the storage of a tensor, and its bytes; None if it has no memory of its own.
+    """Return the storage of a tensor, and its bytes; None if the tensor has no memory of its own.
 
-    Wrapper subclasses, fake tensors and uninitialized parameters have none.
+    Wrapper subclasses, fake tensors and uninitialized parameters have no memory.
     """
     if type(tensor).__name__ in _WITHOUT_MEMORY:
         return None
@@ -42,7 +42,7 @@ def python_tensors() -> list[Any]:
 
 
 def graph_node(tensor: Any) -> Any:
-    """Return the node of the autograd graph that computed a tensor; None for none."""
+    """Return the node of the autograd graph that computed a tensor; None if there is no node."""
     torch: Any = sys.modules["torch"]
     try:
         with torch._C.DisableTorchFunctionSubclass():
@@ -52,7 +52,7 @@ def graph_node(tensor: Any) -> Any:
 
 
 def gradient(tensor: Any) -> Any:
-    """Return the gradient of a leaf; None for none."""
+    """Return the gradient of a leaf tensor; None if it has no gradient, or is no leaf."""
     torch: Any = sys.modules["torch"]
     try:
         with torch._C.DisableTorchFunctionSubclass():

@@ -4,7 +4,7 @@ iteration 6        all live blocks; later growth is measured from here
 while it grows     after iteration 10, and after 1.5 times as many iterations each time
 the end            after the last line of the program, or at its error
 
-Local variables are gone once their function has returned, so earlier censuses are used, too.
+Local variables no longer exist once their function has returned, so earlier censuses are used, too.
 """
 
 from dataclasses import dataclass, replace
@@ -24,15 +24,15 @@ FIRST = 6
 """Iteration after which the first census is taken. Optimizer state and caches exist by then."""
 
 _NEXT = 10
-"""Number of iterations before growth can be known."""
+"""Minimum number of iterations after which a session reports growth."""
 
 _FACTOR = 1.5
-"""Ratio of the iterations between two censuses, so that a long run takes few of them."""
+"""Ratio of the iteration numbers of two censuses, so that a long run takes few censuses."""
 
 _EXPLAINS = 0.5
-"""Minimum share of the expected growth that a census must explain, or another one is used.
-
-Also the minimum bytes of the last census to be reported, as a share of the largest one's.
+"""Minimum share of the expected growth that a census must explain. If it explains less, an earlier
+or later census is used. Also the minimum bytes of the last census, as a share of the largest
+census's. Below it, the largest census is reported.
 """
 
 _LEAST, _MOST = 0.1, 1.5
@@ -40,8 +40,9 @@ _LEAST, _MOST = 0.1, 1.5
 range has another cause, such as a forward pass that an error has interrupted."""
 
 _ALONE = 0.2
-"""Maximum relative error at which the growth of one place explains the expected growth. Then only
-this place is reported: others seem to grow because they were found elsewhere before."""
+"""Maximum relative error at which the growth of one place explains the expected growth. If one
+place explains it, only this place is reported: others seem to grow because the first census found
+their tensors elsewhere."""
 
 _LARGEST = 5
 """Maximum number of places that are named for live blocks."""
@@ -52,9 +53,9 @@ class TimedCensus:
     """Census, and when it was taken.
 
     Args:
-        iteration: number of iterations before it.
+        iteration: number of iterations before the census.
         census: the census.
-        at_end: whether the program had ended.
+        at_end: whether the census was taken after the program's last line, or at its error.
     """
 
     iteration: int
@@ -66,7 +67,7 @@ class TimedCensus:
         return [one for one in self.census.blocks if one.device == device]
 
     def size(self, device: str) -> int:
-        """Return the bytes of one device."""
+        """Return the bytes of the found blocks of one device."""
         return sum(one.size for one in self.blocks(device))
 
     def __str__(self) -> str:
@@ -88,7 +89,7 @@ class WhoKeeps:
         self._taken: list[TimedCensus] = []  # first, latest while it grew, end
 
     def after_iteration(self, sessions: "Iterable[Session]") -> None:
-        """Count an iteration, and take a census if one is due."""
+        """Count an iteration, and take a census after iteration `FIRST` or while memory grows."""
         self._iterations += 1
         if self._iterations == FIRST:
             self._take()
@@ -144,7 +145,7 @@ class WhoKeeps:
         return tuple(map(str, best))
 
     def _largest(self, device: str) -> tuple[str, ...]:
-        """Return the places that keep most in the last census, or in one with far more bytes."""
+        """Return the places that keep most bytes in the last census, or in a far larger census."""
         if not self._taken:
             return ()
         shown = self._taken[-1]
