@@ -138,7 +138,7 @@ class PgmoCallback(_Callback):
         self._hook.end()
 
     def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
-        """If memory ran out, save files that show what held it. Close the session."""
+        """Close the session. If memory ran out, first save files that show what held it."""
         self._hook.fail(exception)
 
     def state_dict(self) -> dict[str, Any]:
