@@ -252,8 +252,8 @@ def page() -> str:
         "[details.md](details.md).",
         "## What it gains",
         "Peaks of whole runs, including the first iteration: median (lowest to highest) of the "
-        "ratio of pgmo's peak to the\nother allocator's peak. The column *behind* counts runs in which "
-        "`pgmo run` or `pgmo.optimize()` takes more than the\n"
+        "ratio of pgmo's peak to the\nother allocator's peak. The column *behind* counts runs in "
+        "which `pgmo run` or `pgmo.optimize()` takes more than the\n"
         f"better of PyTorch's two allocators, by more than {SAME:.1%}.",
         "\n".join(memory_table()),
         "The largest batch that trains. *Bound* is the largest batch whose live bytes alone fit on "
