@@ -1,4 +1,4 @@
-"""Frames that an error has left hold nothing of a step, where pgmo has brought them in."""
+"""Tests that frames of pgmo in an error's traceback hold no tensors of a step."""
 
 import traceback
 import weakref
@@ -24,7 +24,7 @@ from tests.unit.profiler.networks import tagger_with  # noqa: E402
 
 
 def test_with_names_that_calls_has_asked_frames_for():
-    """A dictionary of them stays in the frame, even where that is cleared."""
+    """A dictionary of a frame's variables stays in the frame, even if the frame is cleared."""
 
     class Model(nn.Module):
         def forward(self, x):
@@ -52,7 +52,7 @@ def test_a_derivative_that_pgmo_has_brought_in():
             return fails(gradient)
 
     clear_backward_frames(Ours._backward_cls)
-    clear_backward_frames(Ours._backward_cls)  # and once is enough
+    clear_backward_frames(Ours._backward_cls)  # a second call has no effect
 
     def run(noted):
         given = noted("given", torch.ones(4, requires_grad=True) * 2)

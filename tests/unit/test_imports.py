@@ -10,7 +10,7 @@ from pgmo.imports import after_import
 
 @pytest.fixture
 def module(tmp_path, monkeypatch):
-    """The name of a module that can be imported, and is taken away afterwards."""
+    """Return the name of a module that can be imported during the test."""
     (tmp_path / "parcel").mkdir()
     (tmp_path / "parcel" / "__init__.py").write_text("")
     (tmp_path / "parcel" / "inner.py").write_text("value = 5\n")

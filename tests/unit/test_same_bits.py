@@ -1,4 +1,4 @@
-"""How tests compare bits, and the setting in which all of them run."""
+"""Tests of the comparison of bits, and of the number of threads in all tests."""
 
 import ctypes
 import os

@@ -1,4 +1,4 @@
-"""One name, one type, in the whole product: a search, an error and a page mean one thing by it."""
+"""Tests that no two types of the package, and no two of the native code, share a name."""
 
 import ast
 import re
@@ -16,7 +16,7 @@ NATIVE_TYPE = re.compile(
     r"(\w+)(?: final)?(?: :[^;{]*)? *\{",
     re.MULTILINE,
 )
-"""A type that is defined in a namespace: clang-format does not indent those, and all others."""
+"""Pattern of a type in a namespace, which clang-format does not indent, unlike nested types."""
 
 
 def python_types(source: str) -> Iterator[str]:
@@ -31,7 +31,7 @@ def native_types(source: str) -> Iterator[str]:
 
 
 def repeated(types, folder, *patterns):
-    """Names that occur more than once, with their files."""
+    """Return the names that occur more than once, with their files."""
     files = defaultdict(list)
     for pattern in patterns:
         for path in sorted(folder.rglob(pattern)):

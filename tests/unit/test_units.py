@@ -54,5 +54,5 @@ def test_what_is_no_size_is_refused(text):
 @given(st.integers(0, 2**60))
 @example(1152)
 def test_a_printed_size_reads_back_within_half_a_percent(count):
-    # Three digits, and whole bytes when they are read.
+    # Three digits are printed, and sizes are read as whole bytes.
     assert abs(parse_bytes(format_bytes(count)) - count) <= 0.005 * count + 1

@@ -1,4 +1,4 @@
-"""Warnings point to the user's own line, through pgmo, frameworks and the standard library."""
+"""Tests that warnings name the user's line, not one of pgmo, frameworks or the library."""
 
 import contextlib
 import sys
@@ -20,12 +20,12 @@ def adapter():
 
 
 def here():
-    """The line that this is called in."""
+    """Return the number of the line with the call."""
     return sys._getframe(1).f_lineno
 
 
 def calls_back(monkeypatch, tmp_path, name):
-    """A function of a package of this name, which calls what it is given."""
+    """Return a function of a made-up package, which calls its argument, and its file."""
     folder = tmp_path / name
     folder.mkdir()
     file = folder / "loop.py"
@@ -53,7 +53,7 @@ def test_an_iteration_that_ends_with_its_block(adapter):
     with open_session(adapter) as session, warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         for _ in range(5):
-            with session.iteration():  # contextlib lies between
+            with session.iteration():  # a frame of contextlib lies in between
                 pass
     assert said
     assert {one.filename for one in said} == {__file__}
@@ -84,7 +84,7 @@ def test_callbacks_of_frameworks_are_passed_over(monkeypatch, tmp_path, name):
 
 
 def from_pgmo():
-    """A function of pgmo's that warns."""
+    """Return a function in a file of pgmo that warns."""
     file = str(Path(pgmo.__file__).parent / "none.py")
     return types.FunctionType(compile("warn('trouble')", file, "exec"), {"warn": warn_user})
 

@@ -1,4 +1,4 @@
-"""Wrappers of optimizers, such as accelerate's, which call no `Optimizer.__init__`."""
+"""Tests of wrappers of optimizers that do not call `Optimizer.__init__`, as accelerate's."""
 
 import pytest
 
@@ -10,7 +10,7 @@ from pgmo.wrapped_optimizers import unwrapped  # noqa: E402
 
 
 class Wrapper(torch.optim.Optimizer):
-    """A wrapper as accelerate has it."""
+    """A wrapper like the one of accelerate."""
 
     def __init__(self, optimizer):
         self.optimizer = optimizer

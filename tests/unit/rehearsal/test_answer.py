@@ -1,4 +1,4 @@
-"""Answers as values, and what is printed of them."""
+"""Tests of answers of rehearsals as values, and of their printed text."""
 
 from pgmo.cards import find
 from pgmo.cli.terminal.rehearsal import lines

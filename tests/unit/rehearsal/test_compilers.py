@@ -1,4 +1,4 @@
-"""What lets Triton compile for the stub, and what is said of compiled code."""
+"""Tests of the settings with which Triton compiles for the stub, and of notes on compiled code."""
 
 import subprocess
 import sys
@@ -11,7 +11,7 @@ from pgmo.rehearsal.environment import of_compilers
 def test_a_driver_by_its_name_and_caches_of_its_own(tmp_path):
     stub = tmp_path / "stub.so"
     stub.write_bytes(b"stub")
-    for _ in range(2):  # for each rank
+    for _ in range(2):  # once for each rank
         found = of_compilers(tmp_path, stub)
     assert (tmp_path / "driver/libcuda.so.1").read_bytes() == b"stub"
     assert found["TRITON_LIBCUDA_PATH"] == str(tmp_path / "driver")

@@ -1,4 +1,4 @@
-"""Sizes of contexts that were measured on this machine."""
+"""Tests of sizes of CUDA contexts that were measured on the machine."""
 
 from pgmo.cards import find
 from pgmo.doctor.contexts import keep_context

@@ -1,4 +1,4 @@
-"""Environments with a CUDA build of torch, which the real pip installs from a pretended wheel."""
+"""Tests of environments in which pip installs a CUDA build of torch from a made-up wheel."""
 
 import importlib.metadata
 import json
@@ -25,7 +25,7 @@ CUDA = "lib/libtorch_cuda.so"
 
 
 def release() -> str:
-    """The release of torch that is installed here."""
+    """Return the release of the installed torch, or "2.13.0" without one."""
     try:
         return importlib.metadata.version("torch").partition("+")[0]
     except importlib.metadata.PackageNotFoundError:
@@ -34,7 +34,7 @@ def release() -> str:
 
 @pytest.fixture
 def wheels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder that pip takes wheels from, and nothing else."""
+    """Return an empty folder, the only source from which pip may install."""
     folder = tmp_path / "wheels"
     folder.mkdir()
     for name in [one for one in os.environ if one.startswith("PIP_")]:
@@ -46,7 +46,7 @@ def wheels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def add_torch(wheels: Path, *more: str) -> None:
-    """Add a wheel of a torch that has further files."""
+    """Add a wheel of a made-up torch that has further files."""
     about = f"torch-{release()}.dist-info"
     texts = {
         "torch/__init__.py": "",
@@ -73,7 +73,7 @@ def test_torch_is_its_own_and_all_else_is_shared(tmp_path: Path, wheels: Path) -
     numpy_file, torch_file = json.loads(shown.stdout)
     assert numpy_file == np.__file__
     assert Path(torch_file).is_relative_to(folder)
-    assert make_environment(folder, told.append) == python  # it is there
+    assert make_environment(folder, told.append) == python  # the environment exists already
     assert len(told) == 1
 
 
@@ -126,13 +126,13 @@ def test_a_script_is_rehearsed_in_it(
 
 
 def test_a_named_python_runs_its_own_torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The folder that pgmo is installed in has another torch, too."""
+    """The folder in which pgmo is installed contains another torch, too."""
     packages = tmp_path / "site-packages"
     for name in ("pgmo", "torch"):
         (packages / name).mkdir(parents=True)
         (packages / name / "__init__.py").write_text("")
     monkeypatch.setattr(pgmo, "__file__", str(packages / "pgmo/__init__.py"))
     assert of_python(tmp_path, packages / "torch", {}) == {}
-    for _ in range(2):  # of each rank
+    for _ in range(2):  # once for each rank
         path = of_python(tmp_path, tmp_path / "other/site-packages/torch", {})["PYTHONPATH"]
     assert [one.resolve() for one in Path(path).iterdir()] == [packages / "pgmo"]

@@ -1,4 +1,4 @@
-"""What is said where a script cannot be rehearsed."""
+"""Tests of messages if a script cannot be rehearsed."""
 
 import sys
 

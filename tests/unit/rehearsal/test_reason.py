@@ -1,4 +1,4 @@
-"""What is told of an error, which may be nested, and whose text may end with anything."""
+"""Tests of the reason that is printed of an error, which may be nested or have a long text."""
 
 from pgmo.rehearsal.reason import reason_of, shortened
 
@@ -12,7 +12,7 @@ def _caught(run) -> Exception:
 
 
 def _deferred() -> None:
-    """As torch's initialization of CUDA does: the text ends with who asked for it once."""
+    """Raise an error as torch's initialization of CUDA does, with an earlier caller in its text."""
     try:
         raise RuntimeError("device 0 is gone")
     except RuntimeError as error:

@@ -1,4 +1,4 @@
-"""A headless Chromium for tests of pages: the system's, or one that playwright installed."""
+"""Headless Chromium for tests of pages: that of Playwright, or of the system."""
 
 import shutil
 from contextlib import contextmanager
@@ -17,13 +17,13 @@ NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"
 
 @contextmanager
 def open_browser() -> "Iterator[Browser]":
-    """Starts a browser, or skips the test with the reason."""
+    """Start a browser, or skip the test with the reason."""
     api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     with api.sync_playwright() as playwright:
         path = find_chromium(playwright)
         if path is None:
             pytest.skip("no Chromium: `apt-get install chromium` or `playwright install chromium`")
-        # Chromium refuses to run as root with its sandbox; the page is our own.
+        # As root, Chromium does not start with its sandbox. The pages are trusted.
         browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
         yield browser
         browser.close()
@@ -37,7 +37,7 @@ def find_chromium(playwright: "Playwright") -> str | None:
 
 
 class Report:
-    """An open report: what it says, and what went wrong in it."""
+    """A report in a browser, with the errors and warnings of its console."""
 
     def __init__(self, browser: "Browser", path: Path, view: str = "", **options: Any) -> None:
         usual = {
@@ -65,7 +65,7 @@ class Report:
         self.settle()
 
     def settle(self) -> None:
-        """Waits until movements have come to rest and are drawn."""
+        """Wait until the chart was not drawn again for 80 ms."""
         self.page.wait_for_function(
             """() => new Promise((done) => {
                 let [last, since] = [null, performance.now()];
@@ -83,11 +83,11 @@ class Report:
         return self.page.inner_text(selector)
 
     def number(self, name: str) -> float:
-        """A figure that the chart leaves at its canvas: `seen` (rectangles) or `milliseconds`."""
+        """Return a figure of the chart: "seen" rectangles, or "milliseconds" of drawing."""
         return float(self.page.get_attribute("#blocks", f"data-{name}") or "nan")
 
     def colour_at(self, x: float, y: float) -> tuple[int, int, int]:
-        """Of the chart, at a point in CSS pixels from its upper left corner."""
+        """Return the colour of the chart at a point, in CSS pixels from its upper left corner."""
         script = """([x, y]) => {
             const canvas = document.getElementById("blocks");
             const scale = canvas.width / canvas.clientWidth;
@@ -101,14 +101,14 @@ class Report:
         return red, green, blue
 
     def view(self) -> dict[str, str]:
-        """What the page's address says, once it has been written there."""
+        """Return the view that the page has written into its address."""
         self.page.wait_for_timeout(160)
         script = "Object.fromEntries(new URLSearchParams(location.hash.slice(1)))"
         found: dict[str, str] = self.page.evaluate(script)
         return found
 
     def window(self) -> list[float]:
-        """The part that is seen: x0, x1, y0, y1; empty for all of it."""
+        """Return the visible part as x0, x1, y0, y1; it is empty if the whole chart is visible."""
         return [float(edge) for edge in self.view().get("at", "").split(",") if edge]
 
     def close(self) -> None:

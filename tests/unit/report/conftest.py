@@ -1,4 +1,4 @@
-"""A browser, and reports to look at with it."""
+"""Fixtures: a browser, and reports in it."""
 
 import pytest
 

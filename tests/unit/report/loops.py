@@ -1,4 +1,4 @@
-"""Traces of training loops that are played through, for tests."""
+"""Traces of simulated training loops."""
 
 from pgmo.profiler.tag import Tag
 from pgmo.profiler.trace import Event, Trace
@@ -13,7 +13,7 @@ ACTIVATION, LOSS, STATE, GRADIENT = range(4)
 
 
 class Loop:
-    """Allocates at the lowest free address, so that addresses are used again."""
+    """A recording of requests that get the lowest free address."""
 
     def __init__(self) -> None:
         self.rows: list[tuple[int, int, int, int, int]] = []
@@ -55,7 +55,13 @@ class Loop:
 
 
 def train(iterations: int, *, keep_losses_every: int = 0, keep_activations: bool = False) -> Trace:
-    """A loop with parameters, optimizer state made in its first iteration, and gradients."""
+    """Return the trace of a loop with parameters, gradients and optimizer state.
+
+    Args:
+        iterations: number of iterations, each of which begins with a mark.
+        keep_losses_every: keep the loss of every such iteration; 0: of none.
+        keep_activations: whether iterations keep their activation.
+    """
     loop = Loop()
     loop.alloc(4096)
     gradient = None

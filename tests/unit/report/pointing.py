@@ -1,15 +1,15 @@
-"""Where things lie in the chart of the small profile, and the mouse that points at them."""
+"""Positions in the chart of the small profile, and movements of the mouse."""
 
 from pgmo.packing.planner import plan
 from tests.unit.report.browser import Report
 from tests.unit.report.profiles import small_profile
 
 LEFT, RIGHT, BOTTOM = 68, 10, 26
-"""Margins of the chart, in CSS pixels."""
+"""Left, right and bottom margin of the chart, in CSS pixels."""
 
 
 def pixel(report: Report, tick: float, byte: float) -> tuple[float, float]:
-    """Where a tick and an address lie in the chart while everything is seen."""
+    """Return the position of a tick and an offset in the whole chart, in CSS pixels."""
     box = report.page.locator("#marks").bounding_box()
     profile = small_profile()
     height = plan(profile, alignment=512, effort="fast").arena * 1.02
@@ -19,7 +19,7 @@ def pixel(report: Report, tick: float, byte: float) -> tuple[float, float]:
 
 
 def point_at(report: Report, block: int) -> tuple[float, float]:
-    """The middle of a block, in CSS pixels from the upper left corner of the chart."""
+    """Return the middle of a block, in CSS pixels from the upper left corner of the chart."""
     profile = small_profile()
     made = plan(profile, alignment=512, effort="fast")
     middle = (profile.start[block] + min(profile.end[block], profile.ticks)) / 2

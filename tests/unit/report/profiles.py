@@ -10,7 +10,7 @@ from pgmo.report.page.html import render
 
 KIB = 1024
 HOSTILE = "Net.</script><script>document.title='gone'</script>"
-"""The name of a module that would end a script, if it were not escaped."""
+"""A module's name that would end the page's script if it were not escaped."""
 
 TAGS = (
     Tag("Net.conv", "aten.convolution", "forward", "net.py:7 in forward", ("net.py:7 in forward",)),
@@ -21,7 +21,7 @@ TAGS = (
 
 
 def small_profile(**changes: object) -> Profile:
-    """Eight blocks: plain, wrapping, doubly live, varying, persistent.
+    """Return a profile of eight blocks: plain, wrapping, doubly live, varying and persistent.
 
     0  conv      |====================)        |
     1  head      |    [=========)              |
@@ -44,7 +44,7 @@ def small_profile(**changes: object) -> Profile:
 
 
 def large_profile(blocks: int = 100_000, seed: int = 0) -> Profile:
-    """Blocks of all sizes that live for short and for long, the worst that the page may get."""
+    """Return a profile of random sizes and lifetimes, as large as a page may have."""
     random = np.random.default_rng(seed)
     start = np.arange(blocks)
     life = np.exp(random.uniform(0, np.log(blocks / 400), blocks)).astype(np.int64) + 1
@@ -67,6 +67,6 @@ def large_profile(blocks: int = 100_000, seed: int = 0) -> Profile:
 
 
 def write_report(profile: Profile, path: Path) -> Path:
-    """Write the page of a profile, and return where it is."""
+    """Write the page of a profile, and return its path."""
     path.write_text(render(profile), encoding="utf-8")
     return path

@@ -28,9 +28,9 @@ def test_every_part_agrees_with_the_profile(profile):
     assert told.holders["phase"] == told.peak.phases
     assert (told.plan.arena, told.plan.gap) == (plan.arena, plan.gap)
     assert [leak.growth for leak in told.leaks.found] == [4.0]
-    assert told.residents.size == 4096 + 8192 + 4  # and the first loss, which is older
+    assert told.residents.size == 4096 + 8192 + 4  # parameters, state and the kept first loss
     assert told.drift.compared == 10
-    assert told.fragmentation is None  # this trace has no segments
+    assert told.fragmentation is None  # the trace has no segments
     assert explain(profile).plan is None
     assert explain(profile, predict=False).reserved == {}
 

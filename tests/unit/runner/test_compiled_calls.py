@@ -1,4 +1,4 @@
-"""Steps that are known by what they leave behind."""
+"""Tests of steps of compiled code, which are recognized by their effects on optimizers."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What a census names as the keeper of tensors, and what it leaves as it was."""
+"""Tests of the keepers that a census names, and of the objects that it does not change."""
 
 import gc
 import sys
@@ -28,7 +28,7 @@ def block():
 
 @pytest.fixture
 def program(monkeypatch):
-    """The module of a program, with nothing in it."""
+    """Return an empty module of a program."""
     gc.collect()
     module = types.ModuleType("train")
     module.__file__ = "/home/user/train.py"
@@ -37,7 +37,7 @@ def program(monkeypatch):
 
 
 def keepers(error=None):
-    """Keepers of blocks of at least one MiB each."""
+    """Return the keepers of blocks of at least 1 MiB each, as text."""
     found = take_census(error)
     blocks = [one for one in found.blocks if one.size >= MIB << 20]
     return [str(one) for one in find_keepers(blocks, most=20)]
@@ -138,7 +138,7 @@ def test_a_cycle_through_a_context(program):
         gc.collect()
     assert lines == [
         "ctx.result of Scale, a reference cycle that only Python's garbage collector frees "
-        "(6 tensors, 6.00 MiB)"  # each with its input
+        "(6 tensors, 6.00 MiB)"  # each result with its input
     ]
 
 
@@ -168,7 +168,7 @@ def test_functions_that_read_their_variables_are_left_out():
         outputs = [block(), block()]
         mine = locals()
         lines = keepers()
-        assert set(mine) == {"outputs"}  # reading them would have added the other two
+        assert set(mine) == {"outputs"}  # a read of the frame would have added two names
         return lines, outputs
 
     assert main()[0] == []
@@ -351,7 +351,7 @@ def test_what_is_to_be_searched_is_limited(program, monkeypatch):
 def test_a_search_ends_at_its_deadline(program, monkeypatch):
     monkeypatch.setattr(census_module, "_SECONDS", 0.0)
     program.output = Scale.apply(torch.ones(SIDE, SIDE, requires_grad=True)).sum()
-    assert keepers() == []  # the graph is not searched
+    assert keepers() == []  # the search ends before the graph
     held, owner = [torch.ones(SIDE, SIDE)], type("Owner", (), {})()
     owner.kept = held[0]
     assert _owners(held, deadline=0.0) == {}

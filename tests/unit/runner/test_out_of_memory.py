@@ -82,7 +82,7 @@ def test_the_command_is_for_the_most_telling_file():
 
 @contextmanager
 def keeping(*sessions, folder):
-    """What `pgmo run` and the callbacks do when an error comes."""
+    """Save files if memory runs out, as `pgmo run` and the callbacks do."""
     try:
         yield
     except BaseException as error:

@@ -1,4 +1,4 @@
-"""`--step-on`: which function is watched, and what is said of names that do not exist."""
+"""Tests of the function that `--step-on` names, and of messages on names that do not exist."""
 
 import sys
 from types import ModuleType
@@ -49,7 +49,7 @@ def stream(x):
 
 @pytest.fixture
 def package(tmp_path, monkeypatch):
-    """A package `shop` with a module `app`, not imported yet; it passes `Model` on."""
+    """Return a folder with a module `plain` and a package `shop`, which exports `shop.app.Model`."""
     (tmp_path / "shop").mkdir()
     (tmp_path / "shop/__init__.py").write_text("from shop.app import Model\n")
     (tmp_path / "shop/app.py").write_text(APP)
@@ -75,14 +75,14 @@ class Watching:
     ("target", "call", "expected"),
     [
         ("plain:predict", lambda app: app.predict(1), 2),
-        ("plain:predict", lambda app: app.kept[0](1), 2),  # what its own decorator has kept
+        ("plain:predict", lambda app: app.kept[0](1), 2),  # kept by the decorator
         ("plain:predict", lambda app: app.Model().answer(1), 2),
         ("plain:Model.answer", lambda app: app.Model().answer(1), 2),
         ("plain.Model:answer", lambda app: app.Model().answer(1), 2),
         ("plain:Model.fixed", lambda app: app.Model.fixed(1), 3),
         ("plain:Model.made", lambda app: app.Model.made(1), 4),
         ("plain:hidden", lambda app: app.hidden(1), 5),
-        ("plain:alias", lambda app: app.alias(1), 2),  # not defined by that name
+        ("plain:alias", lambda app: app.alias(1), 2),  # a name that is assigned
     ],
 )
 @pytest.mark.parametrize("early", [False, True])

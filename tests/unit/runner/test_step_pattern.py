@@ -4,7 +4,7 @@ from pgmo.runner.step_pattern import StepPattern
 
 
 def cut(steps, existing=None):
-    """The steps, with a bar after each that ends an iteration."""
+    """Return the steps, with a bar after each step that ends an iteration."""
     pattern = StepPattern()
     names = set(existing or steps)
     return "".join(s + ("|" if pattern.ends_iteration(s, names) else "") for s in steps)

@@ -14,7 +14,7 @@ from tests.unit.allocator.simulated import LAYERS, Loop, SimulatedAdapter
 
 @pytest.fixture
 def frameworks(monkeypatch):
-    """Sessions of simulated devices, by name."""
+    """Replace `optimize`, and return the simulated adapters of its sessions, by device."""
     made = {}
 
     def optimize(*, device, **options):
@@ -166,7 +166,7 @@ def test_a_pause_ends_at_the_end(frameworks):
 
 
 def own_session(frameworks, device):
-    """A session as the program itself opens it."""
+    """Return a session as the program itself would open it."""
     framework = frameworks.get(device)
     if framework is None:
         framework = frameworks[device] = SimulatedAdapter()
@@ -176,7 +176,7 @@ def own_session(frameworks, device):
 
 @pytest.fixture
 def same_frameworks(monkeypatch):
-    """As `frameworks`, but each device has one, whoever asks."""
+    """Replace `optimize`, with one simulated adapter for each device in all sessions."""
     made = {}
     monkeypatch.setattr(module, "optimize", lambda device, **_: own_session(made, device))
     yield made

@@ -1,4 +1,4 @@
-"""What the watcher sees of programs; each in a process of its own, as it stays in torch."""
+"""Tests of the watcher with programs, each in its own process, as the watcher stays in torch."""
 
 import pytest
 
@@ -173,7 +173,7 @@ step(compiled, optimizer)
 
 
 def test_threads_have_patterns_of_their_own():
-    """Two threads train at the same time, one of them with two optimizers that take turns."""
+    """Two threads train at the same time, one of them with two alternating optimizers."""
     program = """
 import threading
 ends = []
@@ -203,7 +203,7 @@ print(ends[-12:].count("two"), ends[-12:].count("one"))
 
 
 def test_a_step_that_is_left_out_while_another_thread_steps():
-    """The scaler leaves a step out; that of another optimizer meanwhile is not its own."""
+    """The scaler skips its step, during which another thread steps another optimizer."""
     program = """
 import threading
 step(model, optimizer)
@@ -223,7 +223,7 @@ scaler.step(optimizer)
 
 
 def test_steps_inside_of_an_engines_are_no_iterations():
-    """DeepSpeed steps its optimizer for each part of the parameters, or for none of them."""
+    """DeepSpeed steps its optimizer once for each part of the parameters, or never."""
     program = """
 import sys, types
 module = types.ModuleType("deepspeed.runtime.engine")
@@ -249,7 +249,7 @@ for parts in (3, 3, 0, 3):
 
 
 def test_switching_modes_on_two_threads():
-    """One thread is inside of `train()` while another one evaluates the model."""
+    """One thread is inside of `train()` while another thread calls `eval()`."""
     program = """
 import threading
 class Slow(nn.Linear):

@@ -1,4 +1,4 @@
-"""When a run looks for keepers, and which of its censuses it reports."""
+"""Tests of when a run takes a census of keepers, and of which census it reports."""
 
 from types import SimpleNamespace
 
@@ -16,7 +16,7 @@ GROWTH = LiveGrowth(2 * MIB, 40 * MIB, 20)
 
 
 class Program:
-    """Program whose censuses are given; sizes are in MiB."""
+    """A program whose censuses are those of `places`: name to MiB."""
 
     def __init__(self, monkeypatch):
         self.places = {}
@@ -76,7 +76,7 @@ def test_variables_that_are_gone_at_the_end_are_reported_from_before(program):
 def test_blocks_of_a_pass_that_an_error_has_cut_short_did_not_grow(program):
     who_keeps = WhoKeeps()
     run_until(who_keeps, program, 26)
-    program.places["hidden"] = 45  # about as much as has grown
+    program.places["hidden"] = 45  # about as many MiB as have grown
     who_keeps.at_end(MemoryError())
     assert summary(who_keeps).growth.kept == ("train.history (list of 1 tensor, 44.0 MiB)",)
 

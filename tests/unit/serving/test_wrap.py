@@ -1,4 +1,4 @@
-"""A wrapped model is the same object, and its calls are iterations."""
+"""Tests that a wrapped model is the same object, and that its calls are iterations."""
 
 import copy
 import gc
@@ -16,7 +16,7 @@ nn = torch.nn
 
 
 class Net(nn.Module):
-    """As many calls within one call as it is told."""
+    """A model whose `generate` calls the model `count` times."""
 
     def __init__(self):
         super().__init__()
@@ -32,7 +32,7 @@ class Net(nn.Module):
 
 
 class Pipeline:
-    """No module itself, as those of diffusers."""
+    """A pipeline that is no module, as in diffusers."""
 
     def __init__(self):
         self.net, self.scale = Net().eval(), 2.0
@@ -59,7 +59,7 @@ def test_calls_are_served_from_a_plan_with_the_same_results(model):
     expected = ask(model)
     assert pgmo.wrap(model, device="cpu") is model
     assert pgmo.session_of(model) is None
-    for _ in range(8):  # whose results are freed before the next call
+    for _ in range(8):  # each result is freed before the next call
         ask(model, 1)
     session = pgmo.session_of(model)
     assert [one.hit_rate for one in session.history[-3:]] == [1, 1, 1]
@@ -229,7 +229,7 @@ def test_unwrapping_while_a_call_runs(model):
     expected = copy.deepcopy(model)
     assert torch.equal(ask(model, 1)[0], ask(expected, 1)[0])
     assert interception.interceptor_of(model) is None
-    with pgmo.optimize(device="cpu") as session:  # the engine serves again
+    with pgmo.optimize(device="cpu") as session:  # the engine serves a new session
         for _ in range(8):
             with session.iteration():
                 ask(expected, 1)

@@ -1,4 +1,4 @@
-"""A broker in a thread."""
+"""Fixtures: the address of a broker, and a broker in a thread."""
 
 import os
 import threading
@@ -19,10 +19,10 @@ def address(tmp_path):
 
 @pytest.fixture
 def serve(address, tmp_path, monkeypatch):
-    """Serve in a thread until the test ends.
+    """Return a function that serves a broker in a thread until the test ends.
 
-    Unless `one_process` is set, each connection of the test's process stands for a process of its
-    own: the broker sees it as it sees processes of other PID namespaces, without their number.
+    Unless `one_process` is set, the broker takes each connection of the test's process for another
+    process: it gets no process id, as for processes of other PID namespaces.
     """
     served = []
 

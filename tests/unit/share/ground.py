@@ -1,4 +1,4 @@
-"""Clients of a broker whose card is only numbers."""
+"""Clients of a broker, with a card whose memory is only counted."""
 
 import threading
 import time
@@ -10,7 +10,7 @@ TOTAL = 1000
 
 
 class Memory:
-    """A card's memory that is only numbers."""
+    """A client's memory of `TOTAL` bytes of a card, which is only counted."""
 
     def __init__(self, lasting=100, need=700):
         self.lasting, self.need = lasting, need

@@ -1,12 +1,13 @@
-"""Kills clients and brokers at random, and asks two oracles whether anything was lost or had twice.
+"""Kill clients and brokers at random, and check that no page is lost or held by two clients.
 
     python -m tests.unit.share.kills --kills 1000
 
-The card is a file, a page of it a byte that a process locks: the system gives a lock back when its
-process is killed, as the driver gives back pages, and never gives one to two. There are as many
-pages as all clients keep for good, and one arena. Who has a turn and finds fewer than it needs has
-met somebody else who has them; that is an error, unless somebody goes on without a turn, as clients
-do while there is no broker, or was stopped for longer than the deadline.
+The card is a file, and a page of the card is a byte of the file, which a process locks. The kernel
+releases a lock if its process is killed, as the driver releases pages, and never gives a lock to
+two processes. The card has the pages that all clients keep, and those of one arena. A client that
+has a turn but gets too few pages is an error. There are two excuses: another client goes on without
+a turn, as clients do without a broker, or was stopped for longer than the deadline. The log of the
+broker is checked by `oracle`.
 """
 
 import argparse
@@ -34,13 +35,13 @@ CLIENTS, LASTING, NEED = 4, 3, 12
 PAGES = CLIENTS * LASTING + NEED
 RULES = Rules(deadline=0.5, patience=20.0, total=PAGES)
 WITHIN = 60.0
-"""Seconds in which a client that lives has to go on: far more than it needs."""
+"""Seconds in which a live client must make three iterations."""
 
 NOBODY, IN_TURN, WITHOUT = range(3)
 
 
 class Seats:
-    """What the clients do, in memory that all processes have: a state, a mark, a counter."""
+    """A state, an excuse and a count of iterations for each client, in shared memory."""
 
     def __init__(self):
         self._shared = mmap(-1, 4096)
@@ -65,12 +66,12 @@ class Seats:
 
     @property
     def excuse(self):
-        """Whether somebody may have pages without a turn."""
+        """Return whether a client may hold pages without a turn."""
         return any(self.state(seat) == WITHOUT or self.excused(seat) for seat in range(CLIENTS))
 
 
 class Pages:
-    """What one process has of the card."""
+    """The pages of the card that a process holds."""
 
     def __init__(self, card):
         self._file = os.open(card, os.O_RDWR)
@@ -78,7 +79,7 @@ class Pages:
         self._lasting = 0
 
     def take(self, count):
-        """As many as there are, up to that."""
+        """Take up to `count` free pages, and return whether there were as many."""
         for page in random.sample(range(PAGES), PAGES):
             if count == 0:
                 break
@@ -88,7 +89,7 @@ class Pages:
         return count == 0
 
     def stay(self):
-        """What it has now is there to stay."""
+        """Keep the pages that the process holds now until it ends."""
         self._lasting = len(self._have)
 
     def begin(self):
@@ -102,7 +103,7 @@ class Pages:
             fcntl.lockf(self._file, fcntl.LOCK_UN, 1, self._have.pop())
 
     def others(self):
-        """How many pages each other process has."""
+        """Return the number of pages of each other process, by its process id."""
         owners = Counter()
         for page in range(PAGES):
             asked = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, page, 1, 0)
@@ -122,11 +123,11 @@ class Pages:
 
 
 def be_client(folder, seats, seat):
-    """Takes turns for ever."""
+    """Take turns until the process is killed."""
     clients.RETRY = clients.LONGEST_RETRY = 0.02
     pages = Pages(folder / "card")
     while not pages.take(LASTING - pages.sizes().held):
-        time.sleep(0.001)  # of who was here before
+        time.sleep(0.001)  # waits for pages of the killed predecessor
     pages.stay()
     client = Client(
         folder / "socket" / "share", Registration("card", PAGES, f"client {seat}"), pages
@@ -134,7 +135,7 @@ def be_client(folder, seats, seat):
     while True:
         answer = client.take()
         seats.state(seat, IN_TURN if answer is TurnAnswer.TURN else WITHOUT)
-        excuse = seats.excuse  # it may have gone when the pages have been counted
+        excuse = seats.excuse  # read first, as it may end while pages are taken
         whole = pages.take(NEED - (pages.sizes().held - LASTING))
         if not whole and answer is TurnAnswer.TURN and not (excuse or seats.excuse):
             text = f"{os.getpid()} has {pages.sizes()} in a turn, beside {pages.others()}\n"
@@ -143,7 +144,7 @@ def be_client(folder, seats, seat):
         if answer is not TurnAnswer.TURN:
             pages.give_back(between_turns=False)
         client.give(whole=whole)
-        # What it kept for itself, as it was alone, no broker knows before it meets the next one.
+        # Without a broker, a client keeps idle pages, of which the next broker learns later.
         keeps = pages.sizes().idle > 0 and not client.connected
         seats.state(seat, WITHOUT if keeps else NOBODY)
         seats.excused(seat, 0)
@@ -152,22 +153,22 @@ def be_client(folder, seats, seat):
 
 
 def be_broker(folder):
-    """Serves until it is killed."""
+    """Serve until the process is killed."""
     while True:
         try:
             broker = Broker(folder / "socket" / "share", RULES, folder / "log")
         except Exception:
-            time.sleep(0.001)  # the one before has not quite ended
+            time.sleep(0.001)  # the predecessor has not ended yet
         else:
             broker.run()
 
 
 class Killer:
-    """Starts everybody, and kills.
+    """A broker and clients in processes, which are killed at random.
 
     Args:
-        folder: for the card, the socket and the log.
-        seed: of what is killed when.
+        folder: folder of the card, the socket and the log.
+        seed: seed of the choice of processes and times.
     """
 
     def __init__(self, folder, seed):
@@ -191,13 +192,13 @@ class Killer:
             os._exit(1)
 
     def kill(self):
-        """One of them, in whatever it does."""
+        """Kill or stop a random process at a random time, and start its successor."""
         time.sleep(self.random.uniform(0, 0.03))
         seat = self.random.randrange(CLIENTS)
         what = self.random.random()
         if what < 0.05:
             self.counted["broker"] += 1
-            self._mark_all()  # who has a turn ends it, and the next broker knows nothing of that
+            self._mark_all()  # the next broker does not know who has a turn
             self._end(self.broker)
             self._mark_all()
             self.broker = self.fork(be_broker, self.folder)
@@ -220,7 +221,7 @@ class Killer:
             self.seats.excused(seat, 1)
 
     def settle(self):
-        """All that live go on; returns those that do not."""
+        """Wait until all clients go on, and return a sentence for each client that does not."""
         before = [self.seats.iterations(seat) for seat in range(CLIENTS)]
         until = time.monotonic() + WITHIN
         waiting = set(range(CLIENTS))
@@ -230,7 +231,7 @@ class Killer:
         return [f"client {at} does not go on" for at in waiting]
 
     def lost_pages(self):
-        """Kills all, and looks what nobody has given back."""
+        """Kill all processes, and return a sentence if pages or members remain."""
         for one in self.clients:
             self._end(one)
         until = time.monotonic() + WITHIN
@@ -252,7 +253,7 @@ class Killer:
 
 
 def run(folder, kills, seed):
-    """Kills so often; what was counted, and what was not right."""
+    """Kill processes `kills` times, and return the counts and a sentence for each error."""
     killer = Killer(folder, seed)
     wrong = killer.settle()
     for _ in range(kills):

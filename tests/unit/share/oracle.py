@@ -1,13 +1,11 @@
-"""What a broker's log has to be like: read line by line, by rules of its own.
+"""Check of a broker's log by rules that do not depend on the scheduler.
 
-It knows nothing but the log, and none of the scheduler's reasons:
-
-- a turn goes to a process that has asked, and has none;
-- two have one at once only where the log's own figures leave room for both, or one is overdue;
-- nobody begins while another one keeps what it was asked to give back, or has lost its connection
-  and not ended, unless that one is late;
-- every question is answered, in time, unless who asked has gone;
-- when a broker ends, nobody has a turn.
+- A turn goes to a client that has asked and has no turn.
+- Two clients have a turn at once only if the log's figures leave room for both, or one is overdue.
+- No client begins while another one keeps memory that it was asked to give back, or has lost its
+  connection without having ended, except if the other one is late.
+- Every question is answered in time, except if its client has gone.
+- When a broker ends, no client has a turn.
 """
 
 import json
@@ -46,11 +44,11 @@ class LogSummary:
     """Summary of a log.
 
     Args:
-        turns: that were given.
-        passed: questions that were answered by "go on without".
-        ends: processes that were gone without a word.
-        brokers: how often one began.
-        wrong: what was not right, a sentence each.
+        turns: number of turns that were given.
+        passed: number of questions that were answered by "go on without a turn".
+        ends: number of processes that ended without a goodbye.
+        brokers: number of brokers that began.
+        wrong: a sentence for each broken rule.
     """
 
     turns: int = 0
@@ -61,10 +59,10 @@ class LogSummary:
 
 
 class Oracle:
-    """Reads a log and keeps its own books.
+    """A reader of logs with its own record of clients and turns.
 
     Args:
-        slack: seconds by which an answer may be later than promised: a busy machine's.
+        slack: seconds by which an answer may be later than promised, for busy machines.
     """
 
     def __init__(self, slack: float = 0.001) -> None:
@@ -77,7 +75,7 @@ class Oracle:
         self.summary = LogSummary()
 
     def read(self, records: Iterable[Record]) -> LogSummary:
-        """All lines; what they show."""
+        """Read all records, and return the summary."""
         for record in records:
             self._line(record)
         return self.summary
@@ -204,10 +202,10 @@ class Oracle:
 
 
 def check(path: Path, *, slack: float = 1.0) -> LogSummary:
-    """Reads a broker's log from a file.
+    """Read a broker's log from a file, and return the summary.
 
     Args:
-        path: of the log.
+        path: path of the log.
         slack: seconds by which an answer may be later than promised.
     """
     records = [json.loads(line) for line in path.read_text("utf-8").splitlines()]

@@ -1,4 +1,4 @@
-"""Processes that share a card in simulated time: they ask, work, hang and die at random."""
+"""Programs that share a card in simulated time, and ask, work, hang and die at random."""
 
 import heapq
 import itertools
@@ -13,12 +13,13 @@ TOTAL = 1000 * MIB
 
 
 class World:
-    """A schedule, programs that obey it as clients do, and the log of what happened.
+    """A schedule, programs that follow it as clients do, and the log of events.
 
     Args:
-        seed: of everything that is drawn.
-        rules: of the schedule.
-        harm: the share of turns in which a program hangs, dies, or leaves.
+        seed: seed of all random numbers.
+        rules: rules of the schedule.
+        harm: share of turns in which a program hangs, dies or loses its connection.
+        make: makes a schedule of a card and rules.
     """
 
     def __init__(self, seed, rules, harm=0.0, make=TurnSchedule):
@@ -62,7 +63,7 @@ class World:
 
 
 class Program:
-    """One that trains: a turn, a moment of its own, and again."""
+    """A training program: a turn, a pause, and so on."""
 
     def __init__(self, world, lasting, need, seconds=1.0, pause=0.1, priority=0):
         self.world, self.lasting, self.need = world, lasting, need
@@ -138,7 +139,7 @@ class Program:
             self.world.at(self.world.random.random(), self.gone)
 
     def drop(self):
-        """Lose the connection in a turn, and connect again."""
+        """Lose the connection in a turn, and connect again within 10 s."""
         if self.there and not self.hung and self.in_turn:
             self.world.tell(self.world.schedule.lose(self.number, self.world.now))
             self.in_turn, self.idle, self.connected = False, self.need, False
@@ -157,7 +158,7 @@ class Program:
 
 
 def busy_world(seed, make=TurnSchedule):
-    """Many programs of any size that come and end in any way."""
+    """Return a world after 300 s, with up to 6 programs of random sizes that come and end."""
     chance = random.Random(seed)
     rules = Rules(
         deadline=5.0, patience=chance.choice([8.0, 40.0]), lanes=chance.choice([1, 2, 64])

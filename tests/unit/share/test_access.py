@@ -1,4 +1,4 @@
-"""The broker's socket: who may connect, where it lies, and what is no message."""
+"""Tests of the broker's socket: its users, its path and invalid messages."""
 
 import os
 import socket
@@ -63,7 +63,7 @@ def test_another_user_is_refused(serve, address):
         ).stdout
 
     assert asked() == "PermissionError\n"
-    for folder in (*address.parents,):  # somebody has opened everything
+    for folder in (*address.parents,):  # as if a user had opened all folders
         if str(folder).startswith(("/tmp/", "/var/")):
             folder.chmod(0o755)
     address.chmod(0o777)

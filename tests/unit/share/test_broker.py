@@ -1,4 +1,4 @@
-"""Turns over the socket: whose it is, and what becomes of who goes."""
+"""Tests of turns over the socket, and of clients that end."""
 
 import os
 import signal
@@ -22,7 +22,7 @@ def test_turns_go_round(serve, address):
     serve()
     one, other = client(address), client(address)
     assert one.take() is TurnAnswer.TURN
-    assert one.take() is TurnAnswer.TURN  # it has it
+    assert one.take() is TurnAnswer.TURN  # it has the turn already
     taken = threading.Event()
     thread = threading.Thread(target=lambda: (other.take(), taken.set()))
     thread.start()
@@ -33,7 +33,7 @@ def test_turns_go_round(serve, address):
     assert other.held
     assert not one.held
     other.give()
-    other.give()  # it has none
+    other.give()  # it has no turn
     one.close()
     other.close()
 
@@ -146,7 +146,7 @@ def test_who_leaves_keeps_nothing_that_idles(serve, address):
     one = client(address, memory)
     one.take()
     one.give()
-    assert memory.idle == 700  # it is alone
+    assert memory.idle == 700  # a client that is alone keeps idle memory
     one.close()
     assert memory.idle == 0
 
@@ -196,7 +196,7 @@ def test_who_is_killed_gives_its_turn_back(serve, address, words):
     process.wait()
     assert other.take() is TurnAnswer.TURN
     other.close()
-    os.killpg(process.pid, signal.SIGKILL) if words else None  # its child has the socket, too
+    os.killpg(process.pid, signal.SIGKILL) if words else None  # the child has the socket, too
     process.stdout.close()
 
 
@@ -224,7 +224,7 @@ def test_a_goodbye_and_the_end_may_be_heard_of_at_once(address):
         ready, writes = os.pipe()
 
         def busy():
-            child.communicate()  # it has said goodbye, and has ended
+            child.communicate()  # the child says goodbye and ends
             os.write(writes, b"x")
             broker.watch(ready, broker.stop)
 

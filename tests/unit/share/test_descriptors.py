@@ -1,4 +1,4 @@
-"""A broker at its limit on descriptors refuses with a message, answers, and does not spin."""
+"""Tests of a broker at its limit of descriptors, which refuses, answers and does not spin."""
 
 import errno
 import resource
@@ -24,7 +24,7 @@ HELLO = {"version": VERSION, "name": "test", "held": 1, "idle": 0, "total": TOTA
 
 @pytest.fixture
 def narrow(address):
-    """A broker of a process that may have 80 descriptors."""
+    """Start a broker in a process that may have 80 descriptors."""
     command = [sys.executable, "-m", "pgmo", "share", "--socket", str(address), "--quiet"]
     process = subprocess.Popen(["sh", "-c", 'ulimit -n 80; exec "$@"', "sh", *command])
     wait_for(address.exists)
@@ -60,7 +60,7 @@ def test_the_soft_limit_is_raised_as_far_as_needed(monkeypatch):
 
 
 class Exhausted:
-    """A listening socket of a process without descriptors, for so many calls."""
+    """A listening socket whose first `failures` calls of accept find no descriptor."""
 
     def __init__(self, real, failures):
         self.real, self.failures = real, failures
@@ -97,7 +97,7 @@ def test_a_broker_that_cannot_accept_waits_and_tries_again(address):
         with socket.socket(socket.AF_UNIX) as met:
             met.connect(str(address))
             broker._accept(None)
-            assert broker._selector.select(0) == []  # nobody is accepted: no reason to wake up
+            assert broker._selector.select(0) == []  # connections do not wake the broker
             assert broker._timeout() == pytest.approx(1.0)
             now = 1.5
             met.sendall(b'{"kind":"status"}\n')

@@ -1,4 +1,4 @@
-"""A quick share of what `make share-kills` does, and that it would notice."""
+"""Short runs of `make share-kills`, one of them with a broken schedule."""
 
 from pgmo.share.schedule import TurnSchedule
 from tests.unit.share import kills
@@ -15,5 +15,5 @@ def test_killed_clients_and_brokers_lose_no_page_and_give_none_to_two(tmp_path):
 def test_a_broker_that_gives_turns_to_two_is_noticed(tmp_path, monkeypatch):
     monkeypatch.setattr(TurnSchedule, "_has_room", lambda self, head, running: True)
     _, wrong = kills.run(tmp_path, 5, seed=1)
-    assert any("in a turn" in one for one in wrong)  # by the pages
-    assert any("turns at once" in one for one in wrong)  # and by the log
+    assert any("in a turn" in one for one in wrong)  # noticed by pages
+    assert any("turns at once" in one for one in wrong)  # noticed in the log

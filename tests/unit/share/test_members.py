@@ -1,4 +1,4 @@
-"""One process is one member of a card, however often and however it connects."""
+"""Tests that a process is one member of a card, no matter how often it connects."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Whose turn it is: in simulated time, and judged by the oracle."""
+"""Tests of the schedule in simulated time, with the oracle."""
 
 import pytest
 
@@ -18,7 +18,7 @@ def run(*programs, until=100.0, rules=None):
 
 
 def at_once(world):
-    """The most turns at any one time, behind the first of each program."""
+    """Return the most turns at a time, once each program has given its first turn back."""
     running, most, seen = set(), 0, set()
     for record in world.log:
         if record["event"] == "turn":
@@ -59,7 +59,7 @@ def test_there_are_as_many_lanes_as_the_card_has_room_for():
 
 def test_who_was_alone_gives_back_what_idles_when_another_comes():
     world = World(0, Rules())
-    one = Program(world, **BIG, pause=1000.0)  # a notebook, say, in which nobody does anything
+    one = Program(world, **BIG, pause=1000.0)  # such as an idle notebook
     world.run(50.0)
     assert one.idle
     other = Program(world, **BIG)
@@ -148,7 +148,7 @@ def test_a_turn_that_was_squeezed_does_not_make_a_need_smaller():
         sizes = {"held": 100 * MIB, "idle": 0, "free": 800 * MIB}
         schedule.give(number, 1.0, need=700 * MIB, **sizes)
     schedule.ask(1, 2.0)
-    schedule.tick(20.0)  # it hangs, with whatever it has
+    schedule.tick(20.0)  # client 1 is overdue
     schedule.ask(2, 20.0)
     schedule.give(2, 21.0, need=5 * MIB, **sizes)
     assert schedule.members[2].need == 700 * MIB
@@ -162,7 +162,7 @@ def test_who_is_behind_one_that_goes_on_without_has_its_turn_at_once():
         schedule.ask(number, 0.0)
         schedule.give(number, 0.0, held=0, idle=0, need=need, free=TOTAL)
     schedule.ask(1, 1.0)
-    schedule.ask(2, 2.0)  # has no room beside it
+    schedule.ask(2, 2.0)  # no room beside client 1
     schedule.ask(3, 3.0)
     assert [one.began for one in schedule.members.values()] == [1.0, None, None]
     events = [(one["event"], one["client"]) for one in schedule.tick(52.0)]
@@ -177,7 +177,7 @@ def test_others_memory_counts():
     for number in (1, 2):
         schedule.ask(number, 0.0)
         schedule.give(number, 1.0, held=50 * MIB, idle=0, need=150 * MIB, free=300 * MIB)
-    assert schedule.crowded  # 2 x 200 fit into 1,000, but not beside 600 of somebody else's
+    assert schedule.crowded  # 2 x 200 MiB fit into 1000, but not beside 600 of others
 
 
 @pytest.mark.parametrize("seed", range(40))

@@ -1,4 +1,4 @@
-"""Recordings for tests of causes: rows (name, bytes, start, end), whose names have tags."""
+"""Recordings for tests of causes, as rows (name, bytes, start, end); `TAGS` has the names."""
 
 from types import SimpleNamespace
 
@@ -71,7 +71,7 @@ NAMES = list(TAGS)
 
 
 def facts(*rows):
-    """Facts on a recording of rows (name, bytes, start, end)."""
+    """Return facts on a recording of rows (name, bytes, start, end)."""
     name, size, start, end = zip(*rows, strict=True)
     profile = Profile.from_columns(
         size=size,
@@ -85,7 +85,7 @@ def facts(*rows):
 
 
 def passes(count, first=()):
-    """Rows of so many forward and backward passes, after others."""
+    """Return the rows `first` and those of `count` forward and backward passes."""
     rows = list(first)
     for _ in range(count):
         at = len(rows)
@@ -94,7 +94,7 @@ def passes(count, first=()):
 
 
 def model(name, end=NEVER):
-    """Rows of eight weights, of different sizes."""
+    """Return (name, bytes, end) of eight weights of different sizes."""
     return [(name, 40 + at, end) for at in range(8)]
 
 

@@ -1,4 +1,4 @@
-"""Each rule applies under its condition and says its figures; below it, nothing."""
+"""Tests of the conditions and the figures of each rule of advice."""
 
 from dataclasses import replace
 
@@ -24,7 +24,7 @@ FORWARD, BACKWARD, OPTIMIZER, OTHER, LOSS, CONV = range(6)
 
 
 def profile(*rows: tuple[int, int, int, int], **columns) -> Profile:
-    """Of rows (bytes, start, end, tag)."""
+    """Return the profile of rows (bytes, start, end, tag)."""
     size, start, end, tag = zip(*rows, strict=True)
     ticks = len(rows)
     return Profile.from_columns(
@@ -192,7 +192,7 @@ def test_fragmentation_as_predicted_is_said_but_not_for_cpu_memory():
     assert "would reserve 330 MiB (with expandable_segments:True 120 MiB)" in hint.text
     assert "The plan puts this iteration's blocks into 120 MiB" in hint.text
     assert "`pgmo run`" in hint.text
-    assert "Fragmentation" not in hints(wasteful)  # nothing predicted, nothing seen
+    assert "Fragmentation" not in hints(wasteful)  # neither predicted nor recorded
     on_cpu = replace(wasteful, meta=ProfileMeta(device="cpu"))
     assert "Fragmentation" not in hints(on_cpu, predict=True)
 

@@ -1,4 +1,4 @@
-"""Blocks of a whole recording, and what a fix saves of their peak."""
+"""Tests of the blocks of a whole recording, and of the bytes that a fix saves of their peak."""
 
 import numpy as np
 
@@ -10,7 +10,7 @@ def test_a_saving_is_the_difference_of_two_peaks():
     blocks = facts(("other", 100, 0, 1), ("log", 70, 1, 3), ("log", 50, 2, 3)).blocks
     assert (blocks.peak, blocks.live.tolist()) == (120, [100, 70, 120])
     assert blocks.at_peak.tolist() == [False, True, True]
-    assert blocks.saving(blocks.by_operator("softmax")) == 20  # then the first block is the peak
+    assert blocks.saving(blocks.by_operator("softmax")) == 20  # the first block becomes the peak
     assert blocks.saving(np.array([False, False, True]), left=0.9) == 5
     assert blocks.saving_until(np.array([1, 2, 3])) == 20
     assert blocks.place(blocks.at_peak) == " (at model.py:10 in forward)"

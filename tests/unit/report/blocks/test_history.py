@@ -10,9 +10,9 @@ KINDS = (Event.ALLOC, Event.FREE_REQUESTED, Event.FREE_COMPLETED, Event.MARK)
 
 
 def followed(trace: Trace) -> dict[int, list[int]]:
-    """For each request its two ends, found one event after the other."""
+    """Return for each request the rows of its requested and completed free, event by event."""
     ends: dict[int, list[int]] = {}
-    at: dict[int, tuple[int, int]] = {}  # address -> its block, the free that was asked for
+    at: dict[int, tuple[int, int]] = {}  # address: (block, row of the requested free)
     both = Event.FREE_COMPLETED in trace.kind
     for row in range(len(trace)):
         kind, address = int(trace.kind[row]), int(trace.address[row])
@@ -31,7 +31,7 @@ def followed(trace: Trace) -> dict[int, list[int]]:
                 del at[address]
     for block, asked in at.values():
         if asked != ALIVE and both:
-            ends[block][1] = ALIVE  # another stream still uses it
+            ends[block][1] = ALIVE  # another stream uses it
     return ends
 
 

@@ -1,4 +1,4 @@
-"""Snapshots for PyTorch's viewer."""
+"""Tests of snapshots for PyTorch's viewer."""
 
 import pickle
 
@@ -16,7 +16,10 @@ from tests.unit.report.profiles import small_profile
 
 
 def replayed(snapshot) -> dict[int, int]:
-    """What is alive after all events, by address; nothing may overlap, all lies in segments."""
+    """Return the live blocks after all events: address to bytes.
+
+    Blocks must not overlap, and must lie within segments.
+    """
     segments, alive = [], {}
     for event in snapshot["device_traces"][0]:
         low, high = event["addr"], event["addr"] + event["size"]
@@ -73,7 +76,7 @@ def test_pytorchs_own_viewer_reads_it():
     # 4 KiB and two slots of 512 B live into the next iteration; 2 KiB are never freed.
     assert "total_allocated: 7.0KiB" in viewer.segsum(snapshot)
     assert "alloc" in viewer.trace(snapshot)
-    # Flame graphs are made by a script that is downloaded; its input is what is made here.
+    # The viewer downloads a script for flame graphs. The test reads the input of the script.
     lines = viewer.memory(snapshot, format_flamegraph=lambda text: text)
     assert "Net.conv" in lines or "net.py" in lines
     assert "active_allocated" in viewer.segments(snapshot, format_flamegraph=lambda text: text)

@@ -15,9 +15,9 @@ from pgmo.report.exporters.perfetto import write_perfetto
 from tests.unit.profiler.examples import profiles, small_profile
 
 PROCESSOR = shutil.which("trace_processor_shell") or shutil.which("trace_processor")
-"""Perfetto's own reader of traces, which its page runs, too."""
+"""Perfetto's own reader of traces, which is also the one of its page."""
 
-NEEDED = {  # of each phase, from the Trace Event Format
+NEEDED = {  # fields for each phase, by the Trace Event Format
     "X": {"name", "cat", "ph", "ts", "dur", "pid", "tid"},
     "C": {"name", "ph", "ts", "pid", "args"},
     "M": {"name", "ph", "pid", "args"},
@@ -35,7 +35,7 @@ def of(phase, found):
 
 
 def names(kind, found):
-    """Names of processes or threads by pid and tid."""
+    """Return the names of processes or threads: (pid, tid) to name."""
     return {
         (event["pid"], event["tid"]): event["args"]["name"]
         for event in of("M", found)
@@ -129,7 +129,7 @@ def test_lanes_of_a_plan_are_its_offsets():
     assert slots == {(r, o) for r, o in enumerate(made.offset.tolist()) if o >= 0} | {
         (row, int(made.alternate[row])) for row in twice
     }
-    assert twice  # so that it was looked at
+    assert twice  # the plan has blocks with two slots
 
 
 def test_a_wrapping_block_is_there_at_the_end_and_at_the_beginning():
@@ -139,7 +139,7 @@ def test_a_wrapping_block_is_there_at_the_end_and_at_the_beginning():
 
 
 def rows_of(query, path):
-    """What Perfetto says of a trace, without the line of names."""
+    """Return the rows of a query on a trace, without the line of column names."""
     done = subprocess.run(
         [PROCESSOR, "query", str(path), query], capture_output=True, text=True, check=True
     )
@@ -160,11 +160,11 @@ def test_perfetto_reads_what_was_written(tmp_path, of_plan):
         [event["name"], str(1000 * event["ts"]), str(1000 * event["dur"])]
         for event in of("X", found)
     )
-    assert sorted(rows_of("select name, ts, dur from slice", path)) == expected  # in ns there
+    assert sorted(rows_of("select name, ts, dur from slice", path)) == expected  # Perfetto has ns
     values = sorted((1000 * event["ts"], event["args"]["value"]) for event in of("C", found))
     read = rows_of("select ts, value from counter", path)
     assert sorted((int(ts), int(float(value))) for ts, value in read) == values
-    assert rows_of("select max(depth) from slice", path) == [["0"]]  # no two in a lane at once
+    assert rows_of("select max(depth) from slice", path) == [["0"]]  # no overlap in a lane
     wrong = "select name from stats where severity in ('error', 'data_loss') and value > 0"
     assert rows_of(wrong, path) == []
     threads = "select name from thread where tid > 0 and name is not null"

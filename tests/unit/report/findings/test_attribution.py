@@ -28,7 +28,7 @@ def profiles(draw) -> Profile:
 
 
 def simulated(profile: Profile, tick: int) -> list[int]:
-    """Copies alive at a tick of the fourth iteration, counted one iteration after the other."""
+    """Return the live copies of each block at a tick of the fourth iteration, turn by turn."""
     now = 3 * profile.ticks + tick
     copies = []
     columns = (profile.start.tolist(), profile.end.tolist(), profile.shared.tolist())

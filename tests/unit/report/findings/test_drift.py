@@ -37,7 +37,7 @@ def test_iterations_of_other_sizes_or_another_order_differ(iterations):
         loop.mark()
         for size in sizes:
             loop.free(loop.alloc(size))
-    loop.mark()  # so that the last one is whole
+    loop.mark()  # completes the last iteration
     drift = find_drift(profile_of(loop.trace()))
     pairs = list(pairwise(iterations))
     assert drift.compared == len(pairs)

@@ -50,7 +50,7 @@ def test_a_place_that_another_stream_still_uses_is_no_hole():
         *[(Event.FREE_REQUESTED, 512, 512), (Event.ALLOC, 2048, 2560)],
         (Event.FREE_COMPLETED, 512, 512),
     ]
-    # The second of these is a use that does not end before the trace does.
+    # In the second case, the use by another stream does not end before the trace does.
     for last in (rows[-1], (Event.FREE_COMPLETED, 1024, 1024)):
         kind, address, size = zip(*rows[:-1], last, strict=True)
         found = find_fragmentation(Trace.from_columns(kind=kind, address=address, size=size))

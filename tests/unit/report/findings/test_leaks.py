@@ -133,7 +133,7 @@ def test_nothing_is_certain_where_iterations_were_guessed():
 def test_a_loop_that_was_not_taken_for_iterations_is_named_with_the_option_that_is(tmp_path):
     device = Device()
     for _ in range(40):
-        for size in (70, 17):  # what the loop's own history keeps
+        for size in (70, 17):  # blocks that the loop keeps
             device.alloc(size * MIB)
         device.free(device.alloc(12 * MIB))
     (own,) = read_torch_snapshot(save(snapshot(device), tmp_path / "a.pickle"))

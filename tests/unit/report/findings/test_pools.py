@@ -1,4 +1,4 @@
-"""Private pools in snapshots: each stream of the model device has segments, and so a pool."""
+"""Tests of private pools in snapshots, one for each stream of the modelled device."""
 
 import pytest
 
@@ -27,7 +27,7 @@ def found(tmp_path, device, **options):
 
 
 def capture(device, stream, *, kept, freed):
-    """A capture that frees some of its blocks; returns the addresses of the others."""
+    """Run a capture that frees some of its blocks, and return the addresses of the others."""
     temporary = [device.alloc(size, stream) for size in freed]
     output = [device.alloc(size, stream) for size in kept]
     for address in temporary:
@@ -93,7 +93,7 @@ def test_what_is_freed_between_captures_survives_them(tmp_path):
     capture(device, FIRST, kept=[], freed=[2 * MIB])
     (one,) = found(tmp_path, device).pools
     assert (one.alive, one.survivors, one.temporaries) == (0, 4 * MIB, 2 * MIB)
-    # A later output at its address takes no more.
+    # A later output at the address of the first one adds no survivors.
     assert capture(device, FIRST, kept=[2 * MIB, 4 * MIB], freed=[8 * MIB])[1] == output
     (one,) = found(tmp_path, device).pools
     assert (one.alive, one.survivors, one.temporaries) == (6 * MIB, 6 * MIB, 8 * MIB)
@@ -121,7 +121,7 @@ def test_an_earlier_segment_at_the_same_address_was_in_no_pool(tmp_path):
 
 
 def test_a_pool_of_the_default_stream_is_no_graph(tmp_path):
-    # Weights are converted one after the other; what is freed is used by no replay.
+    # Weights are converted one by one, and no replay uses the freed ones.
     device = Device()
     weights = [device.alloc(8 * MIB) for _ in range(2)]
     for weight in weights:
@@ -132,7 +132,7 @@ def test_a_pool_of_the_default_stream_is_no_graph(tmp_path):
     (one,) = pools.pools
     assert (one.kind, one.captures, one.survivors) == ("MemPool", 0, 8 * MIB)
     assert (one.temporaries, pools.needed) == (12 * MIB, 20 * MIB)
-    # Another graph's replay does not need the freed weights.
+    # The replay of another graph does not need the freed weights.
     capture(device, FIRST, kept=[], freed=[6 * MIB])
     assert found(tmp_path, device, pools={0: (0, 2), FIRST: (1, 0)}).needed == 20 * MIB
     capture(device, SECOND, kept=[], freed=[18 * MIB])

@@ -6,7 +6,7 @@ MIB = 2**20
 
 
 def test_both_settings_are_the_models_own_figures():
-    # Freed in the wrong order for segments: 30 MiB does not fit where 20 and 20 were.
+    # A block of 30 MiB fits in neither segment of 20 MiB.
     profile = Profile.from_columns(
         size=[20 * MIB, 20 * MIB, 30 * MIB], start=[0, 1, 2], end=[2, 2, 3], ticks=3
     )

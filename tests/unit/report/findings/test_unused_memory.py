@@ -1,4 +1,4 @@
-"""Unused reserved bytes: each part, and their sum."""
+"""Tests of the parts of unused reserved bytes, and of their sum."""
 
 import pytest
 
@@ -17,10 +17,10 @@ MIB = 1 << 20
 
 def test_parts_of_segments():
     segments = [
-        ReservedRange(0, 100, 0, False),  # a hole between two blocks, and both ends
+        ReservedRange(0, 100, 0, False),  # a hole of 40 bytes between two blocks, and two ends
         ReservedRange(200, 260, 0, False),  # empty
-        ReservedRange(300, 380, 7, False),  # of another stream
-        ReservedRange(400, 450, 0, True),  # of a private pool
+        ReservedRange(300, 380, 7, False),  # a segment of another stream
+        ReservedRange(400, 450, 0, True),  # a segment of a private pool
     ]
     blocks = [
         TakenRange(10, 30, 18),
@@ -70,7 +70,7 @@ def test_a_trace_at_its_reserved_peak(expandable):
     )
     found = find_fragmentation(trace)
     assert found.unused.total == found.peak_reserved - found.live_then
-    # Adjacent mapped ranges are one segment, so the second one is its end.
+    # Adjacent mapped ranges are one segment, so that the second range is its end.
     assert found.unused == UnusedMemory(
         between=3 * MIB,
         ends=3 * MIB if expandable else MIB,

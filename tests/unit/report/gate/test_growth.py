@@ -27,7 +27,7 @@ def test_equal_states_pass():
 def test_each_figure_fails_by_itself():
     assert failed(state(), state(second=4000)) == ["max load", "arena"]
     assert failed(state(), state(persistent=8)) == ["persistent", "blocks"]
-    later = replace(state(), start=[0, 2], end=[1, 3])  # no longer alive at once
+    later = replace(state(), start=[0, 2], end=[1, 3])  # not live at once
     assert failed(later, state()) == ["max load", "arena"]
 
 
@@ -46,7 +46,7 @@ def test_who_has_grown():
 
 
 def test_a_tolerance_is_a_share_or_a_number_of_bytes():
-    before, after = state(), state(second=3040)  # 1 % more in all
+    before, after = state(), state(second=3040)  # 1 % more in total
     assert failed(before, after, "0.9%") == ["max load", "arena"]
     assert failed(before, after, "2%") == []
     assert failed(before, after, "39 B") == ["max load", "arena"]

@@ -22,7 +22,7 @@ def profile_with(**changes) -> Profile:
 
 
 def test_the_saving_is_what_the_arena_and_what_stays_leave_of_the_reserved():
-    # 5 MiB stay where 30 MiB were: the next 30 MiB find no room there.
+    # The kept 5 MiB take a part of the first 30 MiB, so that the last block does not fit.
     profile = profile_with(
         size=[30 * MIB, 5 * MIB, 30 * MIB],
         start=[0, 1, 2],
@@ -53,7 +53,7 @@ def test_a_leak_is_shown_and_none_is_not():
 
 
 def test_blocks_on_several_streams_are_no_saving():
-    # As `pgmo compare` says: they get no slot, so they come on top of the arena.
+    # Blocks on several streams get no slot, so their bytes add to the arena.
     profile = profile_with(size=[30 * MIB, 5 * MIB], shared=[False, True])
     reserved = explain(profile).reserved["default"].peak
     found = cards_of(profile)

@@ -1,4 +1,4 @@
-"""What a report says in words and without a script: the sentence, the tables, the icicles."""
+"""Tests of the parts of a report without scripts: the sentence, the tables and the icicles."""
 
 import re
 
@@ -25,7 +25,7 @@ STACK = ("net.py:7 in forward", "train.py:3 in step", "train.py:9 in <module>")
 
 
 def fragmented(**changes) -> Profile:
-    # The second 30 MiB find no room where the first were, for 5 MiB stay there.
+    # The kept 5 MiB take a part of the first 30 MiB, so that the last block does not fit.
     columns = {
         "size": [30 * MIB, 5 * MIB, 30 * MIB],
         "start": [0, 1, 2],
@@ -48,7 +48,7 @@ def said(profile: Profile) -> str:
 
 
 def recorded() -> Profile:
-    """A line: one block of 8 was there before and stays, one of 4 is freed, two are requested."""
+    """Return a linear profile: 8 bytes from before that stay, 4 that are freed, two requests."""
     rows = [
         (Event.ALLOC, 64, 8),
         (Event.ALLOC, 128, 4),

@@ -1,4 +1,4 @@
-"""The chart and the curve of the report, as a person uses them in a headless Chromium."""
+"""Tests of the chart and the curve of the report, in a headless Chromium."""
 
 import pytest
 
@@ -74,7 +74,7 @@ def test_labels_of_addresses_differ_however_far_in(browser, tmp_path):
             };
         }"""
     )
-    opened.press("c")  # draws it again
+    opened.press("c")  # draws the chart again
     labels = opened.page.evaluate("[...window.labels]")
     assert labels[0] == "8.000 GiB"
     assert all(label.startswith("+") for label in labels[1:])

@@ -1,4 +1,4 @@
-"""The chart of a large report in windows of several heights, as a browser prints and shows them."""
+"""Tests of the chart of a large report in windows of several heights."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ COLOURED = """() => {
     const shown = canvas.getContext("2d").getImageData(100, 0, 1, canvas.height - 30).data;
     return shown.filter((value, i) => i % 4 === 3 && value > 0).length / (canvas.height - 30);
 }"""
-"""The share of a column of pixels that is drawn, ground or block."""
+"""Script for the drawn share of a column of pixels, from 0 to 1."""
 
 
 @pytest.fixture(scope="module")

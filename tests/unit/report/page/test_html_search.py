@@ -1,4 +1,4 @@
-"""Search, colours and views of the report, in a headless Chromium."""
+"""Tests of search, colours and views of the report, in a headless Chromium."""
 
 import pytest
 
@@ -31,8 +31,8 @@ def matches(report: Report, query: str) -> str:
         ("at:2", "5 blocks, 16.5 KiB"),
         ("life > 6", "3 blocks, 6.50 KiB"),
         ("nowhere", "0 blocks, 0 B"),
-        ("op:convolution\tphase:backward", "2 blocks, 8.00 KiB"),  # as pasted from a table
-        (">= 6,144", "2 blocks, 14.0 KiB"),  # as the page writes it
+        ("op:convolution\tphase:backward", "2 blocks, 8.00 KiB"),  # pasted from a table
+        (">= 6,144", "2 blocks, 14.0 KiB"),  # written with a thousands separator
     ],
 )
 def test_search_counts_what_it_finds(report, query, found):
@@ -105,7 +105,7 @@ def test_pytorchs_places_can_be_seen_instead(report):
     planned = report.page.evaluate("document.getElementById('blocks').toDataURL()")
     report.press("v")
     assert report.view()["mode"] == "placed"
-    assert report.number("seen") == 10  # the persistent block has its place there
+    assert report.number("seen") == 10  # with the persistent block
     assert report.page.evaluate("document.getElementById('blocks').toDataURL()") != planned
     report.press("v")
     assert report.number("seen") == 9
@@ -114,7 +114,7 @@ def test_pytorchs_places_can_be_seen_instead(report):
 def test_two_turns_show_wrapping_blocks_whole(report):
     report.press("w")
     assert report.view()["turns"] == "2"
-    # Five plain ones twice; the wrapping one cut, whole, and cut; the doubly live one likewise.
+    # Five plain blocks twice, and three parts each of the wrapping and the doubly live one.
     assert report.number("seen") == 16
 
 

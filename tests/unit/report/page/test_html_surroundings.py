@@ -1,4 +1,4 @@
-"""The report on phones, in the dark, in old browsers, and with odd contents."""
+"""Tests of the report on phones, with dark colours, in old browsers and with odd contents."""
 
 import pytest
 
@@ -143,7 +143,7 @@ def test_a_hundred_thousand_blocks(browser, large, record_property):
     assert opened.number("seen") >= 100_000
     painted = opened.page.get_attribute("html", "data-painted")
     frame = opened.number("milliseconds")
-    # Reported, not asserted: it depends on the machine.
+    # A time of the machine, which is reported and not checked.
     record_property("first_paint_ms", painted)
     print(f"100,000 blocks: {size:,} bytes, first paint after {painted} ms, a frame {frame} ms")
     opened.press("p")

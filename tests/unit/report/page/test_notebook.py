@@ -1,4 +1,4 @@
-"""What notebooks show of profiles and plans: the report in a sandbox."""
+"""Tests of the display of profiles and plans in notebooks: the report in a sandbox."""
 
 import pgmo
 from tests.unit.report.profiles import small_profile

@@ -1,4 +1,4 @@
-"""What notebooks show, in a headless Chromium."""
+"""Tests of the display in notebooks, in a headless Chromium."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,7 +22,7 @@ def page() -> "Iterator[Page]":
 
 
 def show(page: "Page", folder: Path, fragment: str) -> list[str]:
-    """Opens a page like a notebook's, and returns the errors that appear in its console."""
+    """Open a page like that of a notebook, and return a list of the errors in its console."""
     problems: list[str] = []
     page.on("pageerror", lambda error: problems.append(str(error)))
     page.on("console", lambda heard: problems.append(heard.text) if heard.type == "error" else None)

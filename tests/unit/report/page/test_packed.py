@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 
 from pgmo.report.page.packed import Column, encode_integers, pack
 
-LARGEST = 2**53 - 1  # of JavaScript
+LARGEST = 2**53 - 1  # largest exact integer of JavaScript
 WHOLE = st.integers(-1, LARGEST)
 
 
 def unpack(text: str) -> tuple[dict[str, object], dict[str, list[int]]]:
-    """What the page does, in Python."""
+    """Unpack columns as the page does, and return the header and the columns."""
     body = zlib.decompress(base64.b64decode(text))
     length = int.from_bytes(body[:4], "little")
     header = json.loads(body[4 : 4 + length])

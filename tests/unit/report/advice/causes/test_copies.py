@@ -1,4 +1,4 @@
-"""Causes that are further copies of weights."""
+"""Tests of causes that are further copies of weights."""
 
 import random
 import sys
@@ -39,7 +39,7 @@ def test_deep_copies_of_a_batch_live_through_one_backward_pass(passes):
 def test_clones_of_weights(sizes):
     clones = [("clone", size + sizes, end) for _, size, end in model("clone")]
     hint = cloned_weights(facts(*passes(3, placed(*model("weight"), *clones))))
-    assert (hint is None) == bool(sizes)  # clones of something else
+    assert (hint is None) == bool(sizes)  # clones of other sizes are no clones of weights
     if hint is not None:
         assert hint.bytes == sum(size for _, size, _ in clones)
 
@@ -124,7 +124,7 @@ def test_a_loaded_checkpoint_whose_tensors_each_step_copies_from_the_host(before
     rows = passes(1, placed(*both))
     for _ in range(2):
         for size in sizes:
-            if before is not None:  # a cast on the device, or another block that is freed before
+            if before is not None:  # a cast on the device, or an unrelated block
                 rows.append((before, size // 2, len(rows), len(rows) + lives))
             rows.append(("copy in step", size, len(rows), len(rows) + 1))
         rows = passes(1, rows)

@@ -1,4 +1,4 @@
-"""What is true of every cause, and of settings of the allocator."""
+"""Tests of all causes on recordings without requests, and of settings of the allocator."""
 
 from types import SimpleNamespace
 

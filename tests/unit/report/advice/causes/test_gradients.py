@@ -1,4 +1,4 @@
-"""Causes in the training step: gradients, graphs and the optimizer."""
+"""Tests of causes in the training step: gradients, graphs and the optimizer."""
 
 from types import SimpleNamespace
 
@@ -17,7 +17,7 @@ from tests.unit.report.advice.recordings import facts
 
 
 def iterations(*, late, accumulated=False):
-    """Three iterations whose gradients live through the next forward pass, or not."""
+    """Return facts on three iterations; if `late`, gradients live through the next forward pass."""
     rows = []
     for number in range(3):
         begin = 3 * number
@@ -35,7 +35,7 @@ def test_gradients_that_live_through_a_forward_pass():
 
 
 def optimizer_steps(freed):
-    """Facts on four steps, with gradients that each step frees, or none."""
+    """Return facts on four steps, with gradients that each step frees, or that stay."""
     rows = [("weight", 60, 0, 13)]
     for step in range(4):
         at = len(rows)
@@ -60,7 +60,7 @@ def test_gradients_that_are_set_to_zero():
     assert zeroed_gradients(optimizer_steps(freed=True)) is None
     unknown = optimizer_steps(freed=False)
     unknown.profile.meta.notes.clear()
-    assert zeroed_gradients(unknown) is None  # they may be accumulated
+    assert zeroed_gradients(unknown) is None  # without marks, gradients may be accumulated
 
 
 @pytest.mark.parametrize("at_once", [True, False])
@@ -96,13 +96,13 @@ def test_forward_passes_that_stay(stay):
     if hint is not None:
         assert hint.bytes == 700
         found.explanation.leaks.found = (1,)
-        assert growing_graphs(found) is None  # which is said already
+        assert growing_graphs(found) is None  # a leak that is reported already
 
 
 def test_temporaries_of_a_step_but_not_its_state():
     state = ("step", 50, 0, NEVER)
     temporaries = [("step", 40, at, 9) for at in range(1, 9)]
-    assert optimizer_temporaries(facts(state, *temporaries)).bytes == 240  # two are left
+    assert optimizer_temporaries(facts(state, *temporaries)).bytes == 240  # of 8, 2 remain
     assert optimizer_temporaries(facts(state, ("other", 30, 1, 2))) is None
 
 

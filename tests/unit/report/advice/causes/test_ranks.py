@@ -1,4 +1,4 @@
-"""Causes in programs of several ranks: DDP and FSDP."""
+"""Tests of causes in programs of several ranks, with DDP and FSDP."""
 
 import pytest
 
@@ -22,7 +22,7 @@ def test_gradients_next_to_their_buckets(views):
     hint = gradient_buckets(facts(*rows))
     assert (hint is None) == views
     if hint is not None:
-        assert hint.bytes == 161 - 100  # two gradients live at the same time
+        assert hint.bytes == 161 - 100  # two gradients remain live at a time
 
 
 def test_gradients_that_accumulate_are_no_second_copy():
@@ -47,7 +47,7 @@ def test_layers_that_are_gathered_at_once(unit):
     hint = one_unit(facts(*rows))
     assert (hint is None) == (unit == 2)
     if hint is not None:
-        assert hint.bytes == 8 * (50 - 50 // 4)  # two of eight at once
+        assert hint.bytes == 8 * (50 - 50 // 4)  # two of eight layers remain gathered at a time
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_units_that_are_gathered_ahead(name, ahead, saved):
     for unit in range(8):
         at = 2 * unit
         rows += [(name, 50, at, min(16, at + 1 + 2 * ahead)), ("layer 1", 8, at + 1, at + 2)]
-    # Without the buffers of other units, a layer with its own buffer makes the peak.
+    # Without the buffers of units ahead, the peak is a layer with its own buffer.
     hint = gathered_ahead(facts(*rows))
     assert (0 if hint is None else hint.bytes) == saved
 
@@ -83,5 +83,5 @@ def test_parameters_that_are_kept_for_the_backward_pass(units, kept):
     hint = not_resharded(facts(*rows))
     assert (hint is not None) == (kept and units == 8)
     if hint is not None:
-        # The root, the unit that runs and the next one are left.
+        # The root, the running unit and the next one remain gathered.
         assert hint.bytes == 5 * 50

@@ -1,4 +1,4 @@
-"""Evaluations that keep a graph, and results that pile up."""
+"""Tests of evaluations that keep a graph, and of results that pile up."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from tests.unit.report.advice.recordings import facts
 
 
 def forward_only(count, *, frees):
-    """An iteration of training, and a forward pass of so many layers without a backward pass."""
+    """Return facts on a training iteration, and on a forward pass of `count` layers without one."""
     rows = [("layer 1", 40, 0, 2), ("backward", 40, 1, 3), ("other", 1, 2, 3)]
     for at in range(3, 3 + count):
         name = f"layer {1 + at % 2}"
@@ -19,7 +19,7 @@ def forward_only(count, *, frees):
 
 def test_an_evaluation_that_builds_a_graph():
     hint = evaluation_with_gradients(forward_only(10, frees=False))
-    assert hint.bytes == 500 - 100  # what a layer reads and writes stays
+    assert hint.bytes == 500 - 100  # a layer's input and output remain
     assert evaluation_with_gradients(forward_only(10, frees=True)) is None
     assert collected_results(forward_only(10, frees=False)) is None
 
@@ -30,7 +30,7 @@ def test_a_recording_that_ends_within_a_forward_pass_is_no_evaluation(trained):
         rows = [(trained, 40, 0, 2), ("backward", 40, 1, 3), ("other", 1, 2, 3)]
         return facts(*rows, *((f"layer {1 + at % 2}", 50, at, end) for at in range(3, 13)))
 
-    assert evaluation_with_gradients(last(NEVER)) is None  # its backward pass may be to come
+    assert evaluation_with_gradients(last(NEVER)) is None  # its backward pass may follow
     assert evaluation_with_gradients(last(13)).is_cause
 
 
@@ -44,7 +44,7 @@ def test_a_step_that_is_skipped_is_no_evaluation(passes):
 
 def test_blocks_that_a_forward_pass_without_a_graph_keeps():
     rows = [("layer 1", 40, 0, 2), ("backward", 40, 1, 3), ("other", 1, 2, 3)]
-    for at in range(3, 63, 6):  # of each layer's six blocks, a cache keeps two
+    for at in range(3, 63, 6):  # each layer keeps two of its six blocks
         rows += [(f"layer {1 + one % 2}", 50, at + one, at + one + 1) for one in range(4)]
         rows += [("keys", 50, at + 4, 63), ("layer 2", 50, at + 5, 63)]
     assert evaluation_with_gradients(facts(*rows)) is None
@@ -63,7 +63,7 @@ def test_results_that_pile_up():
     hint = collected_results(facts(*spread))
     assert hint.bytes == 501 - (10 * 5 + 1)
     assert evaluation_with_gradients(facts(*spread)) is None
-    # One right after the other they are no results of different batches.
+    # Requests right after each other are no results of different batches.
     assert collected_results(facts(*[("logits", 50, at, 10) for at in range(10)])) is None
 
 
@@ -85,7 +85,7 @@ def test_keys_of_each_layer_are_no_results(passes):
             rows += [("keys", 50, at, NEVER)]
             rows += [("layer 1", 1, at + one, at + one + 1) for one in (1, 2, 3)]
     assert collected_results(facts(*rows)) is None
-    # Without the embedding, each block may be of a pass of its own.
+    # Without the embedding, each block may belong to a pass of its own.
     rows = [
         (name, size, at - 1, 32 if end == NEVER else end - 1) for name, size, at, end in rows[1:33]
     ]

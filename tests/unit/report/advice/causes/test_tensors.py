@@ -1,4 +1,4 @@
-"""Causes that are single kinds of tensors."""
+"""Tests of causes that are tensors of one kind."""
 
 import pytest
 
@@ -50,7 +50,7 @@ def test_scores_of_several_layers(layers):
         for row in (("scores", 64, 2 * at, 2 * at + 2), ("softmax", 64, 2 * at + 1, 2 * layers))
     ]
     hint = attention_scores(facts(*rows))
-    assert (hint is None) == (layers == 1)  # a softmax of classes is no attention
+    assert (hint is None) == (layers == 1)  # a single softmax may be one of classes
     if hint is not None:
         assert hint.bytes == 64 * (layers + 1)
 
@@ -78,9 +78,9 @@ def test_a_tensor_that_grows_by_concatenation(late):
         names += 4
     end = len(rows)
     hint = grown_by_cat(facts(*((name, size, at, min(to, end)) for name, size, at, to in rows)))
-    assert (hint is None) == (late > 0)  # what lives on may still be needed
+    assert (hint is None) == (late > 0)  # a tensor that lives on may be needed
     if hint is not None:
-        assert hint.bytes == 110 - 61  # the last form, and a block of the pass
+        assert hint.bytes == 110 - 61  # the last tensor, and a block of the pass
 
 
 @pytest.mark.parametrize("operand", [8, 40])
@@ -98,8 +98,8 @@ def test_copies_in_a_wider_type(name):
     rows = []
     for layer in range(3):
         rows += [("layer 1", 20, 2 * layer, 6), (name, 40, 2 * layer + 1, 8)]
-    rows += [(name, 10, 6, 8), ("backward", 8, 7, 9), ("backward", 8, 8, 9)]  # and one back
+    rows += [(name, 10, 6, 8), ("backward", 8, 7, 9), ("backward", 8, 8, 9)]  # and a cast back
     hint = wide_copies(facts(*rows))
-    assert (hint is None) == (name == "cast")  # autocast makes those
+    assert (hint is None) == (name == "cast")  # autocast makes these casts
     if hint is not None:
-        assert hint.bytes == 60  # the sources stay, which are half as large
+        assert hint.bytes == 60  # the sources, half as large, remain
