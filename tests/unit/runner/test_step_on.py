@@ -49,7 +49,7 @@ def stream(x):
 
 @pytest.fixture
 def package(tmp_path, monkeypatch):
-    """Return a folder with a module `plain` and a package `shop`, which exports `shop.app.Model`."""
+    """Return a folder with a module `plain` and a package `shop`, which exports `app.Model`."""
     (tmp_path / "shop").mkdir()
     (tmp_path / "shop/__init__.py").write_text("from shop.app import Model\n")
     (tmp_path / "shop/app.py").write_text(APP)
