@@ -1,4 +1,4 @@
-"""Executes a composite action's steps as GitHub's runner does, on this machine."""
+"""Local execution of a composite action's steps, as on GitHub's runner."""
 
 import os
 import re
@@ -15,7 +15,7 @@ _EXPRESSION = re.compile(r"\$\{\{\s*(.+?)\s*\}\}")
 
 @dataclass(frozen=True)
 class Ran:
-    """What the action left behind."""
+    """Results of an action."""
 
     exit_code: int
     log: str
@@ -31,15 +31,15 @@ def run_action(
     path: str,
     event: Mapping[str, str] = MappingProxyType({}),
 ) -> Ran:
-    """Runs all steps until one fails.
+    """Run all steps until one fails.
 
     Args:
-        action: the file `action.yml`.
-        inputs: those of `with:`; a required one must be there, and no other than the action has.
-        workspace: the folder of the checkout, in which the steps begin.
+        action: path of the file `action.yml`.
+        inputs: inputs of `with:`, among them all required ones, and none that the action lacks.
+        workspace: folder of the checkout, in which the steps begin.
         temp: the runner's folder for temporary files.
-        path: for programs.
-        event: what started the run, such as "repository.default_branch".
+        path: value of PATH.
+        event: values of the event, by names such as "repository.default_branch".
     """
     text = yaml.safe_load(action.read_text())
     assert text["runs"]["using"] == "composite"

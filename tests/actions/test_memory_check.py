@@ -1,4 +1,4 @@
-"""The GitHub action of a pull request's memory, executed on a repository with two commits."""
+"""Tests of the GitHub action that checks memory, on a repository with two commits."""
 
 import os
 import subprocess
@@ -33,7 +33,7 @@ RECORD = (
 
 @pytest.fixture(scope="module")
 def repository(tmp_path_factory):
-    """Two commits of one program, in a folder of the repository."""
+    """Return the folder of a program in a repository with two commits."""
     folder = tmp_path_factory.mktemp("repository")
 
     def git(*arguments):
@@ -53,7 +53,7 @@ def repository(tmp_path_factory):
 
 @pytest.fixture
 def programs(tmp_path):
-    """A PATH on which `pgmo` and `python` are those of these tests."""
+    """Return a PATH with the `pgmo` and `python` of the tests."""
     folder = tmp_path / "bin"
     folder.mkdir()
     for name, command in (("python", sys.executable), ("pgmo", f"{sys.executable} -m pgmo")):

@@ -1,4 +1,4 @@
-"""The benchmarks, and how to run one for a few seconds."""
+"""Names of the benchmarks, and their quick runs."""
 
 import json
 from pathlib import Path
@@ -15,16 +15,16 @@ CPU = (
     "real_programs",
     "recompute",
 )
-"""Those that need neither a GPU nor the stub of its runtime, which `make bench` runs."""
+"""Benchmarks that need neither a GPU nor the stub runtime, which `make bench` runs."""
 
 
 def all_scripts(folder=BENCH):
-    """Names of the benchmarks in a folder."""
+    """Return the names of the benchmarks in a folder."""
     return sorted(path.stem for path in folder.glob("[!_]*.py"))
 
 
 def quick_result(folder, name, *options):
-    """What a quick run writes; it is told where."""
+    """Run a benchmark with --quick, and return its result."""
     output = folder / f"{name}.json"
     run(folder, BENCH / f"{name}.py", "--quick", "--output", output, *options)
     result = json.loads(output.read_text())

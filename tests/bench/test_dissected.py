@@ -6,7 +6,10 @@ ARENA = 1 << 20
 
 
 def alive(problem):
-    """By begins of lifetimes and blocks: whether the block is alive, and whether it was before."""
+    """Return whether each block is live when each block begins, and whether it was before that.
+
+    Both arrays have the shape (begins, blocks).
+    """
     length = problem.upper - problem.lower
     since = problem.lower[:, None] - problem.lower
     since = since % problem.period if problem.period else since

@@ -1,4 +1,4 @@
-"""Order and time limits of `make gpu-check`, and jobs that other scripts give to bench/gpu."""
+"""Tests of the order and the time limits of `make gpu-check`, and of jobs for bench/gpu."""
 
 import importlib.util
 import sys
@@ -32,7 +32,7 @@ def test_what_is_asked_for_alone_has_all_of_the_time(tmp_path):
 
 
 def load(monkeypatch, path):
-    """Import a script under a name of its own: bench/ and bench/gpu have scripts of equal names."""
+    """Import a script under a unique name, as bench/ and bench/gpu have scripts of equal names."""
     monkeypatch.syspath_prepend(str(path.parent))
     name = f"{path.parent.name}_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)

@@ -1,4 +1,4 @@
-"""Every benchmark that a CPU can run still does; what it measures means nothing here."""
+"""Quick runs of every benchmark that a CPU can run, whose figures are not representative."""
 
 import re
 
@@ -24,10 +24,10 @@ STUB = (
     "verdict",
     "what_if",
 )
-"""Run by tests/fakecuda."""
+"""Benchmarks that tests/fakecuda runs."""
 
 LIBRARIES = ("recompute_zoo", "recompute_exact")
-"""Need libraries of models; run by tests of their own where those are installed."""
+"""Benchmarks that need libraries of models, and have tests of their own."""
 
 
 def test_every_benchmark_is_run_by_a_test():
@@ -85,7 +85,7 @@ def test_engine(tmp_path):
     assert ratio == pytest.approx(found["replay_ns"] / found["default_ns"], rel=0.05)
 
 
-@pytest.mark.slow  # what it runs, the networks both ways, tests/integration runs, too
+@pytest.mark.slow  # tests/integration runs networks with and without pgmo, too
 def test_cpu_training(tmp_path):
     pytest.importorskip("torch")
     rows = quick_result(tmp_path, "cpu_training")["rows"]
@@ -108,7 +108,7 @@ def test_packing(tmp_path):
         assert ours["arena"] >= ours["max_load"] > 0
 
 
-@pytest.mark.slow  # tests/integration runs programs of other people, too
+@pytest.mark.slow  # tests/integration runs such programs, too
 def test_real_programs(tmp_path):
     pytest.importorskip("torch")
     result = quick_result(tmp_path, "real_programs", "--program", "nanogpt")

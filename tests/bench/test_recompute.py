@@ -1,4 +1,4 @@
-"""`bench/recompute.py` on a tiny network: what it claims of plans holds there, too."""
+"""Test of `bench/recompute.py` on a tiny network: its claims about plans hold."""
 
 import json
 from pathlib import Path
@@ -28,4 +28,4 @@ def test_plans_keep_to_their_budgets_and_to_the_bits(tmp_path):
     assert all(row["peak"] < row["default_peak"] for row in ours)
     checkpointed = next(row for row in result["rows"] if row["way"] == "checkpoint")
     assert checkpointed["same"]["gradients"]
-    assert not checkpointed["same"]["buffers"]  # its statistics are updated twice
+    assert not checkpointed["same"]["buffers"]  # checkpointing updates the statistics twice

@@ -1,4 +1,4 @@
-"""`bench/recompute_exact.py`: its program proves what the planner finds."""
+"""Test of `bench/recompute_exact.py`: CP-SAT proves the planner's result."""
 
 import json
 from pathlib import Path
@@ -23,5 +23,5 @@ def test_a_small_step_is_solved_and_proved(tmp_path):
     assert row["least"]["optimum"] < row["least"]["once"] < row["default_peak"]
     for cell in row["cells"]:
         assert cell["proved"]
-        # Costs are rounded to millionths in the program.
+        # CP-SAT rounds costs to millionths.
         assert cell["optimum"] - 1e-4 <= cell["overhead"] <= cell["optimum"] + 0.02

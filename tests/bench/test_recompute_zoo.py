@@ -1,4 +1,4 @@
-"""`bench/recompute_zoo.py` on one model of transformers: it works, and its bits are the same."""
+"""Test of `bench/recompute_zoo.py` on a model of transformers, whose bits are the same."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The networks of Sekiyama et al. 2018 are those of their papers, by the number of parameters."""
+"""Tests that networks of Sekiyama et al. 2018 have as many parameters as in their papers."""
 
 import sys
 
@@ -9,7 +9,7 @@ from tests.bench.scripts import BENCH
 torch = pytest.importorskip("torch")
 
 LARGE, SMALL = 5, 3
-"""Kernels of GoogLeNet's third path, in the paper and in torchvision."""
+"""Kernel sizes of GoogLeNet's third path, in the paper and in torchvision."""
 
 
 @pytest.fixture(autouse=True)
@@ -21,7 +21,7 @@ def _path(monkeypatch):
 
 
 def count(make):
-    """The parameters of what a function makes."""
+    """Return the number of parameters of a network."""
     with torch.device("meta"):
         return sum(one.numel() for one in make().parameters())
 
@@ -30,25 +30,25 @@ def test_alexnet():
     from workloads import Shape
     from workloads.sekiyama.alexnet import network
 
-    assert count(lambda: network(Shape(1))) == 61_100_840  # torchvision's
+    assert count(lambda: network(Shape(1))) == 61_100_840  # as in torchvision
 
 
 def test_resnet():
     from workloads import Shape
     from workloads.resnet import network
 
-    assert count(lambda: network(Shape(1))) == 25_557_032  # torchvision's
+    assert count(lambda: network(Shape(1))) == 25_557_032  # as in torchvision
 
 
 def test_inception_resnet():
     from workloads import Shape
     from workloads.sekiyama.inception_resnet import network
 
-    assert count(lambda: network(Shape(1))) == 55_843_464  # timm's
+    assert count(lambda: network(Shape(1))) == 55_843_464  # as in timm
 
 
 def test_googlenet():
-    """Torchvision's has normalisation in the place of biases, and smaller kernels."""
+    """The expected numbers are those of torchvision, which has batch norm for biases."""
     from workloads.sekiyama.googlenet import MODULES, Network
 
     paths = [widths for every in MODULES for widths in every]
@@ -62,7 +62,7 @@ def test_googlenet():
 
 @pytest.mark.parametrize("name", ["alexnet", "googlenet", "resnet", "inception_resnet"])
 def test_small_ones_are_trained(name):
-    """Images as they are, networks that are thin."""
+    """Thin networks train on images of the usual size."""
     import importlib
 
     from workloads import CLASSES, Shape

@@ -1,4 +1,4 @@
-"""The page of all results is of the results as they are."""
+"""Tests that the page of results is up to date."""
 
 import importlib.util
 import sys
@@ -12,7 +12,7 @@ from tests.bench.scripts import BENCH
 def summary():
     spec = importlib.util.spec_from_file_location("summary", BENCH / "support/summary.py")
     module = importlib.util.module_from_spec(spec)
-    sys.modules["summary"] = module  # dataclasses look there
+    sys.modules["summary"] = module  # dataclasses look up their module
     spec.loader.exec_module(module)
     yield module
     del sys.modules["summary"]

@@ -1,4 +1,4 @@
-"""`bench/rules.py` switches heuristics of pgmo, and its table shows what each of them is worth."""
+"""Tests of the switches of heuristics in `bench/rules.py`, and of its table."""
 
 from dataclasses import fields
 

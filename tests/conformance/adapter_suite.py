@@ -1,7 +1,7 @@
-"""What every adapter has to do, whichever framework it is for.
+"""Tests that adapters for all frameworks must pass.
 
-Imported by test files that say what `subject` is: tests/conformance/test_adapters.py without a
-GPU, tests/gpu/test_adapters.py with one.
+Test files with a fixture `subject` import them: tests/conformance/test_adapters.py without a GPU,
+and tests/gpu/test_adapters.py with one.
 """
 
 import os
@@ -28,7 +28,7 @@ for _ in range(7):
     with session.iteration():
         subject.free(subject.request(1000))
 assert session.history[-1].hit_rate == 1
-subject.request(1000), subject.request(5000)  # a slot, and one of the framework's
+subject.request(1000), subject.request(5000)  # a slot, and a block of the framework
 class Late: pass
 sys.late = [subject, session, Late()]
 print("end")
@@ -40,7 +40,7 @@ def engine_of(session):
 
 
 def simple(subject):
-    """An iteration whose blocks all end in it; returns their addresses."""
+    """Run an iteration that frees all its blocks, and return their addresses."""
     first, second, third = (subject.request(size) for size in SIZES[:3])
     subject.free(second)
     fourth, fifth = (subject.request(size) for size in SIZES[3:])
@@ -86,7 +86,7 @@ def test_blocks_are_where_the_plan_has_them(subject):
 
 
 def test_a_loop_is_served_from_slots_alone(subject):
-    """With blocks that wrap into the next iteration, one of them doubly, and state for good."""
+    """The loop has blocks that wrap, a doubly live block and persistent state."""
     loop = Loop(subject, LAYERS)
     with subject.session() as session:
         run(loop, session, 8)
@@ -99,7 +99,7 @@ def test_a_loop_is_served_from_slots_alone(subject):
 def test_what_is_not_planned_is_the_frameworks(subject):
     with subject.session() as session:
         replay(session, subject)
-        before = session.statistics["live_fallback_bytes"]  # what earlier sessions left alive
+        before = session.statistics["live_fallback_bytes"]  # live blocks of earlier sessions
         with session.iteration():
             foreign = subject.request(1 << 20)
             assert not engine_of(session).owns(foreign)
@@ -133,7 +133,7 @@ def test_blocks_end_on_other_threads(subject):
 
 
 def test_threads_at_once_get_no_memory_that_another_has(subject):
-    """The engine's own map of living blocks aborts the process on an overlap."""
+    """On an overlap, the engine's map of live blocks would abort the process."""
     failed = []
 
     def work():
@@ -269,7 +269,7 @@ def test_a_plan_serves_another_session_from_its_first_iteration_on(subject, tmp_
 
 
 def test_addresses_are_aligned(subject):
-    def iteration():  # `request` looks at the address
+    def iteration():  # `request` checks the address
         addresses = [subject.request(size) for size in (1, 63, 65, 511, 512, 513, 1)]
         for address in addresses:
             subject.free(address)
@@ -283,7 +283,7 @@ def test_addresses_are_aligned(subject):
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_whatever_the_program_does_no_block_lies_on_another(subject, seed):
-    """Requests that are left out, come in between, or have another size; blocks that live on."""
+    """The program skips requests, changes sizes, and keeps blocks across iterations."""
     draw = random.Random(seed)
     sizes = [draw.choice((1, 512, 3000, 70_000)) * draw.randint(1, 4) for _ in range(30)]
     held = []
@@ -302,9 +302,9 @@ def test_whatever_the_program_does_no_block_lies_on_another(subject, seed):
             subject.free(held.pop(0))
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that it is recorded again, and the like
+        warnings.simplefilter("ignore")  # warnings that the session records again
         with subject.session() as session:
-            before = session.statistics["live_fallback_bytes"]  # what earlier sessions left alive
+            before = session.statistics["live_fallback_bytes"]  # live blocks of earlier sessions
             for turn in range(24):
                 with session.iteration():
                     iteration(0.2 if turn > 7 and turn % 3 else 0)

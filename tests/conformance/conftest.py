@@ -1,3 +1,3 @@
-"""The fixture that CuPy's subject needs, for test_adapters.py."""
+"""Fixture `cupy`, which the subject for CuPy needs."""
 
 from tests.unit.allocator.conftest import cupy  # noqa: F401

@@ -1,4 +1,4 @@
-"""The packers' definitions written down once more, plainly and slowly, and the true optimum."""
+"""Slow reference implementations of the packers and of the optimum."""
 
 import numpy as np
 
@@ -12,17 +12,17 @@ def aligned(problem: Problem) -> np.ndarray:
 
 
 def begin(problem: Problem, i: int) -> int:
-    """When a block comes, on a line: how many have gone. What comes in between comes at once."""
+    """Return the begin of a block as the number of blocks that end by then, on a line."""
     return int(np.count_nonzero(problem.upper <= problem.lower[i]))
 
 
 def end(problem: Problem, i: int) -> int:
-    """When a block goes, on a line: how many have come. What goes in between goes at once."""
+    """Return the end of a block as the number of blocks that begin before it, on a line."""
     return int(np.count_nonzero(problem.lower < problem.upper[i]))
 
 
-# Of blocks that a preference finds equal the paper takes any; here the one that comes first, then
-# the one that goes first, so that the arena does not depend on how blocks are numbered.
+# Among blocks of equal preference, the paper chooses any. Here, the first to begin comes first, and
+# then the first to end, so that the arena does not depend on the numbers of the blocks.
 
 
 def by_lifetime(problem: Problem, i: int) -> Preference:
@@ -53,7 +53,7 @@ def ticks_of(problem: Problem, i: int) -> list[int]:
 
 
 def skyline(problem: Problem, preference) -> list[int]:
-    """Sekiyama et al. 2018, section 3.2, tick by tick; on a line."""
+    """Return offsets by section 3.2 of Sekiyama et al. 2018, tick by tick, on a line."""
     size = aligned(problem)
     height = [0] * int(problem.upper.max())
     unplaced = sorted(range(len(problem)), key=lambda i: preference(problem, i), reverse=True)
@@ -91,9 +91,10 @@ def max_load(problem: Problem) -> int:
 
 
 def optimum(problem: Problem) -> int:
-    """The smallest arena of all: first fit in some order (rising offsets of a best packing).
+    """Return the bytes of the smallest arena.
 
-    All orders, but those whose first blocks alone need as much as the best so far.
+    First fit in the order of an optimum's offsets yields the optimum. All orders are tried, except
+    those whose first blocks need as many bytes as the best arena so far.
     """
     size = aligned(problem).tolist()
     ticks = [set(ticks_of(problem, i)) for i in range(len(problem))]

@@ -1,4 +1,4 @@
-"""Problems for the conformance tests, and packings of them in the form that the validator takes."""
+"""Random problems for the conformance tests, and their packings as plans."""
 
 import numpy as np
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""Adapters with their frameworks, as the suite sees them: blocks by address, and sessions."""
+"""Programs that allocate through an adapter's framework, for the suite of adapters."""
 
 import contextlib
 import ctypes
@@ -14,14 +14,15 @@ from tests.unit.allocator.simulated import Oracle
 class Subject(ABC):
     """A program that allocates through one framework.
 
-    Every block is compared with all that are alive, and filled; its bytes are intact at its end.
+    Each block is checked for overlaps with live blocks, filled, and checked for its bytes before it
+    is freed.
 
     Attributes:
-        alignment: of every address, in bytes.
-        streams: handles to allocate on; the first is the default stream.
-        program: Python code that makes the same subject in a process of its own, as `subject`;
-            "" where a process that ends frees nothing.
-        memory: whether there are bytes behind the addresses.
+        alignment: alignment of every address, in bytes.
+        streams: handles of streams to allocate on; the first one is the default stream.
+        program: Python code that makes the same subject as `subject` in another process; "" if a
+            process that ends frees no block.
+        memory: whether the process can access the blocks' bytes.
     """
 
     alignment: int
@@ -34,31 +35,31 @@ class Subject(ABC):
         self._blocks: dict[int, tuple[Any, int, int]] = {}
         self._made = 0
 
-    # --- what differs ---------------------------------------------------------------------------
+    # --- methods that differ ---------------------------------------------------------------------
 
     @abstractmethod
     def session(self, **options: Any) -> Any:
-        """A session that is not open yet."""
+        """Return a session that is not open yet."""
 
     def on(self, stream: Any) -> AbstractContextManager[object]:
-        """Another current stream."""
+        """Return a context in which a stream is the current one."""
         return contextlib.nullcontext()
 
     @abstractmethod
     def allocate(self, size: int) -> Any:
-        """What a tensor or an array is made of."""
+        """Allocate a block of `size` bytes."""
 
     @abstractmethod
     def address(self, block: Any) -> int:
-        """Where it is; 0 for a block of no bytes."""
+        """Return the address of a block, or 0 for a block of no bytes."""
 
     def let_go(self, block: Any) -> None:  # noqa: B027 (most blocks need none)
-        """Ends it, where it does not end by itself with the last reference."""
+        """Free a block if the end of its last reference does not."""
 
-    # --- for programs ---------------------------------------------------------------------------
+    # --- methods for programs --------------------------------------------------------------------
 
     def request(self, size: int, stream: Any = None) -> int:
-        """Requests a block; returns its address."""
+        """Request a block, and return its address."""
         with contextlib.nullcontext() if stream is None else self.on(stream):
             block = self.allocate(size)
         address = self.address(block)
@@ -72,7 +73,7 @@ class Subject(ABC):
         return address
 
     def free(self, address: int) -> None:
-        """Ends a block."""
+        """Check the bytes of a block, and free it."""
         block, size, value = self._blocks.pop(address)
         if self.memory:
             assert ctypes.string_at(address, size) == bytes([value]) * size
@@ -80,13 +81,13 @@ class Subject(ABC):
         self.let_go(block)
 
     def free_all(self) -> None:
-        """Ends whatever is alive."""
+        """Free all live blocks."""
         for address in list(self._blocks):
             self.free(address)
 
 
 class TorchCpu(Subject):
-    """Tensors on the CPU."""
+    """A program with tensors on the CPU."""
 
     alignment = 64
     program = "from tests.conformance.subjects import TorchCpu\nsubject = TorchCpu()\n"
@@ -104,10 +105,10 @@ class TorchCpu(Subject):
 
 
 class TorchCuda(TorchCpu):
-    """Tensors on a CUDA device, or on the stub of its runtime."""
+    """A program with tensors on a CUDA device or the stub runtime."""
 
     alignment = 512
-    memory = False  # not of the host
+    memory = False  # the host cannot access it
     program = "from tests.conformance.subjects import TorchCuda\nsubject = TorchCuda()\n"
 
     def __init__(self) -> None:
@@ -118,7 +119,7 @@ class TorchCuda(TorchCpu):
         self.streams = (torch.cuda.default_stream(), torch.cuda.Stream(), torch.cuda.Stream())
 
     def session(self, **options: Any) -> Any:
-        # Plans that are saved serve at once, and leave nothing to the framework's idle memory.
+        # Saved plans serve from the first iteration on.
         if "plan" not in options:
             options.setdefault("save", self._plans.name)
         return pgmo.optimize(device="cuda", tags=False, **options)
@@ -135,11 +136,11 @@ class TorchCuda(TorchCpu):
 
 
 class Cupy(Subject):
-    """CuPy, itself or replaced.
+    """A program with arrays of CuPy, or of a replacement.
 
     Args:
         cupy: the module.
-        streams: handles to allocate on.
+        streams: streams to allocate on; the first one is the default stream.
     """
 
     alignment = 512
@@ -168,7 +169,7 @@ class Cupy(Subject):
 
 
 class FakeCupy(Cupy):
-    """CuPy with its driver replaced."""
+    """A program with arrays of `fake_cupy`."""
 
     program = (
         "import sys\n"
@@ -183,7 +184,7 @@ class FakeCupy(Cupy):
 
 
 class CupyThroughTorch(Cupy):
-    """CuPy, replaced, through PyTorch's CUDA allocator: one session serves both."""
+    """A program with arrays of `fake_cupy` in a session for PyTorch on CUDA."""
 
     program = ""
 

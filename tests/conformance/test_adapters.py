@@ -1,4 +1,4 @@
-"""The suite on every adapter that needs neither a GPU nor the stub of its runtime."""
+"""The suite of adapters for every adapter that needs neither a GPU nor the stub runtime."""
 
 import pytest
 

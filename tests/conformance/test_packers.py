@@ -1,4 +1,4 @@
-"""What every packer has to do, on lines and on circles."""
+"""Tests that every packer must pass, on lines and on circles."""
 
 import numpy as np
 import pytest
@@ -81,7 +81,7 @@ def test_blocks_of_the_whole_period_are_stacked(packer):
 
 @each_packer
 def test_a_ring_of_odd_length_needs_more_than_its_load(packer):
-    # Five blocks, each meeting both neighbours: load 2, but an odd cycle has no two colours.
+    # Five blocks that overlap their neighbours have a load of 2, but an odd ring needs 3.
     problem = Problem([1] * 5, [0, 2, 4, 6, 8], [3, 5, 7, 9, 11], period=10)
     assert max_load(problem) == 2
     assert naive.arena(problem, pack(problem, packer)) == naive.optimum(problem) == 3
@@ -98,7 +98,7 @@ def test_best_fit_is_the_heuristic_of_the_paper(problem):
 @each_packer
 @pytest.mark.parametrize("family", FAMILIES)
 def test_packs_training_shaped_traces(packer, family):
-    """Thousands of blocks: large enough for the inner nodes and chunks of the structures."""
+    """Thousands of blocks fill several nodes and chunks of the packers' data structures."""
     trace = FAMILIES[family](4000, 3)
     profile = Profile.from_columns(
         size=trace.size, start=trace.start, end=trace.end, ticks=trace.ticks

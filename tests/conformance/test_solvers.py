@@ -1,4 +1,4 @@
-"""What every solver has to do, on lines and on circles; and what those that prove have to prove."""
+"""Tests that every solver must pass, on lines and on circles, and tests of proofs."""
 
 import os
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ from . import naive
 from .problems import as_plan, problems
 
 EXACT = ("branch-and-bound", "cp-sat", "auto")
-SECONDS = 60.0  # for problems that take milliseconds
+SECONDS = 60.0  # limit for problems that take milliseconds
 BRIEF = 0.02
 
 
@@ -35,7 +35,7 @@ def parametrize(solvers):
 each_solver = parametrize((*IMPROVERS, "auto"))
 each_improver = parametrize(IMPROVERS)
 each_exact = parametrize(EXACT)
-# CP-SAT takes tens of milliseconds to begin.
+# Few examples, because CP-SAT takes tens of milliseconds to start.
 examples = settings(max_examples=int(os.environ.get("PGMO_EXAMPLES", "40")))
 
 
@@ -48,13 +48,13 @@ class Solution:
 
 
 def stacked(problem: Problem) -> np.ndarray:
-    """The worst packing without holes: no two blocks share a byte, whenever they live."""
+    """Return the offsets of the worst packing without holes: no two blocks share a byte."""
     size = naive.aligned(problem)
     return np.cumsum(size) - size
 
 
 def solve(problem: Problem, solver: str, seconds: float, threads: int = 2) -> Solution:
-    """Solves from the worst packing, so that no packer helps; "auto" has its packers."""
+    """Solve from the worst packing, without packers; "auto" also uses packers."""
     if solver == "auto":
         made = plan(problem, time_limit=seconds, threads=threads)
         return Solution(made.offset, made.arena, made.bound, made.optimal)
@@ -150,7 +150,7 @@ def test_what_is_optimal_already_is_left_alone(solver):
 @pytest.mark.parametrize("solver", ["search", "branch-and-bound"])
 @pytest.mark.parametrize("threads", [1, 2])
 def test_the_same_seed_and_threads_give_the_same_offsets(solver, threads):
-    """As far as the clock does not end it: these are solved."""
+    """The problems are solved before the time limit, which would end a search at random."""
     for circular in (False, True):
         problem = dissected(24, 6, circular=circular)
         one, other = (solve(problem, solver, SECONDS, threads) for _ in range(2))
@@ -175,7 +175,7 @@ def test_a_ring_of_odd_length_is_proved_to_need_more_than_its_load(solver):
 @each_exact
 @pytest.mark.parametrize("circular", [False, True])
 def test_dissected_arenas_are_put_together_again(solver, circular):
-    """Twenty blocks without a hole: no heuristic finds these by luck alone."""
+    """Heuristics do not find these packings of twenty blocks without a hole."""
     for seed in range(5):
         problem = dissected(20, seed, circular=circular)
         found = solve(problem, solver, SECONDS)

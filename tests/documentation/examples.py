@@ -1,14 +1,12 @@
-"""Runs the code blocks of a page, in order: Python in one namespace, console blocks as commands.
+"""Execution of the code blocks of a page, in order.
 
-```python          executed; what one block defines the next ones see. One that begins with
-                   `# NAME.py` is written to that file instead
-```text            what the Python block before it has printed, with "..." for anything
-```console         lines after "$" are run, `pgmo` within this process, others by the shell;
-                   the lines below are what comes out, with "..." for anything
+```python          code, executed in one namespace, which is empty at first. A block that begins
+                   with `# NAME.py` is written to that file instead
+```text            the output of the Python block before it, with "..." for anything
+```console         commands after "$", run in this process if they begin with `pgmo`, otherwise by
+                   the shell; the lines below are their output, with "..." for anything
 
-After a line `<!-- figures vary -->` numbers and units may be others than those on the page.
-
-As for a reader who copies the blocks into an empty file, nothing is defined before the first one.
+After a line `<!-- figures vary -->`, numbers and units may differ from those on the page.
 """
 
 import contextlib
@@ -45,7 +43,7 @@ _FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
 def run_python(example: Example) -> None:
-    """Executes a block of Python, or writes it to the file that its first line names."""
+    """Execute a block of Python, or write it to the file that its first line names."""
     source = str(example.parsed)
     script = re.match(r"# (\w+\.py)\n", source)
     if script:
@@ -58,7 +56,7 @@ def run_python(example: Example) -> None:
 
 
 def compare_text(example: Example) -> str | None:
-    """Compares a block of text with what was printed; returns what is wrong, if anything is."""
+    """Compare a block of text with the last output, and return a difference, if any."""
     expected, printed = str(example.parsed), example.namespace.get(_PRINTED, "")
     if _matches(expected, printed, example):
         return None
@@ -66,7 +64,7 @@ def compare_text(example: Example) -> str | None:
 
 
 def run_console(example: Example) -> str | None:
-    """Runs a console block; returns what is wrong with it, None if nothing is."""
+    """Run a console block, and return an error or a difference, or None."""
     for command, expected in _commands(str(example.parsed)):
         code, printed = _run(command)
         if code:
@@ -111,9 +109,9 @@ def _run(command: str) -> tuple[int, str]:
 
 
 def _run_in_process(command: str) -> forked.Ended:
-    """Run a script in a process of its own, which has torch already.
+    """Run a script in a forked process, in which torch is imported already.
 
-    One that pytest or a launcher starts begins without it.
+    A command that is no script, such as pytest or a launcher, begins without torch.
     """
     name, _, rest = command.partition(" ")
     if name in _LAUNCHERS and not _OF_A_SHELL.search(rest) and "-m pytest" not in rest:
@@ -132,10 +130,10 @@ def skipped_code(text: str) -> list[str]:
 
 
 def run_page(path: str) -> int:
-    """Run all code blocks of a page in an empty namespace and return how many there were.
+    """Run all code blocks of a page in an empty namespace, and return their number.
 
-    `<!-- skip: next -->` above a block leaves it out, and
-    `<!-- skip: next if(missing("timm"), reason="...") -->` where that package is not installed.
+    A block below `<!-- skip: next -->` is not run. A block below
+    `<!-- skip: next if(missing("timm"), reason="...") -->` is run if the package is installed.
     """
     count = 0
 
@@ -160,6 +158,6 @@ def run_page(path: str) -> int:
             with contextlib.suppress(SkipTest):
                 example.evaluate()
     finally:
-        # Dynamo keeps the globals of what it compiles, and with them models and their slots.
+        # Dynamo keeps the globals of compiled code, and so would keep models and their slots.
         document.namespace.clear()
     return count

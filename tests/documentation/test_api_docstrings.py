@@ -1,4 +1,4 @@
-"""Public functions and classes document each parameter, with a unit where it is an amount."""
+"""Test that public functions and classes document each parameter, and the units of amounts."""
 
 import importlib
 import inspect

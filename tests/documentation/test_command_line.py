@@ -6,7 +6,7 @@ from pgmo.cli.parser import build_parser, parsers_of
 
 
 def sections():
-    """The text of each command."""
+    """Return the text of each command's section."""
     parts = reference().split("\n### `pgmo ")[1:]
     return {part.partition("`")[0]: part.split("\n## ")[0] for part in parts}
 

@@ -1,4 +1,4 @@
-"""The code blocks of the documentation and of the README run, as they stand."""
+"""Tests that the code blocks of the documentation and of the README run."""
 
 import gc
 import pickle
@@ -52,9 +52,9 @@ def compiled_adapter() -> None:
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("NO_COLOR", "1")
-    # Where the environment was made before the plug-in was, nothing announces it.
+    # An environment that is older than the plug-in has no entry point for it.
     monkeypatch.setenv("PYTEST_PLUGINS", "pgmo.integrations.pytest_plugin")
-    gc.collect()  # what pages before this one left in slots would count
+    gc.collect()  # objects of earlier pages in slots would count
     import torch
 
     threads = torch.get_num_threads()

@@ -1,4 +1,4 @@
-"""Licences of what is compiled or copied into a wheel."""
+"""Tests of the licences of code that is compiled or copied into a wheel."""
 
 import tomllib
 from importlib.metadata import files

@@ -1,4 +1,4 @@
-"""Links between the repository's own pages lead somewhere, with and without the site."""
+"""Tests that links between the repository's pages have targets, on GitHub and on the site."""
 
 import re
 from pathlib import Path
@@ -16,7 +16,7 @@ FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 
 
 def anchors(page: Path) -> set[str]:
-    """Of a page's headings, as GitHub and the site make them."""
+    """Return the anchors of a page's headings, as GitHub and the site make them."""
     headings = re.findall(r"^#+ (.+)$", FENCE.sub("", page.read_text()), re.MULTILINE)
     plain = (re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", one).strip().lower() for one in headings)
     return {re.sub(r"[^\w\- ]", "", one).replace(" ", "-") for one in plain}

@@ -1,4 +1,4 @@
-"""Commands and options that messages, docstrings and pages name exist."""
+"""Tests that commands and options exist if messages, docstrings or pages name them."""
 
 import ast
 import re
@@ -12,16 +12,16 @@ from pgmo.cli.parser import build_parser, parsers_of
 ROOT = Path(__file__).parents[2]
 
 HISTORY = ("removed.py", "changelog.md", "options.md")
-"""Files that name what is gone."""
+"""Files that name removed commands and options."""
 
 QUOTED = re.compile(r"`(?:\$ )?pgmo ([a-z]+)((?: [^`]*)?)`")
 LINE = re.compile(rf"^ *(?:\$ )?pgmo ({'|'.join(COMMANDS)})((?: [^`\n]*)?)$", re.MULTILINE)
 WITHOUT_OPTIONS = ("run", "rehearse", "fit", "recompute", "share")
-"""Commands that are followed by a script, whose options are not theirs."""
+"""Commands with a script behind them, whose options are not those of the command."""
 
 
 def texts(path: Path) -> str:
-    """The text of a page, or all string literals of a module."""
+    """Return the text of a page, or all string literals of a module."""
     text = path.read_text("utf-8")
     if path.suffix == ".md":
         return text
@@ -32,7 +32,7 @@ def texts(path: Path) -> str:
 
 
 def own_options(command: str, words: str) -> list[str]:
-    """The options of the command itself, up to the name of a script; not those in quotes."""
+    """Return the options of a command, without quoted ones and those behind a script's name."""
     words = re.sub(r"\"[^\"]*\"|'[^']*'", "", words)
     ends = r"\S+\.py|SCRIPT| -- | -m "
     before = re.split(ends, words)[0] if command in WITHOUT_OPTIONS else words

@@ -1,4 +1,4 @@
-"""The notebooks and the scripts beside them are the same, and run."""
+"""Tests that the notebooks equal their scripts, and run."""
 
 import os
 from pathlib import Path
@@ -14,7 +14,7 @@ NAMES = sorted(path.stem for path in FOLDER.glob("*.py"))
 
 
 IN_JUPYTER = ("04_", "05_")
-"""Beginnings of names: these `make test` executes in Jupyter, and `make test-all` all of them."""
+"""Beginnings of the names of notebooks that `make test` executes; `make test-all` executes all."""
 
 
 @pytest.mark.parametrize("name", [one for one in NAMES if not one.startswith(IN_JUPYTER)])
@@ -43,7 +43,7 @@ def test_notebook_and_script_are_in_step(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_notebooks_are_kept_without_outputs(name: str) -> None:
-    """So that a change of them can be read, and nothing of whoever ran them is kept."""
+    """Without outputs, changes can be read, and no data of the machine is kept."""
     for cell in jupytext.read(FOLDER / f"{name}.ipynb").cells:
         assert not cell.get("outputs")
         assert cell.get("execution_count") is None

@@ -1,4 +1,4 @@
-"""Each rule of prose_rules.toml finds what it forbids; `make lint` checks the project."""
+"""Tests that each rule of prose_rules.toml finds forbidden text; `make lint` checks the project."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The site can be built: no warning, every link within it leads somewhere."""
+"""Tests that the site is built without warnings, and that its internal links have targets."""
 
 import importlib.util
 import subprocess
@@ -25,7 +25,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class _Page(HTMLParser):
-    """The links, the sources and the anchors of a page."""
+    """A parser of the links, the sources and the anchors of a page."""
 
     def __init__(self, text: str) -> None:
         super().__init__()

@@ -1,14 +1,15 @@
-"""Files from elsewhere, changed in their structure: none may end pgmo, hang it, or eat the memory.
+"""Fuzzer of files: none may crash pgmo, hang it, or exhaust the memory.
 
-seeds      whole files of each kind
-values     what is put in the place of a value
-pickles    snapshots: other values, other instructions, other bytes
-archives   profiles and plans: other members, fields and numbers behind a right seal
-texts      traces, logs and tables: other trees, lines and cells; compressed
-inputs     input number N of a seed, always the same
-trial      what pgmo makes of one input
-campaign   many of them, in processes that are watched
+seeds      valid files of each kind
+values     values that replace others
+pickles    snapshots with changed values, instructions and bytes
+archives   profiles and plans with changed members, fields and numbers, and a valid seal
+texts      logs and tables with changed trees, lines and cells, some compressed
+inputs     input number N of a seed, which is always the same
+trial      commands of pgmo on an input
+worker     process that tries inputs
+campaign   trials of many inputs, in several workers
 
     python -m tests.fuzz --inputs 1000000
-    python -m tests.fuzz --only 4711 --keep file     one of them again
+    python -m tests.fuzz --only 4711 --keep file     one input again
 """

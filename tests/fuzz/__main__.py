@@ -1,4 +1,4 @@
-"""`python -m tests.fuzz`: figures on stdout, exit code 1 when an input fails."""
+"""Command `python -m tests.fuzz`: figures on stdout, and exit code 1 if an input fails."""
 
 import argparse
 import os
@@ -10,7 +10,7 @@ from tests.fuzz.inputs import make_input
 
 
 def main() -> int:
-    """Attacks, or shows one input."""
+    """Try many inputs, or a single one."""
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz")
     parser.add_argument("--inputs", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=0)
@@ -33,7 +33,7 @@ def main() -> int:
 
 
 def _tell(figures: Figures) -> None:
-    """One line for each piece; what failed is in it at once, as the end may be hours away."""
+    """Print the figures so far on stderr, with the last failed inputs, after each piece."""
     failed = "".join(f", input {one['number']}" for one in figures.failures[-10:])
     told = f"{figures.inputs} inputs, {len(figures.failures)} failed{failed}"
     print(f"{told}; slowest {figures.slowest[0]:.2f} s", file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""One input in a process of its own, which may hang, be killed, or eat the memory."""
+"""Trial of an input in a child process, which may hang, be killed, or exhaust the memory."""
 
 import os
 import resource
@@ -15,11 +15,11 @@ _MOST_MEMORY = 2**30
 
 
 def outcome_of(data: bytes, suffix: str) -> str:
-    """What becomes of a file: "read", "refused" and the message, or what went wrong.
+    """Return the outcome of a file: "read", "refused" with the message, or an error.
 
     Args:
-        data: its bytes.
-        suffix: of its name; tells what it is.
+        data: bytes of the file.
+        suffix: suffix of the file's name, from which its kind follows.
     """
     kind = {".pgmoprof": "profile", ".pgmoplan": "plan"}.get(suffix, "file")
     reader, writer = os.pipe()

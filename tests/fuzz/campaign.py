@@ -1,4 +1,4 @@
-"""Many inputs, in processes that may hang or be killed by what they try: that is found and told."""
+"""Trials of many inputs in processes, whose hangs and crashes are reported as failures."""
 
 import json
 import struct
@@ -13,20 +13,20 @@ from pathlib import Path
 from typing import Any
 
 _PIECE = 2500
-"""Inputs of one process, so that a million ends in time also where memory is lost."""
+"""Inputs of a process, so that memory leaks do not accumulate over a million inputs."""
 
 
 @dataclass
 class Figures:
-    """What became of the inputs.
+    """Figures of the tried inputs.
 
     Args:
-        inputs: how many were tried.
-        outcomes: how many of each kind were read, refused, or failed.
-        failures: number, kind and error of each that must not be.
-        slowest: seconds of the processor for one input, and its number.
-        memory: most bytes of memory for one of a file, beyond what any may take, and its number.
-        resident: most bytes of memory of a process.
+        inputs: number of tried inputs.
+        outcomes: number of inputs of each kind that were read, refused, or failed.
+        failures: number, kind and error of each failed input.
+        slowest: most CPU seconds of an input, and its number.
+        memory: most bytes of memory for each byte of a file, and the input's number.
+        resident: peak of a process's resident memory, in bytes.
     """
 
     inputs: int = 0
@@ -37,7 +37,7 @@ class Figures:
     resident: int = 0
 
     def add(self, told: dict[str, Any]) -> None:
-        """Adds what a process told."""
+        """Add the figures of a process."""
         self.inputs += sum(told["outcomes"].values())
         self.outcomes.update(told["outcomes"])
         self.failures += told["failures"]
@@ -55,15 +55,15 @@ def attack(
     module: str = "tests.fuzz.worker",
     progress: Callable[[Figures], None] = lambda figures: None,
 ) -> Figures:
-    """Tries inputs `first` to `first + inputs` of a seed.
+    """Try the inputs `first` to `first + inputs - 1` of a seed.
 
     Args:
-        inputs: how many.
-        seed: of the inputs.
-        first: the number of the first one.
-        workers: processes at a time.
-        module: what a process runs.
-        progress: called after each piece.
+        inputs: number of inputs.
+        seed: seed of the inputs.
+        first: number of the first input.
+        workers: number of processes at a time.
+        module: module that a process runs.
+        progress: called with the figures so far after each piece.
     """
     figures, lock = Figures(), threading.Lock()
     pieces = iter(range(first, first + inputs, _PIECE))
@@ -90,7 +90,7 @@ def attack(
 
 
 def _process(module: str, seed: int, begin: int, end: int) -> tuple[dict[str, Any], int]:
-    """Has a process try inputs; what it told, and the next one that is to be tried."""
+    """Try inputs in a process, and return its figures and the number of the next input."""
     with tempfile.NamedTemporaryFile() as file:
         file.write(struct.pack("<q", begin))
         file.flush()
@@ -101,7 +101,7 @@ def _process(module: str, seed: int, begin: int, end: int) -> tuple[dict[str, An
             return told, end
         (at,) = struct.unpack("<q", Path(file.name).read_bytes()[:8])
     error = f"the process ended with {done.returncode}: {done.stderr[-1500:]}"
-    # Those before it are tried again: a process that was killed tells nothing of them.
+    # A killed process reports nothing, so earlier inputs are tried again.
     before: dict[str, Any] = {"outcomes": {}, "failures": [], "slowest": (0.0, -1)}
     before |= {"memory": (0.0, -1), "resident": 0}
     if at > begin:

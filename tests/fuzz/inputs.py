@@ -1,4 +1,4 @@
-"""Input number N of a seed: the same on every machine, whatever came before."""
+"""Input number N of a seed, which is the same on every machine and in every process."""
 
 from dataclasses import dataclass
 from random import Random
@@ -19,13 +19,13 @@ _KINDS = {
 
 @dataclass(frozen=True)
 class Input:
-    """One file.
+    """File that is tried.
 
     Args:
-        number: of the input.
-        kind: what it was before it was changed.
-        suffix: of its name.
-        data: its bytes.
+        number: number of the input.
+        kind: kind of the file before it was changed.
+        suffix: suffix of the file's name.
+        data: bytes of the file.
     """
 
     number: int
@@ -35,7 +35,7 @@ class Input:
 
 
 def make_input(seed: int, number: int) -> Input:
-    """Makes an input.
+    """Make an input.
 
     Example:
         >>> make_input(0, 7) == make_input(0, 7)

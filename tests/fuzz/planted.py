@@ -1,4 +1,4 @@
-"""A worker of which some inputs go wrong, in all the ways that have to be noticed."""
+"""Worker with inputs that raise, hang, crash and exhaust memory, which must be noticed."""
 
 import json
 import os
@@ -18,7 +18,7 @@ def _run(self: trial.Trial, given: Input) -> str:
     if given.number == RAISES:
         raise OverflowError("planted")
     if given.number == HANGS:
-        signal.alarm(1)  # instead of minutes
+        signal.alarm(1)  # 1 s instead of minutes
         time.sleep(600)
     if given.number == ENDS:
         os.kill(os.getpid(), signal.SIGSEGV)

@@ -1,4 +1,4 @@
-"""Files that ended pgmo, hung it, took gigabytes, or made it write what it does not read."""
+"""Tests with files that once crashed pgmo, hung it, took gigabytes, or led to invalid files."""
 
 import gzip
 import json
@@ -15,19 +15,19 @@ def text(value):
 
 
 def fields(**values):
-    """A dictionary, as instructions."""
+    """Return the instructions of a dictionary."""
     return b"}(" + b"".join(text(name) + value for name, value in values.items()) + b"u"
 
 
 DOUBLING = b")\x94" + b"".join(b"h%c" % at * 2 + b"\x86\x94" for at in range(60))
-HUGE = b"h\x3c"  # a tuple of tuples of tuples: 2**60 in all
+HUGE = b"h\x3c"  # a tuple with 2**60 leaves
 EVENT = {"action": text("alloc"), "addr": b"K\x01", "size": b"K\x01", "stream": b"K\x00"}
 EVENT |= {"frames": b"]"}
 FRAME = {"name": text("f"), "filename": text("b.py"), "line": b"K\x03"}
 
 
 def pickled(event=EVENT, **others):
-    """A snapshot of one event; `HUGE` stands for a tuple with more leaves than can be counted."""
+    """Return a snapshot of one event, in which `HUGE` refers to a tuple with 2**60 leaves."""
     whole = {"zero": b"(" + DOUBLING + b"t", "segments": b"]"}
     whole |= {"device_traces": b"](](" + fields(**event) + b"ee", **others}
     return b"\x80\x04" + fields(**whole) + b"."
@@ -93,7 +93,7 @@ READ = {
 def test_snapshots_that_are_refused(name):
     said = outcome_of(SNAPSHOTS[name], ".pickle")
     assert said.startswith("refused ")
-    assert "is damaged" not in said  # which would be this file's mistake
+    assert "is damaged" not in said  # that would be a mistake of this test
     assert "cut off" not in said
 
 

@@ -1,4 +1,4 @@
-"""What pgmo makes of one input: commands that succeed, or that end in one `PgmoError`."""
+"""Trial of an input with commands of pgmo, which succeed or raise a `PgmoError`."""
 
 import contextlib
 import io
@@ -23,29 +23,29 @@ _PLAN = ("--solver", "best-fit", "--threads", "1", "-f")
 
 
 class WrongError(Exception):
-    """What pgmo wrote, it does not read."""
+    """An error of pgmo, such as a written file that it does not read."""
 
 
 class Trial:
-    """Runs the commands of `pgmo` on inputs, in this process.
+    """Runner of commands of `pgmo` on inputs, in this process.
 
     Args:
-        folder: for files; those of one input replace those of the one before.
+        folder: folder for the files of the current input.
     """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._parser = build_parser()
-        self.said = ""  # the last message of an error
+        self.said = ""  # message of the last error
 
     def run(self, given: Input) -> str:
-        """Gives an input to whoever reads its kind, and what they write to others.
+        """Run commands on an input, and on the files that they write.
 
         Returns:
             "read" or "refused".
 
         Raises:
-            Exception: anything that is no `PgmoError` is a fault of pgmo.
+            Exception: pgmo has a bug, as it may raise only a `PgmoError`.
         """
         for old in self._folder.iterdir():
             old.unlink()
@@ -101,7 +101,7 @@ class Trial:
             self._run(command, path, *(self._to(given.number) if command == "export" else ()))
 
     def _use(self, path: Path, number: int) -> None:
-        """One of the commands that read profiles, on some of them: tables take long to draw."""
+        """Run a command on every fourth profile, as tables take long to draw."""
         if number % 4:
             return
         number //= 4
@@ -128,7 +128,7 @@ class Trial:
 
     def _run(self, command: str, *arguments: str | Path) -> None:
         parsed = self._parser.parse_args([command, *map(str, arguments)])
-        # As a pipe takes it: what cannot be encoded is an error.
+        # As with a pipe, text that UTF-8 cannot encode is an error.
         out = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(io.StringIO()):
             parsed.run(parsed)

@@ -1,7 +1,7 @@
-"""The process that tries inputs, one after the other; who started it watches it end.
+"""Process that tries inputs one by one.
 
-What must not be is left to the system, which needs no cooperation of a process that hangs in C: an
-alarm kills it when one input takes minutes, and its address space is limited.
+The system ends a process that hangs in C or takes too much memory: an alarm kills it if an input
+takes minutes, and its address space is limited.
 """
 
 import json
@@ -21,36 +21,36 @@ from typing import Any
 from tests.fuzz.inputs import Input, make_input
 
 HANGS_AFTER = 300
-"""Seconds of one input, which takes milliseconds, on however busy a machine."""
+"""Most seconds of an input, which takes milliseconds on an idle machine."""
 
 MEASURED = 16
-"""Of so many inputs one is measured, which takes several times as long; and all that are large."""
+"""Memory is measured for one of so many inputs, and for all large ones, as it takes long."""
 
 FLOOR = 8 * 2**20
 RATIO = 160
-"""Bytes of memory that an input may take at once, and more for each of its own."""
+"""Bytes of memory that any input may take, and further bytes for each byte of the file."""
 
 _MOST_MEMORY = 2**30
 _LARGE = 16_000
 
 
 def work(seed: int, numbers: range, progress: Path) -> dict[str, Any]:
-    """Tries inputs.
+    """Try inputs.
 
     Args:
-        seed: of the inputs.
-        numbers: which ones.
-        progress: file that always has the number of the input that is being tried.
+        seed: seed of the inputs.
+        numbers: numbers of the inputs.
+        progress: file that holds the number of the current input.
 
     Returns:
-        Figures, for `json`.
+        Fields of `campaign.Figures`, as JSON can represent them.
     """
     from tests.fuzz.trial import Trial
 
     outcomes: Counter[str] = Counter()
     failures: list[dict[str, Any]] = []
     slowest, highest = (0.0, -1), (0.0, -1)
-    # In memory, where there is such a folder: everything that is written is waited for.
+    # A folder in memory if possible, as pgmo waits for the disk after each write.
     shared = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
     with (
         tempfile.TemporaryDirectory(dir=shared) as folder,
@@ -91,7 +91,7 @@ def work(seed: int, numbers: range, progress: Path) -> dict[str, Any]:
 
 
 def _try(trial: Any, given: Input) -> tuple[str, int]:
-    """The outcome of an input, and the memory that it took, where it was measured."""
+    """Return the outcome of an input and its peak of memory in bytes, 0 if it is not measured."""
     if given.number % MEASURED and len(given.data) < _LARGE:
         return trial.run(given), 0
     tracemalloc.start()
@@ -102,16 +102,16 @@ def _try(trial: Any, given: Input) -> tuple[str, int]:
 
 
 def _warm(trial: Any) -> None:
-    """Has everything imported, which is no input's memory."""
+    """Import all modules, whose memory is not that of an input."""
     for number in range(200):
         try:
             trial.run(make_input(-1, number))
         except Exception:
-            continue  # said of the input that is counted
+            continue  # the same error of a counted input is reported
 
 
 def _limit_memory() -> None:
-    """What takes a gigabyte more than the program does not get it."""
+    """Limit the address space to 1 GiB more than the process has now."""
     pages = int(Path("/proc/self/statm").read_text().split()[0])
     most = pages * resource.getpagesize() + _MOST_MEMORY
     resource.setrlimit(resource.RLIMIT_AS, (most, resource.getrlimit(resource.RLIMIT_AS)[1]))

@@ -1,6 +1,6 @@
-"""`python3 setup.py build_ext --inplace`, with whatever setuptools a machine has.
+"""Command `python3 setup.py build_ext --inplace` for any version of setuptools.
 
-Those before 77 refuse the project's metadata, which only packaging needs, so it is not read here.
+Versions before 77 refuse the project's metadata, which the build does not need and does not read.
 """
 
 import os

@@ -1,13 +1,13 @@
-"""Everything that needs a GPU, in one command and under nine minutes: `make gpu-check`.
+"""Tests and benchmarks that need a GPU, in under nine minutes: `make gpu-check`.
 
     python3 tests/gpu/check.py --results bench/results/gpu
 
-Builds pgmo in place with the Python that runs this. Then it measures what no GPU has shown yet, in
-the order of `OWED`, each part within a time of its own. What is known follows where time is left:
-the tests of this folder (one process per file, at the same time) and the other benchmarks of
-bench/gpu. What they print and measure goes to the folder of results. A step that fails does not
-stop the others; the exit code says at the end whether any did. Without a GPU it says so and ends
-well; with CuPy alone, it does what is CuPy's.
+Builds pgmo in place with the running Python. First come the benchmarks that were never run on a
+GPU, in the order of `OWED`. If time remains, the tests of this folder follow, one process per file
+at the same time, and the other benchmarks of bench/gpu. Each part has a time limit. Output and
+results go to the folder of results. All steps run even if one fails; the exit code is 1 if any
+fails. Without a GPU, the check reports that and ends with 0. If only CuPy finds a GPU, the check
+runs the steps of CuPy.
 """
 
 import argparse
@@ -28,10 +28,10 @@ TESTS, BENCHES = ROOT / "tests" / "gpu", ROOT / "bench" / "gpu"
 sys.path.insert(0, str(ROOT))
 
 ALL_SECONDS = 525
-"""Seconds for everything."""
+"""Seconds for all steps."""
 
 BUILD_SECONDS = 240
-"""Seconds at most for the build, which takes a quarter of a minute on sixteen cores."""
+"""Most seconds for the build, which takes 15 s on sixteen cores."""
 
 USUAL_BUILD_SECONDS = 20
 
@@ -40,9 +40,9 @@ OWED = {
     "largest_batch": 150,
     "recompute": 110,
 }
-"""Seconds of what no GPU has shown yet, in its order: offload of a large network, largest batches
-of lengths that vary and with recomputation. A machine that has not read PyTorch yet takes ten
-seconds to begin a process."""
+"""Seconds of the parts that were never run on a GPU, in this order: offload of a large network, and
+largest batches with varying lengths and with recomputation. The first process that imports PyTorch
+on a machine takes ten seconds."""
 
 KNOWN = {
     "tests": 120,
@@ -55,24 +55,24 @@ KNOWN = {
     "rehearsals": 100,
     "managed_memory": 35,
 }
-"""Seconds of the rest, in its order: begun where time is left."""
+"""Seconds of the other parts, in this order, which begin if enough time remains."""
 
 LEAST_SHARE = 0.6
-"""Share of its seconds that must be left for a part to start."""
+"""Share of a part's seconds that must remain for the part to begin."""
 
 ARGUMENTS = {
     "recompute": ("--ways", "plain", "pgmo", "checkpoint", "activation_memory_budget"),
     "offload": ("--ways", "pgmo, offload"),
 }
 SCRIPTS = {"offload": "recompute"}
-"""Scripts in bench/gpu of parts with another name."""
+"""Scripts in bench/gpu of parts with other names."""
 
-SHARE = "{seconds}"  # in a command: its share of the time
+SHARE = "{seconds}"  # placeholder in a command for its seconds
 GRACE = 6
 """Seconds between the time limit passed to a benchmark and the one at which it is killed."""
 
 NOT_BEGUN = 125
-"""The exit code of what was left out, which is no failure."""
+"""Exit code of a step that did not begin for lack of time, which is no failure."""
 
 PACKAGES = (
     "torch",
@@ -84,7 +84,7 @@ PACKAGES = (
     "platformdirs",
 )
 BOTH_WAYS = ("test_sessions", "test_streams", "test_torch_tools", "test_training")
-"""Tests that run over arenas without pages as well, as on systems that have no virtual memory."""
+"""Tests that also run over arenas without pages, as on systems without virtual memory."""
 
 CUPYS = ("build", "test_adapters", "test_cupy", "cupy_loops")
 """Steps that need no PyTorch."""
@@ -95,9 +95,14 @@ TAIL = 40
 
 @dataclass(frozen=True)
 class Step:
-    """A command, the seconds that it may take, and what it finds in its environment.
+    """A command with its time limit and environment variables.
 
-    With fewer than `least` seconds left it is not begun.
+    Args:
+        name: name of the step.
+        command: words of the command.
+        seconds: most seconds that it may take.
+        least: seconds that must remain for it to begin.
+        environment: environment variables.
     """
 
     name: str
@@ -109,7 +114,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a step."""
+    """The result of a step."""
 
     name: str
     seconds: float
@@ -118,12 +123,12 @@ class Outcome:
 
     @property
     def failed(self) -> bool:
-        """Whether it counts as a failure."""
+        """Return whether the step failed."""
         return self.exit_code not in (0, NOT_BEGUN)
 
     @property
     def state(self) -> str:
-        """Return it in words."""
+        """Return the outcome in words."""
         if self.failed:
             return f"FAILED, {self.message}"
         return self.message or "done"
@@ -148,19 +153,19 @@ class Running:
             )
 
     def wait(self) -> Outcome:
-        """Waits until it ends, or ends it when its time is over."""
+        """Wait until the process ends, or kill it after its time limit."""
         try:
             code = self._process.wait(max(0.1, self._end - time.monotonic()))
             message = "" if code == 0 else f"exit code {code}"
         except subprocess.TimeoutExpired:
-            os.killpg(self._process.pid, signal.SIGKILL)  # and the processes that it started
+            os.killpg(self._process.pid, signal.SIGKILL)  # with the processes that it started
             self._process.wait()
             code, message = 124, "took longer than it may"
         return Outcome(self.step.name, time.monotonic() - self._begin, code, message)
 
 
 def tests() -> list[Step]:
-    """All tests of this folder, each file twice that has to pass without pages as well."""
+    """Return a step for each test file, and a second one for those in `BOTH_WAYS`."""
     files = [
         Step(
             path.stem,
@@ -169,7 +174,7 @@ def tests() -> list[Step]:
             LEAST_SHARE * KNOWN["tests"],
         )
         for path in sorted(TESTS.glob("test_*.py"))
-        if path.stem != "test_bench"  # what it runs for moments is run below
+        if path.stem != "test_bench"  # the benchmarks run as parts
     ]
     return files + [
         replace(step, name=f"{step.name}_without_pages", environment={"PGMO_PAGES": "0"})
@@ -179,7 +184,7 @@ def tests() -> list[Step]:
 
 
 def benchmark(name: str, seconds: float, results: Path) -> Step:
-    """A script of bench/gpu."""
+    """Return the step of a script of bench/gpu."""
     script = BENCHES / f"{SCRIPTS.get(name, name)}.py"
     output = ("--output", str(results / f"{name}.json"))
     command = (sys.executable, str(script), "--seconds", SHARE, *ARGUMENTS.get(name, ()), *output)
@@ -187,19 +192,19 @@ def benchmark(name: str, seconds: float, results: Path) -> Step:
 
 
 def part(name: str, seconds: float, results: Path) -> list[Step]:
-    """The steps of a part."""
+    """Return the steps of a part."""
     if name == "tests":
         return tests()
     return [benchmark(name, seconds, results)]
 
 
 def plan(results: Path, seconds: float = ALL_SECONDS, only: Sequence[str] = ()) -> list[list[Step]]:
-    """The steps; those of one group run at the same time.
+    """Return groups of steps; the steps of a group run at the same time.
 
     Args:
-        results: folder of what benchmarks write.
-        seconds: for everything.
-        only: steps that are wanted, which share all of the time; empty for all.
+        results: folder of results.
+        seconds: seconds for all steps.
+        only: names of the steps to run, which share all of the time; empty: all steps.
     """
     command = (sys.executable, str(TESTS / "build_native.py"))
     groups = [[Step("build", command, BUILD_SECONDS, USUAL_BUILD_SECONDS)]]
@@ -216,7 +221,7 @@ def plan(results: Path, seconds: float = ALL_SECONDS, only: Sequence[str] = ()) 
 
 
 def run(groups: list[list[Step]], results: Path, seconds: float = ALL_SECONDS) -> list[Outcome]:
-    """Runs group after group, within the time for all."""
+    """Run group after group within `seconds`, and return the outcomes."""
     end = time.monotonic() + seconds
     outcomes: list[Outcome] = []
     os.environ.setdefault("PGMO_BUILD_JOBS", str(len(os.sched_getaffinity(0))))
@@ -239,12 +244,12 @@ def run(groups: list[list[Step]], results: Path, seconds: float = ALL_SECONDS) -
 
 
 def missing_packages() -> list[str]:
-    """Of those that are needed, the ones that this Python cannot find."""
+    """Return the required packages that are not installed."""
     return [name for name in PACKAGES if importlib.util.find_spec(name) is None]
 
 
 def what_to_carry(missing: Sequence[str]) -> str:
-    """How to bring packages to a machine without a network."""
+    """Return how to bring missing packages to a machine without a network."""
     names = " ".join(missing)
     return (
         f"Missing here: {names}. On a machine with a network:\n"
@@ -255,7 +260,10 @@ def what_to_carry(missing: Sequence[str]) -> str:
 
 
 def why_no_gpu(framework: str) -> str:
-    """Asks another process, so that this one holds no memory of the device."""
+    """Return why a framework has no GPU, from a child process; "" if it has one.
+
+    The child process keeps this one from holding memory of the device.
+    """
     function = {"torch": "why_not", "cupy": "why_not_cupy"}[framework]
     probe = f"from tests.gpu.device import {function} as why; print(why())"
     answer = subprocess.run(
@@ -265,7 +273,7 @@ def why_no_gpu(framework: str) -> str:
 
 
 def main() -> int:
-    """Runs everything; returns the exit code."""
+    """Run the check, and return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--results", type=Path, default=ROOT / "bench" / "results" / "gpu")
     parser.add_argument(

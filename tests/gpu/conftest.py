@@ -1,4 +1,4 @@
-"""Everything here needs a CUDA device and is skipped without one."""
+"""Settings for tests that need a CUDA device, and are skipped without one."""
 
 import gc
 import warnings
@@ -13,7 +13,7 @@ _HERE = Path(__file__).parent
 _REASON = why_not()
 
 _ON_THEIR_OWN = ("test_adapters.py", "test_cupy.py", "test_cupy_and_torch.py")
-"""They say themselves what they need: CuPy does without PyTorch."""
+"""Files that check by themselves for what they need, as CuPy does not need PyTorch."""
 
 if _REASON == "PyTorch is not installed":
     collect_ignore = [
@@ -35,7 +35,7 @@ def pytest_runtest_setup(item):
 
 @pytest.fixture(autouse=True)
 def clean_device():
-    """The same settings for each test, and nothing left on the device after it."""
+    """Set the same settings for each test, and empty the device's cache after it."""
     if _REASON:
         yield
         return

@@ -1,7 +1,7 @@
-"""Whether there is a GPU to test on, and whether it computes anything.
+"""Checks for a GPU or the stub runtime, and settings for equal bits.
 
-Over the stub runtime of pgmo/rehearsal (`PGMO_FAKECUDA` is set) memory is real and values are
-garbage: the same programs run, and nothing is compared.
+On the stub runtime of pgmo/rehearsal, which `PGMO_FAKECUDA` names, kernels compute nothing. The
+same programs run there, but their values are not compared.
 """
 
 import importlib.util
@@ -9,15 +9,15 @@ import os
 
 STUB = bool(os.environ.get("PGMO_FAKECUDA"))
 
-# Whether what pgmo serves lies in pages; `make gpu-check` runs some tests both ways.
+# Whether pgmo serves from pages; `make gpu-check` runs some tests with and without.
 PAGES = os.environ.get("PGMO_PAGES", "1") != "0"
 
-# cuBLAS is deterministic only with a workspace of its own per stream, chosen before it starts.
+# cuBLAS is deterministic only with a workspace for each stream, set before it is loaded.
 os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
 
 
 def why_not() -> str:
-    """Why nothing can be tested here; empty when there is a CUDA device."""
+    """Return why PyTorch has no CUDA device, or "" if it has one."""
     if importlib.util.find_spec("torch") is None:
         return "PyTorch is not installed"
     import torch
@@ -30,7 +30,7 @@ def why_not() -> str:
 
 
 def why_not_cupy() -> str:
-    """Why CuPy cannot be tested here; empty when it finds a CUDA device."""
+    """Return why CuPy cannot be tested, or "" if it can."""
     if STUB:
         return "CuPy does not run on the stub"
     if importlib.util.find_spec("cupy") is None:
@@ -39,13 +39,13 @@ def why_not_cupy() -> str:
         import cupy
 
         count = cupy.cuda.runtime.getDeviceCount()
-    except Exception as error:  # whatever the driver says, or a library that is missing
+    except Exception as error:  # an error of the driver, or a missing library
         return f"CuPy finds no CUDA device: {error}"
     return "" if count else "there is no CUDA device"
 
 
 def make_deterministic() -> None:
-    """Makes the same program compute the same bits each time, as far as torch can."""
+    """Let a program compute the same bits in each run, as far as PyTorch can."""
     import torch
 
     torch.use_deterministic_algorithms(True, warn_only=True)

@@ -1,4 +1,4 @@
-"""The small programs again, each with something that PyTorch's users rely on."""
+"""The small programs of `programs`, each with a further feature of PyTorch."""
 
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Offloaded(GPT):
-    """Keeps what the backward pass needs in pinned host memory."""
+    """The GPT, with saved tensors in pinned memory of the host."""
 
     def loss(self, batch: list[torch.Tensor]) -> torch.Tensor:
         with torch.autograd.graph.save_on_cpu(pin_memory=True):
@@ -22,14 +22,14 @@ class Offloaded(GPT):
 
 
 class Checkpointed(GPT):
-    """Computes each layer's activations again in the backward pass."""
+    """The GPT, with a checkpoint around each layer."""
 
     def through(self, layer: nn.Module, x: torch.Tensor) -> torch.Tensor:
         return checkpoint(layer, x, use_reentrant=False)
 
 
 class MixedPrecision(GPT):
-    """Half precision with a scaled loss."""
+    """The GPT in half precision, with a scaled loss."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -47,7 +47,7 @@ class MixedPrecision(GPT):
 
 
 class Benchmarked(ResNet):
-    """cuDNN tries its algorithms, with workspaces as large as the allocator says it can give."""
+    """The ResNet, for which cuDNN tries its algorithms with workspaces of many sizes."""
 
     def step(self, index: int) -> torch.Tensor:
         torch.backends.cudnn.deterministic = False
@@ -56,7 +56,7 @@ class Benchmarked(ResNet):
 
 
 class Loaded(Perceptron):
-    """Batches from a DataLoader that pins them, copied without waiting."""
+    """The perceptron, with pinned batches of a DataLoader and asynchronous copies."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -80,16 +80,16 @@ class Loaded(Perceptron):
 
 
 class Flattened(nn.Module):
-    """A function of the output that allocates, beside what a graph or compiled code does."""
+    """A function that allocates outside of a graph or of compiled code."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return (x * 2).relu().sum(dim=1)
 
 
 class Graphed(Perceptron):
-    """Captures forward, backward and optimizer in a graph, and replays it each step after.
+    """The perceptron, whose step is captured in a graph, which later steps replay.
 
-    Around it every step allocates eagerly, so that the session has something to plan.
+    Each step also allocates outside of the graph, so that the session has a plan.
     """
 
     capture_at = 1
@@ -122,7 +122,7 @@ class Graphed(Perceptron):
         self.last = loss.detach()
 
     def capture(self) -> None:
-        """As torch's documentation has it: warm up on a side stream, then capture."""
+        """Warm up on a side stream, then capture a step, as PyTorch's documentation does."""
         side = torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
@@ -136,13 +136,13 @@ class Graphed(Perceptron):
 
 
 class GraphedLate(Graphed):
-    """Captures when the session replays."""
+    """The same with a capture while the session replays."""
 
     capture_at = 9
 
 
 class Compiled(Perceptron):
-    """The model compiled; eager work around it as in `Graphed`."""
+    """The perceptron, compiled, with allocations outside of compiled code."""
 
     mode = "default"
 
@@ -159,6 +159,6 @@ class Compiled(Perceptron):
 
 
 class CompiledWithGraphs(Compiled):
-    """Compiled code in CUDA graphs."""
+    """The same with compiled code in CUDA graphs."""
 
     mode = "reduce-overhead"

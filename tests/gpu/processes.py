@@ -1,4 +1,4 @@
-"""Starts a module of these tests in a process of its own and reads the JSON that it prints."""
+"""Runs of the modules of this folder in child processes, and their printed JSON."""
 
 import json
 import os
@@ -21,9 +21,16 @@ def run_module(
     before: Sequence[str] = (),
     timeout: float = 120,
 ) -> subprocess.CompletedProcess[str]:
-    """Run `python -m tests.gpu.MODULE`, below a tool's command if there is one.
+    """Run `python -m tests.gpu.MODULE`.
 
-    On the stub the process has torch already, and there is no timeout.
+    On the stub, the process has torch imported already, and `before` and `timeout` are ignored.
+
+    Args:
+        module: name of the module.
+        arguments: arguments of the command.
+        environment: further environment variables.
+        before: words before the command, such as those of a tool.
+        timeout: most seconds of the process.
     """
     command = ["-m", f"tests.gpu.{module}", *arguments]
     path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
@@ -43,7 +50,7 @@ def run_module(
 
 
 def result_of(process: subprocess.CompletedProcess[str]) -> dict[str, Any]:
-    """The last line of its output as JSON; fails with what it wrote when it failed."""
+    """Return the last line of a process's output as JSON; fail with the output if it failed."""
     assert process.returncode == 0, process.stdout[-2000:] + process.stderr[-4000:]
     result: dict[str, Any] = json.loads(process.stdout.splitlines()[-1])
     return result

@@ -10,7 +10,7 @@ VOCABULARY, WIDTH, LENGTH = 512, 128, 64
 
 
 class Training(ABC):
-    """A model, its optimizer, and batches made on the host from the index of the step."""
+    """A model with an optimizer, and with batches that the host makes for each step."""
 
     def __init__(self, model: nn.Module, optimizer: str = "AdamW") -> None:
         self.model = model.cuda()
@@ -18,7 +18,7 @@ class Training(ABC):
         self.optimizer = kind(self.model.parameters(), lr=1e-3)
 
     def step(self, index: int) -> torch.Tensor:
-        """One iteration of training."""
+        """Run a training iteration, and return its loss."""
         batch = [part.cuda() for part in self.batch(index)]
         self.optimizer.zero_grad()
         loss = self.loss(batch)
@@ -28,14 +28,14 @@ class Training(ABC):
 
     @abstractmethod
     def batch(self, index: int) -> tuple[torch.Tensor, ...]:
-        """What one iteration trains on."""
+        """Return the batch of an iteration, on the host."""
 
     def loss(self, batch: list[torch.Tensor]) -> torch.Tensor:
         inputs, targets = batch
         return functional.cross_entropy(self.model(inputs), targets)
 
     def state(self) -> list[torch.Tensor]:
-        """Weights and buffers."""
+        """Return the weights and buffers."""
         return list(self.model.state_dict().values())
 
 
@@ -56,7 +56,7 @@ class Layer(nn.Module):
 
 
 class GPT(Training):
-    """A transformer with dropout and AdamW, whose state is born in the first iteration."""
+    """A transformer with dropout, trained with AdamW."""
 
     def __init__(self) -> None:
         self.layers = nn.ModuleList(Layer() for _ in range(4))
@@ -76,7 +76,7 @@ class GPT(Training):
         return functional.cross_entropy(self.head(x).flatten(0, 1), targets.flatten())
 
     def through(self, layer: nn.Module, x: torch.Tensor) -> torch.Tensor:
-        """A layer's output; programs that recompute it override this."""
+        """Return a layer's output; a program with checkpoints overrides this method."""
         return layer(x)
 
 
@@ -94,7 +94,7 @@ class Residual(nn.Module):
 
 
 class ResNet(Training):
-    """Convolutions, batch normalisation, SGD with momentum."""
+    """Convolutions with batch normalisation, trained with SGD."""
 
     def __init__(self) -> None:
         stages = [Residual(3, 32, 1), Residual(32, 64, 2), Residual(64, 128, 2)]
@@ -105,7 +105,7 @@ class ResNet(Training):
 
 
 class LSTM(Training):
-    """Two layers, whose weights cuDNN keeps in one flat buffer."""
+    """Two layers of an LSTM, whose weights cuDNN keeps in one flat buffer."""
 
     def __init__(self) -> None:
         self.lstm = nn.LSTM(WIDTH, WIDTH, 2, dropout=0.1, batch_first=True)
@@ -123,7 +123,7 @@ class LSTM(Training):
 
 
 class Perceptron(Training):
-    """The smallest: for what is not about the network."""
+    """The smallest program, for tests that do not depend on the network."""
 
     def __init__(self) -> None:
         wide = [nn.Linear(256, 1024), nn.GELU(), nn.Linear(1024, 1024), nn.GELU()]

@@ -1,8 +1,8 @@
-"""One rank of a small world over NCCL: `python -m tests.gpu.rank_program FOLDER ENGINE...`
+"""Rank of a small job over NCCL: `python -m tests.gpu.rank_program FOLDER ENGINE...`
 
 RANK, WORLD_SIZE and LOCAL_RANK are as torchrun sets them; the ranks meet in FOLDER. Trains with
 each engine without pgmo, with it, and from the directory of plans, and prints one line of JSON. On
-the stub, which has no NCCL, the process group is a fake one and values mean nothing.
+the stub, which has no NCCL, the process group is a fake one, and values mean nothing.
 """
 
 import hashlib
@@ -19,7 +19,7 @@ STEPS = 12
 
 
 def train(engine, session):
-    """Losses in hexadecimal, and a checksum of the weights that this rank holds."""
+    """Train, and return the losses in hexadecimal and a checksum of this rank's weights."""
     import torch
     import torch.distributed as dist
 

@@ -1,4 +1,4 @@
-"""A session in replay, for tests that look at something else from there."""
+"""A session that replays, as a starting point of tests."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,15 +14,15 @@ TURNS = 3
 
 
 def turn(value: float = 1.0) -> torch.Tensor:
-    """One iteration: two blocks of 4 MiB, of which it returns the second."""
+    """Request two blocks of 4 MiB, as an iteration does, and return the second one."""
     x = torch.full((ELEMENTS,), value, device="cuda")
     return x * 2
 
 
 @contextmanager
 def replaying() -> Iterator[Any]:
-    """A session that replays `turn`, between two iterations."""
-    # A plan that is saved serves at once, and has a slot for all that can have one.
+    """Yield a session that replays `turn`, between two iterations."""
+    # A saved plan serves at once, and has slots for all blocks that may have one.
     with (
         TemporaryDirectory() as plans,
         pgmo.optimize(device="cuda", tags=False, save=plans) as session,
@@ -36,9 +36,9 @@ def replaying() -> Iterator[Any]:
 
 
 def from_slot(session: Any, value: float = 1.0) -> torch.Tensor:
-    """A tensor that lives in a slot of the arena.
+    """Return a tensor in a slot of the arena.
 
-    Slots whose pages somebody else still uses are refused, so that it may take several iterations.
+    It may take several iterations, because a slot whose pages are still in use is not served.
     """
     for _ in range(TURNS):
         before = session.statistics
@@ -52,6 +52,6 @@ def from_slot(session: Any, value: float = 1.0) -> torch.Tensor:
 
 
 def from_fallback(session: Any, elements: int = ELEMENTS, value: float = 1.0) -> torch.Tensor:
-    """A tensor that the allocator beneath has served."""
+    """Return a tensor from PyTorch's own allocator."""
     with session.pause():
         return torch.full((elements,), value, device="cuda")

@@ -1,4 +1,4 @@
-"""Runs one of the programs in a process of its own.
+"""Run of a small program in a process of its own.
 
     python -m tests.gpu.run_program gpt --mode pgmo --save DIR
 

@@ -1,12 +1,12 @@
-"""One program, run plain and under pgmo, and what came of it.
+"""Runs of a program with and without pgmo, and their comparison.
 
     plain = run(GPT)
     with pgmo.optimize(device="cuda") as session:
         under_pgmo = run(GPT, session)
     assert_same(plain, under_pgmo)
 
-A program is made by a call without arguments. Its `step(index)` is one iteration and returns a
-tensor to be compared; its `state()` are the tensors that have to be equal in the end.
+A call without arguments makes a program. `step(index)` runs an iteration and returns a tensor to
+compare, and `state()` returns the tensors to compare at the end.
 """
 
 from collections.abc import Callable
@@ -20,11 +20,11 @@ from pgmo.allocator import heuristics
 from tests.gpu.device import STUB
 
 ITERATIONS = 14
-"""A session records four or five, so that most are replayed."""
+"""Iterations of a run, of which a session records four or five."""
 
 
 def plan_at_once() -> None:
-    """Have programs as small as these planned, whatever pages windows have moved."""
+    """Let sessions plan programs even if a plan saves few bytes."""
     heuristics.use(heuristics.Heuristics(price=0))
 
 
@@ -36,14 +36,14 @@ class Program(Protocol):
 
 @dataclass(frozen=True)
 class Outcome:
-    """What each step returned and the final state, on the host."""
+    """Returned values of all steps and the final state, on the host."""
 
     values: list[torch.Tensor]
     state: list[torch.Tensor]
 
 
 def run(make: Callable[[], Program], session: Any = None, iterations: int = ITERATIONS) -> Outcome:
-    """Runs a program from the same seed, each step an iteration of the session if there is one."""
+    """Run a program from a fixed seed; each step is an iteration of the session, if any."""
     torch.manual_seed(0)
     program = make()
     values = []
@@ -56,7 +56,7 @@ def run(make: Callable[[], Program], session: Any = None, iterations: int = ITER
 
 
 def assert_same(one: Outcome, other: Outcome, *, exact: bool = True) -> None:
-    """The values and the state are equal, bit for bit or nearly; not asked of the stub runtime."""
+    """Check that values and state are equal, or close; on the stub, only their numbers are."""
     assert len(one.values) == len(other.values)
     assert len(one.state) == len(other.state)
     if STUB:
@@ -69,7 +69,7 @@ def assert_same(one: Outcome, other: Outcome, *, exact: bool = True) -> None:
 
 
 def assert_replayed(session: Any, hit_bytes: float = 0.99) -> None:
-    """The session got to replay and the last iteration came from slots, but for a rest."""
+    """Check that the session replays, and the share of bytes from slots in the last iteration."""
     phases = [one.phase.value for one in session.history]
     assert phases[-1] == "replay", phases
     assert session.history[-1].hit_bytes_rate >= hit_bytes, str(session.summary())

@@ -1,4 +1,4 @@
-"""One of two trainings in processes of their own on one card; see `test_several_jobs.py`.
+"""Training in one of two processes on a card; see `test_several_jobs.py`.
 
 python -m tests.gpu.shared_program PROGRAM FOLDER
 """
@@ -18,7 +18,7 @@ from tests.gpu.running import ITERATIONS, plan_at_once
 
 
 def main() -> None:
-    """Trains, and prints a digest of all values and what it had of the card."""
+    """Train, and print a digest of all values and the bytes reserved on the card."""
     name, folder = sys.argv[1], Path(sys.argv[2])
     torch.cuda.memory.change_current_allocator(pgmo.torch_allocator())
     make_deterministic()
@@ -39,7 +39,7 @@ def main() -> None:
     torch.cuda.synchronize()
     digest = hashlib.sha256()
     for tensor in (*values, *program.state()):
-        flat = tensor.detach().cpu().reshape(-1).contiguous()  # one number may have no dimension
+        flat = tensor.detach().cpu().reshape(-1).contiguous()  # scalars have no dimension
         digest.update(flat.view(torch.uint8).numpy().tobytes())
     told = {
         "digest": digest.hexdigest(),

@@ -1,4 +1,4 @@
-"""Blocks that are used on another stream, with delays that expose a reuse that comes too early.
+"""Blocks that another stream uses, with delays that reveal a reuse that is too early.
 
     python -m tests.gpu.stream_scenario --delay 100000000
 
@@ -6,12 +6,10 @@
                      └─ event ─┐
     consumer                   sleep ─────────── copy x      has to read i everywhere
 
-Bytes are copied, not computed: the stub, on which kernels do nothing, has them right, too. There a
-copy is made when it is submitted, however long its stream is held: what tells of a reuse that came
-too early is the address of y.
+Values are copied, because kernels of the stub compute nothing. The stub makes a copy when it is
+submitted, even if its stream waits, so that a reuse that is too early shows in the address of y.
 
-Prints one line of JSON: the iterations whose copy was wrong, those in which y was where x was still
-being read, and how the session saw each.
+Prints one line of JSON with the fields of `Seen`.
 """
 
 import argparse
@@ -29,16 +27,17 @@ from tests.gpu.device import STUB
 
 ELEMENTS = 1 << 20
 DELAY = 100_000_000
-"""Clock cycles that the consumer sleeps: about 50 ms, thousands of times what filling y takes."""
+"""Clock cycles that the consumer sleeps: about 50 ms, thousands of times the time to fill y."""
 
 
 @dataclass
 class Seen:
-    """What became of it."""
+    """Observations of a run."""
 
     wrong: list[int] = field(default_factory=list)
+    """Iterations whose copy of x is wrong."""
     reused: list[int] = field(default_factory=list)
-    """Iterations in which y had the address of x before the consumer was done with it."""
+    """Iterations in which y had the address of x before the consumer had read x."""
     phases: list[str] = field(default_factory=list)
     hits: list[int] = field(default_factory=list)
     delayed: list[int] = field(default_factory=list)
@@ -46,7 +45,7 @@ class Seen:
 
 
 def stream_pair(name: str) -> tuple[torch.cuda.Stream, torch.cuda.Stream]:
-    """Producer and consumer."""
+    """Return the producer and the consumer of a pair."""
     main = torch.cuda.default_stream()
     side = torch.cuda.Stream()
     pairs = {"main-side": (main, side), "side-main": (side, main)}
@@ -54,14 +53,14 @@ def stream_pair(name: str) -> tuple[torch.cuda.Stream, torch.cuda.Stream]:
 
 
 def play(pair: str, record_from: int, iterations: int = 14, delay: int = DELAY) -> Seen:
-    """Runs the scenario under a session.
+    """Run the scenario in a session.
 
     Args:
-        pair: which streams produce and consume: "main-side", "side-main", "side-other".
-        record_from: the first iteration that relies on `record_stream`; the earlier ones wait. 0
-            shows it to the recording, so that x is not planned; a later one comes unexpectedly.
-        iterations: how many.
-        delay: clock cycles.
+        pair: producer and consumer: "main-side", "side-main" or "side-other".
+        record_from: first iteration that relies on `record_stream`; in earlier ones, the producer
+            waits. With 0, the recording has the use, so that x gets no slot.
+        iterations: number of iterations.
+        delay: clock cycles that the consumer sleeps.
     """
     producer, consumer = stream_pair(pair)
     expected = torch.arange(iterations).float()[:, None].expand(-1, ELEMENTS).contiguous()
@@ -69,7 +68,7 @@ def play(pair: str, record_from: int, iterations: int = 14, delay: int = DELAY) 
     copies = torch.zeros(iterations, ELEMENTS).cuda()
     torch.cuda.synchronize()
     seen = Seen()
-    # A plan that is saved serves at once, and has a slot for all that can have one.
+    # A saved plan serves at once, and has slots for all blocks that may have one.
     with (
         TemporaryDirectory() as plans,
         pgmo.optimize(device="cuda", tags=False, save=plans) as session,
@@ -99,10 +98,10 @@ def turn(
     consumer: torch.cuda.Stream,
     delay: int,
 ) -> bool:
-    """One iteration; with a delay the block's safety is the allocator's business.
+    """Run an iteration; with a delay, only the allocator prevents a reuse that is too early.
 
     Returns:
-        Whether y was where x was still being read, and nobody had the producer wait for that.
+        Whether y has the address of x while x is being read and the producer does not wait.
     """
     with torch.cuda.stream(producer):
         x = torch.empty(ELEMENTS, device="cuda").copy_(value)
@@ -128,7 +127,7 @@ def turn(
 
 
 def sleep(stream: torch.cuda.Stream, cycles: int) -> None:
-    """Keeps the current stream, which is this one, busy; the stub until somebody waits for it."""
+    """Keep the current stream busy for so many cycles, or on the stub until a wait for it."""
     if STUB:
         stub = ctypes.CDLL(os.environ["PGMO_FAKECUDA"])
         stub.fakecuda_hold(ctypes.c_void_p(stream.cuda_stream))

@@ -1,4 +1,4 @@
-"""The suite for all adapters on a device: PyTorch's (also over the stub), and CuPy's."""
+"""The suite of adapters on a device or the stub: PyTorch on CUDA, and CuPy on a device."""
 
 import sys
 
@@ -27,7 +27,7 @@ def cupy_itself(_):
 
 
 def cupy_through_torch(monkeypatch):
-    """Over the stub, on which CuPy has to be replaced."""
+    """Return the subject of CuPy through PyTorch, with CuPy replaced on the stub."""
     if not STUB:
         pytest.skip("needs the stub: tests/gpu/test_cupy_and_torch.py has both frameworks")
     import torch

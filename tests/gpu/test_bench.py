@@ -1,4 +1,4 @@
-"""Every benchmark that needs a GPU still runs; what a quick run measures means nothing."""
+"""Quick runs of every benchmark that needs a GPU, whose figures are not representative."""
 
 import json
 import os
@@ -16,7 +16,7 @@ OURS = ("pages", "pgmo", "pgmo_saved_plan")
 
 
 def quick(name, tmp_path):
-    """What a quick run writes."""
+    """Run a benchmark with --quick, and return its result."""
     output = tmp_path / f"{name}.json"
     command = [sys.executable, str(FOLDER / f"{name}.py"), "--quick", "--output", str(output)]
     path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
@@ -35,7 +35,7 @@ def test_every_benchmark_is_run():
     assert [name for name in names if f'"{name}"' not in tests] == []
 
 
-@pytest.mark.slow  # test_largest_batches starts workers of the same programs in the same way
+@pytest.mark.slow  # test_largest_batches starts the same workers
 def test_memory(tmp_path):
     found = quick("memory", tmp_path)
     (entry,) = found["entries"]
@@ -121,8 +121,7 @@ def test_rehearsals(tmp_path):
     (row,) = quick("rehearsals", tmp_path)["rows"]
     assert not row["errors"]
     for which in ("allocated", "reserved"):
-        # Kernels of the plain stub compute nothing, so that the model takes a mask for one that
-        # leaves words out, and builds it.
+        # On the stub, the model builds a mask that it would not need, as no kernel computes values.
         assert row["rehearsed"][which] == pytest.approx(row["card"][which], rel=0.01)
     last = row["with_the_plan"][-1]
     assert last["hits"] == last["requests"]

@@ -1,4 +1,4 @@
-"""Sessions over CuPy on a real device: results stay the same, bit for bit."""
+"""Tests of sessions for CuPy on a device, with the same bits."""
 
 import importlib.util
 from pathlib import Path
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.skipif(bool(REASON), reason=REASON)
 
 
 def load(name):
-    """An example, which imports CuPy."""
+    """Return the module of an example, which imports CuPy."""
     path = Path(__file__).parents[2] / "examples" / f"{name}.py"
     spec = importlib.util.spec_from_file_location(name, path)
     module = importlib.util.module_from_spec(spec)
@@ -62,7 +62,7 @@ def the_usual_allocator():
     assert cupy.cuda.get_allocator() == before
 
 
-@pytest.mark.filterwarnings("ignore::FutureWarning")  # the asynchronous pool is experimental
+@pytest.mark.filterwarnings("ignore::FutureWarning")  # for the asynchronous pool
 @pytest.mark.parametrize("allocator", ALLOCATORS)
 @pytest.mark.parametrize("make", [network, solver])
 def test_replays_with_the_same_bits(make, allocator):
@@ -101,7 +101,7 @@ def test_a_captured_stream_is_not_served():
                 program.step()
         before = session.statistics["hits"]
         a = cupy.ones(1000)
-        _ = a * 2 + 1  # compiles
+        _ = a * 2 + 1  # compiles the kernel
         hits = session.statistics["hits"] - before
         stream.begin_capture()
         b = a * 2 + 1

@@ -1,4 +1,4 @@
-"""PyTorch and CuPy in one process on a real device: results stay the same, bit for bit."""
+"""Tests of PyTorch and CuPy in one process on a device, with the same bits."""
 
 import gc
 
@@ -19,7 +19,7 @@ SIZE = 1 << 20
 
 @pytest.fixture
 def through_torch():
-    """CuPy over PyTorch's allocator."""
+    """Let CuPy allocate through PyTorch's allocator."""
     before = cupy.cuda.get_allocator()
     cupy.cuda.set_allocator(pgmo.cupy_torch_allocator())
     yield
@@ -28,7 +28,7 @@ def through_torch():
 
 
 class Both:
-    """A loss by PyTorch, with an update by CuPy on the same memory."""
+    """A program with a loss of PyTorch and an update of CuPy on the same memory."""
 
     def __init__(self):
         torch.manual_seed(0)
@@ -38,7 +38,7 @@ class Both:
     def step(self):
         loss = torch.relu(self.inputs @ self.weight).square().mean()
         loss.backward()
-        # On one stream, so that each side sees what the other has done.
+        # On one stream, so that the work of both frameworks is ordered.
         with cupy.cuda.ExternalStream(torch.cuda.current_stream().cuda_stream):
             gradient = cupy.from_dlpack(self.weight.grad.detach())
             weight = cupy.from_dlpack(self.weight.detach())

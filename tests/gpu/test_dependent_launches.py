@@ -1,8 +1,8 @@
-"""Kernels that are on the device before the one they depend on has ended.
+"""Tests of kernels that begin before the kernel on which they depend has ended.
 
-CUDA's programming guide ("virtual aliasing") promises what pages rely on to grids that begin after
-a write: what went in through one address comes out through another. Programmatic dependent launches
-begin earlier, and so do grids that wait for others.
+Pages rely on CUDA's rule for virtual aliasing: a grid that begins after a write reads the written
+value through any address. With programmatic dependent launches, a grid begins earlier, as does a
+grid that waits for another one.
 """
 
 import random
@@ -32,7 +32,7 @@ ITERATIONS = 20
 
 @triton.jit
 def successor(source, source_elements, target, elements, width: tl.constexpr):
-    """Writes one more than its predecessor wrote, from other places of it."""
+    """Write the values of the predecessor plus one, from other positions."""
     cuda.gdc_launch_dependents()
     at = tl.program_id(0) * width + tl.arange(0, width)
     cuda.gdc_wait()
@@ -42,7 +42,7 @@ def successor(source, source_elements, target, elements, width: tl.constexpr):
 
 @triton.jit
 def reader(flag, source, target, width: tl.constexpr):
-    """Is on the device before its source is written, and reads it once the flag is up."""
+    """Begin before the source is written, and read it once the flag is set."""
     polls = 0
     while (tl.atomic_add(flag, 0, sem="acquire") == 0) & (polls < 100_000_000):
         polls += 1
@@ -59,7 +59,7 @@ def hopper():
 
 
 def blocks(generator):
-    """A chain of blocks of any size, each written by a successor of the kernel before."""
+    """Run a chain of kernels, each of which writes a block of random size."""
     last = torch.zeros(LARGEST, dtype=torch.int32, device="cuda")
     for _ in range(STEPS):
         elements = generator.randrange(LARGEST // 16, LARGEST)
@@ -71,7 +71,7 @@ def blocks(generator):
 
 
 def assert_lent(session):
-    """Pages moved from address to address, once an iteration on average."""
+    """Check that pages moved between addresses at least once for each iteration on average."""
     assert sum(one.pages_moved for one in session.history) >= ITERATIONS
 
 
@@ -92,7 +92,7 @@ def test_a_grid_that_waits_reads_what_was_written_after_it_began():
     with pgmo.optimize(device="cuda") as session:
         for index in range(ITERATIONS):
             with session.iteration():
-                blocks(generator)  # has pages move
+                blocks(generator)  # moves pages
                 elements = generator.randrange(LARGEST // 16, LARGEST)
                 source = torch.zeros(elements, dtype=torch.int32, device="cuda")
                 seen = torch.empty(WIDTH, dtype=torch.int32, device="cuda")

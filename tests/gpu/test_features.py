@@ -1,4 +1,4 @@
-"""What PyTorch's users rely on, under a session: the same results as without one."""
+"""Tests of features of PyTorch in a session, with the same results as without one."""
 
 import importlib.util
 
@@ -17,7 +17,7 @@ TRITON = pytest.mark.skipif(
 
 
 def both(program, iterations=ITERATIONS):
-    """The outcome without and with a session, and the session."""
+    """Return the outcomes without and with a session, and the session."""
     plain = run(program, iterations=iterations)
     with pgmo.optimize(device="cuda") as session:
         under_pgmo = run(program, session, iterations)
@@ -36,7 +36,7 @@ def test_same_bits_and_served_from_slots(program):
 
 
 def test_cudnn_benchmark():
-    """cuDNN may settle on other algorithms in the second run, which round differently."""
+    """cuDNN may choose other algorithms in the second run, which round differently."""
     plain, under_pgmo, session = both(features.Benchmarked)
     assert_same(plain, under_pgmo, exact=False)
     assert_replayed(session, hit_bytes=0.5)
@@ -46,7 +46,7 @@ def test_cudnn_benchmark():
     "program", [features.Graphed, features.GraphedLate], ids=lambda one: one.__name__
 )
 def test_cuda_graphs(program):
-    # What is captured is no longer asked for: the session notices, and records what is left.
+    # The graph's requests are missing after the capture, so that the session records again.
     plain, under_pgmo, session = both(program, iterations=24)
     assert_same(plain, under_pgmo)
     assert_replayed(session, hit_bytes=0.5)
@@ -71,7 +71,7 @@ def test_a_graph_captured_in_a_session_outlives_it():
 
 @pytest.fixture
 def compiler():
-    """The sine of a few numbers, compiled: where that fails, torch.compile lacks something."""
+    """Skip the test if torch.compile cannot compile the sine of a few numbers."""
     try:
         torch.compile(torch.sin)(torch.ones(8, device="cuda"))
     except Exception as error:

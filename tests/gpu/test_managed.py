@@ -1,6 +1,6 @@
-"""Unified memory on a device: results stay the same, wherever pages are.
+"""Tests of unified memory on a device, with the same results.
 
-Everything here fits into the card: nothing asks for more than it has free.
+All tests fit into the free memory of the card.
 """
 
 import gc
@@ -18,7 +18,7 @@ from tests.gpu.running import assert_replayed, assert_same, run  # noqa: E402
 
 @pytest.fixture(autouse=True)
 def supported():
-    if not torch_cuda().card().concurrent:  # whatever else is wrong is a failure
+    if not torch_cuda().card().concurrent:  # any other problem is a failure
         pytest.skip("this device has no concurrent access to unified memory")
 
 

@@ -1,4 +1,4 @@
-"""PyTorch's engines over NCCL, on one device and on two: the same bits with pgmo as without."""
+"""Tests of PyTorch's engines over NCCL, on one and two devices, with the same bits."""
 
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
@@ -15,11 +15,11 @@ TWO = (*ONE, "tensor_parallel", "sequence_parallel", "pipeline")
 
 
 STUBS = ("ddp", "fsdp2")
-"""The others are tried in tests/fakecuda/ranks."""
+"""Engines that are tested on the stub; tests/fakecuda/ranks tests the others."""
 
 
 def why_not_nccl():
-    """Why ranks cannot be tried here; empty when they can."""
+    """Return why ranks cannot be tested, or "" if they can."""
     if not torch.distributed.is_available():
         return "this PyTorch has no torch.distributed"
     if not STUB and not torch.distributed.is_nccl_available():
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.skipif(bool(why_not_nccl()), reason=why_not_nccl() or "
 
 
 def ranks(folder, world, engines):
-    """What each rank printed, with its results compared with those of a run without pgmo."""
+    """Run ranks, compare each with its run without pgmo, and return their printed results."""
 
     def start(rank):
         numbers = {"RANK": str(rank), "WORLD_SIZE": str(world), "LOCAL_RANK": str(rank)}
@@ -40,7 +40,7 @@ def ranks(folder, world, engines):
 
     with ThreadPoolExecutor(world) as pool:
         running = [pool.submit(start, rank) for rank in range(1 if STUB else world)]
-    # One that fails leaves the others waiting for it, and they have less to tell.
+    # A failed rank explains more than the ranks that wait for it until their timeout.
     running.sort(key=lambda one: isinstance(one.exception(), subprocess.TimeoutExpired))
     for one in running:
         one.result()
@@ -59,7 +59,7 @@ def ranks(folder, world, engines):
 
 def test_one_device(tmp_path):
     if STUB:
-        ranks(tmp_path, 8, STUBS)  # the first of eight, over a fake process group
+        ranks(tmp_path, 8, STUBS)  # the first of eight ranks, over a fake process group
     else:
         ranks(tmp_path, 1, ONE)
 

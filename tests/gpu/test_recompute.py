@@ -1,4 +1,4 @@
-"""Recomputation keeps every bit and its budget, on CUDA's kernels and in its allocator."""
+"""Tests that recomputation keeps every bit and its budget on a CUDA device."""
 
 import copy
 
@@ -18,7 +18,7 @@ NETWORKS = ["unet", "resnet", "densenet", "gpt"]
 
 
 class Unread(nn.Module):
-    """The input of the second convolution is large, and nobody else reads it."""
+    """Two convolutions; only the second one reads its large input."""
 
     def __init__(self):
         super().__init__()
@@ -43,7 +43,7 @@ def quick(graph, budget):
 
 
 def step(model, batch):
-    """Loss, gradients and buffers of a step, and the bytes that it took at its peak."""
+    """Return the loss, gradients and buffers of a step, and its peak in bytes."""
     for one in model.parameters():
         one.grad = None
     torch.manual_seed(0)
@@ -60,7 +60,7 @@ def step(model, batch):
 
 @pytest.fixture
 def deterministic():
-    """Kernels that add in one order, always: cuDNN's gradients of weights do not by themselves."""
+    """Let kernels add in a fixed order, unlike cuDNN's gradients of weights by default."""
     torch.use_deterministic_algorithms(True)
     yield
     torch.use_deterministic_algorithms(False)
@@ -72,7 +72,7 @@ def test_the_same_bits_within_the_budget(name):
     plain, batch = on_device(name)
     model, plan = pgmo.recompute(copy.deepcopy(plain), batch, "min", planner=quick)
     assert plan.recomputed
-    step(model, batch)  # it measures itself, and may plan again
+    step(model, batch)  # the step is measured, and may be planned again
     model.load_state_dict(plain.state_dict())
     expected, default = step(plain, batch)
     found, peak = step(model, batch)
@@ -86,12 +86,12 @@ def test_the_same_bits_within_the_budget(name):
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("name", ["unet", "gpt"])
 def test_the_same_bits_when_values_wait_on_the_host(name, seed):
-    """Copies on another stream, in both directions, of values that are chosen at random."""
+    """The planner chooses values at random, which are copied on another stream."""
     plain, batch = on_device(name)
     model, plan = pgmo.recompute(copy.deepcopy(plain), batch, "min", planner=dice(seed, 0.2))
     assert plan.offloaded
     step(model, batch)
-    for _ in range(3):  # the device runs behind, and places on the host come round again
+    for _ in range(3):  # the device lags, and buffers on the host are reused
         model.load_state_dict(plain.state_dict())
         found, peak = step(model, batch)
     expected, _ = step(plain, batch)
@@ -113,7 +113,7 @@ def test_what_runs_again_is_packed_and_replayed():
 
 
 def test_the_peak_that_a_program_asks_for_is_its_own():
-    """What measures a step leaves the allocator's statistics alone."""
+    """The measurement of a step does not reset the allocator's statistics."""
     before = torch.empty(1 << 28, dtype=torch.uint8, device="cuda")
     del before
     torch.cuda.synchronize()

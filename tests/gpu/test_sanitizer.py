@@ -1,4 +1,4 @@
-"""compute-sanitizer finds nothing, where the tool exists and works."""
+"""Tests that compute-sanitizer finds no error, if the tool is installed and works."""
 
 import shutil
 import subprocess
@@ -13,17 +13,17 @@ from tests.gpu.processes import run_module
 _USUAL = Path("/usr/local/cuda/bin/compute-sanitizer")
 TOOL = shutil.which("compute-sanitizer") or (str(_USUAL) if _USUAL.exists() else "")
 FOUND = 86
-"""Its exit code when it found an error; the program's own otherwise."""
+"""Exit code of the tool if it finds an error; otherwise, it is that of the program."""
 
 
-# Calls of libraries that fail on purpose (queries of what a device can do) are not errors.
+# Libraries query a device by calls that may fail, which are no errors.
 MEMCHECK = [TOOL, "--tool", "memcheck", "--report-api-errors", "no", "--error-exitcode", str(FOUND)]
 SUMMARY = "ERROR SUMMARY"
 
 
 @pytest.fixture(scope="module")
 def works():
-    """The tool has to work on a program without pgmo; what happens after that is pgmo's."""
+    """Skip the tests if the tool fails on a program without pgmo."""
     alone = [sys.executable, "-c", "import torch; torch.zeros(1, device='cuda')"]
     try:
         process = subprocess.run(
@@ -51,7 +51,7 @@ def test_memcheck(arguments):
     try:
         process = run_module(*arguments, before=MEMCHECK, timeout=60)
     except subprocess.TimeoutExpired:
-        # Slow, not stuck: other tests run the same programs without the tool.
+        # The tool is slow; other tests run the same programs without it.
         pytest.skip("compute-sanitizer takes more than a minute here")
     written = process.stdout + process.stderr
     assert process.returncode == 0, written[-4000:]

@@ -1,4 +1,4 @@
-"""Sessions come and go in a process that uses the device before, in between and after."""
+"""Tests of sessions in a process that uses the device before, between and after them."""
 
 import pytest
 
@@ -66,7 +66,7 @@ def test_the_official_call_before_cuda_starts():
     official = result_of(run_module("run_program", "gpt", "--mode", "official"))
     assert official["phases"][-1] == "replay"
     assert official["hit_bytes_rate"] >= 0.99
-    assert official["allocated"] > 0  # torch's statistics go on
+    assert official["allocated"] > 0  # PyTorch's statistics continue
     if not STUB:
         assert plain["losses"] == official["losses"]
         assert plain["state"] == official["state"]

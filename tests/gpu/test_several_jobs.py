@@ -1,4 +1,4 @@
-"""Jobs that share the device: what they compute is what they compute alone."""
+"""Tests of jobs that share the device, with the same results as alone."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.skipif(not PAGES, reason="needs pages, which PGMO_PAGES
 
 
 def in_turns(makers, sessions):
-    """An iteration of one after an iteration of the other."""
+    """Alternate the iterations of two programs."""
     programs = []
     for make in makers:
         torch.manual_seed(0)
@@ -95,14 +95,14 @@ def test_a_graph_replays_after_its_memory_has_slept():
 
 
 def in_processes(folder, address, together):
-    """GPT and Perceptron, each in a process of its own; what they say."""
+    """Run GPT and Perceptron in a process each, and return their printed results."""
     folder.mkdir()
     shared = {"PGMO_SHARE": str(address), "FAKECUDA_SHARED": str(folder / "card")}
     names = ("GPT", "Perceptron")
     with ThreadPoolExecutor(2) as pool:
         jobs = []
         for name in names:
-            if not together:  # the other one is said to be there
+            if not together:  # as if the other program had started
                 (folder / next(one for one in names if one != name)).touch()
             job = pool.submit(
                 run_module, "shared_program", name, str(folder), environment=shared, timeout=150
@@ -130,4 +130,4 @@ def test_two_trainings_in_processes_of_their_own(tmp_path):
     for one, other in zip(alone, together, strict=True):
         assert other["digest"] == one["digest"] or STUB
         assert other["replayed"] > 0
-        assert other["between"] <= one["between"]  # who is alone at its end keeps its arena
+        assert other["between"] <= one["between"]  # the program that ends last keeps its arena

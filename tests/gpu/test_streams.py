@@ -1,4 +1,4 @@
-"""Slots and streams: a block used elsewhere is not handed out again before that use is over."""
+"""Tests that a slot is not reused before its uses on other streams have ended."""
 
 import pytest
 
@@ -29,15 +29,15 @@ def test_a_recorded_stream_that_the_recording_knew(play, pair):
 @PAIRS
 def test_a_recorded_stream_that_comes_unexpectedly(play, pair):
     seen = play(pair, record_from=8)
-    assert seen.phases[7:9] == ["replay", "replay"]  # two later it records what comes now
+    assert seen.phases[7:9] == ["replay", "replay"]  # the session records two iterations later
     assert seen.hits[7] == 2  # x and y, in one slot
-    assert seen.hits[8] == 1  # y stayed out of the slot of x, which was being read
+    assert seen.hits[8] == 1  # y gets no slot, because x is being read
     assert not seen.reused
     assert not seen.wrong
 
 
 def test_the_check_notices_a_broken_adapter(tmp_path):
-    """The same scenario, with an adapter that was compiled to ignore record_stream."""
+    """An adapter that is compiled to ignore `record_stream` fails the check."""
     broken = {
         "PGMO_ADAPTER_FLAGS": "-DPGMO_BREAK_RECORD_STREAM",
         "PGMO_CACHE_DIR": str(tmp_path),
@@ -46,6 +46,6 @@ def test_the_check_notices_a_broken_adapter(tmp_path):
     assert seen["hits"][8] == 2
     assert seen["reused"]
     assert set(seen["reused"]) <= set(seen["delayed"])
-    if not STUB:  # which copies at once, before y is there
+    if not STUB:  # the stub copies before y exists
         assert seen["wrong"]
         assert set(seen["wrong"]) <= set(seen["delayed"])

@@ -1,4 +1,4 @@
-"""Torch's own tools go on working while a session replays."""
+"""Tests that PyTorch's own tools work while a session replays."""
 
 import gc
 
@@ -15,7 +15,7 @@ LARGE = 64 << 20
 
 
 def filled(tensor, value):
-    """The tensor, with values that were copied: the stub computes none."""
+    """Return a tensor after a copy of values into it, as the stub computes none."""
     return tensor.copy_(torch.full(tensor.shape, value))
 
 
@@ -35,9 +35,9 @@ def test_empty_cache_returns_what_is_free_and_keeps_what_lives(session):
     held = filled(from_slot(session), 6.0)
     before = torch.cuda.memory_reserved()
     torch.cuda.empty_cache()
-    # Slots, and one small block, may have their pages from the block that has died.
+    # Slots and one small block may take pages of the freed block.
     assert torch.cuda.memory_reserved() <= before - LARGE + session.plan.arena + PAGE
-    assert torch.cuda.memory_reserved() >= held.nbytes  # idle pages of the arena go, too
+    assert torch.cuda.memory_reserved() >= held.nbytes  # idle pages of the arena are released, too
     assert (held.cpu() == 6).all()
     assert not block
 
@@ -58,7 +58,7 @@ def test_memory_fraction_and_the_typed_error(session):
     for _ in range(4):
         with session.iteration():
             turn()
-    # The arena was idle, so it was given back for the request that failed; then it goes on.
+    # The idle arena was released for the failed request, and is made again.
     assert session.history[-1].hits == 2
 
 

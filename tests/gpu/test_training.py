@@ -1,4 +1,4 @@
-"""Losses and weights are the same bits with and without pgmo, and nearly all comes from slots."""
+"""Tests of training in a session, with the same bits and nearly all bytes from slots."""
 
 import pytest
 
@@ -19,8 +19,8 @@ def test_bit_identical_from_record_through_replay(network):
     with pgmo.optimize(device="cuda") as session:
         under_pgmo = run(network, session)
     assert_same(plain, under_pgmo)
-    # An arena above its load lacks pages at first, and what waits for one has no slot: cuDNN's LSTM
-    # has a plan that is proven best at a fifth above.
+    # An arena above its load lacks pages at first, so that some blocks get no slot. The optimum for
+    # cuDNN's LSTM is a fifth above the load.
     if session.plan.gap <= 0.01:
         assert_replayed(session)
     else:
@@ -59,7 +59,7 @@ def test_a_fresh_process_runs_from_a_saved_plan_at_once(tmp_path):
 
 
 def test_optimizer_state_and_weights_survive_a_session():
-    """A later step has to find AdamW's state, and so has a checkpoint."""
+    """A later step and a checkpoint must find the state of AdamW."""
     torch.manual_seed(0)
     training = GPT()
     with pgmo.optimize(device="cuda") as session:

@@ -1,1 +1,1 @@
-"""Files of each kind, changed to harm."""
+"""Files of each kind with harmful changes."""

@@ -1,4 +1,4 @@
-"""Profiles and plans that were changed behind a right seal, as whoever wants to harm does it."""
+"""Profiles and plans with changes behind a valid seal, as an attacker would make them."""
 
 import contextlib
 import functools
@@ -31,7 +31,7 @@ def _whole(kind: str) -> tuple[dict[str, bytes], ...]:
 
 
 def archive_file(random: Random, kind: str) -> bytes:
-    """A sealed archive: `kind` is "pgmoprof" or "pgmoplan"."""
+    """Return a changed archive; `kind` is "pgmoprof" or "pgmoplan"."""
     members = dict(random.choice(_whole(kind)))
     data = _packed(_changed(members, random, kind), random)
     if random.random() < 0.15:
@@ -73,7 +73,7 @@ def _changed(members: dict[str, bytes], random: Random, kind: str) -> dict[str, 
             _numbers(members, random)
         elif inner:
             name = random.choice(inner)
-            with contextlib.suppress(zipfile.BadZipFile):  # another member under its name
+            with contextlib.suppress(zipfile.BadZipFile):  # the member may have been replaced
                 changed = _changed(_members(members[name]), random, kind)
                 members[name] = _packed(changed, random)
         else:
@@ -82,7 +82,7 @@ def _changed(members: dict[str, bytes], random: Random, kind: str) -> dict[str, 
 
 
 def _fields(members: dict[str, bytes], random: Random) -> None:
-    """Other values in meta.json, or other text."""
+    """Change values or the text of meta.json."""
     if "meta.json" not in members:
         return
     content = members["meta.json"].decode()
@@ -111,7 +111,7 @@ def _fields(members: dict[str, bytes], random: Random) -> None:
 
 
 def _texts(members: dict[str, bytes], random: Random) -> None:
-    """Other texts in meta.json, of which most may be any."""
+    """Change texts in meta.json, most of which may have any value."""
     try:
         meta = json.loads(members["meta.json"])
     except (KeyError, ValueError, RecursionError):
@@ -131,7 +131,7 @@ def _deep(random: Random) -> Any:
 
 
 def _numbers(members: dict[str, bytes], random: Random) -> None:
-    """Other numbers in a column, or another number of them, with a right checksum."""
+    """Change numbers, the length or the type of a column, mostly with a valid checksum."""
     name = random.choice([name for name in members if name.endswith(".npy")] or [""])
     try:
         column = np.load(io.BytesIO(members[name]), allow_pickle=False)
@@ -171,7 +171,7 @@ def _of_type(dtype: np.dtype[Any], random: Random) -> Any:
 
 
 def _names(members: dict[str, bytes], random: Random) -> None:
-    """A member that is missing, too much, or called otherwise."""
+    """Remove a member, or add a copy of it under another name."""
     name = random.choice(list(members))
     if random.random() < 0.4:
         del members[name]
@@ -186,5 +186,5 @@ def _names(members: dict[str, bytes], random: Random) -> None:
             text(random),
         )
     )
-    # Half of a surrogate pair has no place in the directory of an archive.
+    # The directory of an archive cannot hold a lone surrogate.
     members[new.encode("utf-8", "replace").decode()[:200] or "x"] = members[name]

@@ -1,4 +1,4 @@
-"""Snapshots that were changed: other values, other instructions, other bytes."""
+"""Snapshots with changed values, instructions and bytes."""
 
 import pickle
 import pickletools
@@ -11,7 +11,7 @@ from tests.fuzz.files.values import change, number, plain
 
 
 def snapshot_file(random: Random) -> bytes:
-    """A pickle that was a snapshot, or begins like one."""
+    """Return the pickle of a changed snapshot, or a run of instructions."""
     kind = random.random()
     if kind < 0.03:
         return _run(random)
@@ -27,7 +27,7 @@ def snapshot_file(random: Random) -> bytes:
 
 
 def _values(random: Random) -> bytes:
-    """A snapshot in which some values were changed."""
+    """Return the pickle of a snapshot with changed values."""
     saved: Any = seeds.snapshots(random.randrange(6))
     for _ in range(random.choice((0, 1, 1, 2, 5))):
         change(saved, random, _hostile)
@@ -39,7 +39,7 @@ def _values(random: Random) -> bytes:
 
 
 def _hostile(random: Random) -> Any:
-    """A value that is not what it should be, or has more parts than there is memory."""
+    """Return a value of a wrong type, or one whose copy would be too large for memory."""
     kind = random.randrange(9)
     if kind == 0:
         value: Any = ()
@@ -111,7 +111,7 @@ _PIECES = (
 
 
 def _instructions(data: bytes, random: Random) -> bytes:
-    """The same program with instructions left out, doubled, exchanged and put in."""
+    """Return a pickle with instructions removed, repeated, exchanged and inserted."""
     try:
         places = [at for _, _, at in pickletools.genops(data)]
     except ValueError:
@@ -139,7 +139,7 @@ def _instructions(data: bytes, random: Random) -> bytes:
 
 
 def _run(random: Random) -> bytes:
-    """One instruction, or few, thousands of times: what it costs shows."""
+    """Return a pickle that repeats a few instructions thousands of times, to show their cost."""
     pieces = b"".join(random.choice(_PIECES) for _ in range(random.choice((1, 1, 2, 4))))
     count = random.choice((300, 3000, 30_000))
     begin = random.choice((b"\x80\x04", b"\x80\x04](", b"\x80\x04}(" + _text("segments")))

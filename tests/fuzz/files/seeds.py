@@ -1,4 +1,4 @@
-"""Whole files of each kind, small, from deterministic models."""
+"""Small valid files of each kind, from deterministic models."""
 
 import dataclasses
 import functools
@@ -48,14 +48,14 @@ def _snapshots() -> tuple[bytes, ...]:
 
 
 def _without_history() -> dict[str, Any]:
-    """Segments and blocks alone."""
+    """Return a snapshot with segments and blocks, but without a history."""
     device = Device()
     train(device, 1)
     return snapshot(device) | {"device_traces": [[]]}
 
 
 def _pinned(alone: bool = False) -> dict[str, Any]:
-    """With pinned memory of the host, notes on tensors, and stacks deeper than a tag keeps."""
+    """Return a snapshot with pinned memory, annotated tensors and stacks deeper than tags keep."""
     device, host = Device(), Device(number=-1)
     for number in range(0 if alone else 3):
         call = ("f", f"/home/someone/deep{number}.py", 7)
@@ -72,7 +72,7 @@ def _pinned(alone: bool = False) -> dict[str, Any]:
 
 
 def snapshots(number: int) -> dict[str, Any]:
-    """One of the snapshots, to be changed."""
+    """Return a new copy of one of the snapshots."""
     made = _snapshots()
     copy: dict[str, Any] = pickle.loads(made[number % len(made)])
     return copy
@@ -80,7 +80,7 @@ def snapshots(number: int) -> dict[str, Any]:
 
 @functools.cache
 def cupy() -> tuple[str, ...]:
-    """The lines of a CuPy log."""
+    """Return the lines of a CuPy log."""
     lines = ["Epoch 1"]
     for step in range(3):
         for row in range(4):
@@ -96,7 +96,7 @@ def cupy() -> tuple[str, ...]:
 
 @functools.cache
 def rmm() -> tuple[str, ...]:
-    """The lines of an RMM log."""
+    """Return the lines of an RMM log."""
     lines = ["Thread,Time,Action,Pointer,Size,Stream"]
     for step in range(4):
         for action in ("allocate", "free"):
@@ -109,7 +109,7 @@ def rmm() -> tuple[str, ...]:
 
 @functools.cache
 def table() -> tuple[str, ...]:
-    """The lines of a table of blocks."""
+    """Return the lines of a table of blocks."""
     lines = ["id,lower,upper,size,alignment"]
     lines += [
         f"b{row},{row},{row + 1 + row % 5},{64 + row % 7},{2 ** (row % 4)}" for row in range(30)
@@ -119,7 +119,7 @@ def table() -> tuple[str, ...]:
 
 @functools.cache
 def profiles() -> tuple[Profile, ...]:
-    """Profiles: with all kinds of blocks and an order of streams, with a trace, and empty."""
+    """Return a profile with all kinds of blocks, one with a trace, and an empty one."""
     tags = (Tag("GPT.mlp", "aten.mm", "forward", "t.py:3 in f", ("t.py:3 in f", "t.py:9 in g")),)
     trace = Trace.from_columns(
         kind=[3, 0, 8, 0, 1, 2, 0, 1, 2, 8, 0, 1, 2],
@@ -168,8 +168,8 @@ def profiles() -> tuple[Profile, ...]:
 
 @functools.cache
 def plans() -> tuple[Plan, ...]:
-    """Plans: alone, and with others and an opening inside."""
-    # The only thing about a plan that is not the same each time is how long it took.
+    """Return a plan, and one with other plans and an opening."""
+    # Seconds are the only field that differs between two runs.
     alone, small = (
         dataclasses.replace(plan(profile, solver="best-fit", threads=1), seconds=0.5)
         for profile in profiles()[:2]

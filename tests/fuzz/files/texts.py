@@ -1,4 +1,4 @@
-"""Logs of CuPy and RMM, and tables that were changed; some are compressed."""
+"""Logs of CuPy and RMM, and tables, with changes; some are compressed."""
 
 import gzip
 import json
@@ -40,7 +40,7 @@ _ODD_CELLS = (
 
 
 def text_file(random: Random, kind: str) -> bytes:
-    """A file of the kind "cupy", "rmm" or "table"."""
+    """Return a changed file of the kind "cupy", "rmm" or "table"."""
     lines = list({"cupy": seeds.cupy, "rmm": seeds.rmm, "table": seeds.table}[kind]())
     for _ in range(random.choice((0, 1, 1, 2, 5))):
         _line(lines, random, kind)
@@ -65,7 +65,7 @@ def _compressed(data: bytes, random: Random) -> bytes:
 
 
 def _line(lines: list[str], random: Random, kind: str) -> None:
-    """Changes one line: other cells, or it comes elsewhere, or twice, or not at all."""
+    """Change the cells of a line, or move, repeat or remove it."""
     if not lines:
         return
     at = random.randrange(len(lines))
@@ -112,5 +112,5 @@ def _cupy_line(line: str, random: Random) -> str:
 def _dumped(tree: Any) -> str:
     try:
         return json.dumps(tree, separators=(",", ":"))
-    except (ValueError, RecursionError):  # it contains itself by now
+    except (ValueError, RecursionError):  # a change may have made it contain itself
         return "{}"

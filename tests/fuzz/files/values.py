@@ -1,4 +1,4 @@
-"""What is put in the place of a value: of another type, out of range, or of absurd size."""
+"""Values of wrong types, out of range, or of absurd size, which replace others."""
 
 from random import Random
 from typing import Any
@@ -13,19 +13,19 @@ TEXTS = ("", "0", "-1", "0x40", "N/A", "\ud800", "\x1b[2J\x00", "é\u2028\u202e"
 
 
 def number(random: Random) -> int:
-    """A whole number, more often than not near a limit."""
+    """Return an integer, mostly near a limit."""
     if random.random() < 0.2:
         return random.randrange(-(2**66), 2**66)
     return random.choice(NUMBERS) + random.choice((0, 0, 0, 1, -1))
 
 
 def text(random: Random) -> str:
-    """A text that is odd in one way."""
+    """Return a text that is unusual in one way."""
     return random.choice(TEXTS) * random.choice((1, 1, 1, 2, 50))
 
 
 def plain(random: Random) -> Any:
-    """A value that JSON has, too."""
+    """Return a value that JSON can represent, too."""
     kind = random.randrange(7)
     if kind == 0:
         return random.choice((None, True, False))
@@ -41,7 +41,7 @@ def plain(random: Random) -> Any:
 
 
 def paths(value: Any, most: int = 5000) -> list[tuple[Any, Any]]:
-    """Where a value can be changed: containers inside of it with their keys and places."""
+    """Return pairs of a container within a value and a key or an index, about `most` at most."""
     found: list[tuple[Any, Any]] = []
     todo = [value]
     seen: set[int] = set()
@@ -59,12 +59,12 @@ def paths(value: Any, most: int = 5000) -> list[tuple[Any, Any]]:
 
 
 def change(value: Any, random: Random, other: Any) -> None:
-    """Changes one place of a tree: another value, nothing, or one from elsewhere in it.
+    """Replace, remove, repeat or move one value of a tree.
 
     Args:
-        value: a dictionary or a list; changed in place.
-        random: decides.
-        other: makes values.
+        value: tree of dictionaries and lists, which is changed in place.
+        random: source of all choices.
+        other: makes a new value.
     """
     found = paths(value)
     if not found:
