@@ -1,7 +1,7 @@
-"""Training loops with compiled code, as they would be without pgmo, and what Dynamo made of them.
+"""Training loops with compiled code, and Dynamo's counters after them.
 
     python -m tests.integration.compiled_programs NAME            plain
-    python -m tests.integration.compiled_programs NAME session    inside of a session that tags
+    python -m tests.integration.compiled_programs NAME session    in a session with tags
     pgmo run -m tests.integration.compiled_programs NAME
 
 Prints one JSON object: losses and weights to the last bit, and Dynamo's counters.
@@ -31,7 +31,7 @@ def network(width=16):
 
 
 class Blocks(nn.Module):
-    """A model of blocks, compiled one by one, checkpointed, or with a graph break in each."""
+    """A model of two blocks, which may be compiled, checkpointed, or have a graph break between."""
 
     def __init__(self, compiled=False, checkpointed=False, breaks=False):
         super().__init__()
@@ -41,7 +41,7 @@ class Blocks(nn.Module):
 
     def forward(self, x):
         x = self.block(0, x)
-        if self.breaks:  # not in a loop, in which Dynamo could not go on
+        if self.breaks:  # not in a loop, after which Dynamo would not resume
             torch._dynamo.graph_break()
         return self.block(1, x)
 
@@ -55,7 +55,7 @@ def compile_(what, **options):
 
 
 class Loop:
-    """A loop over steps; programs say what is particular about theirs."""
+    """A training loop, whose parts programs replace."""
 
     def __init__(self, model, call=None, optimizer=torch.optim.AdamW):
         self.model, self.call = model, model if call is None else call
@@ -77,7 +77,7 @@ class Loop:
         return loss.detach()
 
     def after(self, _step):
-        """Between two steps."""
+        """Do nothing after a step; programs replace this method."""
 
 
 PROGRAMS = {}
@@ -96,7 +96,7 @@ def whole_model():
 
 @program
 def inductor_with_planned_memory():
-    """A student and a teacher, whose buffers inductor puts into pools, as it does in inference."""
+    """Return a loop of a student and a teacher, whose buffers Inductor puts into pools."""
     teacher = nn.Sequential(nn.Linear(8, 64), nn.Softmax(-1), nn.Linear(64, 8), nn.LayerNorm(8))
     options = {"backend": "inductor", "options": {"memory_planning": True}}
     taught, loop = compile_(teacher, **options), Loop(model := network())
@@ -113,7 +113,7 @@ def inductor_with_planned_memory():
 
 @program
 def dynamic():
-    """Compiled once for all lengths."""
+    """Return a loop of a model that is compiled once for all lengths."""
     model = network()
     loop = Loop(model, compile_(model, backend="inductor", dynamic=True))
     loop.batch = lambda step: torch.randn(4 + 2 * (step % 4), 8)
@@ -122,7 +122,7 @@ def dynamic():
 
 @program
 def compiled_again_after_some_steps():
-    """A guard fails in the middle of a loop that is served: another graph from then on."""
+    """Return a loop in which a guard fails after step 5, so that another graph follows."""
     model = network()
     scale = [1]
     loop = Loop(model)
@@ -163,7 +163,7 @@ def nested():
 
 @program
 def compiled_late():
-    """In the middle of a step that is recorded."""
+    """Return a loop that compiles its model in the middle of a recorded step."""
     model = network()
     loop = Loop(model)
 
@@ -201,7 +201,7 @@ def evaluated_between():
 
 @program
 def own_hooks():
-    """The program's own hooks on all modules are Dynamo's business, as without pgmo."""
+    """Return a loop with a hook of its own on all modules."""
     model = network()
     loop = Loop(model, compile_(model))
     seen = []
@@ -212,7 +212,7 @@ def own_hooks():
 
 @program
 def whole_step():
-    """With graph breaks at the backward pass, so that the rest runs under Dynamo, uncompiled."""
+    """Return a loop of a compiled step, with a graph break at the backward pass."""
     loop = Loop(network(), optimizer=torch.optim.SGD)
     loop.train = compile_(loop.train)
     return loop
@@ -236,7 +236,7 @@ def operator_that_compiles_itself():
 
 
 def _told(session):
-    """What a session knows of a loop."""
+    """Return the replayed iterations and the tags of a session."""
     profile = session.profile
     tags = profile.tags if profile else ()
     numbers = profile.tag[profile.tag >= 0].tolist() if profile else ()

@@ -1,6 +1,6 @@
-"""The kinds of networks that papers on recomputation train, small; each returns its loss.
+"""Small networks like those of papers on recomputation, each of which returns its loss.
 
-And small networks that nothing in pgmo was tuned on: what is predicted of them is tested.
+Further small networks test predictions, because pgmo was not tuned on them.
 """
 
 import torch
@@ -9,7 +9,7 @@ from torch.nn import functional
 
 
 class Classifier(nn.Module):
-    """Features, mean over the image, linear layer, cross entropy."""
+    """A classifier: features, mean over the image, linear layer and cross entropy."""
 
     def __init__(self, features, width):
         super().__init__()
@@ -44,7 +44,7 @@ class UNet(nn.Module):
 
 
 class Bottleneck(nn.Module):
-    """He et al. 2016, figure 5, right."""
+    """A bottleneck block, as in He et al. 2016, figure 5, right."""
 
     def __init__(self, inputs, width, stride):
         super().__init__()
@@ -66,7 +66,7 @@ def resnet():
 
 
 class Dense(nn.Module):
-    """Huang et al. 2017: what each layer makes is added to what all the later ones see."""
+    """A dense block, as in Huang et al. 2017: a layer reads the outputs of all earlier ones."""
 
     def __init__(self, inputs, growth, layers):
         super().__init__()
@@ -100,7 +100,7 @@ def vgg():
 
 
 class Inception(nn.Module):
-    """Szegedy et al. 2015, figure 2b: four ways side by side."""
+    """An Inception module, as in Szegedy et al. 2015, figure 2b, with four parallel paths."""
 
     def __init__(self, inputs):
         super().__init__()
@@ -153,7 +153,7 @@ class GPT(nn.Module):
 
 
 class UnrolledLSTM(nn.Module):
-    """Hochreiter and Schmidhuber 1997, cell by cell."""
+    """An LSTM, as in Hochreiter and Schmidhuber 1997, computed cell by cell."""
 
     def __init__(self, width=16, vocabulary=30):
         super().__init__()
@@ -194,14 +194,14 @@ MAKERS = {
 
 
 def make(name):
-    """A seeded network of that name, and a batch for it."""
+    """Return a seeded network by its name, and a batch for it."""
     torch.manual_seed(0)
     network, batch = MAKERS[name]
     return network(), batch()
 
 
 class Encoder(nn.Module):
-    """PyTorch's own transformer layers, with dropout and a padding mask, over tokens."""
+    """A classifier of tokens by PyTorch's transformer layers, with dropout and a padding mask."""
 
     def __init__(self):
         super().__init__()
@@ -219,7 +219,7 @@ class Encoder(nn.Module):
 
 
 class Vgg(nn.Sequential):
-    """Stacks of convolutions with pooling behind, then linear layers."""
+    """Groups of convolutions, each followed by pooling, and linear layers."""
 
     def __init__(self):
         parts, inputs = [], 3
@@ -237,7 +237,7 @@ class Vgg(nn.Sequential):
 
 
 class Mixer(nn.Module):
-    """Perceptrons over patches and over channels in turn (Tolstikhin et al. 2021)."""
+    """Perceptrons over patches and channels in turn, as in Tolstikhin et al. 2021."""
 
     def __init__(self, patches=16, width=40):
         super().__init__()

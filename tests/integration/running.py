@@ -1,4 +1,4 @@
-"""Runs scripts plainly and under `pgmo run`, in processes of their own."""
+"""Runs of scripts in child processes, with and without `pgmo run`."""
 
 import json
 import os
@@ -28,7 +28,10 @@ for _ in range(9):
 
 
 def run(folder, *command, check=True, fresh=False, environment=None):
-    """Runs Python; it has torch already unless it is to be `fresh`, as on the command line."""
+    """Run Python in a folder.
+
+    Unless `fresh` is set, the process is forked from one in which torch is imported already.
+    """
     root = str(Path(pgmo.__file__).parents[1])
     own = {"CUDA_VISIBLE_DEVICES": "", "PYTHONPATH": root, **ONE_THREAD}
     environment = {**os.environ, **own, **(environment or {})}
@@ -46,12 +49,12 @@ def run(folder, *command, check=True, fresh=False, environment=None):
 
 
 def results(done):
-    """The lines that hold losses and the digest of the final weights."""
+    """Return the lines with losses and with the digest of the final weights."""
     return [line for line in done.stdout.splitlines() if RESULT.match(line)]
 
 
 def plainly_and_under_pgmo(folder, script, *arguments, options=(), fresh=False):
-    """Runs a script twice; returns what `--json` says of its session."""
+    """Run a script with and without `pgmo run`, compare, and return its session from `--json`."""
     plain = run(folder, SCRIPTS / script, *arguments)
     command = ("-m", "pgmo", "run", "--json", "run.json", *options, SCRIPTS / script, *arguments)
     served = run(folder, *command, fresh=fresh)

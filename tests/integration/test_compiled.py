@@ -1,4 +1,4 @@
-"""Compiled programs in a session and under `pgmo run`: Dynamo must not see that it is watched."""
+"""Tests of compiled programs in a session and under `pgmo run`, with the same graphs and bits."""
 
 import json
 
@@ -19,7 +19,7 @@ def _found(folder, *command):
 
 
 OFTEN = ("graph_breaks", "dynamic")
-"""Run each time: between them they have what the others are made of. `make test-all` runs all."""
+"""Programs that `make test` runs, and which cover most features; `make test-all` runs all."""
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def test_what_is_compiled_has_one_name_and_the_rest_the_names_of_operators(tmp_p
     tags = _found(tmp_path, "-m", MODULE, "in_place", "session")["session"]["tags"]
     assert "Blocks torch.compile" in tags
     assert {"AdamW aten.sqrt", " aten.mean", "Blocks aten.native_layer_norm_backward"} <= set(tags)
-    # Of the iteration that compiles, in which the optimizer's state is born, nothing is kept.
+    # Tags of the iteration that compiles, which makes the optimizer's state, are dropped.
     assert "AdamW aten.zeros_like" not in tags
 
 

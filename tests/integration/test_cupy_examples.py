@@ -1,6 +1,6 @@
-"""The examples and the benchmark for CuPy, with NumPy in the place of CuPy's arrays.
+"""Tests of the examples and the benchmark for CuPy, with NumPy's arrays for those of CuPy.
 
-tests/gpu/test_cupy.py has the examples on a device, and under pgmo.
+tests/gpu/test_cupy.py runs the examples on a device in a session.
 """
 
 import importlib.util
@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture
 def example(monkeypatch):
-    """Loads a script by its path."""
+    """Return a function that imports a script by its path."""
     cupy = types.ModuleType("cupy")
     cupy.cuda, cupy.__version__ = fake_cupy.make().cuda, "14.0.0"
     cupy.__getattr__ = lambda name: getattr(np, name)
@@ -29,7 +29,7 @@ def example(monkeypatch):
     def load(name):
         spec = importlib.util.spec_from_file_location(Path(name).stem, ROOT / f"{name}.py")
         module = importlib.util.module_from_spec(spec)
-        monkeypatch.setitem(sys.modules, spec.name, module)  # which dataclasses look up
+        monkeypatch.setitem(sys.modules, spec.name, module)  # dataclasses look up their module
         monkeypatch.setattr(sys, "path", list(sys.path))
         spec.loader.exec_module(module)
         return module
@@ -46,7 +46,7 @@ def test_the_network_learns(example):
     assert float(network.loss) < 0.7 * before
 
 
-@pytest.mark.filterwarnings("ignore:.*allocate nothing:UserWarning")  # NumPy's arrays are its own
+@pytest.mark.filterwarnings("ignore:.*allocate nothing:UserWarning")  # of NumPy
 def test_conjugate_gradients_solve_the_system(example, capsys):
     residual = example("examples/cupy_conjugate_gradient").main(60, size=200)
     assert residual < 1e-8

@@ -1,4 +1,4 @@
-"""Explanations of real recordings: a small network on the CPU, with planted faults and without."""
+"""Tests of explanations of recordings of a small network, with and without planted faults."""
 
 import warnings
 
@@ -14,7 +14,7 @@ nn, functional = torch.nn, torch.nn.functional
 
 
 def record(folder, *, keep=None, optimizer=torch.optim.SGD) -> str:
-    """Trains for ten iterations and returns the path of the profile that was saved."""
+    """Train for ten iterations, and return the path of the saved profile."""
     torch.manual_seed(0)
     net = nn.Sequential(nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, 10))
     steps = optimizer(net.parameters(), lr=1e-3)
@@ -68,6 +68,6 @@ def test_the_peak_of_a_recording_adds_up_however_it_is_counted(tmp_path):
     for holders in told.holders.values():
         assert sum(holder.size for holder in holders) == profile.max_load()
     assert (alive(profile, told.peak.tick) * profile.size).sum() == profile.max_load()
-    # On the CPU, Adam steps one parameter at a time, so its temporaries are no cause.
+    # On the CPU, Adam updates one parameter at a time, so its temporaries are no cause.
     assert "The optimizer's temporaries make the peak" not in [hint.title for hint in told.hints]
     assert told.plan.arena == plan.arena

@@ -1,4 +1,4 @@
-"""Figures for dashboards: in a loop by hand, in text files, and per rank."""
+"""Tests of figures for dashboards: in a loop, in text files, and for each rank."""
 
 import json
 

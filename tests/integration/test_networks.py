@@ -1,4 +1,4 @@
-"""Whole networks: the same numbers as without pgmo, out of one small arena."""
+"""Tests of whole networks, with the same bits as without pgmo and one arena."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from tests.same_bits import assert_same_bits, bits
 
 pytest.importorskip("torch")
 
-# Of the LSTM each length has a sequence of requests of its own, and it is the quicker one.
+# Each length of the LSTM has another number of requests. The LSTM is faster than the GPT.
 VARYING = [pytest.param("lstm"), pytest.param("gpt", marks=pytest.mark.slow)]
 
 
@@ -43,7 +43,7 @@ def test_changing_lengths_are_planned_again_at_a_new_longest_at_most(name):
     assert set(phases[first:]) == {"replay"}
     longer = [at for at in range(first, len(lengths)) if lengths[at] > max(lengths[:at])]
     assert longer
-    assert session.summary().replans <= len(longer)  # most find room in the arena as it is
+    assert session.summary().replans <= len(longer)  # most lengths fit in the existing arena
     after = session.history[11:]
     hits = sum(one.bytes_hit for one in after)
     assert hits / sum(one.bytes_requested for one in after) >= 0.99

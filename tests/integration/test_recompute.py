@@ -1,4 +1,4 @@
-"""Networks that recompute give the bits of those that do not, at the peak that was predicted."""
+"""Tests that recomputing networks have the bits of plain ones, at the predicted peak."""
 
 import copy
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.usefixtures("quick_collector")
 
 
 def trained(model, batch, steps=2):
-    """Losses, gradients of the last step, parameters and buffers after some steps."""
+    """Return the losses, the last gradients, the parameters and the buffers of some steps."""
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     losses = []
     for step in range(steps):
@@ -42,7 +42,7 @@ def quick(graph, budget):
 
 
 def halves_run(captured, choice, given):
-    """Results and gradients of a schedule, both halves run by hand."""
+    """Run both halves of a schedule, and return the results and gradients."""
     forward, backward = split(captured, simulate(captured.graph, choice))
     torch.manual_seed(0)
     names = [node.name for node in forward.graph.find_nodes(op="placeholder")]
@@ -53,7 +53,7 @@ def halves_run(captured, choice, given):
 
 
 def graph_inputs(model, batch):
-    """What the captured graph is given: parameters, copies of buffers, and the batch."""
+    """Return the inputs of the captured graph: parameters, copies of buffers, and the batch."""
     found = []
     call = CompiledGraph.__call__
 
@@ -85,7 +85,7 @@ def test_the_same_bits_whatever_the_planner_drops(name):
     captured = plan.captured
     names = [node.name for node in captured.joint.graph.find_nodes(op="placeholder")]
     tensors = graph_inputs(model, batch)
-    given = dict(zip(names, tensors, strict=False))  # the gradient of the loss comes last
+    given = dict(zip(names, tensors, strict=False))  # without the loss's gradient
     default = halves_run(captured, (), given)
     torch.manual_seed(0)
     plain(*batch).backward()
@@ -111,7 +111,7 @@ def test_what_optimize_packs_is_the_recomputed_schedule():
     plain, batch = make("unet")
     model, plan = pgmo.recompute(plain, batch, "min", planner=quick)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    loss = model(*batch)  # the first step, which is measured operator by operator
+    loss = model(*batch)  # the first step is measured
     loss.backward()
     with pgmo.optimize(device="cpu") as session:
         for _ in range(6):

@@ -1,4 +1,4 @@
-"""Inductor with a budget: real compilation, of a network small enough for it to be quick."""
+"""Tests of Inductor with a budget, on a network that compiles quickly."""
 
 import copy
 
@@ -13,7 +13,7 @@ from pgmo.recompute.capture.memory_use.meter import meter  # noqa: E402
 
 
 class Chain(nn.Sequential):
-    """Products, whose results inductor saves, and what it fuses and computes again anyway."""
+    """A chain of matrix products, which Inductor saves, and of activations, which it recomputes."""
 
     def __init__(self, width=32, depth=10):
         super().__init__(*(nn.Sequential(nn.Linear(width, width), nn.Tanh()) for _ in range(depth)))
@@ -41,7 +41,7 @@ def peak_of_a_step(model, x):
 
 
 def check_within(budget, plain, x):
-    """The peak is within the budget, and gradients are close to those without compilation."""
+    """Check that the peak is within the budget, and that gradients are close to uncompiled ones."""
     plain(x).backward()
     ours = copy.deepcopy(plain)
     backend = pgmo.recompute.backend(budget, kernels="inductor")

@@ -1,4 +1,4 @@
-"""Models of transformers under `pgmo.recompute`, unchanged."""
+"""Tests of unchanged models of transformers with `pgmo.recompute`."""
 
 import copy
 
@@ -49,7 +49,7 @@ def test_masks_shapes_and_settings_that_change(name):
     ]
     for seed, batch in enumerate(batches):
         assert same(step(model, batch, seed), step(plain, batch, seed))
-    for seed in range(2):  # the other mask took another way: the step is measured anew
+    for seed in range(2):  # another mask changes the path, so that the step is measured again
         step(model, batches[0], seed)
     assert plan.measured_peak <= 1.02 * plan.peak
     plain.config.use_cache = other.config.use_cache = False

@@ -1,4 +1,4 @@
-"""Where malloc refuses a request, an idle arena goes back to it, and the request is made again."""
+"""Tests that pgmo releases an idle arena and repeats a request that malloc refused."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""`pgmo run` on unmodified scripts: the same results bit for bit, and replay."""
+"""Tests of `pgmo run` on unchanged scripts, with the same bits and replay."""
 
 import pytest
 
@@ -10,7 +10,7 @@ pytest.importorskip("torch")
 def test_a_plain_loop_with_evaluations(tmp_path):
     session = plainly_and_under_pgmo(tmp_path, "plain.py", 20, fresh=True)
     assert session["summary"]["iterations"] == 20
-    assert min(hit_rates(session, last=14)) == 1  # evaluations are left out
+    assert min(hit_rates(session, last=14)) == 1  # iterations without the evaluations
 
 
 @pytest.mark.parametrize("options", [(), ("--save", "plans")])
@@ -34,7 +34,7 @@ def test_gradient_accumulation(tmp_path):
 def test_two_optimizers_are_one_iteration(tmp_path, critic_steps):
     session = plainly_and_under_pgmo(tmp_path, "gan.py", 12, critic_steps)
     assert session["summary"]["iterations"] == 12
-    assert session["summary"]["plans"] <= 2  # the first iteration, which is like no other, has one
+    assert session["summary"]["plans"] <= 2  # one for the first iteration, which differs
     assert min(hit_rates(session, last=6)) >= 0.99
 
 
@@ -51,14 +51,14 @@ def test_steps_that_a_scaler_leaves_out_end_iterations(tmp_path):
     )
 
 
-@pytest.mark.slow  # with a strategy of ranks it runs each time
+@pytest.mark.slow  # test_callbacks runs Lightning each time
 def test_a_lightning_script(tmp_path):
     pytest.importorskip("lightning")
     session = plainly_and_under_pgmo(tmp_path, "with_lightning.py", 20, tmp_path)
     assert session["summary"]["iterations"] == 20
     rates = hit_rates(session, last=12)
     assert sum(rates) / 12 >= 0.99
-    assert rates.count(1) >= 9  # around a validation there is one request more
+    assert rates.count(1) >= 9  # a validation adds a request
 
 
 def test_a_transformers_script(tmp_path):
@@ -67,7 +67,7 @@ def test_a_transformers_script(tmp_path):
     session = plainly_and_under_pgmo(tmp_path, "with_transformers.py", 16, tmp_path)
     assert session["summary"]["iterations"] == 16
     rates = hit_rates(session, last=6)
-    assert min(rates) >= 0.95  # at the end of an epoch other requests come
+    assert min(rates) >= 0.95  # the end of an epoch has other requests
     assert sorted(rates)[1] >= 0.99
 
 

@@ -1,4 +1,4 @@
-"""`pgmo run` on scripts that fail, or that use pgmo, warnings or streams in ways of their own."""
+"""Tests of `pgmo run` on scripts that fail, use pgmo themselves, or change warnings or streams."""
 
 import json
 
@@ -59,7 +59,7 @@ def test_out_of_memory_that_the_script_handles_is_none_of_our_business(tmp_path)
 
 
 def test_warnings_as_errors_do_not_reach_the_script(tmp_path):
-    """Iterations that are all different make the session warn."""
+    """The session warns, because all iterations differ."""
     script = tmp_path / "train.py"
     script.write_text(
         "import torch, warnings\n"

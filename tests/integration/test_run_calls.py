@@ -1,4 +1,4 @@
-"""`pgmo run --step-on`: the same results bit for bit, and calls as iterations."""
+"""Tests of `pgmo run --step-on`, with the same bits and with calls as iterations."""
 
 import pytest
 

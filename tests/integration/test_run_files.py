@@ -1,4 +1,4 @@
-"""Which files `pgmo run` writes and reads, where they lie, and what it says of them."""
+"""Tests of the files that `pgmo run` writes and reads, and of its messages about them."""
 
 import json
 import re
@@ -67,7 +67,7 @@ def test_processes_of_one_program_share_a_directory_of_plans(tmp_path, monkeypat
         assert ("pgmo run --plan plans " in done.stderr) == (rank == "0")
     told = [json.loads((tmp_path / f"run-rank{rank}.json").read_text()) for rank in "01"]
     first, second = (one["sessions"][0]["summary"] for one in told)
-    assert first["recorded"] > second["recorded"]  # it began with what the first one had left there
+    assert first["recorded"] > second["recorded"]  # the second run began with plans of the first
     assert "it has 100.0% of the requests" in second["notes"][0]
     plans = list((tmp_path / "plans").glob("*.pgmoplan"))
     assert len(plans) == 1

@@ -1,4 +1,4 @@
-"""`pgmo run --who-keeps`: what keeps the blocks that grow, and the largest live blocks."""
+"""Tests of `pgmo run --who-keeps`: the keepers of growing blocks, and the largest blocks."""
 
 import json
 

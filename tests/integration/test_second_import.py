@@ -1,4 +1,4 @@
-"""Programs from which pgmo's modules vanish: module reloaders, tests that clear `sys.modules`."""
+"""Tests of programs that remove pgmo from `sys.modules`, such as module reloaders."""
 
 import pytest
 

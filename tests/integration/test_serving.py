@@ -1,4 +1,4 @@
-"""Models behind a threaded HTTP server: what is answered is what the plain model answers."""
+"""Tests of models behind a threaded HTTP server, with the answers of the plain model."""
 
 import copy
 import http.client
@@ -32,7 +32,7 @@ def embed(model, numbers):
 
 @contextmanager
 def server(answer):
-    """Answers JSON by JSON; each connection has a thread of its own."""
+    """Serve `answer` over HTTP as JSON, with a thread for each connection."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -59,7 +59,7 @@ def server(answer):
 
 
 def ask_all(address, questions):
-    """Asks on several connections at once, a new one now and then; answers in order."""
+    """Ask on several connections at once, which are sometimes renewed, and return the answers."""
 
     def ask(part):
         answers = []
@@ -98,7 +98,7 @@ def test_a_thousand_requests_of_any_length():
 
 
 def check(model, asks, **options):
-    """All answers of a wrapped model are those of the plain one; returns the session's history."""
+    """Check that a wrapped model answers as the plain one, and return the session's history."""
     plain = copy.deepcopy(model)
     pgmo.wrap(model, **options)
     with torch.inference_mode():

@@ -1,4 +1,4 @@
-"""Programs that share a card by processes compute what they compute alone, to the last bit."""
+"""Tests that programs that share a card in processes compute the same bits as alone."""
 
 import sys
 
@@ -13,7 +13,7 @@ SCRIPT = str(SCRIPTS / "shared_steps.py")
 
 
 def shared(folder, *words, environment=None):
-    """Runs a command under `pgmo share`, with a card of one byte."""
+    """Run a command under `pgmo share`, with a card of one byte."""
     options = ["--socket", folder / "socket" / "share", "--log", folder / "log"]
     command = ["-m", "pgmo", "share", *options, "--card-bytes", "1", "--", *words]
     return run(folder, *command, check=False, fresh=True, environment=environment)

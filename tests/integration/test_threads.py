@@ -1,4 +1,4 @@
-"""Programs whose training is on several threads: the same results, and no error in any of them."""
+"""Tests of programs that train on several threads, with the same results and no errors."""
 
 import json
 
@@ -11,7 +11,7 @@ pytest.importorskip("torch")
 
 @pytest.mark.parametrize("threads", [2, 3])
 def test_threads_that_train_under_pgmo_run(tmp_path, threads):
-    """Notes are those of a give-up, and there is none."""
+    """Notes would report that the session gave up; there are none."""
     plainly_and_under_pgmo(tmp_path, "threads.py", threads)
     fields = json.loads((tmp_path / "run.json").read_text())
     (session,) = fields["sessions"]

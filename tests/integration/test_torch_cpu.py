@@ -1,4 +1,4 @@
-"""PyTorch itself under a session, on the CPU."""
+"""Tests of PyTorch in a session, on the CPU."""
 
 import gc
 import threading
@@ -23,7 +23,7 @@ def make_model(seed=0):
 
 
 class Training:
-    """A small network that trains on synthetic data, the same for the same seed."""
+    """A small network that trains on synthetic data, both determined by a seed."""
 
     def __init__(self, seed=0):
         self.model = make_model(seed)
@@ -61,7 +61,7 @@ STEPS = 12
 
 @pytest.fixture
 def plain():
-    """`STEPS` steps without pgmo."""
+    """Return a training after `STEPS` steps without pgmo."""
     return trained(STEPS)
 
 
@@ -118,7 +118,7 @@ def test_out_of_memory_is_typed_and_says_what_pgmo_holds():
             session.step()
         with pytest.raises(torch.OutOfMemoryError) as caught:
             torch.empty(1 << 55, dtype=torch.uint8)
-        torch.ones(1 << 16).sum()  # goes on
+        torch.ones(1 << 16).sum()  # the program continues
     message = str(caught.value)
     assert message.startswith("CPU out of memory. Tried to allocate 32768.00 TiB")
     assert "pgmo's arenas hold" in message
@@ -147,17 +147,17 @@ def test_storage_keeps_its_allocator_after_the_session():
         for _ in range(6):
             tensor = torch.arange(10.0)
             session.step()
-    tensor.resize_(100_000)  # asks the allocator that made it, which is no longer installed
+    tensor.resize_(100_000)  # calls the allocator of the tensor, which is no longer installed
     assert torch.equal(tensor[:10], torch.arange(10.0))
 
 
 def test_threads_that_allocate_at_once():
-    """Requests of other threads arrive in between at random; nothing breaks."""
+    """Another thread allocates at random moments during the training."""
     stop = threading.Event()
     sums = []
 
     def disturb():
-        while not stop.wait(0.0005):  # or it would have the interpreter most of the time
+        while not stop.wait(0.0005):  # otherwise, it would hold the GIL most of the time
             sums.append(torch.arange(257.0).sum().item())
 
     thread = threading.Thread(target=disturb)
@@ -200,7 +200,7 @@ def test_smaller_last_batch_and_evaluation(plain):
 
 
 def test_dataloader_workers_fork_into_bypass():
-    """A forked worker inherits the engine in the middle of an iteration."""
+    """A worker forks in the middle of an iteration, with the engine's state."""
     data = torch.utils.data.TensorDataset(torch.arange(64.0))
     loader = torch.utils.data.DataLoader(data, batch_size=16, num_workers=1)
     with warnings.catch_warnings():
@@ -213,7 +213,7 @@ def test_dataloader_workers_fork_into_bypass():
 
 
 def test_forked_children_train_with_sessions_of_their_own():
-    """On one thread: OpenMP's others do not exist in a child, which would wait for them."""
+    """The program has one thread, because a child would wait for OpenMP's other threads."""
     ended = forked.run(
         """
 import os

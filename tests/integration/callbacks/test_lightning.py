@@ -1,4 +1,4 @@
-"""The callback inside Lightning, on the CPU."""
+"""Tests of the callback in Lightning, on the CPU."""
 
 import csv
 import importlib
@@ -25,7 +25,7 @@ def results(module):
 
 @pytest.fixture(params=_NAMES)
 def lightning(request, monkeypatch):
-    """One of the two packages, as if the other were not installed; and the callback for it."""
+    """Return one of the two packages with its callback, as if the other one were not installed."""
     pytest.importorskip("lightning")
     package = pytest.importorskip(request.param)
     (other,) = set(_NAMES) - {request.param}
@@ -93,7 +93,7 @@ def csv_logger(package, folder):
 
 
 def logged(logger):
-    """Rows of the log's file."""
+    """Return the rows of the log's file."""
     with open(Path(logger.log_dir, "metrics.csv"), newline="") as file:
         return list(csv.DictReader(file))
 
@@ -119,7 +119,7 @@ def test_loggers_get_the_figures(lightning, tmp_path):
     assert [row["step"] for row in rows] == ["6", "13"]
     assert float(rows[1]["pgmo/from_plan"]) > 0.99
     assert float(rows[1]["pgmo/peak_live"]) > 0
-    assert float(rows[1]["pgmo/reserved"]) > 0  # now, which may be less than the peak
+    assert float(rows[1]["pgmo/reserved"]) > 0  # current bytes, which may be below the peak
 
 
 @pytest.mark.parametrize("every", [1, 2])
@@ -177,7 +177,7 @@ def test_checkpoints_name_the_plan_and_going_on_begins_with_it(lightning, tmp_pa
     train(lightning, tmp_path, again, checkpoint=checkpoint, max_steps=24)
     summary = again.session.summary()
     assert summary.iterations == 10
-    assert summary.replayed >= 8  # the first ones are compared with the plan
+    assert summary.replayed >= 8  # the first iterations are compared with the plan
 
 
 def test_out_of_memory_is_explained(lightning, tmp_path, capsys):

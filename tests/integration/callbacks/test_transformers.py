@@ -1,4 +1,4 @@
-"""The callback inside the Trainer of transformers, on the CPU."""
+"""Tests of the callback in the Trainer of transformers, on the CPU."""
 
 import json
 import warnings
@@ -90,7 +90,7 @@ def test_reporters_get_the_figures_with_the_loss(transformers, tmp_path):
     from pgmo.integrations.transformers import PgmoTrainerCallback
 
     class Reporter(transformers.TrainerCallback):
-        """As those for TensorBoard and others, it comes before the callbacks of the user."""
+        """A reporter, which runs before the callbacks of the user, as that for TensorBoard does."""
 
         def __init__(self):
             self.logs = []

@@ -1,4 +1,4 @@
-"""One rank of a job in which something happens; see the functions. Prints one JSON object."""
+"""Rank of a job with an accident, which the first argument names. Prints one JSON object."""
 
 import json
 import os
@@ -18,7 +18,7 @@ FOLDER = Path(sys.argv[2])
 
 
 def shapes() -> dict[str, Any]:
-    """Each rank has batches of a size of its own."""
+    """Train with a different batch size on each rank."""
     rows = 32 + 16 * dist.get_rank()
     sessions = [
         pgmo.optimize(device="cpu", save=FOLDER, model_name="shapes"),
@@ -29,9 +29,9 @@ def shapes() -> dict[str, Any]:
 
 
 def job() -> dict[str, Any]:
-    """Trains without pgmo and with it, from whatever plans there are.
+    """Train without pgmo and with it, from the existing plans.
 
-    With KILLED in the environment the last rank is killed once it replays, with its plan saved.
+    With KILLED in the environment, the last rank is killed after two replayed iterations.
     """
     session = pgmo.optimize(device="cpu", plan=FOLDER, save=FOLDER, model_name="job")
     if "KILLED" in os.environ and dist.get_rank() == dist.get_world_size() - 1:
@@ -54,4 +54,4 @@ if __name__ == "__main__":
     result = globals()[sys.argv[1]]()
     print(json.dumps(result))
     sys.stdout.flush()
-    os._exit(0)  # nobody waits for ranks that are gone
+    os._exit(0)  # skips the wait for ended ranks

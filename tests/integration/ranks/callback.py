@@ -1,6 +1,6 @@
-"""One rank whose loop is Lightning's or transformers': `... FOLDER lightning|transformers [NAME]`
+"""Rank with a loop of Lightning or transformers: `... FOLDER lightning|transformers [NAME]`
 
-Trains without the callback, with it, and again, over gloo; prints one JSON object.
+Trains over gloo without the callback, with it, and from its plans. Prints one JSON object.
 """
 
 import json
@@ -19,13 +19,13 @@ STEPS = 14
 
 
 def network() -> nn.Sequential:
-    """The same weights on all ranks."""
+    """Return a network with the same weights on all ranks."""
     torch.manual_seed(0)
     return nn.Sequential(nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, 8))
 
 
 def lightning(strategy: str, callback: Any) -> list[float]:
-    """Losses of a training with one of Lightning's strategies."""
+    """Train with one of Lightning's strategies, and return the losses."""
     import lightning
     from torch.utils.data import DataLoader, TensorDataset
 
@@ -71,7 +71,7 @@ def lightning(strategy: str, callback: Any) -> list[float]:
 
 
 def transformers(_name: str, callback: Any) -> list[float]:
-    """Losses of a Trainer's, which takes DDP for several processes."""
+    """Train with a Trainer, which uses DDP with several processes, and return the losses."""
     import transformers
 
     class Model(nn.Module):
@@ -105,11 +105,11 @@ def transformers(_name: str, callback: Any) -> list[float]:
 
 
 def main(folder: Path, package: str, name: str) -> None:
-    """Trains and prints."""
+    """Train three times, and print the results."""
     rank, size = os.environ["RANK"], os.environ["WORLD_SIZE"]
     launcher = {"LOCAL_RANK": rank, "LOCAL_WORLD_SIZE": size, "GROUP_RANK": "0"}
     os.environ.update(launcher, TORCHELASTIC_RUN_ID="job", MASTER_ADDR="localhost")
-    os.environ["MASTER_PORT"] = "29500"  # of nobody: the process group is there already
+    os.environ["MASTER_PORT"] = "29500"  # unused, because the process group exists already
     join()
     if package == "lightning":
         from pgmo.integrations.lightning import PgmoCallback as Callback

@@ -1,7 +1,6 @@
-"""Ways in which PyTorch trains one network on several ranks, each small enough for a test.
+"""PyTorch's engines for training on several ranks, with a small network.
 
-Every engine takes the device and returns a step: a function that trains on one batch and returns
-the loss, and the weights that this rank holds.
+Each function takes a device and returns an `Engine`.
 """
 
 import os
@@ -20,14 +19,19 @@ ROWS = int(os.environ.get("ENGINES_ROWS", "32"))
 
 @dataclass
 class Engine:
-    """What a loop needs: the step, and what is compared at the end."""
+    """Functions of a loop.
+
+    Args:
+        step: trains on a batch, and returns the loss.
+        weights: yields the weights of this rank.
+    """
 
     step: Callable[[torch.Tensor], torch.Tensor]
     weights: Callable[[], Iterator[torch.Tensor]]
 
 
 def network(device: str) -> nn.Sequential:
-    """Four blocks of `ENGINES_WIDTH`; the same weights on all ranks."""
+    """Return a network of four blocks, with the same weights on all ranks."""
     torch.manual_seed(0)
     blocks = [
         nn.Sequential(nn.Linear(WIDTH, 4 * WIDTH), nn.GELU(), nn.Linear(4 * WIDTH, WIDTH))
@@ -56,7 +60,7 @@ def _adamw(model: nn.Module) -> torch.optim.Optimizer:
 
 
 def ddp(device: str, **options: Any) -> Engine:
-    """DistributedDataParallel, with several buckets."""
+    """Train with DistributedDataParallel and several buckets."""
     model = _reduced(network(device), **options)
     return _trained(model, _adamw(model))
 
@@ -64,7 +68,7 @@ def ddp(device: str, **options: Any) -> Engine:
 def _reduced(module: nn.Module, **options: Any) -> nn.Module:
     model = nn.parallel.DistributedDataParallel(module, bucket_cap_mb=1, **options)
     if dist.get_backend() == "fake":
-        # What its collectives return is nothing, which the reducer of PyTorch 2.11 does not expect.
+        # Fake collectives return None, which the reducer of PyTorch 2.11 does not expect.
         model.register_comm_hook(None, _unreduced)
     return model
 
@@ -76,12 +80,12 @@ def _unreduced(_state: None, bucket: dist.GradBucket) -> torch.futures.Future[to
 
 
 def ddp_views(device: str) -> Engine:
-    """The same with gradients as views of buckets, and a graph that is promised not to change."""
+    """Train with DDP, a static graph, and gradients as views of buckets."""
     return ddp(device, static_graph=True, gradient_as_bucket_view=True)
 
 
 def fsdp1(device: str) -> Engine:
-    """FullyShardedDataParallel, the older one."""
+    """Train with FullyShardedDataParallel."""
     from torch.distributed.fsdp import FullyShardedDataParallel
     from torch.distributed.fsdp.wrap import ModuleWrapPolicy
 
@@ -94,7 +98,7 @@ def fsdp1(device: str) -> Engine:
 def fsdp2(
     device: str, *, reshard: bool = True, half: bool = False, checkpoint: bool = False, **more: Any
 ) -> Engine:
-    """fully_shard for each block and for the whole."""
+    """Train with `fully_shard` for each block and for the whole network."""
     from torch.distributed._composable import checkpoint as recomputed
     from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
@@ -110,24 +114,24 @@ def fsdp2(
 
 
 def fsdp2_kept(device: str) -> Engine:
-    """Gathered parameters stay until the backward pass."""
+    """Train with FSDP2, and keep gathered parameters until the backward pass."""
     return fsdp2(device, reshard=False)
 
 
 def fsdp2_half(device: str) -> Engine:
-    """Parameters in bfloat16, gradients summed in float32, activations computed again."""
+    """Train with FSDP2, bfloat16 parameters, float32 sums of gradients, and checkpoints."""
     return fsdp2(device, half=True, checkpoint=True)
 
 
 def fsdp2_offloaded(device: str) -> Engine:
-    """Shards live in the memory of the host."""
+    """Train with FSDP2 and shards in the memory of the host."""
     from torch.distributed.fsdp import CPUOffloadPolicy
 
     return fsdp2(device, offload_policy=CPUOffloadPolicy(pin_memory=device == "cuda"))
 
 
 def tensor_parallel(device: str) -> Engine:
-    """Columns and rows of each block's matrices on different ranks."""
+    """Train with the columns and rows of each block's matrices divided among the ranks."""
     from torch.distributed.tensor.parallel import (
         ColwiseParallel,
         RowwiseParallel,
@@ -142,7 +146,7 @@ def tensor_parallel(device: str) -> Engine:
 
 
 def sequence_parallel(device: str) -> Engine:
-    """The same with the rows of activations divided between the blocks."""
+    """Train with tensor parallelism, and activations divided among the ranks between blocks."""
     from torch.distributed.tensor import Shard
     from torch.distributed.tensor.parallel import (
         ColwiseParallel,
@@ -160,14 +164,14 @@ def sequence_parallel(device: str) -> Engine:
 
 
 def pipeline(device: str) -> Engine:
-    """One stage a rank, one forward and one backward pass in turn, four micro-batches."""
+    """Train a pipeline of one stage for each rank, with schedule 1F1B and four micro-batches."""
     from torch.distributed.pipelining import PipelineStage, Schedule1F1B
 
     rank, world = dist.get_rank(), dist.get_world_size()
     blocks = network(device)
     own = nn.Sequential(*blocks[rank * len(blocks) // world : (rank + 1) * len(blocks) // world])
     told = {}
-    if dist.get_backend() == "fake":  # nobody sends the shapes that a stage would ask for
+    if dist.get_backend() == "fake":  # no rank would send the shapes to a stage
         part = torch.empty(ROWS // 4, WIDTH, device=device)
         told = {"input_args": (part,), "output_args": (part,)}
     stage = PipelineStage(own, rank, world, torch.device(device), **told)
@@ -189,7 +193,7 @@ def pipeline(device: str) -> Engine:
 
 
 def zero1(device: str) -> Engine:
-    """DistributedDataParallel, with the optimizer's state divided among the ranks."""
+    """Train with DDP and optimizer state that is divided among the ranks."""
     from torch.distributed.optim import ZeroRedundancyOptimizer
 
     model = _reduced(network(device))

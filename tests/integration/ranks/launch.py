@@ -1,4 +1,4 @@
-"""Starts all ranks of a small world at once, and waits for them."""
+"""Launcher of all ranks of a small job."""
 
 import json
 import os
@@ -20,11 +20,11 @@ def launch(
     """Run a script, or `python -m` a module, in every rank, with PGMO_CHECK=1.
 
     Args:
-        folder: where they meet.
-        command: a path that ends in ".py" or the name of a module, and arguments.
-        world: number of ranks.
-        ranks: those to start; by default all.
-        more: variables of the environment.
+        folder: folder in which the ranks meet.
+        command: path that ends in ".py" or name of a module, and arguments.
+        world: number of ranks of the job.
+        ranks: ranks to start; None: all.
+        more: further environment variables.
     """
     if not torch.distributed.is_available() or not torch.distributed.is_gloo_available():
         pytest.skip("this torch has no gloo")
@@ -48,7 +48,7 @@ def launch(
 
 
 def printed(ended: list[forked.Ended]) -> list[Any]:
-    """What each of them printed last, as JSON; none may have failed."""
+    """Return the last line of each rank's output as JSON; fail if a rank has failed."""
     for one in ended:
         assert one.exit_code == 0, one.errors
     return [json.loads(one.output.splitlines()[-1]) for one in ended]

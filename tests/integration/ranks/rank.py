@@ -1,8 +1,9 @@
-"""One rank: trains with each engine without pgmo, with it, and from the directory of plans.
+"""Rank that trains with each engine without pgmo, with it, and from the directory of plans.
 
 RANK, WORLD_SIZE     as torchrun sets them
 MEETING              a file through which the ranks find each other
-Prints one JSON object: what came out, by engine.
+
+Prints one JSON object: the results of each engine.
 """
 
 import hashlib
@@ -24,7 +25,7 @@ STEPS = 12
 
 
 def join() -> None:
-    """Becomes one of the process group's ranks."""
+    """Join the process group."""
     torch.set_num_threads(1)
     rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     meeting = f"file://{os.environ['MEETING']}"
@@ -32,10 +33,10 @@ def join() -> None:
 
 
 def leave() -> None:
-    """Ends the process group, together with the others.
+    """End the process group together with the other ranks, and wait 1 s.
 
-    gloo's threads hold on to objects of Python's for a moment, and PyTorch aborts the process where
-    the interpreter ends before: with and without pgmo.
+    gloo's threads keep Python objects for a moment. If the interpreter ended before, PyTorch would
+    abort the process, with and without pgmo.
     """
     dist.barrier()
     dist.destroy_process_group()
@@ -45,7 +46,7 @@ def leave() -> None:
 def train(
     engine: str, session: "pgmo.Session | None", *, steps: int = STEPS, rows: int = ROWS
 ) -> tuple[list[float], str]:
-    """Losses, and a checksum of the weights that this rank holds at the end."""
+    """Train, and return the losses and a checksum of this rank's weights."""
     made = ENGINES[engine]("cpu")
     data = torch.Generator().manual_seed(dist.get_rank())
     losses = []
@@ -59,7 +60,7 @@ def train(
 
 
 def told(session: "pgmo.Session") -> dict[str, Any]:
-    """What is compared of a session."""
+    """Return the figures of a session that tests compare."""
     summary = session.counted()
     return {
         "recorded": summary.recorded,
@@ -71,7 +72,7 @@ def told(session: "pgmo.Session") -> dict[str, Any]:
 
 
 def main(folder: Path, engines: list[str]) -> None:
-    """Trains and prints."""
+    """Train with each engine, and print the results."""
     join()
     results = {}
     for engine in engines:

@@ -1,4 +1,4 @@
-"""A model that recomputes under DistributedDataParallel, beside the plain one, on one rank."""
+"""Rank that compares a recomputing model under DistributedDataParallel with the plain one."""
 
 import copy
 import json
@@ -17,7 +17,7 @@ from pgmo.errors import GraphError
 
 
 class Network(nn.Module):
-    """Residual blocks; with a break, several graphs."""
+    """Residual blocks, in one graph or in several."""
 
     def __init__(self, breaks: bool) -> None:
         super().__init__()
@@ -27,7 +27,7 @@ class Network(nn.Module):
         self.norm, self.breaks = nn.BatchNorm1d(32), breaks
 
     def between(self, x: torch.Tensor) -> torch.Tensor:
-        """Break the graph."""
+        """Break the graph if `breaks` is set."""
         if self.breaks:
             torch._dynamo.graph_break()
         return x
@@ -40,7 +40,7 @@ class Network(nn.Module):
 
 
 def trained(model: nn.Module, rank: int) -> list[torch.Tensor]:
-    """Return losses and gradients of steps of two sizes."""
+    """Return the losses and gradients of three steps with two batch sizes."""
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     found = []
     for step, rows in enumerate((16, 16, 12)):
@@ -57,7 +57,7 @@ def same(kind: str, rank: int) -> bool:
     """Return whether both models have the same bits."""
     torch.manual_seed(0)
     plain = Network(kind == "breaks")
-    # A static graph counts the hooks of its first step: the capture comes before it.
+    # A static graph counts the hooks of its first step, so the capture must precede it.
     example = [torch.randn(16, 32)] if kind == "static" else []
     ours, _ = pgmo.recompute(copy.deepcopy(plain), *example, measure=False)
     options = {"static_graph": True, "gradient_as_bucket_view": True} if kind == "static" else {}
@@ -69,7 +69,7 @@ def same(kind: str, rank: int) -> bool:
 
 
 def refused() -> bool:
-    """Return whether a model whose parts were sharded after the call is refused."""
+    """Return whether a model is refused whose blocks were sharded after `pgmo.recompute`."""
     model, _ = pgmo.recompute(Network(False), measure=False)
     for block in model.blocks:
         fully_shard(block, mesh=dist.device_mesh.init_device_mesh("cpu", (2,)))

@@ -1,4 +1,4 @@
-"""Ranks that differ, that are killed, that come back, and jobs of another size."""
+"""Tests of ranks that differ, are killed or restart, and of jobs of another size."""
 
 import re
 import signal
@@ -45,4 +45,4 @@ def test_a_job_of_another_size_begins_with_a_plan_that_fits(tmp_path: Path) -> N
         assert with_pgmo == without
         (note,) = one["session"]["notes"]
         assert re.fullmatch(r"began with job-\w+\.pgmoplan: it has .*% of the requests", note)
-        assert one["session"]["recorded"] <= 2  # until an iteration has followed it
+        assert one["session"]["recorded"] <= 2  # until an iteration follows the plan

@@ -1,4 +1,4 @@
-"""The callbacks in two processes: each has a session, and all have one directory of plans."""
+"""Tests of the callbacks in two processes, with a session each and one directory of plans."""
 
 from pathlib import Path
 

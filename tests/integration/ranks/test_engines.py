@@ -1,4 +1,4 @@
-"""PyTorch's ways of training on several ranks, over gloo: pgmo changes no bit, and serves."""
+"""Tests of PyTorch's engines for several ranks over gloo, with the same bits and with plans."""
 
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from tests.integration.ranks.launch import launch, printed
 from tests.integration.ranks.rank import STEPS
 
 FREED_ELSEWHERE = 0.8
-"""Share of requests from slots, at least: gloo's threads let go of some blocks late, at random."""
+"""Least share of requests from slots, as gloo's threads free some blocks late, at random."""
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +56,7 @@ def _check_bits(ranks: list[Any], engine: str) -> None:
         assert with_pgmo == [without, without]
         assert len(set(one[engine]["weights"])) == 1
     losses = [one[engine]["losses"][0] for one in ranks]
-    # Each has data of its own, or a stage; where columns are divided, all have the sum.
+    # Losses differ by data or stage, but tensor parallelism gives all ranks the same sum.
     assert (losses[0] == losses[1]) == (engine == "tensor_parallel")
 
 

@@ -1,4 +1,4 @@
-"""DistributedDataParallel around a model that recomputes has the bits of the plain one."""
+"""Tests that DistributedDataParallel around a recomputing model has the plain model's bits."""
 
 import pytest
 

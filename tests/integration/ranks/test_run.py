@@ -1,6 +1,6 @@
-"""`python -m pgmo run` in each rank: scripts that know nothing of pgmo, in several processes.
+"""Tests of `python -m pgmo run` in each rank of an unchanged script.
 
-The guide on several processes starts the same by torchrun.
+The guide on several processes starts the same command by torchrun.
 """
 
 import re
@@ -31,12 +31,14 @@ sys.stdout.write(f"rank {dist.get_rank()} loss {loss.item()!r}\\n")
 dist.destroy_process_group()
 time.sleep(1)
 """
-"""It waits, as gloo's threads hold on to objects of Python's for a moment, which aborts the process
-when the interpreter ends before: with and without pgmo, three times in eight on a busy machine."""
+"""Script that waits 1 s at its end, because gloo's threads keep Python objects for a moment.
+
+If the interpreter ended before, the process would be aborted, with and without pgmo.
+"""
 
 
 def losses(folder: Path, meeting: str, *command: str) -> tuple[list[str], str]:
-    """Return the losses of two processes, and what was said."""
+    """Return the losses of two processes, and their error output."""
     ended = launch(folder, *command, MEETING=str(folder / meeting))
     for one in ended:
         assert one.exit_code == 0, one.errors
@@ -52,7 +54,7 @@ def test_ranks_share_a_directory_and_the_next_job_begins_there(tmp_path: Path) -
     command = ("pgmo", "run", "--plan", str(plans), "--save", str(plans), str(script))
     with_pgmo, said = losses(tmp_path, "first", *command)
     assert with_pgmo == without
-    assert said.count("12 iterations, 5 recorded") == 1  # by the first rank alone
+    assert said.count("12 iterations, 5 recorded") == 1  # only by the first rank
     (plan,) = plans.glob("*.pgmoplan")
     assert re.search(rf"Wrote \S*{re.escape(plan.name)}", said)
     with_pgmo, said = losses(tmp_path, "second", *command)

@@ -1,4 +1,4 @@
-"""Gradients of three micro-batches per step, clipped."""
+"""Training with clipped gradients of three micro-batches per step."""
 
 import hashlib
 import sys

@@ -1,4 +1,4 @@
-"""LBFGS: each step evaluates the model as often as it finds necessary."""
+"""Training with LBFGS, whose steps evaluate the model a varying number of times."""
 
 import hashlib
 import sys

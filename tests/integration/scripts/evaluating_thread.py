@@ -1,6 +1,6 @@
-"""The main thread trains; another one evaluates copies of the model all the time.
+"""Training on the main thread, while another thread evaluates copies of the model.
 
-With `pause` as the first argument, it opens a session, and the evaluation is a pause.
+With `pause` as the first argument, the script opens a session, and pauses it for evaluations.
 """
 
 import copy

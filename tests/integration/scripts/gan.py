@@ -1,4 +1,4 @@
-"""Two optimizers: in each iteration the critic steps as often as asked for, then the generator."""
+"""Training with two optimizers: several steps of the critic, then one of the generator."""
 
 import hashlib
 import sys

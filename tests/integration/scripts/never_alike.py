@@ -1,4 +1,4 @@
-"""A loop of which no iteration is like another: an arena cannot gain anything."""
+"""Loop whose iterations all differ, so that an arena saves nothing."""
 
 import random
 import sys

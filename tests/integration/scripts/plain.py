@@ -1,4 +1,4 @@
-"""A plain training loop with a scheduler, and an evaluation after every fifth step."""
+"""Training with a scheduler, and an evaluation after every fifth step."""
 
 import hashlib
 import sys

@@ -1,4 +1,4 @@
-"""Steps that a gradient scaler leaves out, because gradients are not finite."""
+"""Training in which gradient scaling skips steps with infinite gradients."""
 
 import hashlib
 import sys

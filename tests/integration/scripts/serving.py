@@ -1,7 +1,4 @@
-"""Answers requests from several threads with a model; nothing is trained.
-
-argv: threads.
-"""
+"""Inference on several threads, whose number is the argument."""
 
 import sys
 from concurrent.futures import ThreadPoolExecutor

@@ -1,4 +1,4 @@
-"""Trains a little with marked iterations; prints its losses and the digest of its weights."""
+"""Training with marked iterations, which prints its losses and the digest of its weights."""
 
 import hashlib
 import sys

@@ -1,6 +1,6 @@
-"""Each of several threads trains a model of its own, at the same time.
+"""Training of a model on each of several threads, whose number is the first argument.
 
-argv: threads. With `session` as the second, it opens one, and each thread calls `step()`.
+With `session` as the second argument, the script opens a session, and each thread calls `step()`.
 """
 
 import sys

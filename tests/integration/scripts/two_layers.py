@@ -1,4 +1,4 @@
-"""What a newcomer writes first: two layers, twelve steps. The arguments say how.
+"""Training of two layers in twelve steps, with variants by arguments.
 
 sgd      without momentum, not Adam         fresh   each batch is made in the step
 zeroed   gradients become zeros, not None   loader  batches of a DataLoader, and an evaluation
