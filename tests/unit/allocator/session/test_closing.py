@@ -194,7 +194,7 @@ def test_an_interrupt_while_a_session_closes(adapter, monkeypatch):
 
 @pytest.mark.parametrize("at", range(1, 5))
 def test_an_interrupt_while_plans_are_exchanged(adapter, monkeypatch, at):
-    """At whatever moment it arrives, the session continues as if the cell were run again."""
+    """The session continues as if the cell were run again, no matter when the interrupt comes."""
     loop = Loop(adapter, LAYERS)
     with open_session(adapter) as session:
         take = adapter.take_arena
