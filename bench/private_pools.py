@@ -14,7 +14,7 @@ times: by default, with graphs that share pages (`PGMO_GRAPHS=1`), and over expa
 `eager` is PyTorch's allocator without graphs. Programs with pools use no graphs, so the last three
 do not run them.
 
-`need` is computed from a recording of the program under PyTorch's allocator. It is the largest sum
+`need` is computed from a recording of the program under PyTorch's allocator: the largest sum
 at one moment of three figures: live bytes outside of graphs' pools, bytes that survive in the pools
 captured so far, and the largest temporaries of one of these pools. For programs with memory pools,
 `need` is the peak of live bytes. The last column of the table is the lowest peak of `pgmo run` over

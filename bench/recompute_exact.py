@@ -6,12 +6,12 @@
 
 The graphs are those of training steps of small modules (`workloads/small_steps.py`), captured as
 for `pgmo.recompute`. CP-SAT solves Checkmate's program (`recomputation/checkmate.py`), in which any
-operation of the forward pass may run again in any stage. It looks for the least peak, and for the
-least overhead at four budgets: at the least peak, and at a quarter, half and three quarters of the
-way from there to the peak without recomputation. A solution that is not proved within `--seconds`
-is stored with its bound. The script also stores the least peak if each operation runs again at most
-once, and the results of `plan_choice`. The graphs are in the result, so that a test can plan for
-them without a capture.
+operation of the forward pass may run again in any stage. CP-SAT looks for the least peak, and for
+the least overhead at four budgets: at the least peak, and at a quarter, half and three quarters of
+the way from there to the peak without recomputation. A solution that is not proved within
+`--seconds` is stored with its bound. The script also stores the least peak if each operation runs
+again at most once, and the results of `plan_choice`. The graphs are in the result, so that a test
+can plan for them without a capture.
 """
 
 import argparse

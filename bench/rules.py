@@ -50,7 +50,7 @@ def measure(stub: Stub, case: RuleJob, rules: Iterable[str]) -> Iterator[Row]:
 
     Args:
         stub: the stub runtime.
-        case: a loop and a seed. Its `off` applies to all rows.
+        case: a loop and a seed, whose `off` applies to all rows.
         rules: names of rules.
     """
     expandable = run(stub, replace(case, contender="expandable", off={}), "")

@@ -8,9 +8,9 @@ Needs no GPU: the real CUDA build of PyTorch runs on the stub CUDA runtime of pg
 
 The scripts of `altered/` train in each way, as a user would write it. The figures are peaks of live
 tensors' bytes. A prediction is computed from a rehearsal of the script with AdamW, or rehearsed
-with a change that pgmo makes. It is compared with the peak of PyTorch's allocator if the script
-itself trains that way. Weights in fewer bits are packed by `altered/packed.py` as bitsandbytes
-stores them. 8-bit Adam needs kernels of another library, and is compared with nothing.
+with a change that pgmo makes. The prediction is compared with the peak of PyTorch's allocator if
+the script itself trains that way. Weights in fewer bits are packed by `altered/packed.py` as
+bitsandbytes stores them. 8-bit Adam needs kernels of another library, and is compared with nothing.
 """
 
 import json

@@ -3,9 +3,9 @@
     python examples/resnet.py
     python examples/resnet.py --save plans
 
-Both trainings have the same seed and the same number of threads. Their losses and final weights
-have to be bit-identical. If they are not, plain PyTorch trains again, because several threads may
-add numbers in another order in each run.
+Both trainings have the same seed and the same number of threads. The losses and final weights of
+both have to be bit-identical. If they are not, plain PyTorch trains again, because several threads
+may add numbers in another order in each run.
 """
 
 import argparse

@@ -19,7 +19,7 @@
 # # Plan and compare
 #
 # A plan gives each block an offset, so that blocks that are live at the same time do not overlap. This
-# notebook makes several plans of one profile. It compares them with each other and with the max load, a
+# notebook makes several plans of one profile, and compares them with each other and with the max load, a
 # lower bound of all plans.
 
 # %%
@@ -80,7 +80,7 @@ assert best.arena <= min(plan.arena for plan in plans.values())
 # ## Without a plan
 #
 # For comparison, an allocator that does not know later requests takes the lowest gap that is large enough
-# for each request. It runs over three iterations, so that blocks of the previous iteration are live, too.
+# for each request. The simulation runs over three iterations, so that blocks of the previous iteration are live, too.
 
 
 # %%

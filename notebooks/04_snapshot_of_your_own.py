@@ -40,8 +40,8 @@ FILE = None
 # ## Contents of a snapshot
 #
 # A snapshot is a dictionary. `device_traces` has the events of each device in order, `segments` the segments that were
-# reserved at the end. Here a simple allocator writes the events of a made-up network. It reserves segments of 20 MiB, and
-# serves each request from the first gap that is large enough.
+# reserved at the end. Here a simple allocator writes the events of a made-up network. The allocator reserves segments of
+# 20 MiB, and serves each request from the first gap that is large enough.
 
 # %%
 import pickle

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-# These modules have assertions, and must be registered before any test imports them.
+# Modules with assertions must be registered before any test imports them.
 pytest.register_assert_rewrite(
     "tests.conformance.adapter_suite", "tests.conformance.subjects", "tests.same_bits"
 )

@@ -87,8 +87,7 @@ class Noted:
 def alive_with_error(run: Callable[[Noted], object]) -> list[str]:
     """Return the tensors that live while frames of pgmo and autograd are in a held traceback.
 
-    Frames above the first one of pgmo or autograd belong to the program, and so do frames of the
-    tests. They are cleared.
+    Other frames are cleared: those above the first frame of pgmo or autograd, and those of tests.
     """
     noted = Noted()
     with without_collector():

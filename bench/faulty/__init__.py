@@ -14,7 +14,7 @@ class Program:
     """Training program, with or without a known cause of its peak.
 
     Args:
-        run: function that trains. Its argument selects the fixed form. Its result stays alive
+        run: function that trains. The argument selects the fixed form, and the result stays alive
             until the snapshot.
         cause: title of the advice that must come first; "" for a healthy program.
         report: public report on which the program is modelled, or a description.

@@ -3,8 +3,8 @@
     echo '{"workload": "resnet50", "allocator": "pages", "limit": 17179869184}' |
         python bench/gpu/_batch_worker.py
 
-It imports everything before it reads its job, so that it can start while another worker measures.
-It prints one line of JSON: the fields of `Found`, or `{"error": text}`.
+The worker imports everything before it reads its job, so that it can start while another worker
+measures. The worker prints one line of JSON: the fields of `Found`, or `{"error": text}`.
 """
 
 import gc

@@ -1,6 +1,6 @@
 """Worker of `ranks.py`: one rank that trains GPT-2, and prints one line of JSON.
 
-Its environment:
+Environment variables:
 
     RANK, WORLD_SIZE, LOCAL_RANK    as torchrun sets them
     MEETING                         path of the file by which the ranks find each other

@@ -1,7 +1,7 @@
 """Eight steps of a model of `_models.py`: `python _rehearsed.py NAME FILE`.
 
-The script runs unchanged on a card and in a rehearsal. It writes the memory that it took to FILE,
-as counted by torch, and by the driver for this process if the driver reports it.
+The script runs unchanged on a card and in a rehearsal. The script writes its bytes of memory
+to FILE, as counted by torch, and by the driver for the process if the driver reports them.
 """
 
 import json

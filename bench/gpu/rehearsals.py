@@ -6,9 +6,9 @@
 Each model of `_models.py` runs eight steps of forward pass, backward pass and AdamW, in a process
 of its own: on the card, and in a rehearsal of a card with the same properties (`pgmo rehearse`).
 For the first models, a second rehearsal makes a plan, which then serves a run on the card from its
-first request. The script compares the peaks of allocated and of reserved bytes. It also stores the
-bytes that the driver counts for the process, which include a context whose size a rehearsal
-estimates. Several run at a time, because memory does not depend on time.
+first request. The script compares the peaks of allocated and of reserved bytes, and
+stores the bytes that the driver counts for the process. They include a context, whose size a
+rehearsal estimates. Several models run at a time, because memory does not depend on time.
 """
 
 import dataclasses

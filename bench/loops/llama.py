@@ -1,7 +1,7 @@
 """A Llama of 12 layers, 1,024 wide: lengths fixed, padded or packed, micro-batches of any length.
 
-It has 200 million parameters, and is trained with AdamW under autocast to bfloat16, with clipped
-gradients. The model is that of transformers, with random weights.
+The Llama has 200 million parameters, and is trained with AdamW under autocast to bfloat16, with
+clipped gradients. The model is that of transformers, with random weights.
 """
 
 from typing import ClassVar

@@ -137,8 +137,8 @@ class Embedding(Served):
 class Generating(Served):
     """Server of a Llama that generates sixteen answers per request, with one call per token.
 
-    It does not use `generate()` of transformers, which reads from the device when to stop: the stub
-    computes no tokens.
+    The server does not use `generate()` of transformers, which reads from the device when to stop,
+    because the stub computes no tokens.
     """
 
     def __init__(self, setting: Setting) -> None:

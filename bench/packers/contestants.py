@@ -1,7 +1,7 @@
 """Packers that are measured against each other, each run in a process of its own.
 
 A contestant gets a problem, a time limit, a number of threads and a seed, and returns offsets, or
-None if it has found nothing. A contestant that exceeds the limit too far is killed. Its time is
+None if it has found nothing. A contestant that exceeds the limit too far is killed. The time is
 that of the call, without the start of the process and imports. The validator checks the result.
 """
 
@@ -109,7 +109,7 @@ class Entry:
     """Contestant and its limits.
 
     Args:
-        prepare: returns the contestant for a problem. It is not part of the measured time.
+        prepare: returns the contestant for a problem; not part of the measured time.
         installed: whether its package is installed.
         circles: whether it can solve problems whose time is a circle.
         most_blocks: largest number of blocks on which it runs.

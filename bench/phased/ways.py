@@ -55,8 +55,9 @@ class Phases(Way):
 class Backup(Way):
     """Sleep as torch_memory_saver does it: whole segments are copied, live blocks and others.
 
-    This is an emulation: storages become empty, and PyTorch's cache is emptied. It counts the bytes
-    that torch_memory_saver would copy: the segments that hold these storages, without the cache.
+    This is an emulation: storages become empty, and PyTorch's cache is emptied. `Backup` counts the
+    bytes that torch_memory_saver would copy: the segments that hold these storages, without the
+    cache.
     """
 
     def __init__(self) -> None:

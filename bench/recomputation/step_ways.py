@@ -205,7 +205,7 @@ def copy_statistics(joint: fx.GraphModule) -> None:
     """Give batch normalisations copies of their running statistics.
 
     If PyTorch's partitioner recomputes a batch normalisation, it saves the statistics themselves.
-    They are overwritten before the backward pass, which then raises an error.
+    The forward pass overwrites them, so that the backward pass raises an error.
     """
     for node in list(joint.graph.nodes):
         if "batch_norm" not in str(node.target) or "backward" in str(node.target):

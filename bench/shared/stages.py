@@ -1,7 +1,8 @@
 """Rollouts with a cache that grows by a token at a time, and two training epochs on the answers.
 
 A Llama of 200 million parameters decodes answers to 128 prompts at a time, of any length up to a
-thousand tokens. It is trained on eight answers at a time, with AdamW and autocast to bfloat16.
+thousand tokens. The Llama is trained on eight answers at a time, with AdamW and autocast to
+bfloat16.
 """
 
 import contextlib

@@ -18,8 +18,9 @@ def judged(row: Row) -> dict[str, Any]:
 
     Returns:
         The real and the stated saving as shares, their distance in points, and whether the verdict
-        is right. A right verdict is at most 3 points away. Its sign is right if the real saving is
-        above 3 %. It says "about the same" exactly if the stated saving is below 3 %.
+        is right. A right verdict is at most 3 points away, and has the right sign if the real
+        saving is above 3 %. A right verdict says "about the same" exactly if the stated saving is
+        below 3 %.
     """
     real = 1 - row["taken"] / row["plain"]
     verdict = row["verdict"]

@@ -1,4 +1,4 @@
-"""Job of one process of `real_programs.py --on-stub`. It needs only the standard library."""
+"""Job of one process of `real_programs.py --on-stub`, which needs only the standard library."""
 
 from dataclasses import dataclass, field
 

@@ -104,7 +104,7 @@ class Stub:
         return result
 
     def _start(self, job: AnyJob, module: str) -> "subprocess.Popen[str]":
-        """Start a worker. It ends with its standard input, at the latest with this process."""
+        """Start a worker, which ends with its standard input, at the latest with this process."""
         paths = os.pathsep.join([str(ROOT / "bench"), str(ROOT)])
         python = os.path.abspath(shutil.which(self.python) or self.python)
         return subprocess.Popen(

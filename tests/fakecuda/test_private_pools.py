@@ -116,7 +116,7 @@ def test_graphed_callables_need_what_one_shared_pool_would_have_reserved(measure
     assert [one.captures for one in apart.pools] == [2] * 4  # forward and backward
     assert len(shared.pools) == 1
     assert apart.alive == pytest.approx(shared.alive, rel=0.01)
-    # Its pool has outputs of one graph among temporaries of another, so it is a bit smaller.
+    # The shared pool holds outputs of one graph among temporaries of another, and is a bit smaller.
     assert apart.needed == pytest.approx(shared.reserved, rel=0.1)
     assert apart.needed < 0.5 * apart.reserved
     assert apart.needed < apart.interleaved < apart.reserved

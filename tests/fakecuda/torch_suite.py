@@ -4,13 +4,14 @@
     build/fakecuda/run PYTHON -m tests.fakecuda.torch_suite test_cuda.py --mode graphs -k graph
 
 The file is PyTorch's `test/test_cuda.py` of the version that is installed, or
-`test/inductor/test_cudagraph_trees.py`, which needs `TRITON_LIBCUDA_PATH=build/fakecuda`. They are
-neither in PyTorch's wheel nor in this repository. They import `expecttest` and `psutil`. Each test
-runs in a fork of a process that has imported everything, so that a crash affects only one test.
+`test/inductor/test_cudagraph_trees.py`, which needs `TRITON_LIBCUDA_PATH=build/fakecuda`. Both
+files are in PyTorch's repository, but not in its wheel, and import `expecttest` and `psutil`. Each
+test runs in a fork of a process that has imported everything, so that a crash affects only one
+test.
 
     plain      PyTorch's own allocator. Tests that fail here need a GPU, and do not run again
-    plugin     pages serve without a session, as by pgmo.torch_allocator(). They begin in the test's
-               process: pgmo serves nothing in a child of a process that used pgmo
+    plugin     pages serve without a session, as by pgmo.torch_allocator(). Pages begin in the
+               test's process: pgmo serves nothing in a child of a process that used pgmo
     session    pgmo.optimize() around the test
     step       pgmo.optimize() around the test, which is an iteration
     graphs     like `plugin`, and graphs of different pools share pages (PGMO_GRAPHS=1)

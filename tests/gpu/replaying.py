@@ -38,7 +38,7 @@ def replaying() -> Iterator[Any]:
 def from_slot(session: Any, value: float = 1.0) -> torch.Tensor:
     """Return a tensor in a slot of the arena.
 
-    It may take several iterations, because a slot whose pages are still in use is not served.
+    Several iterations may be needed, because a slot whose pages are still in use is not served.
     """
     for _ in range(TURNS):
         before = session.statistics

@@ -29,7 +29,7 @@ def test_program_passes(built: Path, program: str) -> None:
 
 
 def attack(program: Path, events: int, seed: int, **environment: str) -> None:
-    """Run an attack. It must make this many events and find no violation."""
+    """Run an attack, which must make this many events and find no violation."""
     ended = run(str(program), "--seed", str(seed), "--events", str(events), **environment)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     made = re.findall(r"^seed \d+: (\d+) (?:events|forks)", ended.stdout, re.MULTILINE)

@@ -1,7 +1,7 @@
 """Models on which recomputation has failed, or whose steps are unusual.
 
-They checkpoint their own blocks, have custom autograd functions, write into slices, scan over time,
-draw random numbers with NumPy, or choose experts.
+The models checkpoint their own blocks, have custom autograd functions, write into slices, scan over
+time, draw random numbers with NumPy, or choose experts.
 """
 
 from collections.abc import Callable

@@ -1,6 +1,6 @@
 """One rank of a fake world: `python -m ... WORLD RANK FOLDER [ENGINE]...`
 
-It trains with each engine over a fake process group, whose collectives do nothing. It prints the
+Trains with each engine over a fake process group, whose collectives do nothing, and prints the
 figures of the sessions as a JSON object, by engine.
 """
 

@@ -1,6 +1,6 @@
 """FSDP2 over a fake process group with lagging streams: the waits in replay.
 
-It prints a JSON object. No stream does any work before the iteration has been submitted. So each
+Prints a JSON object. No stream does any work before the iteration has been submitted. So each
 page that another stream has used in the iteration needs a wait.
 """
 

@@ -110,7 +110,7 @@ def test_a_plan_of_one_process_is_its_own_and_is_found_by_ranks(tmp_path):
 
 
 def test_a_directory_of_the_version_before_is_read(tmp_path):
-    """It has an index instead of a file per rank with the name of its plan."""
+    """The old directory has an index, and no file for each rank with the name of its plan."""
     *_, path = directory(tmp_path).save([planned()], None)
     (tmp_path / "gpt-rank0-of-4.txt").unlink()
     (tmp_path / "gpt.ranks.json").write_text('{"format": "pgmo ranks 1", "entries": []}')

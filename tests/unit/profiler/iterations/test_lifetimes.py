@@ -202,7 +202,7 @@ def _members(*turns):
 
 
 def test_shorter_members_do_not_change_sizes():
-    """Their requests are paired by similarity, which may be wrong."""
+    """Requests of shorter members are paired by similarity, which may be wrong."""
     full = _members([100, 8, 300], [200, 8, 300])
     assert full.size.tolist() == [200, 8, 300]
     mixed = _members([100, 8, 300], [200, 8, 300], [999, 8])
