@@ -88,7 +88,7 @@ def run(setting: Setting, way: Way, *, rounds: int, session: Any) -> Any:
     policy = llama(setting, cache=True)
     with tempfile.TemporaryDirectory() as folder:
         policy.save_pretrained(f"{folder}/reference")
-        policy.config._name_or_path = f"{folder}/reference"  # trl reads the reference from there
+        policy.config._name_or_path = f"{folder}/reference"  # trl reads the reference here
         trainer = PhasedTrainer(
             policy,
             reward_funcs=rewards,

@@ -6,7 +6,7 @@ from tests.fakecuda.programs import run_program
 
 
 def test_a_replay_does_the_captured_copies_again():
-    # Zeros are copied to the device: the stub runs no kernel that would fill memory there.
+    # Zeros are copied to the device, because no kernel of the stub would fill its memory.
     source, target = torch.zeros(8).cuda(), torch.zeros(8).cuda()
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):

@@ -243,7 +243,7 @@ def test_a_page_is_handed_over_behind_an_event_of_its_last_user(place, streams):
         use(address + PAGE, second)
         assert violations() == 0
         driver.unmap(address + PAGE, PAGE)
-        assert certain() == 1  # it is pending there
+        assert certain() == 1  # the second stream's use is pending
 
 
 def test_an_event_from_before_the_use_orders_nothing(place, streams):

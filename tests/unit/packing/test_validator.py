@@ -64,7 +64,7 @@ def test_accepts(rows):
         ([(8, 0, 5, 0), (8, 4, 9, 7)], r"blocks 0 and 1 overlap at tick 4: \[0, 8\) of block 0, "),
         ([(8, 4, 9, 7), (8, 0, 5, 0)], r"blocks 0 and 1 overlap at tick 4"),
         ([(8, 0, 5, 4), (8, 4, 9, 4)], r"blocks 0 and 1 overlap at tick 4"),  # the same offset
-        ([(2, 0, 5, 4), (8, 4, 9, 0)], r"blocks 0 and 1 overlap"),  # one within the other
+        ([(2, 0, 5, 4), (8, 4, 9, 0)], r"blocks 0 and 1 overlap"),  # nested bytes
         ([(8, 8, 13, 0), (8, 2, 8, 0)], r"blocks 0 and 1 overlap at tick 2: .*\[8, 13\)"),
         ([(8, 8, 12, 0), (8, 9, 10, 4)], r"blocks 0 and 1 overlap at tick 9"),
         ([(8, 0, 12, 0, 8), (8, 5, 6, 12)], r"blocks 0 and 1 overlap at tick 5"),

@@ -45,7 +45,7 @@ def test_state_is_known_before_it_exists(kind, options):
     assert not optimizer.state
     assert all(one.grad is None for one in model.parameters())
     assert found.state == state_of(optimizer, model)
-    assert optimizer_needs(optimizer).state == found.state  # as well when it is there
+    assert optimizer_needs(optimizer).state == found.state  # the same after a step has made it
 
 
 def test_all_at_once_takes_more_for_a_moment_than_one_after_the_other():
