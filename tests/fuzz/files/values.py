@@ -77,7 +77,6 @@ def change(value: Any, random: Random, other: Any) -> None:
         del where[key]
     elif what == 5:
         source, place = random.choice(found)
-        # What was there may be gone by now: by this change's own hand, no other.
         where[key] = source[place]
     elif what == 6 and isinstance(where, list):
         where[key:key] = [where[key]] * random.choice((1, 2, 30))

@@ -1,4 +1,4 @@
-"""The line that `pgmo run` keeps on a terminal."""
+"""Tests of the line that `pgmo run` shows on a terminal."""
 
 import io
 import sys

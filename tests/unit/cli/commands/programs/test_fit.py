@@ -1,4 +1,4 @@
-"""`pgmo fit`: what it prints, its exit codes, and command lines that it refuses."""
+"""Tests of `pgmo fit`: its output, its exit codes, and command lines that it refuses."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`pgmo run` runs programs as `python` does. None of these scripts imports torch."""
+"""Tests that `pgmo run` runs programs as `python` does, with scripts without torch."""
 
 import json
 import os
