@@ -88,11 +88,11 @@ class IterationStatistics:
     @property
     def pages_moved(self) -> int:
         """Number of existing pages that were mapped at another address."""
-        return max(0, self.driver_calls["maps"] - self.driver_calls["creates"])
+        return max(0, self.driver_calls.get("maps", 0) - self.driver_calls.get("creates", 0))
 
     @property
     def recurring_moves(self) -> int:
-        """`pages_moved`; 0 if pages were created, because the moves then do not recur."""
+        """`pages_moved`, or 0 in an iteration that creates pages: its moves do not recur."""
         return 0 if self.driver_calls.get("creates") else self.pages_moved
 
     @property
