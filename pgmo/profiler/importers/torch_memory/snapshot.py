@@ -166,10 +166,10 @@ class _Reader:
             for number, segment in enumerate(segments):
                 for block in segment.get("blocks", ()):
                     if type(block) is not _Block:
-                        self._wrong(f"{name}[{number}] holds things that are not blocks")
+                        self._wrong(f"{name}[{number}] has entries that are not blocks")
                     seen += 1
                     if seen > len(self.blocks):
-                        self._wrong("a block is in several places of the segments")
+                        self._wrong("the segments list a block more than once")
 
     def _rows(self, value: Mapping[str, Any]) -> dict[int, NDArray[np.int64]]:
         """Return the event rows of each device, after checking that each event is used once."""
@@ -186,11 +186,11 @@ class _Reader:
         for number, trace in traces if few else ():
             if not all(event is _SEEN for event in trace):
                 name = "host_traces" if number == HOST else f"device_traces[{number}]"
-                self._wrong(f"{name} holds things that are not events")
+                self._wrong(f"{name} has entries that are not events")
         if edges[-1] != len(self.events):
             self._wrong(
-                f"{len(self.events)} events are in {edges[-1]} places of the traces: one is there "
-                "twice, or elsewhere"
+                f"the traces have {edges[-1]} entries for {len(self.events)} events; each event "
+                "must be in one trace, once"
             )
         parts = zip(traces, pairwise(edges), strict=True)
         made = {number: np.arange(low, high) for (number, _), (low, high) in parts}

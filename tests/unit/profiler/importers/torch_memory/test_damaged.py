@@ -22,11 +22,14 @@ from tests.unit.profiler.importers.torch_memory.reading import changed, good
         (pickle.dumps({"segments": [], "device_traces": [[]]}), "no events and no segments"),
         (pickle.dumps(good())[:-100], "is cut off"),
         (pickle.dumps(print), "asks for the global 'builtins.print'"),
-        (changed(lambda s: s["device_traces"][0].append(5)), "holds things that are not events"),
-        (changed(lambda s: s["device_traces"][0].append(s["device_traces"][0][0])), "twice"),
+        (changed(lambda s: s["device_traces"][0].append(5)), "has entries that are not events"),
+        (
+            changed(lambda s: s["device_traces"][0].append(s["device_traces"][0][0])),
+            "each event must be in one trace, once",
+        ),
         (
             changed(lambda s: s["segments"][0].update(blocks=[1])),
-            "holds things that are not blocks",
+            "has entries that are not blocks",
         ),
         (changed(lambda s: s["segments"].append(3)), "lacks something"),
         (changed(lambda s: s["segments"][0].pop("address")), "lacks something"),
@@ -56,5 +59,5 @@ def test_blocks_that_are_named_many_times_are_refused(tmp_path):
     device.alloc(512)
     saved = snapshot(device)
     saved["segments"] *= 1000  # the file has 999 references, not copies
-    with pytest.raises(FileError, match="a block is in several places"):
+    with pytest.raises(FileError, match="the segments list a block more than once"):
         read_torch_snapshot(save(saved, tmp_path / "a.pickle"))

@@ -52,7 +52,7 @@ def test_pinned_memory_alone(tmp_path):
 def test_events_of_the_host_in_two_places_are_refused(tmp_path):
     saved, host = with_host(Device())
     saved["device_traces"] = [host.events]
-    with pytest.raises(FileError, match="in 10 places of the traces: one is there twice"):
+    with pytest.raises(FileError, match="the traces have 10 entries for 5 events"):
         read_one(tmp_path, saved)
 
 
@@ -60,13 +60,16 @@ def test_events_of_the_host_in_two_places_are_refused(tmp_path):
     ("change", "message"),
     [
         (lambda s: s.update(host_traces=5), "lacks something or has a value of another kind"),
-        (lambda s: s.update(host_traces="x"), "host_traces holds things that are not events"),
-        (lambda s: s["host_traces"].append(5), "host_traces holds things that are not events"),
-        (lambda s: s.update(host_traces=[*s["host_traces"]] * 300), "one is there twice"),
+        (lambda s: s.update(host_traces="x"), "host_traces has entries that are not events"),
+        (lambda s: s["host_traces"].append(5), "host_traces has entries that are not events"),
+        (
+            lambda s: s.update(host_traces=[*s["host_traces"]] * 300),
+            "each event must be in one trace",
+        ),
         (lambda s: s.update(host_segments=5), "lacks something or has a value of another kind"),
         (lambda s: s.update(host_segments=[5]), "lacks something or has a value of another kind"),
-        (lambda s: s["host_segments"][0].update(blocks=[1]), r"host_segments\[0\] holds things"),
-        (lambda s: s["host_segments"].append(s["host_segments"][0]), "in several places"),
+        (lambda s: s["host_segments"][0].update(blocks=[1]), r"host_segments\[0\] has entries"),
+        (lambda s: s["host_segments"].append(s["host_segments"][0]), "list a block more than once"),
         (lambda s: s["host_segments"][0].update(address=1e9), "address of a segment is 1000000000"),
         (lambda s: s["host_segments"][0].update(total_size=2**70), r"must be from 0 to 2\*\*62"),
         (lambda s: s["segments"][0].update(device=-1), "the device is -1, must be from 0 to 127"),
