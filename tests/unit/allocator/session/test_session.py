@@ -120,7 +120,7 @@ def test_decorated_function_is_one_iteration_a_call(adapter):
             loop()
         return "done"
 
-    assert train_step.__doc__ == "Trains."
+    assert train_step.__doc__ == "Run one iteration."
     assert [train_step() for _ in range(6)] == ["done"] * 6
     assert train_step.session.history[-1].hit_rate == 1
     train_step.close()
