@@ -75,8 +75,8 @@ def record_once(device: object = None, *, name: str = "") -> Iterator[OnePass]:
             yield made
             if took_over:
                 raise SessionError(
-                    "a session of pgmo was opened inside the recorded block, but only one "
-                    "recording at a time is possible; use that session's own: session.profile"
+                    "a session of pgmo was opened while pgmo recorded this pass, but only one "
+                    "recording at a time is possible; use session.profile of that session"
                 )
             opened = open_sessions.find_open(adapter)
             assert opened is not None

@@ -136,7 +136,7 @@ def _profile(plan: Plan, profile: Profile) -> str:
     what = _difference(plan, profile)
     if what:
         raise PlanError(
-            f"{what}; the plan was made from another profile: make it again from this profile"
+            f"{what}; the plan was made from another profile: make the plan again from this profile"
         )
     return f"all {len(plan)} blocks and their lifetimes equal the profile's"
 

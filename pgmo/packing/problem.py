@@ -177,7 +177,7 @@ def _check(problem: Problem) -> None:
             upper - lower <= period,
             lambda row: (
                 f"lives {upper[row] - lower[row]} ticks, longer than the period of {period}; "
-                "give it two entries for the whole period each"
+                "give the block two entries, each for the whole period"
             ),
         )
     _need(size <= MAX_SUM, lambda row: f"size is {size[row]}, more than 2**62 bytes")

@@ -96,8 +96,7 @@ class Cupy(Adapter):
             if self._cuda.get_allocator() is not allocator:
                 raise AdapterError(
                     "CuPy's allocator was replaced while the session was open, or this thread has "
-                    "another one; pgmo stays installed below that allocator and delegates all "
-                    "requests"
+                    "another allocator; pgmo stays installed below it and delegates all requests"
                 )
             exchange(self._cuda, allocator.upstream)
 

@@ -204,7 +204,7 @@ def _report_not_cached(what: str, folder: Path, error: Exception) -> None:
     cause = error.__cause__ if isinstance(error, FileError) else error
     why = f"{folder} cannot be written: {getattr(cause, 'strerror', None) or cause}"
     if isinstance(error, DistrustError):
-        why = f"nothing is loaded from there, because {error}"
+        why = f"nothing is loaded from {folder}, because {error}"
     say(
         f"pgmo: {what} is compiled for this process only: {why}. To keep "
         "it, set PGMO_CACHE_DIR to a folder of your own"
@@ -225,7 +225,7 @@ def _build(what: str, build: Callable[[Path], Path], opened: ExitStack) -> Path:
     except (OSError, FileError) as error:
         raise AdapterError(
             f"cannot compile {what}, which needs a temporary folder: "
-            f"{error}. Set TMPDIR to one that can be written and has room."
+            f"{error}. Set TMPDIR to a folder that can be written and has room."
         ) from error
 
 
@@ -248,7 +248,7 @@ def compile_adapter(source: AdapterSource, folder: Path, *more: str) -> Path:
         raise AdapterError(
             f"compiling the adapter for {source.what} failed with {' '.join(compiler)} "
             f"(exit code {result.returncode}):\n{detail}\n"
-            f"It needs C++20 (g++ 11 or clang 14 at least); another compiler can be named "
-            f"in CXX. The command was:\n{' '.join(command)}"
+            "The adapter needs C++20 (g++ 11 or clang 14 at least). The variable CXX can name "
+            f"another compiler. The command was:\n{' '.join(command)}"
         )
     return target

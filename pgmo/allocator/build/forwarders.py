@@ -100,7 +100,8 @@ _TRACES = frozenset(
 """Trace methods that csrc/adapters/cuda/history/trace.hpp implements by hand."""
 
 _WHAT_TO_DO = (
-    "This version of pgmo was made for PyTorch 2.6 to 2.15. Upgrade pgmo, or install one of these."
+    "This version of pgmo was made for PyTorch 2.6 to 2.15. Upgrade pgmo, or install one of these "
+    "versions of PyTorch."
 )
 
 
@@ -239,7 +240,7 @@ def _refuse_unknown_addresses(method: Method, version: str) -> None:
     if addresses and f"{method.name}({', '.join(addresses)})" not in _REVIEWED:
         raise AdapterError(
             f"PyTorch {version} has the allocator method {_signature(method)} that this version "
-            "of pgmo does not know. It takes an address, and might be given one inside pgmo's "
+            "of pgmo does not know. The method takes an address, which may lie inside pgmo's "
             f"arena, of which PyTorch's own allocator knows nothing. {_WHAT_TO_DO}"
         )
 

@@ -78,7 +78,7 @@ def read_class(text: str, name: str) -> ClassText | None:
     if not found:
         return None
     if len(found) > 1:
-        raise UnreadableError(f"it defines {name} {len(found)} times")
+        raise UnreadableError(f"the file defines {name} {len(found)} times")
     depth = 0
     for at in range(found[0].end() - 1, len(text)):
         depth += (text[at] == "{") - (text[at] == "}")
@@ -105,7 +105,7 @@ def _methods(body: str, access: str) -> tuple[Method, ...]:
             access, member = label[1], member[label.end() :]
         if "#" in member:
             directive = member[member.index("#") :].strip()
-            raise UnreadableError(f"it has `{directive}` among its members")
+            raise UnreadableError(f"the class has `{directive}` among its members")
         marks = len(_MARK.findall(member))
         seen += marks
         is_final = re.search(r"\bfinal\b", member) and "(" in member
@@ -117,7 +117,7 @@ def _methods(body: str, access: str) -> tuple[Method, ...]:
     there = len(_MARK.findall(body))
     if there != seen:
         raise UnreadableError(
-            f"it has {there} `virtual` and `override`, of which {there - seen} are in no method"
+            f"the class has {there} `virtual` and `override`, and {there - seen} are in no method"
         )
     return tuple(methods)
 

@@ -153,7 +153,7 @@ def prepare_directory(folder: Path) -> None:
     except OSError as error:
         raise FileError(
             f"save={str(folder)!r}: not a directory, and it cannot be made one "
-            f"({error.strerror}); name another"
+            f"({error.strerror}); name another directory"
         ) from error
 
 

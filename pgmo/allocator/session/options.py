@@ -51,7 +51,7 @@ class Options:
         from pgmo.packing.plan import Plan
 
         if not isinstance(self.plan, Plan):
-            raise OptionError(f"plan={self.plan!r} is neither a Plan nor the path of one")
+            raise OptionError(f"plan={self.plan!r} is neither a Plan nor the path of a plan")
 
     def _check_memory(self) -> None:
         if self.budget is not None and str(self.device) == "cpu":

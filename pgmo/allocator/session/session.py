@@ -173,7 +173,7 @@ class Session(SessionReport):
     def __enter__(self) -> Self:
         if self._opened is not None:
             raise SessionError(
-                "this session was used before; call pgmo.optimize() again for another one"
+                "this session was used before; call pgmo.optimize() again for a new session"
             )
         opened = open_sessions.begin(self, self._find_adapter(), self._options)
         self._opened = opened
@@ -216,7 +216,8 @@ class Session(SessionReport):
         if lifecycle.collector.history_end is None:
             warn_user(
                 "a pgmo session ended without a single iteration, so it has done nothing: call "
-                "session.step() at the end of each iteration, or wrap each in session.iteration()"
+                "session.step() at the end of each iteration, or put each iteration into "
+                "session.iteration()"
             )
 
     # --- memory that is given back --------------------------------------------------------------

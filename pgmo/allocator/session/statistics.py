@@ -10,17 +10,17 @@ MISS_REASONS: Mapping[str, str] = {
     "too_large": "larger than when it was planned",
     "occupied": "slot still held by its previous block",
     "late": "slot overlaps a block that outlived its plan",
-    "no_arena": "there was no arena for it",
+    "no_arena": "arena not allocated",
 }
 """Reasons why no slot served a request, in plain words."""
 
 MISS_ADVICE: Mapping[str, str] = {
-    "persistent": "nothing to do: they are served from pages, or by the framework",
+    "persistent": "nothing to do: pages or the framework serve these blocks",
     "unknown": "mark whole iterations; put evaluation and logging into `session.pause()`",
-    "too_large": "record the largest first; the plan grows after one iteration",
+    "too_large": "record the largest input first; the plan grows after one iteration",
     "occupied": "look for lists of losses and outputs; `loss.item()` instead of `loss`",
     "late": "look for lists of losses and outputs; `loss.item()` instead of `loss`",
-    "no_arena": "nothing to do, unless it persists",
+    "no_arena": "nothing to do, unless the number rises in each iteration",
 }
 """Advice for each reason. A test compares it with the table in docs/guides/troubleshooting.md."""
 

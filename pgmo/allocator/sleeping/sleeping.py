@@ -144,7 +144,7 @@ class Sleeping:
         if not awake:
             raise SessionError(
                 f"the card has too little free memory to restore {format_bytes(sleep.size)}: free "
-                "memory on it, then call session.resume() or begin a phase again"
+                "memory on the card, then call session.resume() or begin a phase again"
             )
         cuda.synchronize()
         if sleep.copy is not None:

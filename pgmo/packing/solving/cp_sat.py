@@ -208,7 +208,7 @@ class _Run:
         if status == cp_model.OPTIMAL:
             bound = arena // self._unit
         elif status in (cp_model.MODEL_INVALID, cp_model.INFEASIBLE):
-            why = model.validate() or "no packing is as small as the one it was given"
+            why = model.validate() or "no packing is as small as the given packing"
             raise RuntimeError(f"CP-SAT refuses the model of {len(self._size)} blocks: {why}")
         return Solution(offset, arena, min(arena, bound * self._unit), interrupted)
 

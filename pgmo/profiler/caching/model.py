@@ -48,7 +48,7 @@ def simulate_profile(
         True
     """
     if iterations < 1:
-        raise OptionError(f"iterations is {iterations}; simulate at least one")
+        raise OptionError(f"iterations is {iterations}; simulate at least one iteration")
     allocator = native_allocator(settings, capacity)
     curves = Curves(allocator)
     turns = iterations if profile.circular else 1

@@ -148,7 +148,7 @@ def _table(
             alignment = math.lcm(alignment, own)
             if alignment > 2**40:
                 problem = (
-                    f"alignment is {own}: the least common multiple of all is {alignment} bytes"
+                    f"alignment is {own}: the rows' least common multiple is {alignment} bytes"
                 )
                 _refuse(path, line, f"{problem}, must be up to 2**40")
         total += size

@@ -76,5 +76,5 @@ def choose_device(path: Path, found: Sequence[int], device: int | None) -> list[
         return sorted(found)
     if device not in found:
         there = ", ".join(map(str, sorted(found)))
-        raise FileError(f"{path}: has nothing of device {device}; give one of these: {there}")
+        raise FileError(f"{path}: has no events of device {device}; choose from {there}")
     return [device]

@@ -72,7 +72,7 @@ def profile_of(
         (True, [8, 4], [2, 2])
     """
     if whole and iteration is not None:
-        raise OptionError("the whole and one iteration cannot both be asked for; leave one out")
+        raise OptionError("choose the whole recording or one iteration, not both")
     meta = meta or ProfileMeta()
     blocks = pair_blocks(trace)
     requests = blocks.row[blocks.row >= trace.before]
@@ -149,7 +149,9 @@ def _by_period(
         against = objection(trace, blocks, requests, period, pieces, steady, profile)
         if not against:
             return profile, ""
-        why = why or f"; {period.times} times {period.length} are not iterations: {against}"
+        why = (
+            why or f"; {period.times} times {period.length} requests are not iterations: {against}"
+        )
     return None, why
 
 

@@ -42,7 +42,7 @@ def test_each_marked_test_passes_or_says_why(run):
     done.stdout.fnmatch_lines(["*AssertionError: two and two"])
     done.stdout.fnmatch_lines(['*write max_memory("300 MiB") or *, not *limit=3)'])
     done.stdout.fnmatch_lines(["*cannot read 'four' as a size*"])
-    done.stdout.fnmatch_lines(["*a session of pgmo was opened inside the recorded block*"])
+    done.stdout.fnmatch_lines(["*a session of pgmo was opened while pgmo recorded this pass*"])
 
 
 def test_what_has_grown_is_named(run, pytester, monkeypatch):

@@ -72,7 +72,9 @@ class GivenPlans:
         self.pending = share < heuristics.current.known_share
         if not self.pending:
             self._choose(path, best)
-            self._state.notes.append(f"began with {path.name}: it has {share:.1%} of the requests")
+            self._state.notes.append(
+                f"began with {path.name}, which has {share:.1%} of the requests"
+            )
         return not self.pending
 
     def refuse(self, latest: Iteration) -> None:
@@ -84,12 +86,12 @@ class GivenPlans:
             self._state.notes.append(
                 f"no plan in {self._folder} fits: the best of {len(self._candidates)} has "
                 f"{share:.1%} of the requests, and {heuristics.current.known_share:.0%} "
-                "are needed; making a new one"
+                "are needed; making a new plan"
             )
             return
         explanation = compare(requests_of(plan), latest).explanation
         self._state.warn(
-            f"the plan given does not match this program ({explanation}); making a new one instead"
+            f"the plan given does not match this program ({explanation}); making a new plan"
         )
         self._state.plan = None
 

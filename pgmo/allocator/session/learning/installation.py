@@ -90,7 +90,7 @@ class InstallationRule:
             return by_requests, ""
         if repeats and self._is_paid(most=1):
             return plans, ""
-        return [], f"with its arena, the program would take {missing:,} pages more than without"
+        return [], f"with a plan, the program would take {missing:,} pages more than without a plan"
 
     def _is_paid(self, most: float = math.inf) -> bool:
         """Return whether windows moved enough pages: `price`, at most `most`, times the free pages.

@@ -22,8 +22,8 @@ from pgmo.allocator.session.threads.pauses import Pauses
 from pgmo.errors import SessionError
 
 OVERLAP = (
-    "several threads train at the same time: slots serve the iterations of one of them; pages or "
-    "the framework's own allocator serve the other threads"
+    "several threads train at the same time: slots serve one thread; pages or the framework's own "
+    "allocator serve the other threads"
 )
 
 
@@ -59,7 +59,8 @@ class Turns:
         me = self._caller("begin")
         if me in self._inside:
             raise SessionError(
-                "session.iteration() was entered inside another iteration; end the outer one first"
+                "session.iteration() was entered inside another iteration; end the outer "
+                "iteration first"
             )
         self._calls[me] += 1
         owner_is_inside = self._owner in self._inside

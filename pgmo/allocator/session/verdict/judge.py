@@ -51,7 +51,7 @@ def judge_device(baseline: Baseline, *, reason: str = "", since: int = 0) -> Ver
         sentence = compared(taken, plain)
         basis += f"; modelled: {format_bytes(plain)} that plain PyTorch would have reserved"
         if baseline.retries:
-            basis += ", which gives back its cache where the card is full"
+            basis += ", giving its cache back when the card is full"
     return Verdict(sentence, basis, reason, wrong, taken=taken, plain=plain, live=live, since=since)
 
 

@@ -58,7 +58,7 @@ class Summary:
 
     Example:
         >>> print(Summary(iterations=0, recorded=0, replayed=0))
-        pgmo: no iteration was seen; call session.step() at the end of each.
+        pgmo: no iteration was seen; call session.step() at the end of each iteration.
     """
 
     iterations: int
@@ -134,7 +134,7 @@ class Summary:
 
     def __str__(self) -> str:
         if not self.iterations:
-            return "pgmo: no iteration was seen; call session.step() at the end of each."
+            return "pgmo: no iteration was seen; call session.step() at the end of each iteration."
         counted = self._iterations_by_phase()
         lines = []
         if self.growth is not None:

@@ -141,9 +141,7 @@ class _Reader:
             )
         if device is not None and device not in numbers:
             there = ", ".join(map(str, sorted(numbers)))
-            raise FileError(
-                f"{self.path}: has nothing of device {device}; give one of these: {there}"
-            )
+            raise FileError(f"{self.path}: has no memory of device {device}; choose from {there}")
         wanted = sorted(numbers) if device is None else [device]
         settings = settings_of(value.get("allocator_settings"))
         annotations = annotations_of(value.get("external_annotations"), self.odd)

@@ -58,7 +58,7 @@ def objection(
     is_training = is_training_loop(trace, requests, period)
     covered = _covered(period, pieces, pieces[steady.reference])
     if covered < LEAST_SHARE * len(requests) and not is_training:
-        return f"these are {covered / len(requests):.0%} of the requests"
+        return f"they are only {covered / len(requests):.0%} of the requests"
     refusal = _against_marks(trace, requests, period) or _against_peak(
         trace, blocks, requests, period, profile.max_load()
     )
@@ -70,9 +70,9 @@ def objection(
             f"each adds or frees {format_bytes(left)} and uses {format_bytes(load)}, as layers do"
         )
     if is_within_module(trace, requests, period):
-        return "all of them come from within a single call of a module"
+        return "all come from a single call of a module"
     if is_within_backward(trace, requests, period):
-        return "all of them come from within the backward pass"
+        return "all come from the backward pass"
     return ""
 
 
@@ -110,7 +110,7 @@ def _against_peak(
     peak = live_peak(trace, blocks)
     if peak - inside > load // _NEAR:
         return (
-            f"the recorded peak of {format_bytes(peak)} is elsewhere; there it is "
+            f"the recorded peak of {format_bytes(peak)} lies outside them; inside, the peak is "
             f"{format_bytes(inside)}"
         )
     return ""

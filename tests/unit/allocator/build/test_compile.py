@@ -82,7 +82,7 @@ def test_compiler_named_in_cxx_that_is_not_there(monkeypatch):
 
 def test_failing_compilation_shows_the_errors(tiny_sources):
     (tiny_sources / "adapters" / "tiny.cpp").write_text("int broken( {\n")
-    with pytest.raises(AdapterError, match=r"(?s)failed with .*error.*It needs C\+\+20"):
+    with pytest.raises(AdapterError, match=r"(?s)failed with .*error.*needs C\+\+20"):
         answer()
     assert not list(Path(os.environ["PGMO_CACHE_DIR"]).rglob("*.so"))
 

@@ -176,7 +176,7 @@ def test_members_of_a_class_are_private_at_first():
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("struct A { virtual void f(); }; struct A { };", "it defines A 2 times"),
+        ("struct A { virtual void f(); }; struct A { };", "the file defines A 2 times"),
         ("struct A { virtual void f();", "a brace is never closed"),
         ("struct A : virtual B { };", "its base `virtual B` is of an unknown form"),
         ("struct A : B<int> { };", "its base `B<int>` is of an unknown form"),

@@ -52,7 +52,7 @@ def test_a_rank_without_a_plan_takes_the_one_that_it_follows(tmp_path, rank):
     summary = session.summary()
     assert 0 < summary.recorded <= 2  # until an iteration has followed the plan
     assert session.profile is not None
-    assert "it has 100.0% of the requests" in summary.notes[0]
+    assert "which has 100.0% of the requests" in summary.notes[0]
 
 
 def test_a_rank_whose_program_differs_records_its_own(tmp_path, rank):

@@ -142,7 +142,7 @@ def test_a_loop_that_was_not_taken_for_iterations_is_named_with_the_option_that_
     assert "no iterations were recognised: " in leaks.basis
     assert "each adds or frees 87.0 MiB" in leaks.basis
     assert leaks.basis.endswith("`pgmo stats --leaks --every N FILE`")
-    assert "40 times 3 are not iterations" in leaks.basis
+    assert "40 times 3 requests are not iterations" in leaks.basis
     found = find_leaks(profile_of(marked_every(own.trace, 3)))
     assert (found.judged, found.guessed, found.growth) == (True, False, 87 * MIB)
 

@@ -37,7 +37,7 @@ def test_a_plan_that_needs_no_more_than_windows_held_pays():
 
 def test_pages_beyond_what_windows_held_are_an_objection():
     text = rule(occupied=90, held=98).choose([planned(10 * PAGE)], repeats=True)[1]
-    assert text.startswith("with its arena, the program would take 2 pages more")
+    assert text.startswith("with a plan, the program would take 2 pages more")
 
 
 def test_five_in_a_thousand_may_be_added():

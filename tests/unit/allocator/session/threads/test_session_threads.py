@@ -27,7 +27,7 @@ def workers():
 def test_one_of_two_loops_at_the_same_time_is_served(adapter, workers):
     a, b = workers
     one, other = Loop(adapter, LAYERS), Loop(adapter, [1 << 12, 1 << 17, 1 << 15])
-    with pytest.warns(UserWarning, match="one of them"), open_session(adapter) as session:
+    with pytest.warns(UserWarning, match="serve one thread"), open_session(adapter) as session:
         for _ in range(9):
             iterations = session.iteration(), session.iteration()
             a(iterations[0].__enter__)
@@ -50,7 +50,7 @@ def test_one_of_two_loops_that_mingle_is_served(adapter, workers):
         b(session.step)
         a(session.step)
 
-    with pytest.warns(UserWarning, match="one of them"), open_session(adapter) as session:
+    with pytest.warns(UserWarning, match="serve one thread"), open_session(adapter) as session:
         # Thread b steps first; a's iteration, which began earlier, overlaps with it.
         for _ in range(12):
             iterate(session)

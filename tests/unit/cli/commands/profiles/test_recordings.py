@@ -88,7 +88,7 @@ def test_a_file_for_each_device(tmp_path, capsys):
     assert export(source, "--device", "1") == 0
     assert Profile.load(tmp_path / "two.pgmoprof").trace.device == 1
     assert export(source, "--device", "5", "--force") == 1
-    assert "give one of these: 0, 1" in capsys.readouterr().err
+    assert "choose from 0, 1" in capsys.readouterr().err
     assert main(["stats", str(source)]) == 1
     assert f"cuda:0, cuda:1: export a profile of each with `pgmo export {source} --to" in (
         capsys.readouterr().err

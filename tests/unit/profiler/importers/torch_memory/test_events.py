@@ -142,7 +142,7 @@ def test_devices_are_kept_apart(tmp_path):
         counted(device.events)["alloc"] for device in (first, second)
     ]
     assert [own.trace.device for own in read_torch_snapshot(path, 1)] == [1]
-    with pytest.raises(FileError, match="has nothing of device 2; give one of these: 0, 1"):
+    with pytest.raises(FileError, match="has no memory of device 2; choose from 0, 1"):
         read_torch_snapshot(path, 2)
 
 

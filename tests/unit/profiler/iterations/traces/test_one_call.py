@@ -51,7 +51,7 @@ def test_one_pass_through_twelve_layers_is_one_iteration(tmp_path, loop):
     profile = imported(tmp_path, device)
     assert not profile.circular
     assert profile.ticks == 681
-    why = "12 times 56 are not iterations: all of them come from within a single call of a module"
+    why = "12 times 56 requests are not iterations: all come from a single call of a module"
     assert why in profile.meta.notes["iterations"]
     leaks = find_leaks(profile)
     assert (leaks.found, leaks.judged) == ((), False)
@@ -67,7 +67,7 @@ def test_layers_of_a_method_that_is_called_by_its_name_are_one_iteration(tmp_pat
         block(device, (*CALL, ("forward_features", vision, 77), *script(12)))
     profile = imported(tmp_path, device)
     assert not profile.circular
-    assert "within a single call of a module" in profile.meta.notes["iterations"]
+    assert "from a single call of a module" in profile.meta.notes["iterations"]
 
 
 @pytest.mark.parametrize(
