@@ -84,7 +84,7 @@ kept = []
     assert high == alone
     assert end == end_alone
     assert set(seen) == {"record", "backoff"}
-    assert "with its arena, the program would take" in summary
+    assert "with a plan, the program would take" in summary
     assert later[-4:] == ["replay"] * 4
 
 
