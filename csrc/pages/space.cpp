@@ -122,17 +122,26 @@ void Space::unpin_vacated() noexcept {
 
 void Space::grant_again() noexcept {
   const std::lock_guard working(pool_.work());
-  for (auto& [base, reservation] : reservations_) {
-    std::size_t end = 0;
-    for (std::size_t first = 0; first < reservation.places.size(); first = end + 1) {
-      for (end = first; end < reservation.places.size(); ++end) {
-        if (reservation.places[end].page == nullptr) break;
-      }
-      if (end == first) continue;
-      (void)device_.grant(reservation.places[first].address,
-                          static_cast<Bytes>(end - first) * properties_.page);
+  for (const auto& [base, reservation] : reservations_) {
+    std::size_t next = 0;
+    for (;;) {
+      const Extent run = mapped_run(reservation, next);
+      if (run.bytes == 0) break;
+      (void)device_.grant(run.address, run.bytes);
     }
   }
+}
+
+// Return the first run of mapped places from place `next` on, and set `next` to the place after it.
+// Return an empty extent if no further place is mapped.
+Extent Space::mapped_run(const Reservation& reservation, std::size_t& next) noexcept {
+  const std::lock_guard guard(pool_.state());  // other threads append places
+  const auto& places = reservation.places;
+  while (next < places.size() && places[next].page == nullptr) ++next;
+  const std::size_t first = next;
+  while (next < places.size() && places[next].page != nullptr) ++next;
+  if (next == first) return {};
+  return {places[first].address, static_cast<Bytes>(next - first) * properties_.page};
 }
 
 void Space::limit(Bytes bytes) noexcept {

@@ -282,6 +282,7 @@ class Space final : private Uncounted {
   Reservation* reservation_at(Address address) noexcept;
 
   void unpin_vacated() noexcept;
+  Extent mapped_run(const Reservation& reservation, std::size_t& next) noexcept;
 
   // sleep.cpp
   std::optional<Places> places_of_block(Extent block) noexcept;

@@ -175,6 +175,8 @@ Bytes Engine::return_pages(bool serving) {
       const std::lock_guard<Spinlock> guard(lock_);
       if (!returning_.empty()) return returned;
       more = hold_idle(serving, from);
+      // From here on, an empty `returning_` belongs to whichever thread fills it first.
+      if (returning_.empty()) break;
     }
     for (const pages::Extent& range : returning_) {
       // If the system refuses, the pages stay resident.

@@ -5,7 +5,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <array>
+#include <atomic>
 #include <functional>
+#include <thread>
 #include <utility>
 
 #include "check.hpp"
@@ -99,6 +102,35 @@ TEST(blocks_that_live_keep_their_pages) {
   CHECK_EQ(f.returned[0], 0);
   CHECK(f.release(block));
   CHECK_EQ(f.returned[0], 1);
+}
+
+TEST(threads_that_find_no_idle_page_leave_the_pages_of_others_alone) {
+  Fixture f;
+  const Mapped mapped(f);
+  f.engine.start_serving();
+  std::atomic<bool> ended{false};
+  const auto returns = [&] {
+    while (!ended) (void)f.engine.return_idle();
+  };
+  std::array<std::thread, 2> threads{std::thread(returns), std::thread(returns)};
+  for (int iteration = 0; iteration < 1000; ++iteration) {
+    const std::uintptr_t first = f.allocate(100);
+    const std::uintptr_t second = f.allocate(200);
+    for (const std::uintptr_t block : {first, second}) {
+      if (block != 0) *reinterpret_cast<char*>(block) = 7;
+    }
+    for (const std::uintptr_t block : {first, second}) {
+      if (block == 0) continue;
+      CHECK_EQ(*reinterpret_cast<char*>(block), 7);
+      CHECK(f.release(block));
+    }
+    f.engine.end_iteration();
+    if (iteration % 2 == 0) f.engine.pause();
+    std::this_thread::yield();
+    if (iteration % 2 == 0) f.engine.resume();
+  }
+  ended = true;
+  for (std::thread& one : threads) one.join();
 }
 
 int main(int argc, char** argv) {

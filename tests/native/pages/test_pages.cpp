@@ -1,7 +1,9 @@
 // Tests of pages under the blocks of windows, one rule at a time. fuzz_pages.cpp tests all rules at
 // once.
 
+#include <atomic>
 #include <cstdint>
+#include <thread>
 #include <vector>
 
 #include "check.hpp"
@@ -228,6 +230,33 @@ TEST(pinned_pages_stay_until_they_are_given_back) {
   CHECK_EQ(space.give_back(f.pages(4)), f.pages(1));
   CHECK_EQ(f.device.page_at(b), other);  // a block lives there
   CHECK(space.allocate(f.pages(1), 1) != 0);
+}
+
+TEST(access_is_granted_again_where_pages_are_mapped) {
+  PagesFixture f;
+  Space space(f.device, f.properties, f.heuristics);
+  (void)space.allocate(f.pages(2), 0);
+  const Address hole = space.allocate(f.pages(1), 0);
+  (void)space.allocate(f.pages(2), 0);
+  space.deallocate(hole, 0);
+  space.give_back(0);  // records events
+  f.device.synchronize();
+  CHECK_EQ(space.give_back(f.pages(1)), f.pages(1));
+  const std::size_t before = f.device.grants;
+  space.grant_again();
+  CHECK_EQ(f.device.grants, before + 2);
+}
+
+TEST(access_is_granted_again_while_another_thread_allocates) {
+  PagesFixture f;
+  Space space(f.device, f.properties, f.heuristics);
+  std::atomic<bool> ended{false};
+  std::thread granting([&] {
+    while (!ended) space.grant_again();
+  });
+  for (int count = 0; count < 900; ++count) CHECK(space.allocate(f.pages(1), 0) != 0);
+  ended = true;
+  granting.join();
 }
 
 int main(int argc, char** argv) {

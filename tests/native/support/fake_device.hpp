@@ -69,6 +69,7 @@ class FakeDevice final : public pages::DeviceDriver {
     const std::lock_guard guard(called());
     if (refuse_map || refuse_grant || fails()) return false;
     memory_.grant({address, bytes});
+    ++grants;
     return true;
   }
 
@@ -185,6 +186,7 @@ class FakeDevice final : public pages::DeviceDriver {
   bool refuse_create = false;
   bool refuse_map = false;
   bool refuse_grant = false;
+  std::size_t grants = 0;         // number of calls of `grant` that succeeded
   std::uint64_t fail_one_in = 0;  // one in this many fallible calls fails; 0: none
   bool is_capturing = false;
   std::uint64_t captured_streams = 0;
