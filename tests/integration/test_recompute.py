@@ -14,7 +14,6 @@ from pgmo.recompute.planners.schedule import simulate  # noqa: E402
 from pgmo.recompute.runtime.rewrite import split  # noqa: E402
 from tests.integration.networks import MAKERS, UNSEEN, make  # noqa: E402
 
-pytestmark = pytest.mark.usefixtures("quick_collector")
 
 
 def trained(model, batch, steps=2):

@@ -17,6 +17,9 @@ _OWN_PACKAGE = __name__.partition(".")[0]
 _OURS = os.path.dirname(os.path.abspath(sys.modules[_OWN_PACKAGE].__file__ or "")) + os.sep
 _LIBRARIES = tuple({sysconfig.get_path(name) + os.sep for name in ("stdlib", "purelib", "platlib")})
 
+_OF_IMPORTS = frozenset({"__builtins__", "__loader__", "__spec__"})
+"""Variables of a module that belong to the import system. Under pytest they lead to all tests."""
+
 _MOST_ERRORS = 16
 """Maximum number of errors in a chain of causes whose frames are searched."""
 
@@ -108,6 +111,8 @@ def _globals_of(name: str, module: ModuleType) -> Iterator[Part]:
         name = os.path.splitext(os.path.basename(file))[0]
     scope = Place(None, name, splits=True)
     for variable, value in list(module.__dict__.items()):
+        if variable in _OF_IMPORTS:
+            continue
         if may_keep(value):
             yield Part(value, place_of(value, scope, f".{variable}"))
         if type(value) is type and vars(value).get("__module__") == module.__name__:

@@ -1,6 +1,7 @@
 """Tests of the keepers that a census names, and of the objects that it does not change."""
 
 import gc
+import re
 import sys
 import types
 import weakref
@@ -9,14 +10,17 @@ from collections import deque
 import pytest
 
 from pgmo.runner.keepers import census as census_module
+from pgmo.runner.keepers import roots
 from pgmo.runner.keepers.census import take_census
 from pgmo.runner.keepers.cycles import _name_cycle, _owners
 from pgmo.runner.keepers.groups import find_keepers
 from pgmo.runner.keepers.parts import parts
 from pgmo.runner.keepers.place import Place
-from pgmo.runner.keepers.roots import _KEEPS_SNAPSHOT
+from pgmo.runner.keepers.roots import _KEEPS_SNAPSHOT, _running
 
 torch = pytest.importorskip("torch")
+
+_RUNNER = re.compile(r"[/\\](_pytest|pluggy|xdist|execnet)[/\\]")
 
 SIDE = 512
 MIB = SIDE * SIDE * 4 >> 20
@@ -33,7 +37,13 @@ def program(monkeypatch):
     module = types.ModuleType("train")
     module.__file__ = "/home/user/train.py"
     monkeypatch.setitem(sys.modules, "train", module)
+    monkeypatch.setattr(roots, "_running", lambda: _running_program(_running()))
     return module
+
+
+def _running_program(frames):
+    """The functions of a test, without those of pytest: they hold all tests of the run."""
+    return [one for one in frames if not _RUNNER.search(one.f_code.co_filename)]
 
 
 def keepers(error=None):
@@ -41,6 +51,11 @@ def keepers(error=None):
     found = take_census(error)
     blocks = [one for one in found.blocks if one.size >= MIB << 20]
     return [str(one) for one in find_keepers(blocks, most=20)]
+
+
+def test_what_imports_a_module_is_no_variable_of_it(program):
+    program.__loader__ = [block()]
+    assert "__loader__" not in str(keepers())
 
 
 def test_a_list_of_a_module(program):
