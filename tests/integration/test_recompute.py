@@ -15,7 +15,6 @@ from pgmo.recompute.runtime.rewrite import split  # noqa: E402
 from tests.integration.networks import MAKERS, UNSEEN, make  # noqa: E402
 
 
-
 def trained(model, batch, steps=2):
     """Return the losses, the last gradients, the parameters and the buffers of some steps."""
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)

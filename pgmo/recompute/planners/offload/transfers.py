@@ -8,6 +8,7 @@ operation fetches the value. Transfers run one after the other, concurrently wit
 operation waits for the values that it reads. A value is freed when it has been sent.
 """
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -19,6 +20,8 @@ from pgmo.units import parse_bytes
 LINKS = {"pcie3": 12e9, "pcie4": 24e9, "pcie5": 48e9}
 """Bytes per second of 16 lanes with pinned memory: three quarters of the standard's rate."""
 
+_DECIMAL = re.compile(r"\s*(\d+(?:\.\d*)?)\s*([kmgt])b?(?:/s)?\s*", re.ASCII | re.IGNORECASE)
+
 _LATENCY = 1e-5
 """Seconds that a transfer takes in addition to the time for its bytes."""
 
@@ -27,19 +30,22 @@ def parse_link(link: object) -> float:
     """Return the bytes per second of a link.
 
     Args:
-        link: a name in `LINKS`, or bytes per second, such as 20e9 or "20 GB/s".
+        link: a name in `LINKS`, or bytes per second, such as 20e9 or "20 GB/s". Rates of links
+            are decimal, unlike sizes: 1 GB/s is 1e9 bytes per second.
 
     Raises:
         OptionError: if `link` is neither.
 
     Example:
         >>> parse_link("pcie4"), parse_link("20 GB/s")
-        (24000000000.0, 21474836480.0)
+        (24000000000.0, 20000000000.0)
     """
     if isinstance(link, str) and link in LINKS:
         return LINKS[link]
     try:
-        if isinstance(link, str):
+        if isinstance(link, str) and (match := _DECIMAL.fullmatch(link)):
+            rate = float(match[1]) * 1000.0 ** (1 + "kmgt".index(match[2].lower()))
+        elif isinstance(link, str):
             rate = float(parse_bytes(link.removesuffix("/s")))
         elif isinstance(link, (int, float)) and not isinstance(link, bool):
             rate = float(link)

@@ -151,7 +151,8 @@ def test_without_a_link_nothing_is_offloaded_and_plans_are_as_before():
 def test_links_have_names_or_numbers():
     assert [parse_link(one) for one in LINKS] == list(LINKS.values())
     assert parse_link(5) == 5.0
-    assert parse_link("10 GB/s") == parse_link("10GiB") == 10 * 2**30
+    assert parse_link("10 GB/s") == parse_link("10G") == parse_link("10000 mb/s") == 1e10
+    assert parse_link("1.5 GiB/s") == 1.5 * 2**30
     for wrong in ("pcie9", 0, -1, True, None, [], float("inf"), float("nan"), "0 GB/s"):
         with pytest.raises(OptionError, match="give the name of a link"):
             parse_link(wrong)
