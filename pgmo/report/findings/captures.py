@@ -6,8 +6,8 @@
 
 PyTorch does not record the beginning of a capture. During a capture, all requests go to its pool
 and no memory returns to the driver. So consecutive requests of one pool count as one capture. Frees
-that directly follow belong to it. Warm-up iterations of `torch.compile` in the pool look like
-captures, too.
+that directly follow these requests belong to the capture. Warm-up iterations of `torch.compile` in
+the pool look like captures, too.
 """
 
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ class PoolBlocks:
     Args:
         pool: index of the block's pool.
         address: address of the block.
-        size: bytes, rounded up like the allocator does.
+        size: bytes, rounded up as PyTorch's allocator does.
         begin: row of the request.
         end: row of the free; the number of rows for a block that is alive.
         born: number of the capture that requests the block.

@@ -66,7 +66,7 @@ class Comparison:
         after: figures of the second side.
         same: whether both sides have the same requests, as their fingerprints show.
         peaks: origins of the memory at the peaks of two profiles by grouping, largest change first.
-            Unchanged origins are omitted, and groupings without names on both sides.
+            Unchanged origins, and groupings without names on both sides, are omitted.
         new: origins only of the second side, with their bytes per iteration.
         gone: origins only of the first side, with their bytes per iteration.
         resized: origins of both sides with another number of blocks or other sizes.

@@ -28,8 +28,8 @@ def find_residents(profile: Profile, history: History | None = None, top: int = 
 
     In a profile that does not repeat, these are the persistent blocks. In a profile that repeats,
     these are blocks of the trace that are alive at its end and were requested before the second and
-    before the last iteration. In a profile that repeats and has no trace, they are unknown: a block
-    that an iteration never frees is a leak.
+    before the last iteration. In a profile that repeats and has no trace, such blocks are unknown:
+    a block that an iteration never frees is a leak.
     """
     if profile.circular and profile.trace is not None:
         history = history or follow(profile.trace)

@@ -4,7 +4,7 @@
     | train.py:9 in step                 | train.py:12    |      the outermost on top,
     | model.py:31 in forward   |  ...    |                       width in proportion to bytes
 
-They are SVG drawings without scripts. Sizes are in percent, so they fit any screen.
+The plots are SVG drawings without scripts. Sizes are in percent, so the plots fit any screen.
 """
 
 import html

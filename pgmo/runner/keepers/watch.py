@@ -31,8 +31,8 @@ _FACTOR = 1.5
 
 _EXPLAINS = 0.5
 """Minimum share of the expected growth that a census must explain. If it explains less, an earlier
-or later census is used. Also the minimum bytes of the last census, as a share of the largest
-census's. Below it, the largest census is reported.
+or later census is used. Also the minimum bytes of the last census, as a share of the bytes of the
+largest census. Below this share, the largest census is reported.
 """
 
 _LEAST, _MOST = 0.1, 1.5
@@ -41,8 +41,8 @@ range has another cause, such as a forward pass that an error has interrupted.""
 
 _ALONE = 0.2
 """Maximum relative error at which the growth of one place explains the expected growth. If one
-place explains it, only this place is reported: others seem to grow because the first census found
-their tensors elsewhere."""
+place explains it, only this place is reported: other places seem to grow because the first census
+found their tensors elsewhere."""
 
 _LARGEST = 5
 """Maximum number of places that are named for live blocks."""

@@ -6,7 +6,7 @@ same blocks.
 
 With --against, compares a profile or plan, or all in a folder, with an earlier state: max load,
 arena, persistent bytes and number of blocks must not have grown by more than the tolerance. For
-profiles, it lists the modules and operators that have grown.
+profiles, also lists the modules and operators that have grown.
 
 Exit code 3: a check failed, or memory has grown; 1: a file cannot be read.
 """

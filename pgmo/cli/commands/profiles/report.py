@@ -1,8 +1,8 @@
 """Write a report of a profile: one HTML page with every block's lifetime and offset.
 
 The page needs no network and no server: open it in any browser, or send it to someone. Without
---plan it shows the .pgmoplan next to the profile. If there is none, it shows a plan that the fast
-packers make.
+--plan, the page shows the .pgmoplan next to the profile. If there is none, the page shows a plan
+that the fast packers make.
 """
 
 import argparse

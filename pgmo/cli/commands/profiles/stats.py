@@ -9,11 +9,11 @@ the max load.
 
 --leaks lists blocks that accumulate, and their origins. It works best on a recording of several
 iterations; for one steady iteration it lists the blocks that are never freed. If iterations are not
-recognised, --every N says how long they are: N optimizer steps if the recording has those, else N
-requests. With --check, the exit code is 3 if there are leaks.
+recognised, --every N sets their length: N optimizer steps if the recording marks optimizer steps,
+else N requests. With --check, the exit code is 3 if there are leaks.
 
-If FILE is a directory, it shows one row per rank, and marks the rank that differs from the others.
-The directory has files of `pgmo run --json` under torchrun, or of pgmo.log_metrics.
+If FILE is a directory, shows one row per rank, and marks the rank that differs from the others. The
+directory has files of `pgmo run --json` under torchrun, or of pgmo.log_metrics.
 """
 
 import argparse

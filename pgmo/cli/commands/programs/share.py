@@ -1,7 +1,7 @@
 """Let programs share a card: they take turns, one iteration at a time.
 
-With a COMMAND, it runs the command with PGMO_SHARE set: all pgmo sessions in its processes take
-turns. Without a COMMAND, it serves as a broker until Ctrl-C, for programs that have its address in
+With a COMMAND, runs the command with PGMO_SHARE set: all pgmo sessions in its processes take turns.
+Without a COMMAND, serves as a broker until Ctrl-C, for programs that have its address in
 PGMO_SHARE. `pgmo run --share` starts a broker if there is none. If the broker ends, programs
 continue without turns. --status shows which programs have a turn on each card, and which wait.
 

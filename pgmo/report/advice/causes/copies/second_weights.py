@@ -106,10 +106,7 @@ def _long_lived(blocks: AllBlocks) -> Mask:
 
 
 def _gradients(blocks: AllBlocks) -> Mask:
-    """Return which blocks are gradients that the second backward pass allocates, shape (n,).
-
-    They outlive that pass.
-    """
+    """Return which blocks the second backward pass allocates and does not free, shape (n,)."""
     if len(blocks.passes) < _FEWEST_PASSES:
         return np.zeros(len(blocks.size), np.bool_)
     begin = blocks.passes[1]

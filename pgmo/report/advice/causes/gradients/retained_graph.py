@@ -96,7 +96,7 @@ class _Passes:
 def _freed_in_backward(start: NDArray[np.int64], begin: int, end: int) -> NDArray[np.int64]:
     """Return before which request a backward pass would free each block, shape (k,).
 
-    It frees blocks in reverse order of their requests.
+    The pass frees blocks in reverse order of their requests.
     """
     first, last = start.min(), start.max()
     late = (start - first) / max(1, last - first)

@@ -17,7 +17,7 @@ def not_resharded(facts: Facts) -> Hint | None:
     """Return a hint if FSDP keeps the parameters of its units after their forward pass.
 
     With the fix, FSDP frees a unit's parameters when it gathers the next unit. While the backward
-    pass runs unit i + 1, it gathers unit i again, and frees unit i + 2.
+    pass runs unit i + 1, FSDP gathers unit i again, and frees unit i + 2.
     """
     blocks = facts.blocks
     kept = blocks.by_line(PARAMETERS) & blocks.by_phase("forward") & ~blocks.stays
@@ -26,7 +26,7 @@ def not_resharded(facts: Facts) -> Hint | None:
     rows = rows[np.argsort(blocks.start[rows], kind="stable")]
     starts = np.diff(blocks.start[rows], prepend=-2) > 1
     number = np.searchsorted(blocks.passes, blocks.start[rows[starts]])
-    is_root = np.diff(number, prepend=-1) > 0  # It is gathered first in each iteration.
+    is_root = np.diff(number, prepend=-1) > 0  # FSDP gathers the root unit first.
     units = np.split(rows, np.flatnonzero(starts))[1:]
     units = [unit for unit, root in zip(units, is_root, strict=True) if not root]
     size, start, end = [], [], []

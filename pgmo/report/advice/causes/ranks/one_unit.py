@@ -42,7 +42,7 @@ def one_unit(facts: Facts) -> Hint | None:
 
 
 def _is_one_unit(blocks: AllBlocks, at_peak: Mask) -> bool:
-    """Return whether no other request comes between those of the parameters at the peak."""
+    """Return whether the requests of the parameters at the peak are consecutive."""
     first, last = blocks.start[at_peak].min(), blocks.start[at_peak].max()
     between = (first <= blocks.start) & (blocks.start <= last)
     return bool(np.count_nonzero(between) == np.count_nonzero(at_peak))

@@ -54,8 +54,8 @@ def wide_copies(facts: Facts) -> Hint | None:
 def _copied_back(blocks: AllBlocks, copies: Mask, tag: Tag, size: int) -> Mask:
     """Return which copies are back to the narrow type and used in the same function, shape (n,).
 
-    If a function uses a copy, its next request has the same size. A copy that the function returns
-    is not found, because it stays with the fix, too.
+    If a function uses a copy, the function's next request has the copy's size. A copy that the
+    function returns is not found, because it stays with the fix, too.
     """
     function = _function(tag)
     own = np.array([*(_function(one) == function for one in blocks.tags), False])[blocks.tag]
