@@ -72,7 +72,7 @@ def test_beside_a_session_it_says_what_to_do():
 
 
 def test_a_session_inside_is_served_and_said():
-    with pytest.raises(SessionError, match="opened inside"):
+    with pytest.raises(SessionError, match="opened while pgmo recorded"):
         with record_once("cpu"):
             with pgmo.optimize(device="cpu") as session:
                 for _ in range(5):
