@@ -3,45 +3,48 @@
 import html
 
 WORDS = {
-    "Block": "One piece of memory that the program asked for, from the request to its free.",
+    "Block": "A piece of memory that the program requested, from its request to its free.",
     "Request, tick": (
-        "Ordinal of a request: the first one of the iteration is tick 0, the "
-        "next one tick 1. Ticks are not seconds."
+        "Ordinal of a request: the first request of the iteration is tick 0, the next "
+        "request tick 1. Ticks are not seconds."
     ),
     "Allocated": "Bytes that the program's blocks had requested when the file was written.",
     "Reserved": (
-        "Bytes that PyTorch had taken from the device then: blocks, and the holes between them."
+        "Bytes that PyTorch had taken from the device when the file was written: blocks, and the "
+        "holes between them."
     ),
     "Max load": (
         "The largest sum of bytes that are alive at the same moment. No arena can be smaller."
     ),
     "Arena": (
-        "The memory in which each block has its planned place. It is allocated once, and "
+        "The memory in which each planned block has its place. pgmo allocates the arena once, and "
         "every iteration uses it again."
     ),
     "PyTorch would reserve": "What PyTorch's caching allocator takes from the device for the same "
-    "requests. It keeps freed memory in pieces that often fit nothing else: fragmentation.",
-    "with expandable segments": "The same with PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, "
-    "which lets these pieces grow.",
+    "requests. The allocator keeps freed memory in pieces that often fit no other request: "
+    "fragmentation.",
+    "with expandable segments": "What PyTorch's allocator takes with "
+    "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, with which its pieces can grow.",
     "In no block": "Reserved bytes that no block occupied at the peak.",
     "A plan saves": "What PyTorch would reserve, less the arena and the blocks that have no place "
     "in it.",
     "A plan takes more": "The arena and the blocks that have no place in it, less what PyTorch "
     "would reserve.",
     "Persistent": (
-        "Blocks that are never freed, such as parameters and optimizer state. They "
-        "have no place in the arena, and come on top of it."
+        "Blocks that are never freed, such as parameters and optimizer state. They have no "
+        "place in the arena, and take memory in addition to the arena."
     ),
     "Shared": (
-        "Blocks that several streams use. They have no place in the arena, and come on top of it."
+        "Blocks that several streams use. They have no place in the arena, and take memory in "
+        "addition to the arena."
     ),
     "A plan needs": "The arena and the blocks that have no place in it.",
     "Private pool": "Memory of CUDA graphs or of a MemPool, which no other request gets. Its "
-    "survivors are the blocks that no capture frees. Its temporaries are the others, which a graph "
-    "uses only while it replays: graphs that never replay at once could share them.",
-    "Planned": "Blocks that have a place in the arena: all but the persistent ones and those that "
-    "several streams use.",
-    "Leaks": "Memory that each iteration allocates and none frees.",
+    "survivors are the blocks that no capture frees. Its temporaries are all other blocks, which a "
+    "graph uses only while it replays: graphs that never replay at once could share temporaries.",
+    "Planned": "Blocks that have a place in the arena: all blocks except persistent and shared "
+    "blocks.",
+    "Leaks": "Memory that each iteration allocates and no iteration frees.",
     "Before recording": ("Blocks that existed when the recording began. Their origin is unknown."),
     "Phase": "The part of a training step: forward, backward, recompute or optimizer.",
 }

@@ -1,4 +1,4 @@
-// The chart: draws the rectangles, and over them what is marked. Takes no input: see gestures.js.
+// Chart of the blocks as rectangles, with marks above them. gestures.js handles its input.
 
 import { Raster, isLight, mixColours, packColour } from "./raster.js";
 import { rectanglesOfBlock } from "./space.js";
@@ -32,9 +32,9 @@ export class Chart {
     this.drawn = 0;
   }
 
-  // The size in CSS pixels and in those of the screen, of which a phone has too many to fill.
-  // A canvas is blank once its size is set, so it is drawn at once: whoever prints or photographs
-  // the page in another size may take no further frame.
+  // Set the size in CSS pixels, and in screen pixels: at most two per CSS pixel, because phones
+  // have too many to fill. Setting a canvas's size makes the canvas blank, so draw at once: a
+  // printer may take no further frame.
   resize() {
     const { clientWidth, clientHeight } = this.base.parentElement;
     this.scale = Math.min(2, window.devicePixelRatio || 1);
@@ -85,7 +85,7 @@ export class Chart {
     ];
   }
 
-  // shade: of each block, a group plus 16 where it is dimmed; hexes: of the groups.
+  // shade: number of each block's group, plus 16 if the block is dimmed; hexes: groups' colours.
   setColours(shade, hexes, theme) {
     const ground = this.space.mode === "placed" ? theme.hole : theme.plot;
     const dimmed = hexes.map((hex) => mixColours(hex, ground, 0.16));
@@ -150,7 +150,7 @@ export class Chart {
     this.clipped(context, () => {
       context.strokeStyle = faint;
       context.beginPath();
-      // Closer together, the lines would hide what lies between.
+      // More lines would hide the blocks between them.
       for (const { y, size } of seen.length * CLOSEST < this.plot.height ? seen : []) {
         for (const edge of [y, y + size]) {
           const py = Math.round(this.toScreen(0, edge)[1]) + 0.5;
@@ -176,7 +176,7 @@ export class Chart {
     });
   }
 
-  // Names of the blocks that have room for one, largest first.
+  // Draw the names of blocks that have room for their name, largest block first.
   drawNames(context) {
     const { space, colours, view, plot } = this;
     const { at } = view;

@@ -1,4 +1,4 @@
-// Live bytes over time, above the chart and on the same axis (drawn by uPlot).
+// Live bytes over time, drawn by uPlot above the chart, with the chart's time axis.
 
 import { LEFT, RIGHT } from "./chart.js";
 import { thinLines } from "./thin.js";
@@ -16,7 +16,7 @@ export class Curve {
     this.plot = null;
   }
 
-  // Draws anew: another theme, another number of turns.
+  // Draw the curve again, after a change of the theme or of the number of turns.
   build(turns, theme, range) {
     this.plot?.destroy();
     const { model, host } = this;
@@ -98,7 +98,7 @@ export class Curve {
     });
   }
 
-  // The tick that is looked at.
+  // Mark the tick that the reader has chosen.
   mark(tick) {
     this.tick = tick;
     this.plot?.redraw(false);

@@ -1,4 +1,4 @@
-// The data of the page: the inverse of pgmo/report/page/packed.py.
+// Decoder of the page's data: the inverse of pgmo/report/page/packed.py.
 
 export async function decode(text) {
   const bytes = await inflate(fromBase64(text.trim()));
@@ -22,7 +22,7 @@ async function inflate(bytes) {
   return new Uint8Array(await new Response(stream).arrayBuffer());
 }
 
-// Numbers reach 2^53, where 32-bit shifts do not: digits are multiplied up instead.
+// Multiply the digits, because numbers reach 2^53, and shifts work on 32 bits only.
 function readColumn(reader, { length, unit, delta }) {
   const values = new Float64Array(length);
   const { bytes } = reader;

@@ -1,4 +1,4 @@
-// Making elements. Text always goes in as text, so a module called "<b>" is shown as that.
+// Makers of elements. Text is never parsed as HTML, so a module's name may be "<b>".
 
 export function make(name, attributes = {}, ...children) {
   const element = document.createElement(name);

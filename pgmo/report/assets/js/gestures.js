@@ -1,4 +1,4 @@
-// Mouse, wheel and fingers on the chart.
+// Gestures of mouse, wheel and fingers on the chart.
 
 import { rectangleAt } from "./space.js";
 
@@ -36,7 +36,7 @@ export function addGestures(chart, view, handlers) {
         return;
       }
       const factor = Math.exp(Math.max(-80, Math.min(80, event.deltaY * lines)) * 0.003);
-      // A pinch on a touch pad arrives as a wheel with Ctrl, but with small steps: it zooms both ways.
+      // A pinch on a touch pad is a wheel event with Ctrl and small steps. It zooms both axes.
       const pinch = event.ctrlKey && Math.abs(event.deltaY) < 30;
       view.zoomAt(
         x,

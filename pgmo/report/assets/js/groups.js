@@ -1,10 +1,10 @@
-// Which blocks share a colour: the nine largest groups get one each, the rest share grey.
+// Colours of blocks: each of the nine largest groups has a colour, and all others are grey.
 
 import { formatBytes } from "./units.js";
 
 export const OTHERS = 9; // index of the grey one
 
-// Colour-blind safe: Paul Tol's "muted" scheme, its darkest ones lifted on dark ground.
+// Paul Tol's "muted" scheme for colour-blind readers, with lighter colours on a dark ground.
 const LIGHT = [
   "#44aa99",
   "#cc6677",
@@ -27,7 +27,7 @@ const DARK = [
   "#999933",
   "#b04a7e",
 ];
-// Sizes are ordered, so lightness tells them (a part of "viridis", no colour too close to the ground).
+// Colours from light to dark, because sizes are ordered: a part of "viridis".
 const SIZES = [
   "#fde725",
   "#b5de2b",
@@ -47,12 +47,12 @@ export function palette(by, dark) {
   return [...colours, dark ? GREY.dark : GREY.light];
 }
 
-// The first levels of a dotted path.
+// Return the first levels of a dotted path.
 function cutModule(path, depth) {
   return path.split(".").slice(0, depth).join(".");
 }
 
-// How deep module paths go, and the first level at which no group covers most of the picture.
+// Return the depth of module paths, and the first level at which no group has half of the picture.
 export function moduleDepths(model) {
   const area = new Map();
   let deepest = 1;
@@ -78,7 +78,8 @@ function largestShare(area, depth) {
   return Math.max(0, ...sums.values()) / (whole || 1);
 }
 
-// -> {of: group of each block, names, area: byte-ticks of each, blocks: of each}
+// Return {of: group of each block; names, area (byte-ticks), number of blocks, and bytes at the
+// peak of each group}.
 export function groupBlocks(model, by, depth) {
   if (by === "size") return groupBySize(model);
   const keyOf = keys(model, by, depth);
@@ -110,7 +111,8 @@ function keys(model, by, depth) {
   return (block) => (model.tag[block] < 0 ? model.group(block, "module") : cut[model.tag[block]]);
 }
 
-// Powers of four (or two, where that is enough) down from the largest size; the rest is one group.
+// Group by powers of four, or of two if these suffice, down from the largest size. All smaller
+// blocks form one group.
 function groupBySize(model) {
   const power = (block) => Math.floor(Math.log2(model.size[block]));
   let [low, high] = [Infinity, 0];

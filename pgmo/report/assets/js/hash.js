@@ -1,4 +1,4 @@
-// The view in the address of the page: copy the address, share the view.
+// State of the view in the page's address, so that a copied address shows the same view.
 
 const DEFAULTS = {
   mode: "planned",

@@ -1,6 +1,6 @@
-// The keyboard: one letter an action, but not while typing or in a dialog.
+// Keyboard: each key is an action, except while the reader types or a dialog is open.
 
-const MOVE = 0.12; // of what is seen
+const MOVE = 0.12; // share of the visible range
 
 export function addKeys(view, actions) {
   const step = (x, y) => {
@@ -31,7 +31,7 @@ export function addKeys(view, actions) {
     Enter: actions.go,
     Escape: actions.letGo,
   };
-  // On controls, keys that these use themselves are theirs.
+  // Keys that a focused control handles itself.
   const theirs = {
     INPUT: /^(Arrow.*|Enter|.)$/,
     SELECT: /^(Arrow.*|Enter|.)$/,

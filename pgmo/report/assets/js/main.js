@@ -1,4 +1,4 @@
-// Opens the data and puts the page together.
+// Start of the page: decodes the data and builds the page.
 
 import { decode } from "./decode.js";
 import { byId } from "./dom.js";
@@ -22,7 +22,7 @@ async function start() {
     }
     const page = new Page(model);
     page.start();
-    // After the first drawing: a task that follows a frame runs when the frame is done.
+    // Note the time of the first drawing. A task after a frame runs when the frame is drawn.
     requestAnimationFrame(() =>
       setTimeout(() => (document.documentElement.dataset.painted = performance.now().toFixed(0))),
     );

@@ -1,4 +1,4 @@
-// The blocks of the page and what can be asked of them.
+// Blocks of the page, and queries about them.
 
 export const VARYING = 1;
 export const SHARED = 2;
@@ -13,9 +13,9 @@ export class Model {
   constructor({ header, columns }) {
     this.header = header;
     this.ticks = header.ticks;
-    this.turn = Math.max(1, header.ticks); // what an iteration takes of the picture
+    this.turn = Math.max(1, header.ticks); // ticks of an iteration in the picture
     this.circular = header.circular;
-    // Without a history all blocks were allocated at the one moment that is known.
+    // Without a history, only the blocks at one moment are known.
     this.moment = header.moment;
     this.arena = header.arena;
     this.blocks = columns.size.length;
@@ -44,7 +44,7 @@ export class Model {
       this.segments = Array.from(at, (y, i) => ({ y, size: size[i], address: address[i] }));
     }
     this.kept = this.keptBytes();
-    // Without what is never freed, which is in neither the live bytes nor the arena.
+    // Exclude persistent blocks, which are in neither the live bytes nor the arena.
     this.reserved = Object.keys(columns)
       .filter((name) => name.startsWith("reserved:"))
       .map((name) => ({
@@ -59,7 +59,7 @@ export class Model {
     this.peakBytes = this.load[this.peakTick] || 0;
   }
 
-  // Size with what alignment adds: what a block takes in the arena.
+  // Return the bytes that a block takes in the arena: its size, rounded up to the alignment.
   taken(block) {
     const { alignment } = this.header;
     return Math.ceil(this.size[block] / alignment) * alignment;
@@ -69,13 +69,13 @@ export class Model {
     return this.moment || !(this.flags[block] & ~(VARYING | EARLIER));
   }
 
-  // A field of the block's origin, "" where it is not known.
+  // Return a field of the block's origin; "" if it is unknown.
   origin(block, field) {
     const tag = this.tag[block];
     return tag < 0 ? "" : this.header.strings[this.header.tags[tag][FIELDS[field]]];
   }
 
-  // The same for a group: what was there before has a name of its own.
+  // Return the name of a block's group. Blocks from before the recording form a group.
   group(block, field) {
     const before = this.flags[block] & (EARLIER | RESIDENT) ? BEFORE : "";
     return this.origin(block, field) || before;
@@ -90,7 +90,7 @@ export class Model {
     return this.flags[block] & RESIDENT ? "" : this.header.streams[this.stream[block]];
   }
 
-  // What to call a block in a few words.
+  // Return a short name of a block.
   name(block) {
     const op = this.origin(block, "op");
     const module = this.origin(block, "module");
@@ -99,7 +99,7 @@ export class Model {
     return known || this.origin(block, "file").split("/").pop() || `block ${block}`;
   }
 
-  // First tick at which the block is gone; Infinity for one that stays.
+  // Return the first tick after the block's life; Infinity if it is never freed.
   end(block) {
     return this.life[block] < 0 ? Infinity : this.start[block] + this.life[block];
   }
@@ -108,7 +108,8 @@ export class Model {
     return this.life[block] >= 0 && this.end(block) > this.ticks;
   }
 
-  // How often a planned block is alive at a tick: it may outlive its successor's birth.
+  // Return how many copies of a planned block are alive at a tick. A copy may still be alive when
+  // the next iteration requests the block again.
   copies(block, tick) {
     const end = this.end(block);
     if (end === Infinity) return this.circular || this.start[block] <= tick ? 1 : 0;
@@ -119,7 +120,7 @@ export class Model {
     return count;
   }
 
-  // Bytes of the persistent blocks at each tick.
+  // Return the bytes of the persistent blocks at each tick.
   keptBytes() {
     const kept = new Float64Array(this.ticks);
     for (let block = 0; block < this.blocks; block += 1) {
@@ -153,7 +154,7 @@ export class Model {
     return load;
   }
 
-  // The planned blocks alive at a tick, largest first: [{block, copies, bytes}].
+  // Return the planned blocks alive at a tick, largest first: [{block, copies, bytes}].
   liveAt(tick) {
     const live = [];
     for (let block = 0; block < this.blocks; block += 1) {

@@ -1,4 +1,4 @@
-// What is chosen on the page, and what follows from it.
+// State of the page, and the reactions to its changes.
 
 import { Chart } from "./chart.js";
 import { Curve } from "./curve.js";
@@ -59,7 +59,7 @@ export class Page {
     return this.state.depth || this.depths.best;
   }
 
-  // Controls that have nothing to choose are off, with the reason.
+  // Disable controls without a choice, and show the reason.
   fillControls() {
     const { model } = this;
     for (let depth = 1; depth <= this.depths.deepest; depth += 1)
@@ -87,7 +87,7 @@ export class Page {
     byId("placed-label").querySelector("input").disabled = true;
   }
 
-  // Takes over a state as the address holds it.
+  // Apply a state from the page's address.
   take(given) {
     const { state, model } = this;
     Object.assign(state, given, { focus: new Set(given.focus) });
@@ -125,7 +125,7 @@ export class Page {
     );
   }
 
-  // All that depends on colours: theme, grouping, search, what is filtered.
+  // Apply the theme, the grouping, the search and the filter, which determine the colours.
   look() {
     const { state, model } = this;
     this.theme = themeColours();
@@ -189,7 +189,7 @@ export class Page {
     this.remember();
   }
 
-  // The view is another: everything on the same axis follows.
+  // Draw the chart and the curve again after a change of the view.
   moved() {
     if (!this.chart.space || !this.theme) return;
     this.chart.redraw();
@@ -217,7 +217,8 @@ export class Page {
     this.chart.redrawMarks();
   }
 
-  // Without a pointer: around the selected block if it is seen, else the peak, else the middle.
+  // Zoom without a pointer: around the selected block if it is visible, else around the peak, else
+  // around the middle.
   zoom(factor) {
     const { at } = this.view;
     const { space } = this.chart;
@@ -273,7 +274,7 @@ export class Page {
     this.shade();
   }
 
-  // Moves so that a block is in the middle and well seen.
+  // Move the view so that a block is in the middle and large.
   go(block) {
     const [first] = rectanglesOfBlock(this.chart.space, block);
     if (first === undefined) return;

@@ -1,4 +1,4 @@
-// Beside the chart: the colours, the selected block, who is alive at a tick.
+// Panel beside the chart: colours, the selected block, and the blocks alive at a tick.
 
 import { byId, make } from "./dom.js";
 import { EARLIER, PERSISTENT, RESIDENT, SHARED, VARYING } from "./model.js";
@@ -6,7 +6,7 @@ import { counted, formatBytes, formatCount, formatShare } from "./units.js";
 
 const LISTED = 60; // blocks alive at a tick that are named
 
-// What is known of a block, as rows of name and value.
+// Return the properties of a block, as rows of name and value.
 export function factsOf(model, block) {
   const end = model.end(block);
   const at = (tick) =>

@@ -1,9 +1,9 @@
-// Rectangles into pixels, fast enough for a hundred thousand at each frame.
+// Drawing of rectangles as pixels, fast enough for a hundred thousand rectangles per frame.
 //
-// Rectangles of a pixel and more are filled straight into the image; their edges are rounded the
-// same way, so neighbours neither overlap nor leave cracks. Smaller ones add their colour, weighted
-// by how much of a pixel they cover, to sums that are mixed in at the end: far out, each pixel
-// shows the mean of what lies in it, instead of whatever was drawn last.
+// Rectangles of at least `SMALL` pixels are filled directly. All edges are rounded in the same
+// way, so neighbours neither overlap nor leave gaps. Smaller rectangles add their colour to sums,
+// weighted by the share of the pixel that they cover. The sums are mixed in at the end, so a pixel
+// with many rectangles shows their mean colour, not the last one.
 
 const SMALL = 1.5; // pixels
 const EDGED = 5; // from this size on, rectangles get an edge that tells neighbours apart
@@ -18,8 +18,8 @@ export class Raster {
     this.sums = new Float32Array(4 * width * height);
   }
 
-  // fills, edges: colours (0xaabbggrr) by shade; shade: of each block.
-  // ground: what shows between them; beyond: above the highest address.
+  // fills, edges: colours (0xaabbggrr) by shade; shade: shade of each block;
+  // ground: colour between blocks; beyond: colour above the highest address.
   draw(space, at, { shade, fills, edges, ground, beyond }) {
     const { width, height, pixels } = this;
     const above = Math.round(height * (1 - (space.height - at.y0) / (at.y1 - at.y0)));
@@ -106,13 +106,13 @@ export class Raster {
   }
 }
 
-// "#rrggbb" -> 0xffbbggrr, as image data holds it on the machines there are.
+// Convert "#rrggbb" to 0xffbbggrr, the order of image data on little-endian machines.
 export function packColour(hex) {
   const value = parseInt(hex.slice(1), 16);
   return (0xff000000 | ((value & 255) << 16) | (value & 0xff00) | (value >> 16)) >>> 0;
 }
 
-// Mixes two "#rrggbb": all of the first at 1, all of the second at 0.
+// Mix two colours "#rrggbb"; `part` is the share of the first one.
 export function mixColours(one, other, part) {
   const channel = (shift) => {
     const [a, b] = [one, other].map((hex) => (parseInt(hex.slice(1), 16) >> shift) & 255);
@@ -122,7 +122,7 @@ export function mixColours(one, other, part) {
   return `#${mixed.toString(16).padStart(6, "0")}`;
 }
 
-// Whether dark text is easier to read on a colour than light text.
+// Return whether dark text is easier to read on a colour than light text.
 export function isLight(hex) {
   const value = parseInt(hex.slice(1), 16);
   return 0.299 * (value >> 16) + 0.587 * ((value >> 8) & 255) + 0.114 * (value & 255) > 140;

@@ -1,4 +1,4 @@
-// Finding blocks: words, fields, comparisons; all of what is asked for must hold.
+// Search for blocks by words, fields and comparisons, all of which must hold.
 
 import { PERSISTENT, SHARED, VARYING } from "./model.js";
 import { parseBytes } from "./units.js";
@@ -14,7 +14,7 @@ const COMPARE = {
 };
 const KINDS = { persistent: PERSISTENT, shared: SHARED, varying: VARYING };
 
-// -> a function that tells whether a block is found, or null where nothing is asked.
+// Return a function that returns whether a block is found; null for an empty query.
 export function compileQuery(model, query) {
   const tests = [];
   const text = query.trim();
@@ -58,7 +58,7 @@ function kindTest(model, kind) {
   return (block) => Boolean(model.flags[block] & bit);
 }
 
-// Origins are few and blocks are many: each origin is looked at once.
+// Test each origin once, because blocks are many and origins are few.
 function byTag(model, wanted, fields, stack = false) {
   const known = new Map();
   return (block) => {

@@ -1,11 +1,11 @@
-// Rectangles: blocks at their places, for one or two turns of the circle.
+// Rectangles of blocks, for one or two turns of the circle (iterations).
 //
 //      0                 ticks               2 * ticks
-//      |      [=========== A ====|=====)           |    a wrapping block, drawn whole
-//      |======)                  |      [==========|    the one before it, the one after it
+//      |      [=========== A ====|=====)           |    a wrapping block, whole
+//      |======)                  |      [==========|    its copies of the turns before and after
 //
-// A block that outlives its successor's birth has two places and takes them in turn: those of even
-// turns lie at `offset`, those of odd turns at `alternate`.
+// A block that is still alive when the next turn requests it has two slots: at `offset` in even
+// turns, and at `alternate` in odd turns.
 
 import { PERSISTENT, SHARED } from "./model.js";
 
@@ -30,7 +30,7 @@ class Rectangles {
   }
 }
 
-// mode: "planned" or "placed"; persistent: whether to stack up the blocks without a slot, too.
+// mode: "planned" or "placed"; persistent: whether to draw blocks without a slot above the arena.
 export function layOut(model, mode, turns, persistent) {
   const span = model.ticks * turns;
   const rectangles = new Rectangles(model.count * (turns + 2));
@@ -75,7 +75,7 @@ function rectanglesOf({ x0, x1, y0, y1, block, count }) {
   return { x0, x1, y0, y1, block, count };
 }
 
-// The rectangle at a point, -1 for none; the last drawn wins.
+// Return the last drawn rectangle at a point; -1 for none.
 export function rectangleAt(space, x, y) {
   for (let i = space.count - 1; i >= 0; i -= 1) {
     if (space.x0[i] <= x && x < space.x1[i] && space.y0[i] <= y && y < space.y1[i]) return i;
@@ -83,7 +83,7 @@ export function rectangleAt(space, x, y) {
   return -1;
 }
 
-// All that a block is drawn as.
+// Return all rectangles of a block.
 export function rectanglesOfBlock(space, block) {
   const found = [];
   for (let i = 0; i < space.count; i += 1) if (space.block[i] === block) found.push(i);

@@ -1,4 +1,4 @@
-// Light and dark, as the system wants it.
+// Light or dark theme, as the system prefers.
 
 const PREFERS_DARK = matchMedia("(prefers-color-scheme: dark)");
 
@@ -10,7 +10,7 @@ export function onThemeChange(changed) {
   PREFERS_DARK.addEventListener("change", changed);
 }
 
-// The colours that canvases need, from the style sheet.
+// Return the colours that canvases need, from the style sheet.
 export function themeColours() {
   const style = getComputedStyle(document.documentElement);
   const names = [

@@ -1,10 +1,10 @@
-// Long lines, thinned to what a screen can show: of each stretch its largest and smallest value.
+// Thinning of long lines to the largest and the smallest value of each stretch of ticks.
 
 const EXACT = 3000; // points that are drawn as they are
 
-// lines: values by tick, repeated after each turn of `ticks` up to `span`, where the last one holds;
-// x0, x1: the ticks that are seen.
-// -> [times, values of the first line, of the second, ...]
+// lines: values by tick, which repeat every `ticks` until `span`; after it, the last value holds;
+// x0, x1: the visible ticks; stretches: number of stretches.
+// Return [times, values of the first line, values of the second line, ...].
 export function thinLines(lines, { ticks, span }, x0, x1, stretches) {
   const from = Math.max(0, Math.floor(x0) - 1);
   const to = Math.min(Math.ceil(x1), span) + 1;

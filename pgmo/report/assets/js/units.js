@@ -1,4 +1,4 @@
-// Sizes and counts as text, and back. The same rules as pgmo/units.py.
+// Formats and parsers of sizes and counts, with the rules of pgmo/units.py.
 
 const UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
 
@@ -15,7 +15,7 @@ export function formatBytes(count) {
   return `${sign}${value.toFixed(digits)} ${UNITS[power]}`;
 }
 
-// For axes: no more digits than the step between two labels needs.
+// Format a label of an axis, with only as many digits as the step between labels needs.
 export function formatAxisBytes(count, step) {
   let power = 0;
   while (power < UNITS.length - 1 && Math.abs(count) >= 1024 ** (power + 1)) power += 1;
@@ -25,7 +25,7 @@ export function formatAxisBytes(count, step) {
   return `${(count / unit).toFixed(digits)} ${UNITS[power]}`;
 }
 
-// Whether labels a step apart differ as `formatAxisBytes` writes them.
+// Return whether `formatAxisBytes` gives different texts for two adjacent labels.
 export function tellsApart(count, step) {
   return formatAxisBytes(count, step) !== formatAxisBytes(count + step, step);
 }
@@ -43,12 +43,12 @@ export function formatShare(part, whole) {
   return whole ? `${((100 * part) / whole).toFixed(1)} %` : "";
 }
 
-// "1 block", "2 blocks".
+// Return a count with its noun: "1 block", "2 blocks".
 export function counted(count, noun) {
   return `${formatCount(count)} ${noun}${count === 1 ? "" : "s"}`;
 }
 
-// The step between axis labels: 1, 2 or 5 times a power of ten, whole numbers at least.
+// Return the step between axis labels: 1, 2 or 5 times a power of ten, at least 1.
 export function niceStep(range, labels) {
   const rough = Math.max(range / Math.max(labels, 1), 1e-9);
   const power = 10 ** Math.floor(Math.log10(rough));
@@ -56,7 +56,7 @@ export function niceStep(range, labels) {
   return Math.max(1, factor * power);
 }
 
-// The same for bytes: powers of two, so that labels are round in binary units.
+// Return the step between labels in bytes: a power of two, so labels are round in binary units.
 export function niceByteStep(range, labels) {
   return 2 ** Math.max(0, Math.ceil(Math.log2(Math.max(range / Math.max(labels, 1), 1))));
 }

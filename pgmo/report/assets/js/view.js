@@ -1,11 +1,11 @@
-// Which part of the space is seen, and how it moves.
+// Visible part of the space, and its movements.
 
 const LEAST_TICKS = 4;
 const LEAST_BYTES = 64;
 const STEP_MS = 180;
 
 export class View {
-  // changed: is called after each change.
+  // changed: called after each change of the view.
   constructor(changed) {
     this.changed = changed;
     this.span = 1;
@@ -14,7 +14,8 @@ export class View {
     this.frame = 0;
   }
 
-  // Another space: what is seen is kept where it still makes sense, else everything is shown.
+  // Set the size of the space. With `keep`, the visible ticks stay if the span is equal; all
+  // addresses are shown. Otherwise everything is shown.
   setSpace(span, height, keep) {
     const same = keep && this.span === span;
     this.span = span;
@@ -51,7 +52,7 @@ export class View {
     this.set({ x0: x0 + ticks, x1: x1 + ticks, y0: y0 + bytes, y1: y1 + bytes });
   }
 
-  // Zooms around a point; factors below 1 come closer.
+  // Zoom around a point; factors below 1 enlarge.
   zoomAt(x, y, byX, byY, smooth = false) {
     const { x0, x1, y0, y1 } = this.at;
     const wanted = {
@@ -64,7 +65,7 @@ export class View {
     else this.set(wanted);
   }
 
-  // Moves there in a few frames, so that the eye can follow.
+  // Move to a range in several frames, unless the system prefers reduced motion.
   goTo(wanted) {
     const target = this.clamp(wanted);
     if (matchMedia("(prefers-reduced-motion: reduce)").matches) {
@@ -86,7 +87,7 @@ export class View {
   }
 }
 
-// Keeps a range inside [0, limit] and at least so long, moving it rather than cutting it.
+// Move a range into [0, limit], with a length of at least `least` and at most `limit`.
 function within(low, high, limit, least) {
   let length = Math.min(limit, high - low);
   let middle = (low + high) / 2;

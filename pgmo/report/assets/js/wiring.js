@@ -1,4 +1,4 @@
-// What the reader does, and what the page does then.
+// Connection of the reader's input with the page's actions.
 
 import { byId } from "./dom.js";
 import { addGestures } from "./gestures.js";
