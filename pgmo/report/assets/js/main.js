@@ -8,7 +8,7 @@ import { Page } from "./page.js";
 async function start() {
   if (typeof DecompressionStream === "undefined") {
     byId("message").textContent =
-      "This browser cannot open the data of this page. Any browser of 2023 or later can.";
+      "This browser cannot open the data of this page. Use a browser of 2023 or later.";
     return;
   }
   try {

@@ -83,7 +83,7 @@ export class Page {
       byId("placed-label").querySelector("span").textContent = "As PyTorch would";
     if (model.hasPlaces) return;
     byId("placed-label").title =
-      "This profile has no addresses: import a memory snapshot of PyTorch to see them";
+      "This profile has no addresses. For addresses, make the report from a memory snapshot";
     byId("placed-label").querySelector("input").disabled = true;
   }
 

@@ -20,7 +20,7 @@ def test_every_module_is_in_the_script_once_and_after_those_it_imports():
 
 
 def test_no_import_or_export_is_left():
-    own = script().partition("// Sizes and counts")[2]
+    own = script().partition("// Formats and parsers of sizes and counts")[2]
     assert own
     assert not re.search(r"^\s*(import|export)\b", own, re.MULTILINE)
 
