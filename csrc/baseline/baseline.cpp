@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <mutex>
 #include <new>
+#include <vector>
 
 namespace pgmo::baseline {
 
@@ -100,14 +101,14 @@ void Baseline::took(Bytes change) noexcept {
 }
 
 void Baseline::add_segment(std::uint64_t stream, bool small, bool expandable,
-                           const std::vector<Piece>& pieces) noexcept {
+                           std::span<const pgmo_baseline_piece> pieces) noexcept {
   guarded([&] {
     std::vector<CachingAllocator::Piece> plain;
-    for (const Piece& piece : pieces) plain.push_back({piece.size, piece.busy});
+    for (const auto& piece : pieces) plain.push_back({piece.size, piece.busy != 0});
     const std::vector<Block*> blocks = model_.add_segment(stream, small, expandable, plain);
     for (std::size_t at = 0; at < pieces.size(); ++at) {
-      const Piece& piece = pieces[at];
-      if (!piece.busy) continue;
+      const pgmo_baseline_piece& piece = pieces[at];
+      if (piece.busy == 0) continue;
       living_.insert(piece.address, {blocks[at], static_cast<std::uint64_t>(piece.requested), 1});
       add_live(piece.requested);
     }

@@ -12,9 +12,10 @@
 
 #include <atomic>
 #include <cstdint>
-#include <vector>
+#include <span>
 
 #include "baseline/allocator.hpp"
+#include "baseline/pgmo_baseline.h"
 #include "engine/memory/address_map.hpp"
 #include "engine/spinlock.hpp"
 
@@ -75,16 +76,9 @@ class Baseline {
   // Add bytes taken from the card (negative: given back). Does not take the lock.
   void took(Bytes change) noexcept;
 
-  // A block of a segment that existed before the model began.
-  struct Piece {
-    std::uintptr_t address;
-    Bytes size;
-    Bytes requested;
-    bool busy;
-  };
   // Add a segment that existed before the model began, with its blocks in the order of addresses.
   void add_segment(std::uint64_t stream, bool small, bool expandable,
-                   const std::vector<Piece>& pieces) noexcept;
+                   std::span<const pgmo_baseline_piece> pieces) noexcept;
 
   Figures figures() noexcept;
 

@@ -3,7 +3,6 @@
 #include "baseline/c_api.hpp"
 
 #include <new>
-#include <vector>
 
 #include "baseline/baseline.hpp"
 #include "forks.hpp"
@@ -55,15 +54,7 @@ pgmo_baseline* open(const pgmo_baseline_settings* settings, std::int64_t capacit
 
 void add_segment(pgmo_baseline* handle, std::uint64_t stream, int small, int expandable,
                  const pgmo_baseline_piece* given, std::size_t count) {
-  try {
-    std::vector<Baseline::Piece> pieces;
-    for (const pgmo_baseline_piece* piece = given; piece != given + count; ++piece) {
-      pieces.push_back({piece->address, piece->size, piece->requested, piece->busy != 0});
-    }
-    at(handle).add_segment(stream, small != 0, expandable != 0, pieces);
-  } catch (const std::bad_alloc&) {
-    // The host is out of memory, so the model lacks this segment.
-  }
+  at(handle).add_segment(stream, small != 0, expandable != 0, {given, count});
 }
 
 void fill_figures(pgmo_baseline* handle, pgmo_baseline_figures* out) {

@@ -34,7 +34,7 @@ using namespace fakecuda;
 
 CUresult cuDeviceGet(CUdevice* device, int number) {
   *device = number;
-  return number < device_count() ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+  return number >= 0 && number < device_count() ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
 }
 
 CUresult cuDeviceGetCount(int* count) {

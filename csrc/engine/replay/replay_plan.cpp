@@ -18,9 +18,7 @@ void check(bool holds, const char* what, std::size_t row) {
 }  // namespace
 
 ReplayPlan::ReplayPlan(std::span<const PlannedRequest> requests, Bytes arena_bytes, Bytes alignment)
-    : requests_(static_cast<std::uint32_t>(requests.size())),
-      arena_bytes_(arena_bytes),
-      alignment_(alignment) {
+    : requests_(static_cast<std::uint32_t>(requests.size())), alignment_(alignment) {
   if (requests.size() > kMostRequests) throw std::invalid_argument("more than 2^30 requests");
   if (alignment < 1) throw std::invalid_argument("the alignment must be positive");
 

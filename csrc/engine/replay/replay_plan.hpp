@@ -88,7 +88,6 @@ class ReplayPlan {
   ReplayPlan(std::span<const PlannedRequest> requests, Bytes arena_bytes, Bytes alignment);
 
   std::uint32_t requests() const noexcept { return requests_; }
-  Bytes arena_bytes() const noexcept { return arena_bytes_; }
   Bytes alignment() const noexcept { return alignment_; }
 
   const Slot& slot(SlotIndex index) const noexcept { return slots_[index]; }
@@ -193,7 +192,6 @@ class ReplayPlan {
   void index_sizes();
 
   std::uint32_t requests_;
-  Bytes arena_bytes_;
   Bytes alignment_;
   std::vector<Slot> slots_;          // one per request, then sentinels, then the second slots
   std::vector<SlotIndex> first_of_;  // the request of each second slot

@@ -286,6 +286,7 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpy
 
 cudaError_t cudaMemcpyPeerAsync(void* to, int, const void* from, int, size_t bytes,
                                 cudaStream_t stream) {
+  if (lacks(to, bytes) || lacks(from, bytes)) return fail(cudaErrorIllegalAddress);
   submit_copy(to, from, bytes, stream);
   return cudaSuccess;
 }
@@ -299,10 +300,10 @@ cudaError_t cudaMemcpy2DAsync(void* to, size_t to_pitch, const void* from, size_
       std::memmove(static_cast<char*>(to) + row * to_pitch,
                    static_cast<const char*>(from) + row * from_pitch, width);
   };
-  const size_t before_last = height - 1;
-  submit(stream, {run,
-                  {{to, before_last * to_pitch + width, true},
-                   {from, before_last * from_pitch + width, false}}});
+  const size_t to_bytes = (height - 1) * to_pitch + width;
+  const size_t from_bytes = (height - 1) * from_pitch + width;
+  if (lacks(to, to_bytes) || lacks(from, from_bytes)) return fail(cudaErrorIllegalAddress);
+  submit(stream, {run, {{to, to_bytes, true}, {from, from_bytes, false}}});
   return cudaSuccess;
 }
 
