@@ -192,13 +192,13 @@ def adapter_problems(
             yield Finding(
                 "error",
                 f"the adapter for {name} cannot be loaded: {found['reason']}",
-                f"delete {found['path']}; it is compiled again when it is needed",
+                f"delete {found['path']}; pgmo compiles the adapter again when it is needed",
             )
         elif found.get("state") == "impossible" and not compiler.error and not cache.error:
             yield Finding(
                 "error" if adapter == "cpu_adapter" or frameworks.get("devices") else "warning",
                 f"the adapter for {name} cannot be built: {found['reason']}",
-                "fix that; the rest of pgmo works without this adapter",
+                "fix this error; all other parts of pgmo work without this adapter",
             )
 
 

@@ -117,8 +117,8 @@ def _state(explanation: "Explanation") -> list[str]:
     drift = explanation.drift
     if drift.compared:
         lines.append(
-            f"drift       {drift.changed} of {drift.compared} iterations differ from the one "
-            f"before; {drift.varying} blocks vary in size"
+            f"drift       {drift.changed} of {drift.compared} iterations differ from the previous "
+            f"iteration; {drift.varying} blocks vary in size"
         )
     if len(explanation.streams) > 1:
         named = ", ".join(

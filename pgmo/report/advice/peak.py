@@ -21,8 +21,8 @@ def activations(facts: Facts) -> Hint | None:
         "Activations make the peak",
         f"{format_bytes(size)} ({facts.share(size):.0%}) of the peak were requested in the forward "
         f"pass and are freed in the backward pass{facts.largest(saved)}. Recompute some of them: "
-        "pgmo.recompute plans which, for a budget (`pgmo recompute` shows what it would cost); or "
-        "torch.utils.checkpoint around repeated blocks; or a smaller batch with gradient "
+        "pgmo.recompute selects them for a budget (`pgmo recompute` shows the cost). Or put "
+        "torch.utils.checkpoint around repeated blocks, or take a smaller batch with gradient "
         "accumulation.",
         size,
     )
@@ -37,8 +37,8 @@ def optimizer_state(facts: Facts) -> Hint | None:
     return Hint(
         "Much of the memory is optimizer state",
         f"{format_bytes(size)} of {format_bytes(total)} in use at the peak are optimizer state. "
-        "An optimizer with less of it helps: SGD with momentum has half of Adam's, 8-bit Adam a "
-        "quarter; with several devices, shard it (ZeroRedundancyOptimizer, FSDP).",
+        "An optimizer with less state helps: SGD with momentum has half of Adam's state, 8-bit "
+        "Adam a quarter. With several devices, shard the state (ZeroRedundancyOptimizer, FSDP).",
         size,
     )
 

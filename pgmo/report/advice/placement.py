@@ -49,7 +49,7 @@ def private_pools(facts: Facts) -> Hint | None:
     waste = 0 if pools is None else pools.reserved - pools.needed
     if pools is None or waste < max(pools.reserved // 10, 16 * 2**20):
         return None
-    advice = "Capture the largest graph first: the others then fit into its blocks."
+    advice = "Capture the largest graph first: smaller graphs then fit into its blocks."
     if len(pools.pools) > 1:
         advice = (
             "Pass the same pool to all graphs that replay one after the other, and capture the "
@@ -95,8 +95,8 @@ def several_streams(facts: Facts) -> Hint | None:
         used = f"; {format_bytes(shared)} are used on several streams and stay with the framework"
     return Hint(
         "Several streams",
-        f"{len(facts.explanation.streams)} streams request memory. None reuses the free blocks of "
-        f"another, which costs {format_bytes(apart)}{used}. Use fewer side streams, or allocate "
-        "tensors on the stream that uses them.",
+        f"{len(facts.explanation.streams)} streams request memory. No stream reuses the free "
+        f"blocks of another stream, which costs {format_bytes(apart)}{used}. Use fewer side "
+        "streams, or allocate tensors on the stream that uses them.",
         apart + shared,
     )

@@ -67,7 +67,7 @@ def ran_out(facts: Facts) -> Hint | None:
 
 
 def varying_sizes(facts: Facts) -> Hint | None:
-    """Return a hint if block sizes vary, or most iterations differ from the one before."""
+    """Return a hint if block sizes vary, or most iterations differ from the previous one."""
     drift = facts.explanation.drift
     restless = drift.compared > 1 and drift.changed > drift.compared // 2
     if not drift.varying and not restless:
@@ -76,7 +76,9 @@ def varying_sizes(facts: Facts) -> Hint | None:
     if drift.varying:
         seen.append(f"{drift.varying} blocks, {format_bytes(drift.varying_size)}, vary in size")
     if restless:
-        seen.append(f"{drift.changed} of {drift.compared} iterations differ from the one before")
+        seen.append(
+            f"{drift.changed} of {drift.compared} iterations differ from the previous iteration"
+        )
     return Hint(
         "Iterations differ",
         f"{'; '.join(seen)}. Pad or bucket batches to few lengths: more "

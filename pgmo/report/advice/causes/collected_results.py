@@ -36,8 +36,8 @@ def collected_results(facts: Facts) -> Hint | None:
         facts,
         "Results are collected on the device",
         blocks.unused_by_backward & (blocks.tag == origin),
-        "are results of one line, kept until all of them are there",
-        "Move each to the host (`.cpu()`), or compute the metric as they come",
+        "are results of one line of code, all kept on the device",
+        "Move each result to the host (`.cpu()`), or update the metric with each result",
         left=1 / count,
     )
 

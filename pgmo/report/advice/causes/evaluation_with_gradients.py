@@ -45,7 +45,7 @@ def evaluation_with_gradients(facts: Facts) -> Hint | None:
         "An evaluation keeps what only a backward pass needs",
         graph,
         "come from a forward pass without a backward pass",
-        "Run it under torch.inference_mode() or torch.no_grad()",
+        "Run the evaluation under torch.inference_mode() or torch.no_grad()",
         left=float(largest_two.sum() / by_origin.sum()),
     )
 

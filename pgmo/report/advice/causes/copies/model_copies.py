@@ -26,7 +26,7 @@ def model_copies(facts: Facts) -> Hint | None:
         "A copy of the model on the device",
         copies & blocks.at_peak & _are_of_models(blocks),
         "are deep copies, such as the best weights so far, an average or a reference model",
-        "Keep them on the host (`.cpu()`), or in a file, and bring them back when they are needed",
+        "Keep the copies on the host (`.cpu()`) or in a file, and load them only for their use",
     )
 
 

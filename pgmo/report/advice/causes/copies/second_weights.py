@@ -43,7 +43,7 @@ def cloned_weights(facts: Facts) -> Hint | None:
         _TITLE,
         clones,
         "are clones of the weights, such as a moving average or the initial weights",
-        "Keep them on the host (`.cpu()`), and bring them back when they are needed",
+        "Keep the clones on the host (`.cpu()`), and load them only for their use",
     )
 
 

@@ -23,7 +23,7 @@ def late_zero_grad(facts: Facts) -> Hint | None:
         facts,
         "Gradients of the last iteration at the peak",
         late,
-        "are gradients of the iteration before",
+        "are gradients of the previous iteration",
         "Call optimizer.zero_grad(set_to_none=True) right after optimizer.step(), not after the "
         "next forward pass",
         end=np.where(late, next_forward, blocks.end),

@@ -19,9 +19,9 @@ def optimizer_temporaries(facts: Facts) -> Hint | None:
         facts,
         "The optimizer's temporaries make the peak",
         temporaries,
-        "are requested within optimizer.step() and freed there",
-        "Pass fused=True (Adam, AdamW, SGD, Adagrad), which needs none, or foreach=False, "
-        "which needs those of one parameter at a time",
+        "are requested and freed within optimizer.step()",
+        "Pass fused=True (Adam, AdamW, SGD, Adagrad), which needs no temporaries, or "
+        "foreach=False, which needs temporaries of one parameter at a time",
         left=left,
     )
 

@@ -42,6 +42,6 @@ def broadcast_differences(facts: Facts) -> Hint | None:
         "A broadcast that is summed at once",
         found,
         "hold a broadcast result, which is far larger than its operands and reduced right away",
-        "Use an operation that never allocates it: torch.cdist for distances, einsum or a matrix "
-        "product for sums of products",
+        "Use an operation that does not allocate this result: torch.cdist for distances, einsum or "
+        "a matrix product for sums of products",
     )

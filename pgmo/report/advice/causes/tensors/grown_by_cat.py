@@ -32,7 +32,7 @@ def grown_by_cat(facts: Facts) -> Hint | None:
         "A tensor grows by concatenation",
         grown,
         "are old copies of a tensor that `cat` extends, alive together with the new one",
-        "Allocate it once and write into it, or collect the parts in a list (on the host, with "
-        "`.cpu()`, if they are results)",
+        "Allocate the tensor once and write into it, or collect the parts in a list (results on "
+        "the host, with `.cpu()`)",
         end=end,
     )
