@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from typing import Any
 
 _DESCRIPTION = """\
-Profile-guided memory allocation for deep learning: record one iteration, compute an offset
-for every block, and serve all later iterations from one arena at these offsets."""
+Profile-guided memory allocation for deep learning: record some iterations, assign an offset in
+one arena to each block, and serve later iterations from these offsets."""
 
 _EPILOG = """\
 `pgmo COMMAND --help` explains a command.
 Exit codes: 0 success, 1 an error with a message, 2 a wrong command line, 3 a failed check,
 4 a script does not fit, 130 interrupted, 141 stdout was closed by its reader. With --json, stdout
-also gets errors."""
+also gets an error as an object."""
 
 
 class CommandParser(ForgivingParser):
