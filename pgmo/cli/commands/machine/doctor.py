@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--fix",
         action="store_true",
-        help="remove adapters that cannot be loaded, and compile the missing ones",
+        help="remove adapters that cannot be loaded, and compile missing adapters",
     )
     parser.add_argument(
         "--clear",

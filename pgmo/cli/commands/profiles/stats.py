@@ -48,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="with --leaks: an iteration is N steps, or N requests if the file has no steps",
     )
     parser.add_argument(
-        "--check", action="store_true", help="with --leaks: exit with 3 when there are any"
+        "--check", action="store_true", help="with --leaks: exit code 3 if there are leaks"
     )
     parser.add_argument(
         "--json", action="store_true", help="print one JSON object instead of tables"

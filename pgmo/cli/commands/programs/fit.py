@@ -46,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--learn",
         metavar="N,N",
-        help="values to measure, from which larger ones are predicted (default: 2,4 for a "
+        help="values to rehearse, from which larger values are predicted (default: 2,4 for a "
         "batch, 64,128,256 for anything else)",
     )
     parser.add_argument(
@@ -79,7 +79,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--python",
         metavar="PATH",
-        help="Python with a CUDA build of torch, if the current one has none",
+        help="Python with a CUDA build of torch, if the current Python has none",
     )
     parser.add_argument(
         "--environment",
@@ -112,15 +112,15 @@ def _add_options_after_script(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--vary",
         metavar="OPTION",
-        help='option of the script to vary, such as "--batch-size {}"; the largest value that '
-        'fits is searched; with two options, as in "-b {b} -l {l}", the largest first value for '
-        "each second one",
+        help='option of the script to vary, such as "--batch-size {}"; pgmo searches for the '
+        'largest value that fits; with two options, as in "-b {b} -l {l}", for the largest value '
+        "of the first option at each value of the second option",
     )
     parser.add_argument(
         "--effective-batch",
         type=int,
         metavar="N",
-        help="samples per optimizer step; they are split into micro-batches that fit",
+        help="samples per optimizer step, which pgmo splits into micro-batches that fit",
     )
     parser.add_argument(
         "--what-if",
@@ -128,7 +128,7 @@ def _add_options_after_script(parser: argparse.ArgumentParser) -> None:
         help="list other ways to train the model, with their bytes",
     )
     parser.add_argument(
-        "--cards", action="store_true", help="list all known cards, with the time on each"
+        "--cards", action="store_true", help="list all known cards, with the time on each card"
     )
 
 

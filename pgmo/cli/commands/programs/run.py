@@ -46,9 +46,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--who-keeps",
         action="store_true",
-        help="name the variables, attributes and closures that keep the largest blocks alive, and "
-        "those that grow; takes up to a few seconds after iteration 6, at the end, and now and "
-        "then while memory grows",
+        help="name the variables, attributes and closures that keep the largest blocks and "
+        "growing memory alive; takes some seconds after iteration 6, at the end, and a few times "
+        "while memory grows",
     )
     parser.add_argument(
         "--plan",

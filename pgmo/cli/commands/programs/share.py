@@ -30,14 +30,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="S",
         type=float,
         default=30.0,
-        help="seconds after which others no longer wait for a turn to end (default: 30)",
+        help="seconds after which other programs no longer wait for a turn to end (default: 30)",
     )
     parser.add_argument(
         "--patience",
         metavar="S",
         type=float,
         default=120.0,
-        help="seconds after which a program that waits for a turn goes on without one "
+        help="seconds after which a program that waits for a turn continues without a turn "
         "(default: 120)",
     )
     parser.add_argument(
