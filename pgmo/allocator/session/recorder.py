@@ -27,11 +27,7 @@ _tagging_threads: list[int] = []
 
 
 class Recorder:
-    """Recording of one session: its length, tags and totals so far.
-
-    Attributes:
-        has_alternated: whether iterations have alternated in a recording since the last plan.
-    """
+    """Recording of one session: its length, tags and totals so far."""
 
     def __init__(self, state: SessionState) -> None:
         self._state = state
@@ -41,7 +37,6 @@ class Recorder:
         self._tagged = 0  # iterations
         self._began = self._tags_from = 0  # numbers of iterations in the session
         self._is_extended = False
-        self.has_alternated = False
         self._sparing = False
         self._may_tag = False
         self._usual_length = self._length = heuristics.current.usual_recording
@@ -137,7 +132,7 @@ class Recorder:
         """Extend a recording whose latest iterations alternate; return whether it was extended."""
         if self._is_extended or self._equal_at(1) or not self._equal_at(_ALTERNATION):
             return False
-        self._is_extended = self.has_alternated = True
+        self._is_extended = True
         self._length += self._required(_ALTERNATION) - self._equal_at(_ALTERNATION)
         return True
 
@@ -155,7 +150,6 @@ class Recorder:
     def forget_length(self) -> None:
         """Reset the length of the next recordings to the usual one."""
         self._usual_length = heuristics.current.usual_recording
-        self.has_alternated = False
 
     def forget_tags(self) -> None:
         """Tag the next recording again, because its iterations differ from earlier ones."""

@@ -74,15 +74,15 @@ class PlanFinder:
     def may_find_early(self) -> bool:
         """Return whether a recording may suffice before it has its full length.
 
-        With pages, the latest iterations must have equal numbers of requests and bytes, and none
-        may have alternated before: another structure may come next. Return False while plans serve,
-        and for a lengthened recording, which waits for alternating structures.
+        With pages, the latest iterations must have equal numbers of requests and bytes. Return
+        False while plans serve, and for a lengthened recording, which waits for alternating
+        structures.
         """
         if len(self._installer.plans) or self._recorder.is_lengthened:
             return False
         if not self._state.adapter.pages:
             return self._recorder.iterations > heuristics.current.confirmations
-        return self._recorder.is_steady and not self._recorder.has_alternated
+        return self._recorder.is_steady
 
     def find(self, last: bool) -> PlanDecision | None:
         """Search a recording for plans; return None if it has to continue.

@@ -211,23 +211,3 @@ def test_a_recording_is_not_extended_where_no_steps_may_be_joined(adapter, monke
         train(session, program, usual.usual_recording)
         assert session.phase is not Phase.RECORD
         program.finish()
-
-
-def test_a_few_equal_iterations_prove_nothing_once_iterations_have_alternated(adapter, monkeypatch):
-    """With pages, a plan of the usual structure costs driver calls if another one comes next."""
-    monkeypatch.setattr(type(adapter), "pages", True)
-    usual, other = Loop(adapter, LAYERS), Loop(adapter, SHAPES[1])
-    with open_session(adapter) as session:
-        recorder = session._known.lifecycle._recorder
-        goes_on = []
-        for step in range(40):
-            usual()
-            if step % 4 == 3:
-                other()
-            session.step()
-            is_recording = session.phase is Phase.RECORD and not recorder.is_lengthened
-            if is_recording and recorder.is_steady:
-                goes_on.append(step)
-        usual.finish()
-        other.finish()
-    assert goes_on == [14, 30]
