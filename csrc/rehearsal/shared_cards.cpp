@@ -62,7 +62,7 @@ struct SharedTable {
   int file = -1;
   Table* table = nullptr;
   Row* own = nullptr;
-  // In a forked child: bytes that its parent used at the fork, which the parent's row contains.
+  // In a forked child: bytes in use at the fork, which the rows of its ancestors contain.
   std::array<size_t, kMostDevices> before{};
 };
 
@@ -96,6 +96,7 @@ SharedTable* opened() {
   const bool forked = shared.owner != 0;
   shared.own = nullptr;
   shared.owner = getpid();
+  if (forked) close(shared.file);
   shared.file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   if (shared.file < 0 || ftruncate(shared.file, sizeof(Table)))
     give_up("the file cannot be created");

@@ -56,7 +56,10 @@ def read_profile(path: Path, *, noted: bool = True) -> "Profile":
 
 
 def is_table(path: Path) -> bool:
-    """Return whether a file is a table of blocks, id,lower,upper,size: a packing problem."""
+    """Return whether a file is a table of blocks.
+
+    A table has the columns id, lower, upper and size, or is a CSV file that is no log.
+    """
     from pgmo.profiler.importers import csv_blocks, rmm_log
     from pgmo.profiler.importers.contents import contents
 

@@ -222,7 +222,7 @@ class _InferenceTable:
             batch = min(max(self.largest(row.length), low + 1), most)
             if not low < batch < high:
                 break
-        return BatchOfLength(row.length, low or max(0, batch), low > 0)
+        return BatchOfLength(row.length, low or max(0, min(batch, high - 1)), low > 0)
 
 
 def _law_at(of_batch: dict[int, tuple[Law, Evidence]], length: int) -> Law:

@@ -10,17 +10,18 @@ from typing import Any
 class Rehearsal:
     """Result of one run of a script on simulated cards. Sizes are in bytes.
 
-    Each peak is the highest of any card.
+    Each peak of a card is the highest of all cards.
 
     Attributes:
         exit_code: exit code of the script; 0 if it was stopped after the requested iterations, 128
             plus the signal's number if a signal ended it.
-        fits: whether the exit code is 0 and memory did not run out. The script may have caught
-            out-of-memory errors; see `notes`.
+        fits: whether the exit code is 0 and no out-of-memory error ended the script. The script may
+            have caught such errors; see `notes`.
         card_peak: peak bytes taken of a card, including the context.
         reserved_peak: peak bytes that torch reports as reserved.
         allocated_peak: peak bytes that torch reports as allocated.
-        context: part of `card_peak` that is the context, as estimated or measured by `pgmo doctor`.
+        context: bytes of the context in `card_peak`: measured earlier by `pgmo doctor`, otherwise
+            estimated.
         pinned_peak: peak bytes of the host that torch has pinned, its cache included.
         out_of_memory: torch's message and the requesting line, if an out-of-memory error ended the
             script; else None.

@@ -132,9 +132,11 @@ class TorchCudaAdapter : public CUDAAllocator {
       }
       (void)release_slot(device, block);  // the engines forget the block if they track it
       sync_if_detached(device, block);
-      if (device.splits.any()) device.splits.forget_block(block);
     }
     upstream_->raw_delete(block);
+    for (Device& device : devices()) {
+      if (device.splits.any()) device.splits.freed(block);
+    }
   }
 
   c10::DeleterFnPtr raw_deleter() const override { return upstream_deleter_; }

@@ -7,7 +7,8 @@
 namespace pgmo::packing {
 namespace {
 
-constexpr double kPerturbed = 0.3;  // share of the keys that an attempt perturbs
+constexpr double kPerturbed =
+    0.3;  // share of the keys that a perturbation without a restart changes
 // Median amplitude of a perturbation; it varies from a quarter to four times this.
 constexpr double kAmplitude = 0.5;
 constexpr float kLearningStep = 0.2F;  // gain of the key of a block above the target

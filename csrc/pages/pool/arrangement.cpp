@@ -70,10 +70,10 @@ bool Pool::arrange(const std::vector<std::vector<PagePlace*>>& plan, const Growt
   return complete;
 }
 
-// Choose a page for each entry of the plan. The first choice is a page at one of the entry's places
-// where a block lives, or which running work still uses, because this mapping cannot change. The
-// second choice is the page planned before, the third any page mapped at one of the entry's places.
-// The last is a free or idle page.
+// Choose a page for each entry of the plan. A mapping cannot change while a block lives there or
+// running work uses it. So the first choice is the page at a place of the entry where a block
+// lives, the second the page at a place that running work still uses. The third is the page planned
+// before, the fourth any page mapped at a place of the entry, and the last a free or idle page.
 void Pool::claim_pages(const std::vector<std::vector<PagePlace*>>& plan,
                        std::vector<Page*>& pages) noexcept {
   ++arrangement_;
@@ -132,8 +132,9 @@ bool Pool::belongs(const Page& page, const PagePlace& place) noexcept {
   return false;
 }
 
-// Request a mapping of this page at this place. Return false if a block lives there, or if running
-// work uses the address: in these cases, the next block there gets the planned page (`adopt`).
+// Request a mapping of this page at this place. Return false if a block lives there, if running
+// work uses the address, or if the place has another step. A later block there then gets the
+// planned page, once that page is idle or free (`misplaced`).
 bool Pool::want(PagePlace& place, Page& page) noexcept {
   if (place.blocks > 0 || place.step != Step::kNone) return false;
   if (place.page != nullptr) {
@@ -178,8 +179,8 @@ void Pool::nothing_missed() noexcept {
     const std::size_t most = std::exchange(lately_, occupied_);
     beyond_ = 0;
     if (held_before_ == 0) return;
-    // While slots were refused, the occupancy was not the plan's, because other blocks took their
-    // memory.
+    // `highest_` may come from iterations in which other blocks occupied the memory of refused
+    // slots. It becomes the peak of this iteration, in which no slot was refused.
     if (exact_) highest_ = most;
     if (tries_ > 0) --tries_;
   }

@@ -1,6 +1,6 @@
 // Adds blocks to places and removes them. A request with missing pages is served in steps.
 //
-//     enter       counts blocks, if all pages are mapped     under the lock
+//     enter       adds a block, if no device call is needed   under the lock
 //     admit       notes which places lack a page             under the lock
 //     provide     finds pages (supply.cpp) and maps them     device calls, without the lock
 //                 (mapping.cpp)
@@ -49,8 +49,8 @@ void Pool::leave(Places places, const Marks& marks) noexcept {
   }
 }
 
-// Add a block at a place, with the page that is mapped there. Return false if this needs a device
-// call.
+// Add a block at a place, with the page that is mapped there. Return false if this page cannot be
+// used without a device call, or if the planned page can replace it now.
 bool Pool::adopt(PagePlace& place) noexcept {
   Page* page = place.page;
   if (page == nullptr || place.step != Step::kNone || page->state == State::kMoving) return false;
@@ -136,7 +136,8 @@ void Pool::count_held_range() noexcept {
   ++held_ranges_;
 }
 
-// A listed slot may have been vacated before this call. In this case its places are at kHold - 1.
+// A slot may be freed after its owner has listed it and before this call. Its places are then at
+// kHold - 1, and this call raises them to kHold, which `release_held` expects.
 void Pool::count(Places places) noexcept {
   for (std::size_t at = 0; at < places.size(); ++at) ++places[at].blocks;
 }

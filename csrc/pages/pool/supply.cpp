@@ -1,7 +1,7 @@
 // Finds pages for a request, and returns pages to the device. A request gets, in this order:
-// 1. pages that the plan shares between places of the request and others;
+// 1. the page planned for a place, or a page of another place that shares it by plan;
 // 2. free pages;
-// 3. idle pages, as far as new pages would exceed the pool's target;
+// 3. idle pages, as many as needed so that new pages do not exceed the pool's target;
 // 4. new pages;
 // 5. any idle pages, if no page can be created.
 
@@ -25,8 +25,9 @@ std::size_t Pool::target() const noexcept {
   return (exact_ ? std::max(highest_, occupied_) : highest_) + beyond_;
 }
 
-// Return whether `find_pages` would find this many pages without a wait. The pages must not exceed
-// the target or the highest occupancy: avoiding one wait is not worth permanently more pages.
+// Return whether `find_pages` would find this many pages without a wait. Return false if the
+// request would raise the highest occupancy, and count new pages only up to the target: avoiding
+// one wait is not worth permanently more pages.
 bool Pool::has_spare_pages(std::size_t count, Stream stream) const noexcept {
   if (exact_ && occupied_ + count > highest_) return false;
   const std::size_t most = std::min({target(), limit_, properties_.most_pages});
@@ -82,8 +83,8 @@ bool Pool::surrender() noexcept {
   return uncounted_ != nullptr && !exact_ && uncounted_->surrender();
 }
 
-// Use pages that the plan shares between places of the request and others. Once such a page is
-// mapped at all its places, the next place uses it without a device call.
+// For each place, use the page planned for it, or a page of another place that shares it by plan.
+// Once such a page is mapped at all its places, the next place uses it without a device call.
 void Pool::use_shared_places(Stream stream) noexcept {
   for (std::size_t at = found_; at < needs_.size(); ++at) {
     const PagePlace& place = *needs_[at].place;
@@ -117,8 +118,9 @@ void Pool::use_free(Page& page) noexcept {
   needs_[found_++].page = &page;
 }
 
-// Take the pages that are idle longest first: their last use is most likely completed, and their
-// homes will probably need them last.
+// Take idle pages in two passes: first pages that need no wait, then any page that the stream may
+// use. Each pass begins with the page that is idle longest, because its home will probably need it
+// last.
 void Pool::use_idle(Stream stream, std::size_t most) noexcept {
   for (const bool behind_events : {false, true}) {
     std::size_t looks = 0;

@@ -6,6 +6,7 @@ rehearsed   251  251  251  251            the longest sample four times: no batc
 Batches of differing lengths would follow no law, so that no larger batch could be predicted.
 """
 
+import random
 import sys
 import time
 from collections.abc import Callable
@@ -19,7 +20,7 @@ _FIRST = 16
 """Number of equally long samples after which comparing stops."""
 
 _MOST = 4000
-"""Maximum number of samples to compare, evenly spread."""
+"""Maximum number of samples to compare, evenly spread over the dataset."""
 
 _SECONDS = 3.0
 """Seconds after which no further samples are compared, because loading may be slow."""
@@ -34,7 +35,7 @@ class LongestSamples:
 
     def __init__(self) -> None:
         self.notes: list[str] = []
-        self._longest: dict[int, int | None] = {}  # by `id` of the dataset; forked workers share it
+        self._longest: dict[int, int | None] = {}  # by `id` of the dataset, also in forked workers
         self._kept: list[Any] = []  # datasets, so that no `id` is reused
 
     def attach(self) -> None:
@@ -53,7 +54,7 @@ class LongestSamples:
             dataset = loader.dataset
             if id(dataset) not in self._longest:
                 self._kept.append(dataset)
-                self._longest[id(dataset)] = None  # in case loading a sample makes a loader
+                self._longest[id(dataset)] = None  # no recursion if a sample needs a loader
                 self._longest[id(dataset)] = self._choose(loader)
             return begin(loader)
 
@@ -92,9 +93,10 @@ def _sizes(loader: Any) -> dict[int, int]:
     if not loader._auto_collation or not hasattr(dataset, "__getitem__"):
         return sizes
     count = len(dataset)
-    stride = max(1, ceil(count / _MOST))
+    indices = list(range(0, count, max(1, ceil(count / _MOST))))
+    random.Random(0).shuffle(indices)  # the dataset may be sorted by length
     begin = time.monotonic()
-    for at in range(0, count, stride):
+    for at in indices:
         sizes[at] = _elements(loader.collate_fn([dataset[at]]))
         late = time.monotonic() - begin > _SECONDS
         if late or (len(sizes) == _FIRST and len(set(sizes.values())) == 1):

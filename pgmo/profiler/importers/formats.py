@@ -1,4 +1,4 @@
-"""Import of a file, whose format is detected from its content."""
+"""Import of a file, whose format is detected from its content and suffix."""
 
 import os
 import re
@@ -21,7 +21,7 @@ _KNOWN = (
     "a PyTorch memory snapshot (pickle), the lines of CuPy's DebugPrintHook, an RMM log (CSV) or a "
     "table id,lower,upper,size (CSV)"
 )
-_PPROF = re.compile(rb"\n[\x02-\x16]\x08")  # Matches the type of pprof's first values.
+_PPROF = re.compile(rb"\n[\x02-\x16]\x08")  # A message of 2 to 22 bytes: pprof's `sample_type`.
 
 
 def read_file(path: str | os.PathLike[str], device: int | None = None) -> list[Imported]:
@@ -43,8 +43,8 @@ def read_file(path: str | os.PathLike[str], device: int | None = None) -> list[I
         )
     if beginning[:2] == b"PK":
         raise FileError(
-            f"{path}: is a zip archive: commands read profiles as they are, and "
-            f"torch.save writes no memory snapshots; give {_KNOWN}"
+            f"{path}: is a zip archive: a profile of pgmo needs no import, and a file of "
+            f"torch.save is no memory snapshot; give {_KNOWN}"
         )
     return _read_text(path, beginning.decode("utf-8-sig", "replace"), device)
 
@@ -74,4 +74,6 @@ def _read_text(path: Path, beginning: str, device: int | None) -> list[Imported]
         return read_rmm_log(path, device)
     if path.suffix.lower() == ".csv" or all(name in header for name in TABLE_COLUMNS):
         return [read_csv_blocks(path)]
-    raise FileError(f"{path}: begins with {beginning[:40]!r}; give {_KNOWN}")
+    raise FileError(
+        f"{path}: has an unknown format, it begins with {beginning[:40]!r}; give {_KNOWN}"
+    )

@@ -29,7 +29,7 @@ class Marks:
 
     Args:
         rows: index of the first event of each iteration, ascending.
-        explanation: what the snapshot marks the beginnings with, for messages.
+        explanation: name of the marks for messages, such as "ProfilerStep"; "" without marks.
         by: kind of the marks.
     """
 

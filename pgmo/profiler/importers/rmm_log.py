@@ -35,7 +35,8 @@ def read_rmm_log(path: Path, device: int | None = None) -> list[Imported]:
     """Read a log. RMM's logs name no device, so device 0 is assumed.
 
     Raises:
-        FileError: when a line is incomplete, which the message names, or `device` is not 0.
+        FileError: if a line is incomplete or invalid, which the message names, or if `device` is
+            not 0.
     """
     log, failures = EventLog(), []
     days, last = 0, 0
@@ -46,7 +47,9 @@ def read_rmm_log(path: Path, device: int | None = None) -> list[Imported]:
                 days, time = days + _DAY, time + _DAY
             last = max(last, time)
             action = row.action.strip()
-            size = integer(_number(row.size or "nothing"), "Size", 0, MOST_SIZE)
+            if not row.size.strip():
+                raise ValueError("Size is empty")
+            size = integer(_number(row.size), "Size", 0, MOST_SIZE)
             address = integer(_number(row.pointer), "Pointer")
             stream = integer(_number(row.stream), "Stream", 0, 2**64 - 1)
         except ValueError as error:

@@ -27,7 +27,8 @@ from pgmo.profiler.recording import ALIVE, Iteration
 from pgmo.profiler.tag import Tag
 
 _FOLLOWERS = 2
-"""Minimum number of later iterations: a block of the first iteration may live through the next."""
+"""Minimum number of later iterations with the same requests. Otherwise there is no opening profile,
+because a block of the first iteration may live through the next one."""
 
 
 def build_opening(

@@ -38,7 +38,8 @@ GradientFlags = tuple[bool, ...]
 """Whether each output with a derivative gets a gradient."""
 
 Choose = Callable[["CompiledGraph"], int | None]
-"""Function that returns the number of the plan for a graph's next call; None to run unplanned."""
+"""Function that returns the number of the plan for a graph's next call; None to run the captured
+module without any plan."""
 
 
 @dataclass
@@ -93,7 +94,7 @@ class CompiledGraph:
         self._joint: fx.GraphModule | None = None
         self._outputs = self.tangents = 0
         self._bare: fx.GraphModule | None = None
-        # Backward passes run in autograd's threads, whose `_thread_step` has no observer.
+        # On a GPU, backward passes run in autograd's threads, whose `_thread_step` has no observer.
         self._observer: Discovery | None = None
         self._planned: dict[GradientFlags, StepCompiler] = {}
         self.plans: list[PlanRunners] = []
@@ -145,7 +146,7 @@ class CompiledGraph:
     def _partition(
         self, joint: fx.GraphModule, _inputs: object, *, num_fwd_outputs: int, **_more: object
     ) -> tuple[fx.GraphModule, fx.GraphModule]:
-        """Store the joint graph; return graphs with the inputs and results of both passes."""
+        """Store the joint graph; return forward and backward graphs with its inputs and results."""
         if self._blocks:
             self._blocks.expand(joint)
         self._joint, self._outputs = joint, num_fwd_outputs
@@ -194,7 +195,7 @@ class CompiledGraph:
         return [one.meta["val"] if isinstance(one, fx.Node) else None for one in found]
 
     def sums(self) -> list[bool]:
-        """Return whether each input's gradient is a sum."""
+        """For each input, return whether its gradient is the result of an addition."""
         return [is_sum(one) for one in self._gradients()]
 
     def _gradients(self) -> list[object]:
@@ -255,7 +256,7 @@ def read_marker(made: Tensor) -> tuple[bool, int]:
 def _backward_interface(joint: fx.GraphModule, outputs: int) -> fx.GraphModule:
     """Return a backward graph without operators, which returns a tangent as each gradient.
 
-    AOTAutograd detaches inputs whose gradient is None.
+    Gradients that are None stay None: AOTAutograd detaches these inputs.
     """
     graph = fx.Graph()
     given = [graph.node_copy(node) for node in tangents(joint)]

@@ -171,7 +171,10 @@ class Values:
         return made
 
     def _filled(self, source: Tensor) -> bool:
-        """Return whether a copy to the host has values, made up if necessary."""
+        """Make up the source's values if they are unknown; return False if there are too many.
+
+        Values of a tensor that is not `readable` stay as they are.
+        """
         if source in self.known or not readable(source):
             return True
         return self.made_up.fill(source, "copy to the host")
@@ -213,7 +216,7 @@ def _hide_from_dynamo(mode: Any) -> None:
 
 
 def _whole_copy(source: Tensor, target: Tensor) -> bool:
-    """Return whether the stub has executed a copy of the target's whole storage."""
+    """Return whether the stub has executed the copy, and the copy fills the target's storage."""
     return (
         source.dtype == target.dtype
         and target.nbytes <= _COPIED

@@ -61,7 +61,7 @@ class Moment:
 
 
 def find_moment(profile: Profile) -> Moment | None:
-    """Return the findings for a profile without a history; None for a profile with one."""
+    """Return the findings for a profile whose trace has no history; None for any other profile."""
     trace = profile.trace
     if trace is None or trace.has_history:
         return None

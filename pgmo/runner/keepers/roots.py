@@ -17,7 +17,7 @@ _OWN_PACKAGE = __name__.partition(".")[0]
 _OURS = os.path.dirname(os.path.abspath(sys.modules[_OWN_PACKAGE].__file__ or "")) + os.sep
 _LIBRARIES = tuple({sysconfig.get_path(name) + os.sep for name in ("stdlib", "purelib", "platlib")})
 
-_OF_IMPORTS = frozenset({"__builtins__", "__loader__", "__spec__"})
+_OF_IMPORTS = frozenset({"__loader__", "__spec__"})
 """Variables of a module that belong to the import system. Under pytest they lead to all tests."""
 
 _MOST_ERRORS = 16

@@ -57,6 +57,12 @@ def test_equal_samples_stay_as_they_are(hooked: LongestSamples) -> None:
     assert hooked.notes == []
 
 
+def test_a_dataset_that_is_sorted_by_length_is_compared_to_its_end(hooked: LongestSamples) -> None:
+    data = [torch.zeros(length) for length in [8] * 40 + [9] * 40 + [70] * 40]
+    loader = DataLoader(data, 4, collate_fn=padded)  # type: ignore[arg-type]
+    assert {batch["ids"].shape for batch in loader} == {(4, 70)}
+
+
 @pytest.mark.parametrize("batch", [None, 2])
 def test_what_cannot_be_compared_stays_as_it_is(hooked: LongestSamples, batch: int | None) -> None:
     def refuses(samples: Any) -> Any:

@@ -146,6 +146,27 @@ def test_the_table_of_a_server_is_exact_to_a_page_where_it_was_rehearsed(
     assert len(seen) == found.rehearsals <= 1 + 6 + 3 * 5
 
 
+def test_a_row_of_a_server_has_no_number_that_ran_out_of_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    serving(monkeypatch)
+    card = replace(CARD, memory=1228 << 20, usable=1228 << 20)
+    plain, failed = two_values.collect, set()
+
+    def collect(job: Job, on: Card, *, value: int, **options: Any) -> Evidence:
+        found = plain(job, on, value=value, **options)
+        if on.usable != card.usable:
+            return found
+        failed.add((value_of(job.command, "--length {}"), value))
+        return replace(found, rehearsal=replace(found.rehearsal, fits=False))
+
+    monkeypatch.setattr(two_values, "collect", collect)
+    found = batch_table(Job(("serve.py",)), "--requests {b} --length {l}", card)
+    assert failed
+    assert not any(row.proved for row in found.rows)
+    assert failed.isdisjoint((row.length, row.batch) for row in found.rows)
+
+
 def test_a_server_whose_memory_no_option_changes_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -2,7 +2,7 @@
 //
 //     pages     # # # # #        # #
 //     live      ▓▓▓  ▓▓▓         ▓▓      blocks of windows, and slots
-//     segments  [   ][ ][   ]    [ ][ ]  their blocks, and idle blocks in between
+//     blocks    [   ][ ][   ]    [ ][ ]  of two segments: live blocks, and idle blocks between them
 //
 // This file is part of the translation unit torch_cuda.cpp.
 

@@ -109,8 +109,8 @@ class SplitBlocks {
     }
   }
 
-  // Forget a block that other streams use: the mirror cannot know when the allocator beneath reuses
-  // its memory.
+  // Forget a block that other streams use, because the mirror cannot know when the allocator
+  // beneath reuses its memory.
   void forget_block(const void* block) {
     const std::lock_guard guard(mutex_);
     taken_.erase(reinterpret_cast<uintptr_t>(block));

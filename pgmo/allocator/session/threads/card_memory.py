@@ -18,7 +18,7 @@ def card_memory(
 ) -> tuple[MemoryHolder, str, int] | None:
     """Return the memory holder of a session's device, the device's unique name, and its bytes.
 
-    None for CuPy and unified memory: their arenas are freed only when the session ends.
+    None for CuPy and unified memory, whose arenas are not freed between turns.
     """
     if adapter.device == "cpu":
         return HostMemory(adapter, give_back), "cpu", _meminfo("MemTotal")
@@ -68,7 +68,7 @@ class CudaMemory:
 
 
 class HostMemory:
-    """Memory of the CPU. Arenas are returned to the system between turns."""
+    """Memory of the CPU. Idle pages of arenas go back to the system at the end of a turn."""
 
     def __init__(self, adapter: Adapter, give_back: Callable[[], object]) -> None:
         self._engine = adapter.engine
@@ -85,7 +85,10 @@ class HostMemory:
         return Sizes(0 if self._given else arenas, 0, _meminfo("MemAvailable"))
 
     def give_back(self, *, between_turns: bool) -> None:
-        """Free the arenas' memory, but only at the end of a turn: between turns, it is in use."""
+        """Free the arenas' memory at the end of a turn.
+
+        Do nothing between turns, because an iteration without a turn may use the arenas.
+        """
         if not between_turns:
             self._give_back()
             self._given = True

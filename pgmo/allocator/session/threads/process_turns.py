@@ -24,8 +24,8 @@ from pgmo.share.protocol import MOST_PRIORITY
 from pgmo.world import world
 
 PASSED_OVER = (
-    "another process has held the turn on this card for too long; until it ends, iterations run "
-    "without a turn, in the remaining memory: `pgmo share --status` shows the process"
+    "pgmo waited too long for a turn on this card, so this iteration runs without a turn, in the "
+    "remaining memory; `pgmo share --status` shows which process has the turn"
 )
 
 SEVERAL_RANKS = (
@@ -60,15 +60,28 @@ class ProcessTurns:
         if os.getpid() != self._process:
             return
         with self._asking:
+            own = (session, None if opening else threading.current_thread())
             with self._guard:
                 self._inside = {one for one in self._inside if one[1] is None or one[1].is_alive()}
-            if self._client.take() is TurnAnswer.PASS:
+                self._inside.add(own)  # so that no other session ends a turn that is held already
+            try:
+                answer = self._client.take()
+            except BaseException:  # Ctrl-C
+                with self._guard:
+                    self._inside.discard(own)
+                raise
+            if answer is TurnAnswer.PASS:
                 self._notify(PASSED_OVER)
-            with self._guard:
-                self._inside.add((session, None if opening else threading.current_thread()))
 
     def give(self, session: object, *, whole: bool = True) -> None:
-        """Give a session's turn back. Repeated calls have no effect."""
+        """End the calling thread's turn of a session. Repeated calls have no effect.
+
+        The process gives its turn back once none of its sessions has a turn.
+
+        Args:
+            session: the session.
+            whole: whether the iteration ended normally. If not, its peak is not reported.
+        """
         if os.getpid() != self._process:
             return
         with self._guard:

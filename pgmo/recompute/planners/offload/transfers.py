@@ -20,7 +20,9 @@ from pgmo.units import parse_bytes
 LINKS = {"pcie3": 12e9, "pcie4": 24e9, "pcie5": 48e9}
 """Bytes per second of 16 lanes with pinned memory: three quarters of the standard's rate."""
 
-_DECIMAL = re.compile(r"\s*(\d+(?:\.\d*)?)\s*([kmgt])b?(?:/s)?\s*", re.ASCII | re.IGNORECASE)
+_DECIMAL = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*(?:([kmgtp])b|([kKMGTP])B?)", re.ASCII)
+
+_BITS = ("Kb", "Mb", "Gb", "Tb", "Pb")
 
 _LATENCY = 1e-5
 """Seconds that a transfer takes in addition to the time for its bytes."""
@@ -43,10 +45,8 @@ def parse_link(link: object) -> float:
     if isinstance(link, str) and link in LINKS:
         return LINKS[link]
     try:
-        if isinstance(link, str) and (match := _DECIMAL.fullmatch(link)):
-            rate = float(match[1]) * 1000.0 ** (1 + "kmgt".index(match[2].lower()))
-        elif isinstance(link, str):
-            rate = float(parse_bytes(link.removesuffix("/s")))
+        if isinstance(link, str):
+            rate = _parse_rate(link)
         elif isinstance(link, (int, float)) and not isinstance(link, bool):
             rate = float(link)
         else:
@@ -59,6 +59,16 @@ def parse_link(link: object) -> float:
             'second between the device and the host, such as "20 GB/s"'
         )
     return rate
+
+
+def _parse_rate(text: str) -> float:
+    text = re.sub(r"\s*/s$", "", text.strip(), flags=re.IGNORECASE)
+    if text.endswith(_BITS):
+        raise ValueError
+    if match := _DECIMAL.fullmatch(text):
+        prefix = match[2] or match[3].lower()
+        return float(match[1]) * 1000.0 ** (1 + "kmgtp".index(prefix))
+    return float(parse_bytes(text))
 
 
 @dataclass(frozen=True)

@@ -128,7 +128,7 @@ def test_a_number_with_two_signs_is_refused_with_its_line(written):
 def test_profiles_are_distinguished(tmp_path):
     path = tmp_path / "a.pgmoprof"
     Profile.from_columns(size=[8], start=[0], end=[1], ticks=1).save(path)
-    with pytest.raises(FileError, match="is a zip archive: commands read profiles as they are"):
+    with pytest.raises(FileError, match="is a zip archive: a profile of pgmo needs no import"):
         read_file(path)
 
 

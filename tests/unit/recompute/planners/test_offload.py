@@ -152,8 +152,10 @@ def test_links_have_names_or_numbers():
     assert [parse_link(one) for one in LINKS] == list(LINKS.values())
     assert parse_link(5) == 5.0
     assert parse_link("10 GB/s") == parse_link("10G") == parse_link("10000 mb/s") == 1e10
-    assert parse_link("1.5 GiB/s") == 1.5 * 2**30
-    for wrong in ("pcie9", 0, -1, True, None, [], float("inf"), float("nan"), "0 GB/s"):
+    assert parse_link(".5 GB/s") == parse_link(" 500 MB/S ") == 5e8
+    assert parse_link("1 PB/s") == 1e15
+    assert parse_link("1.5 GiB/s") == parse_link("1.5 gib/S ") == 1.5 * 2**30
+    for wrong in ("pcie9", 0, -1, True, None, [], float("inf"), float("nan"), "0 GB/s", "20 Gb/s"):
         with pytest.raises(OptionError, match="give the name of a link"):
             parse_link(wrong)
 

@@ -3,6 +3,8 @@
 import os
 import threading
 
+import pytest
+
 from pgmo.allocator.session.threads.process_turns import PASSED_OVER, ProcessTurns
 from pgmo.share.client import TurnAnswer
 
@@ -45,6 +47,39 @@ def test_the_process_has_the_turn_as_long_as_any_session_does():
     turns.give("first")
     assert client.told == ["take"]
     turns.give("second")
+    turns.give("second")
+    assert client.told == ["take", "give"]
+
+
+def test_a_session_that_ends_meanwhile_does_not_end_the_turn_that_another_one_takes():
+    turns, client, _ = made()
+    turns.take("first")
+    take = client.take
+
+    def take_while_the_first_ends():
+        answer = take()
+        turns.give("first")
+        return answer
+
+    client.take = take_while_the_first_ends
+    turns.take("second")
+    assert client.held
+    turns.give("second")
+    assert client.told == ["take", "give"]
+
+
+def test_a_request_that_is_interrupted_leaves_no_turn():
+    turns, client, _ = made()
+    take = client.take
+
+    def interrupted():
+        raise KeyboardInterrupt
+
+    client.take = interrupted
+    with pytest.raises(KeyboardInterrupt):
+        turns.take("first")
+    client.take = take
+    turns.take("second")
     turns.give("second")
     assert client.told == ["take", "give"]
 
