@@ -71,6 +71,8 @@ def fit(
         (18, True)
     """
     job = _job(step, batch, vary, python, timeout)
+    if effective_batch is not None and effective_batch < 1:
+        raise OptionError(f"effective_batch is {effective_batch}; give a number above 0")
     if effective_batch is not None and (batch is not None or not job.varies):
         raise OptionError(
             "effective_batch is split into the largest batches that fit, so the batch must "

@@ -195,7 +195,7 @@ class CompiledGraph:
         return [one.meta["val"] if isinstance(one, fx.Node) else None for one in found]
 
     def sums(self) -> list[bool]:
-        """For each input, return whether its gradient is the result of an addition."""
+        """Return, for each input, whether its gradient is the result of an addition."""
         return [is_sum(one) for one in self._gradients()]
 
     def _gradients(self) -> list[object]:

@@ -42,6 +42,7 @@ def test_a_function_inside_of_another_is_refused() -> None:
         ({"batch": 4}, "needs the option that sets it"),
         ({"vary": "--batch-size"}, "has no {}"),
         ({"effective_batch": 8}, "give vary="),
+        ({"effective_batch": 0, "vary": "--batch {}"}, "give a number above 0"),
         ({"card": "RTX 9999"}, "no card is called"),
     ],
 )
