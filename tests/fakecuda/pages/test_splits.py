@@ -62,6 +62,26 @@ with pgmo.optimize(device="cuda") as session:
     assert in_gaps > requests // 2
 
 
+def test_a_gap_returns_when_a_library_frees_its_block():
+    grown, address_in_gap = run(
+        """
+with pgmo.optimize(device="cuda") as session:
+    before = used()
+    gaps = [(one["address"], one["address"] + one["total_size"])
+            for one in torch.cuda.memory_snapshot() if not one["is_expandable"]]
+    for _ in range(3):
+        raw = [torch.cuda.caching_allocator_alloc(4 * MIB) for _ in range(10)]
+        inside = all(any(low <= one < high for low, high in gaps) for one in raw)
+        for one in raw:
+            torch.cuda.caching_allocator_delete(one)
+    state = [block(4) for _ in range(10)]
+    tell(used() - before, inside)
+"""
+    )
+    assert address_in_gap
+    assert grown == 0
+
+
 def test_a_gap_that_another_stream_uses_is_not_expected_to_be_free():
     early, late, wrong, grown = run(
         """
