@@ -328,6 +328,7 @@ class Lifecycle:
         self._installer.install(plans, number)
         if self._is_in(Phase.REPLAY):
             self._backoff.forget()
+            self._rule.has_differed = False
             self._recorder.forget_length()
             self.state.waits = ""
 

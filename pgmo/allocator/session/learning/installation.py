@@ -34,6 +34,7 @@ class InstallationRule:
         moved: number of pages that were mapped at another address while no plan served.
         iterations: iterations over which `moved` was counted.
         removed: number of times that plans were removed because they served too little.
+        has_differed: whether iterations did not repeat in a recording since the last plan.
     """
 
     def __init__(self, state: SessionState) -> None:
@@ -42,6 +43,7 @@ class InstallationRule:
         self.moved = 0
         self.iterations = 0
         self.removed = 0
+        self.has_differed = False
 
     def served_by_windows(self, moved: int, iterations: int = 1) -> None:
         """Count iterations without a plan, and the pages that windows moved in them."""
@@ -58,12 +60,7 @@ class InstallationRule:
 
         If iterations repeat and no plan was removed, `choose` compares pages only.
         """
-        if self._serves_anyway or self._is_paid():
-            return ""
-        return (
-            f"without a plan only {self.moved:,} pages were remapped in "
-            f"{self.iterations} iterations"
-        )
+        return "" if self._serves_anyway or self._is_paid() else self._moves
 
     def choose(
         self, plans: list[PlannedProfile], *, repeats: bool
@@ -81,6 +78,8 @@ class InstallationRule:
             return plans, ""
         if self.removed and (unpaid := self.unpaid()):
             return [], unpaid
+        if self.has_differed and not self._is_paid(most=1):
+            return [], self._moves  # another structure may come after a few equal iterations
         missing, spare = self._missing_pages(plans), self._spare_pages()
         # A second session on the device places its arena in the idle pages of the first session.
         if missing <= spare or self._state.adapter.session_index != 0:
@@ -100,6 +99,13 @@ class InstallationRule:
         now = self._engine.statistics()
         free = max(PAGE, now["peak_pages_held"] - now["pages_occupied"])
         return self.moved * PAGE >= min(heuristics.current.price, most) * (free << self.removed)
+
+    @property
+    def _moves(self) -> str:
+        return (
+            f"without a plan only {self.moved:,} pages were remapped in "
+            f"{self.iterations} iterations"
+        )
 
     @property
     def _serves_anyway(self) -> bool:

@@ -129,6 +129,17 @@ def test_after_a_plan_that_was_removed_windows_have_to_move_twice_as_many_pages(
     assert one.choose(plans, repeats=True)[1] == ""
 
 
+def test_after_iterations_that_differ_windows_have_to_move_the_pages_that_are_free():
+    """A few equal iterations may lie between iterations of another structure."""
+    one, plans = rule(occupied=90, held=100), [planned(10 * PAGE)]
+    assert one.choose(plans, repeats=True)[1] == ""
+    one.has_differed = True
+    one.served_by_windows(9)
+    assert "only 9 pages" in one.choose(plans, repeats=True)[1]
+    one.served_by_windows(1)
+    assert one.choose(plans, repeats=True)[1] == ""
+
+
 def test_sessions_that_take_turns_share_their_arenas():
     assert (
         rule(occupied=90, held=90, session_index=1).choose([planned(10 * PAGE)], repeats=True)[1]
