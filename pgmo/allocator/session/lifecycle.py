@@ -244,6 +244,7 @@ class Lifecycle:
         if may_join and self._joined.join(self._recorder.period):
             self._recorder.forget_tags()
             self._recorder.forget_length()  # joined steps do not alternate
+            self._rule.has_differed = False
             self._record()
             return
         last = self._recorder.is_complete

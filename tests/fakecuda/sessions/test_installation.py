@@ -133,3 +133,47 @@ def test_batches_that_grow_take_no_more_than_on_pages_alone():
     with_session = run(GROWING.format(opened=opened, ended="session.step()"))
     alone = run(GROWING.format(opened="contextlib.nullcontext()", ended=""))
     assert with_session <= alone + 2 * MIB
+
+
+def test_a_few_equal_iterations_are_no_reason_for_a_plan_after_iterations_that_differed():
+    """One iteration in four has another structure, as with lazy regularisation."""
+    code = """
+warnings.simplefilter("ignore")
+{before}
+    state = [block(5 << 20) for _ in range(3)]
+    for step in range(40):
+        iterate(6000)
+        if step % 4 == 3:
+            iterate(9000, 5)
+        {step}
+        if step == 24:
+            driver_calls(reset=True)
+    print(json.dumps([peak(), sum(driver_calls().values())]))
+"""
+    high, calls = run(
+        code.format(before="with pgmo.optimize(device='cuda') as session:", step="session.step()")
+    )
+    alone, calls_alone = run(code.format(before="if True:", step=""))
+    assert high <= alone
+    assert calls <= calls_alone + 4
+
+
+def test_steps_that_repeat_only_together_get_a_plan():
+    """Gradients of each model live through the step of the other one."""
+    seen, calls = run(
+        """
+gradients = {}
+with pgmo.optimize(device="cuda") as session:
+    for step in range(40):
+        model = step % 2
+        gradients.pop(model, None)
+        iterate(4000 + 3000 * model, 8 + 2 * model)
+        gradients[model] = [block((2 + model) << 20) for _ in range(6)]
+        session.step()
+        if step == 30:
+            driver_calls(reset=True)
+    print(json.dumps([phases(session), sum(driver_calls().values())]))
+"""
+    )
+    assert seen[-4:] == ["replay"] * 4
+    assert calls == 0

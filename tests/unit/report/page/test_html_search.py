@@ -126,7 +126,7 @@ def test_persistent_blocks_are_shown_if_wanted(report):
 
 def test_help_opens_and_closes_by_key(report):
     report.page.keyboard.press("?")
-    assert "Left to right" in report.text("#help")
+    assert "From left to right" in report.text("#help")
     report.page.keyboard.press("Escape")
     assert report.page.locator("#help").is_hidden()
 

@@ -211,3 +211,16 @@ def test_a_recording_is_not_extended_where_no_steps_may_be_joined(adapter, monke
         train(session, program, usual.usual_recording)
         assert session.phase is not Phase.RECORD
         program.finish()
+
+
+def test_steps_that_were_joined_no_longer_count_as_iterations_that_differed(adapter):
+    program = Turns(adapter, 2)
+    with open_session(adapter) as session:
+        lifecycle = session._known.lifecycle
+        train(session, program, 2)
+        lifecycle._rule.has_differed = True
+        while not lifecycle.joins_steps:
+            train(session, program, 1)
+        assert session.phase is Phase.RECORD
+        assert not lifecycle._rule.has_differed
+        program.finish()
