@@ -147,7 +147,12 @@ class TorchCudaAdapter : public CUDAAllocator {
 
   void recordStream(const c10::DataPtr& data, c10::cuda::CUDAStream stream) override {
     const int index = data.get() == nullptr ? -1 : upstream_of(data.get_deleter());
-    if (index < 0) return upstream_->recordStream(data, stream);
+    if (index < 0) {
+      // A library's block with upstream's deleter, which `raw_delete` would return to its gap.
+      Device* const device = known_device(data.device().index());
+      if (device != nullptr && device->splits.any()) device->splits.forget_block(data.get());
+      return upstream_->recordStream(data, stream);
+    }
     Device& device = devices()[data.device().index()];
     // Each device has its own streams, but the default stream has the same handle on all devices.
     const auto number = stream.device_index() == device.index
