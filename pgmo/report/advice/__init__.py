@@ -6,66 +6,45 @@ others      what holds memory, and general advice
 
 from collections.abc import Callable
 
-from pgmo.report.advice import left_over, peak, placement, trouble
+from pgmo.report.advice import peak, placement, trouble
+from pgmo.report.advice.causes import copies, ranks, results, tensors, training
 from pgmo.report.advice.causes.allocator_settings import allocator_settings
-from pgmo.report.advice.causes.collected_results import collected_results
-from pgmo.report.advice.causes.copies.loaded_checkpoint import loaded_checkpoint
-from pgmo.report.advice.causes.copies.model_copies import model_copies
-from pgmo.report.advice.causes.copies.second_weights import cloned_weights, model_without_gradients
-from pgmo.report.advice.causes.evaluation_with_gradients import evaluation_with_gradients
-from pgmo.report.advice.causes.gradients.growing_graphs import growing_graphs
-from pgmo.report.advice.causes.gradients.late_zero_grad import late_zero_grad
-from pgmo.report.advice.causes.gradients.optimizer_temporaries import optimizer_temporaries
-from pgmo.report.advice.causes.gradients.retained_graph import retained_graph
-from pgmo.report.advice.causes.gradients.wide_state import wide_state
-from pgmo.report.advice.causes.gradients.zeroed_gradients import zeroed_gradients
-from pgmo.report.advice.causes.ranks.gathered_ahead import gathered_ahead
-from pgmo.report.advice.causes.ranks.gradient_buckets import gradient_buckets
-from pgmo.report.advice.causes.ranks.not_resharded import not_resharded
-from pgmo.report.advice.causes.ranks.one_unit import one_unit
-from pgmo.report.advice.causes.tensors.attention_scores import attention_scores
-from pgmo.report.advice.causes.tensors.broadcast_differences import broadcast_differences
-from pgmo.report.advice.causes.tensors.full_logits import full_logits
-from pgmo.report.advice.causes.tensors.grown_by_cat import grown_by_cat
-from pgmo.report.advice.causes.tensors.one_hot import one_hot
-from pgmo.report.advice.causes.tensors.repeated_tensors import repeated_tensors
-from pgmo.report.advice.causes.tensors.wide_copies import wide_copies
 from pgmo.report.advice.facts import Facts, Hint
 
 __all__ = ["RULES", "Facts", "Hint", "advise"]
 
 RULES: tuple[Callable[[Facts], Hint | None], ...] = (
     trouble.ran_out,
-    full_logits,
-    one_hot,
-    attention_scores,
-    late_zero_grad,
-    evaluation_with_gradients,
-    collected_results,
-    model_copies,
-    cloned_weights,
-    model_without_gradients,
-    loaded_checkpoint,
-    optimizer_temporaries,
-    repeated_tensors,
-    grown_by_cat,
-    zeroed_gradients,
-    retained_graph,
-    gradient_buckets,
-    one_unit,
-    not_resharded,
-    gathered_ahead,
-    broadcast_differences,
-    wide_copies,
-    wide_state,
+    tensors.full_logits,
+    tensors.one_hot,
+    tensors.attention_scores,
+    training.late_zero_grad,
+    results.evaluation_with_gradients,
+    results.collected_results,
+    copies.model_copies,
+    copies.cloned_weights,
+    copies.model_without_gradients,
+    copies.loaded_checkpoint,
+    training.optimizer_temporaries,
+    tensors.repeated_tensors,
+    tensors.grown_by_cat,
+    training.zeroed_gradients,
+    training.retained_graph,
+    ranks.gradient_buckets,
+    ranks.one_unit,
+    ranks.not_resharded,
+    ranks.gathered_ahead,
+    tensors.broadcast_differences,
+    tensors.wide_copies,
+    training.wide_state,
     allocator_settings,
-    growing_graphs,
+    training.growing_graphs,
     trouble.leaking,
     trouble.numbers_kept,
     placement.fragmented,
     placement.private_pools,
-    left_over.gradients_held,
-    left_over.held_over,
+    peak.gradients_held,
+    peak.held_over,
     placement.two_slots,
     peak.activations,
     peak.optimizer_state,

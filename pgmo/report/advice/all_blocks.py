@@ -7,6 +7,7 @@ bytes  |  /\ /  \                           |  /\  __    peak without the blocks
 """
 
 import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -19,6 +20,12 @@ from pgmo.profiler.tag import Tag
 from pgmo.profiler.trace import Event, Trace
 
 Mask = NDArray[np.bool_]
+
+
+def by_tag(tags: Sequence[Tag], tag: NDArray[np.int32], matches: Callable[[Tag], object]) -> Mask:
+    """Return whether each block's tag satisfies a condition; False for a block without a tag."""
+    found: Mask = np.array([*(bool(matches(one)) for one in tags), False])[tag]
+    return found  # a tag of -1 is the last entry
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,7 +96,9 @@ class AllBlocks:
 
     def without(self, phase: str) -> Mask:
         """Return a mask of blocks whose lifetimes contain no request of a phase, shape (n,)."""
-        before = self._before(phase)
+        requests = np.zeros(self.ticks + 1, np.int64)
+        np.add.at(requests, self.start[self.by_phase(phase)] + 1, 1)
+        before = np.cumsum(requests)  # requests of the phase before each request
         found: Mask = before[self.start] == before[self.end]
         return found
 
@@ -147,24 +156,37 @@ class AllBlocks:
         before = np.searchsorted(self.passes, self.start, "right")
         return np.asarray(np.searchsorted(self.passes, self.end) - before, np.int64)
 
+    def outlive(self, passes: int) -> Mask:
+        """Return which blocks stay, or live while so many backward passes begin, shape (n,)."""
+        return self.stays | (self.passes_survived >= passes)
+
+    def in_order(self, blocks: Mask) -> NDArray[np.int64]:
+        """Return the rows of these blocks, in the order of their requests."""
+        rows = np.flatnonzero(blocks)
+        return rows[np.argsort(self.start[rows], kind="stable")]
+
     def by_operator(self, pattern: str) -> Mask:
         """Return whether each block's operator matches a regular expression, shape (n,)."""
         search = re.compile(pattern).search
-        return self._by_tag([bool(search(tag.op)) for tag in self.tags])
+        return self.by_tag(lambda tag: search(tag.op))
 
     def by_phase(self, phase: str) -> Mask:
         """Return whether each block is requested in a phase, shape (n,)."""
-        return self._by_tag([tag.phase == phase for tag in self.tags])
+        return self.by_tag(lambda tag: tag.phase == phase)
 
     def by_line(self, pattern: str) -> Mask:
         """Return whether a line of each block's stack matches a regular expression, shape (n,)."""
         search = re.compile(pattern).search
-        return self._by_tag([any(map(search, tag.stack)) for tag in self.tags])
+        return self.by_tag(lambda tag: any(map(search, tag.stack)))
 
     def by_stack(self, pattern: str) -> Mask:
         """Return whether each block's stack, one call per line, matches a regular expression."""
         search = re.compile(pattern).search
-        return self._by_tag([bool(search("\n".join(tag.stack))) for tag in self.tags])
+        return self.by_tag(lambda tag: search("\n".join(tag.stack)))
+
+    def by_tag(self, matches: Callable[[Tag], object]) -> Mask:
+        """Return whether each block's tag satisfies a condition, shape (n,)."""
+        return by_tag(self.tags, self.tag, matches)
 
     def place(self, blocks: Mask) -> str:
         """Return the line that requests most bytes of these blocks, as " (at LINE)", or ""."""
@@ -175,17 +197,6 @@ class AllBlocks:
             sizes[name] = sizes.get(name, 0) + size
         sizes.pop("", None)
         return f" (at {max(sizes, key=lambda name: sizes[name])})" if sizes else ""
-
-    def _before(self, phase: str) -> NDArray[np.int64]:
-        """Return the number of requests of a phase before each request, shape (ticks + 1,)."""
-        requests = np.zeros(self.ticks + 1, np.int64)
-        np.add.at(requests, self.start[self.by_phase(phase)] + 1, 1)
-        counts: NDArray[np.int64] = np.cumsum(requests)
-        return counts
-
-    def _by_tag(self, matches: list[bool]) -> Mask:
-        found: Mask = np.array([*matches, False])[self.tag]  # a tag of -1 is the last entry
-        return found
 
     def _live(
         self, size: NDArray[np.int64], end: NDArray[np.int64] | None = None

@@ -1,6 +1,5 @@
 """Input and result of the advice rules."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -9,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pgmo.profiler.profile import Profile
-from pgmo.report.advice.all_blocks import AllBlocks, Mask
+from pgmo.report.advice.all_blocks import AllBlocks, Mask, by_tag
 from pgmo.report.blocks.origins import UNNAMED
 from pgmo.report.findings.attribution import OTHERS, alive, hold
 from pgmo.units import format_bytes
@@ -68,21 +67,13 @@ class Facts:
     @property
     def before(self) -> NDArray[np.int64]:
         """Number of live copies at the peak that earlier iterations allocated, shape (n,)."""
-        return np.asarray(self.copies - (self.copies > 0) * self._own, np.int64)
-
-    @property
-    def _own(self) -> NDArray[np.int64]:
         tick = self.explanation.peak.tick
-        return np.asarray((self.profile.start <= tick) & (tick < self.profile.end), np.int64)
+        own = (self.profile.start <= tick) & (tick < self.profile.end)
+        return np.asarray(self.copies - ((self.copies > 0) & own), np.int64)
 
-    def born(self, phase: str) -> NDArray[np.bool_]:
+    def born(self, phase: str) -> Mask:
         """Return whether each block is requested in a phase, shape (n,)."""
-        return self.matches(lambda row: row == phase, "phase")
-
-    def matches(self, wanted: Callable[[str], bool], field: str) -> NDArray[np.bool_]:
-        """Return whether a field of each block's tag satisfies a condition, shape (n,)."""
-        good = np.array([wanted(getattr(tag, field)) for tag in self.profile.tags] + [False])
-        return np.asarray(good[self.profile.tag], np.bool_)  # a tag of -1 is the last entry
+        return by_tag(self.profile.tags, self.profile.tag, lambda tag: tag.phase == phase)
 
     def size(self, copies: NDArray[np.int64]) -> int:
         """Return the bytes of these copies of the blocks."""
@@ -144,15 +135,30 @@ def cause(
             avoids the blocks.
     """
     everything = facts.blocks
-    saving = everything.saving(blocks, left) if end is None else everything.saving_until(end)
-    if not saving or saving < LEAST_SAVING * everything.peak:
-        return None
     at_peak = blocks & everything.at_peak
     held = int(everything.size[at_peak].sum())
-    return Hint(
+    return hint_of_fix(
+        facts,
         title,
         f"{format_bytes(held)} of the peak of {format_bytes(everything.peak)} {what}"
-        f"{everything.place(at_peak)}. {fix}: the peak falls by {format_bytes(saving)}.",
+        f"{everything.place(at_peak)}. {fix}",
+        everything.saving(blocks, left) if end is None else everything.saving_until(end),
+    )
+
+
+def hint_of_fix(
+    facts: Facts, title: str, text: str, saving: int, *, changes_results: bool = False
+) -> Hint | None:
+    """Return the hint of a cause; None if its fix saves little of the peak of live bytes.
+
+    The text is the observation and the fix, without the full stop. The saving follows it.
+    """
+    if not saving or saving < LEAST_SAVING * facts.blocks.peak:
+        return None
+    return Hint(
+        title,
+        f"{text}: the peak falls by {format_bytes(saving)}.",
         saving,
         is_cause=True,
+        changes_results=changes_results,
     )

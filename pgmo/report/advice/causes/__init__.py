@@ -1,1 +1,1 @@
-"""Rules for known causes of a peak, one per file. Each rule computes how much its fix saves."""
+"""Rules for known causes of a peak, by theme. Each rule computes how much its fix saves."""

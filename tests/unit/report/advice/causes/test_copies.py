@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from pgmo.profiler.profile import NEVER
-from pgmo.report.advice.causes.copies.loaded_checkpoint import loaded_checkpoint
-from pgmo.report.advice.causes.copies.model_copies import model_copies
-from pgmo.report.advice.causes.copies.second_weights import (
+from pgmo.report.advice.causes.copies import (
     _sequence_twice,
     cloned_weights,
+    loaded_checkpoint,
+    model_copies,
     model_without_gradients,
 )
 from tests.unit.report.advice.recordings import facts, model, passes, placed

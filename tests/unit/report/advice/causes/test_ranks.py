@@ -3,10 +3,12 @@
 import pytest
 
 from pgmo.profiler.profile import NEVER
-from pgmo.report.advice.causes.ranks.gathered_ahead import gathered_ahead
-from pgmo.report.advice.causes.ranks.gradient_buckets import gradient_buckets
-from pgmo.report.advice.causes.ranks.not_resharded import not_resharded
-from pgmo.report.advice.causes.ranks.one_unit import one_unit
+from pgmo.report.advice.causes.ranks import (
+    gathered_ahead,
+    gradient_buckets,
+    not_resharded,
+    one_unit,
+)
 from tests.unit.report.advice.recordings import facts
 
 

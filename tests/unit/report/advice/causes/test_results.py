@@ -3,8 +3,7 @@
 import pytest
 
 from pgmo.profiler.profile import NEVER
-from pgmo.report.advice.causes.collected_results import collected_results
-from pgmo.report.advice.causes.evaluation_with_gradients import evaluation_with_gradients
+from pgmo.report.advice.causes.results import collected_results, evaluation_with_gradients
 from tests.unit.report.advice.recordings import facts
 
 

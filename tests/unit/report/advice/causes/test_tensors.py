@@ -2,13 +2,15 @@
 
 import pytest
 
-from pgmo.report.advice.causes.tensors.attention_scores import attention_scores
-from pgmo.report.advice.causes.tensors.broadcast_differences import broadcast_differences
-from pgmo.report.advice.causes.tensors.full_logits import full_logits
-from pgmo.report.advice.causes.tensors.grown_by_cat import grown_by_cat
-from pgmo.report.advice.causes.tensors.one_hot import one_hot
-from pgmo.report.advice.causes.tensors.repeated_tensors import repeated_tensors
-from pgmo.report.advice.causes.tensors.wide_copies import wide_copies
+from pgmo.report.advice.causes.tensors import (
+    attention_scores,
+    broadcast_differences,
+    full_logits,
+    grown_by_cat,
+    one_hot,
+    repeated_tensors,
+    wide_copies,
+)
 from tests.unit.report.advice.recordings import facts
 
 

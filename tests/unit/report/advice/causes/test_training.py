@@ -7,12 +7,14 @@ import pytest
 
 from pgmo.profiler.profile import NEVER
 from pgmo.report.advice.all_blocks import AllBlocks
-from pgmo.report.advice.causes.gradients.growing_graphs import growing_graphs
-from pgmo.report.advice.causes.gradients.late_zero_grad import late_zero_grad
-from pgmo.report.advice.causes.gradients.optimizer_temporaries import optimizer_temporaries
-from pgmo.report.advice.causes.gradients.retained_graph import retained_graph
-from pgmo.report.advice.causes.gradients.wide_state import wide_state
-from pgmo.report.advice.causes.gradients.zeroed_gradients import zeroed_gradients
+from pgmo.report.advice.causes.training import (
+    growing_graphs,
+    late_zero_grad,
+    optimizer_temporaries,
+    retained_graph,
+    wide_state,
+    zeroed_gradients,
+)
 from tests.unit.report.advice.recordings import facts
 
 

@@ -1,1 +1,0 @@
-"""Causes: additional copies of weights."""

@@ -1,1 +1,0 @@
-"""Causes in the training step: gradients, autograd graphs and the optimizer."""

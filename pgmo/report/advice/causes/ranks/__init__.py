@@ -1,1 +1,0 @@
-"""Causes in distributed programs: DDP and FSDP."""

@@ -1,1 +1,0 @@
-"""Causes in single operations: tensors that an equivalent computation does not need."""
