@@ -19,8 +19,7 @@ from pgmo.fit.laws.growth import StepGrowth
 from pgmo.fit.laws.need import Need
 from pgmo.fit.laws.repeated import repeated
 from pgmo.fit.laws.scaling import ScaledProfile
-from pgmo.profiler.caching.curves import Reserved
-from pgmo.profiler.caching.model import AllocatorSettings, simulate_profile
+from pgmo.profiler.caching.model import AllocatorSettings, Reserved, simulate_profile
 from pgmo.profiler.profile import NEVER, Profile
 from pgmo.rehearsal.environment import Way
 

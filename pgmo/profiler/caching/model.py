@@ -1,16 +1,86 @@
 """Simulation of PyTorch's caching allocator on a profile, without a GPU."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
-from pgmo.errors import OptionError
-from pgmo.profiler.caching.curves import Curves, Reserved
-from pgmo.profiler.caching.native import native_allocator
+from pgmo import _core
+from pgmo.columns import as_column
+from pgmo.errors import OptionError, ProfileError
 from pgmo.profiler.caching.settings import AllocatorSettings
 from pgmo.profiler.profile import NEVER, Profile
 
-__all__ = ["AllocatorSettings", "Reserved", "simulate_profile"]
+__all__ = ["AllocatorSettings", "Reserved", "native_allocator", "simulate_profile"]
+
+
+@dataclass(frozen=True, eq=False)
+class Reserved:
+    """Memory that the caching allocator reserves, and how much of it is in use.
+
+    Args:
+        reserved: bytes reserved from the driver after each request, shape (ticks,), read-only.
+            These are the bytes in the last simulated iteration. After a failure, the last value
+            holds.
+        active: bytes of blocks in use after each request, including rounding, shape (ticks,).
+        address: address of each row of the profile; 0 for blocks after a failure.
+        peak_reserved: largest number of reserved bytes in the whole simulation.
+        peak_active: largest number of bytes in use in the whole simulation.
+        fragmentation: unused share of the reserved bytes when `reserved` peaks; the smallest share
+            if there are several peaks.
+        retries: number of times that cached memory was released to serve a request.
+        failed: index of the request that ran out of memory and ended the simulation; or None.
+    """
+
+    reserved: NDArray[np.int64] = field(repr=False)
+    active: NDArray[np.int64] = field(repr=False)
+    address: NDArray[np.int64] = field(repr=False)
+    peak_reserved: int
+    peak_active: int
+    fragmentation: float
+    retries: int
+    failed: int | None
+
+    def __post_init__(self) -> None:
+        for name in ("reserved", "active", "address"):
+            column = as_column(name, getattr(self, name), np.dtype(np.int64), ProfileError)
+            object.__setattr__(self, name, column)
+
+
+def native_allocator(
+    settings: AllocatorSettings | None = None,
+    capacity: int | None = None,
+    *,
+    card: int | None = None,
+) -> _core.ModelledAllocator:
+    """Create the native model (`csrc/baseline`). Sessions use the same model in running programs.
+
+    Args:
+        settings: configuration of the allocator; None = PyTorch's defaults.
+        capacity: bytes of the card that the allocator can use; None = no limit.
+        card: bytes of the whole card; None = `capacity`. The program's own memory limit and the
+            address space of expandable segments are fractions of the whole card.
+
+    Raises:
+        OptionError: when the capacity is not above 0.
+    """
+    if capacity is not None and capacity <= 0:
+        raise OptionError(f"capacity is {capacity} bytes; it must be above 0, or None")
+    settings = settings or AllocatorSettings()
+    made = _core.ModelledAllocator(
+        expandable_segments=settings.expandable_segments,
+        roundup_power2_divisions=settings.divisions,
+        max_split_size=settings.max_split_size or 0,
+        max_non_split_rounding=settings.max_non_split_rounding or settings.large_segment_size,
+        garbage_collection_threshold=settings.garbage_collection_threshold,
+        large_segment_size=settings.large_segment_size,
+        capacity=capacity or 0,
+        card=card or capacity or 0,
+    )
+    if settings.memory_fraction is not None:
+        made.set_fraction(settings.memory_fraction)
+    return made
 
 
 def simulate_profile(
@@ -49,18 +119,43 @@ def simulate_profile(
     """
     if iterations < 1:
         raise OptionError(f"iterations is {iterations}; simulate at least one iteration")
-    allocator = native_allocator(settings, capacity)
-    curves = Curves(allocator)
     turns = iterations if profile.circular else 1
+    allocator = native_allocator(settings, capacity)
+    address = [0] * len(profile)
+    figures: list[tuple[int, int]] = []  # Reserved and active bytes after each request.
+    failed = _run(profile, turns, allocator, convolution, address, figures)
+    served = profile.ticks if failed is None else failed
+    last = figures[len(figures) - served :]
+    curves = np.array(last + last[-1:] * (profile.ticks - served), np.int64).reshape(-1, 2)
+    reserved, active = max(figures, default=(0, 0))
+    return Reserved(
+        reserved=curves[:, 0],
+        active=curves[:, 1],
+        address=np.array(address, np.int64),
+        peak_reserved=reserved,
+        peak_active=max((one for _, one in figures), default=0),
+        fragmentation=1 - active / reserved if reserved else 0.0,
+        retries=allocator.retries,
+        failed=failed,
+    )
+
+
+def _run(
+    profile: Profile,
+    turns: int,
+    allocator: _core.ModelledAllocator,
+    convolution: Sequence[int],
+    address: list[int],
+    figures: list[tuple[int, int]],
+) -> int | None:
+    """Fill the addresses and figures. Return the index of a request that ran out of memory."""
     requested, freed = _steps(profile)
     size, stream = profile.size.tolist(), profile.stream.tolist()
     persistent = profile.persistent.tolist()
     alive: list[dict[int, int]] = [{} for _ in range(turns)]
-    address = [0] * len(profile)
     numbers = [int(one) for one in convolution] or [-1] * len(profile)
     without: set[int] = set()
     for turn in range(turns):
-        curves.begin()
         for tick in range(profile.ticks):
             for row, before in freed[tick]:
                 if turn >= before and row in alive[turn - before]:
@@ -69,15 +164,15 @@ def simulate_profile(
                 if (turn and persistent[row]) or numbers[row] in without:
                     continue
                 block, place = allocator.allocate(size[row], stream[row])
-                if block < 0 and numbers[row] >= 0:
+                if block >= 0:
+                    alive[turn][row] = block
+                    address[row] = place
+                elif numbers[row] >= 0:
                     without.add(numbers[row])
-                    continue
-                if block < 0:
-                    return curves.result(profile.ticks, address, tick)
-                alive[turn][row] = block
-                address[row] = place
-            curves.served()
-    return curves.result(profile.ticks, address)
+                else:
+                    return tick
+            figures.append((allocator.reserved, allocator.active))
+    return None
 
 
 def _steps(profile: Profile) -> tuple[list[list[int]], list[list[tuple[int, int]]]]:

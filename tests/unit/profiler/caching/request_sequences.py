@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from pgmo.profiler.caching.native import native_allocator
+from pgmo.profiler.caching.model import native_allocator
 from pgmo.profiler.caching.settings import AllocatorSettings
 
 MIB = 1 << 20

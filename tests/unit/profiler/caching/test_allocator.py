@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pgmo.errors import OptionError
-from pgmo.profiler.caching.native import native_allocator
+from pgmo.profiler.caching.model import native_allocator
 from pgmo.profiler.caching.settings import AllocatorSettings
 from tests.unit.profiler.caching.request_sequences import MIB, ModelRun, Program, steps
 
