@@ -2,14 +2,7 @@
 
 import { Raster, isLight, mixColours, packColour } from "./raster.js";
 import { rectanglesOfBlock } from "./space.js";
-import {
-  formatAxisBytes,
-  formatBytes,
-  formatCount,
-  niceByteStep,
-  niceStep,
-  tellsApart,
-} from "./units.js";
+import { formatAxisBytes, formatBytes, formatCount, niceByteStep, niceStep } from "./units.js";
 
 export const LEFT = 68; // room for addresses; the curve above has the same
 export const RIGHT = 10;
@@ -143,34 +136,32 @@ export class Chart {
   }
 
   drawSegments(context) {
-    const { left, width } = this.plot;
+    const { left, width, height } = this.plot;
     const { line, faint } = this.colours.theme;
     const { at } = this.view;
+    const across = (y) => {
+      const py = Math.round(this.toScreen(0, y)[1]) + 0.5;
+      context.moveTo(left, py);
+      context.lineTo(left + width, py);
+    };
     const seen = this.space.segments.filter(({ y, size }) => y + size > at.y0 && y < at.y1);
     this.clipped(context, () => {
       context.strokeStyle = faint;
       context.beginPath();
       // More lines would hide the blocks between them.
-      for (const { y, size } of seen.length * CLOSEST < this.plot.height ? seen : []) {
-        for (const edge of [y, y + size]) {
-          const py = Math.round(this.toScreen(0, edge)[1]) + 0.5;
-          context.moveTo(left, py);
-          context.lineTo(left + width, py);
-        }
+      for (const { y, size } of seen.length * CLOSEST < height ? seen : []) {
+        across(y);
+        across(y + size);
       }
       context.stroke();
       context.strokeStyle = line;
       context.setLineDash([4, 3]);
       context.beginPath();
-      for (const y of [this.space.arenaTop].filter(Boolean)) {
-        const py = Math.round(this.toScreen(0, y)[1]) + 0.5;
-        context.moveTo(left, py);
-        context.lineTo(left + width, py);
-      }
+      if (this.space.arenaTop) across(this.space.arenaTop);
       for (let { turn } = this.model; turn < this.space.span; turn += this.model.turn) {
         const px = Math.round(this.toScreen(turn, 0)[0]) + 0.5;
         context.moveTo(px, 0);
-        context.lineTo(px, this.plot.height);
+        context.lineTo(px, height);
       }
       context.stroke();
     });
@@ -230,7 +221,8 @@ export class Chart {
     context.beginPath();
     const bytes = niceByteStep(at.y1 - at.y0, height / 44);
     const lowest = Math.ceil(at.y0 / bytes) * bytes;
-    const near = !tellsApart(lowest, bytes); // zoomed far in: the others say how far above it
+    // Zoomed far in, adjacent labels would be equal: the others say how far above the lowest.
+    const near = formatAxisBytes(lowest, bytes) === formatAxisBytes(lowest + bytes, bytes);
     for (let y = lowest; y <= at.y1; y += bytes) {
       const py = Math.round(this.toScreen(0, y)[1]) + 0.5;
       if (py < top + 6 && y > at.y0) continue;

@@ -7,12 +7,11 @@ import { formatAxisBytes, formatBytes, niceByteStep } from "./units.js";
 const HEIGHT = 132;
 
 export class Curve {
-  // handlers: range(x0, x1), cursor(tick or null), pick(tick)
-  constructor(model, host, keys, handlers) {
-    this.model = model;
+  constructor(page, host, keys) {
+    this.page = page;
+    this.model = page.model;
     this.host = host;
     this.keys = keys;
-    this.handlers = handlers;
     this.plot = null;
   }
 
@@ -83,7 +82,7 @@ export class Curve {
       host,
     );
     this.plot.over.addEventListener("click", (event) => this.clicked(event));
-    this.plot.over.addEventListener("dblclick", () => this.handlers.range(null));
+    this.plot.over.addEventListener("dblclick", () => this.page.view.goTo(this.page.view.all()));
     this.setRange(range.x0, range.x1);
     this.showKeys([...lines.map((one) => ({ ...one, bytes: largest(one.line) })), ...levels]);
   }
@@ -142,12 +141,13 @@ export class Curve {
     if (width < 4) return;
     this.dragged = true;
     plot.setSelect({ left: 0, width: 0, top: 0, height: 0 }, false);
-    this.handlers.range(plot.posToVal(left, "x"), plot.posToVal(left + width, "x"));
+    const [x0, x1] = [plot.posToVal(left, "x"), plot.posToVal(left + width, "x")];
+    this.page.view.goTo({ ...this.page.view.at, x0, x1 });
   }
 
   moved(plot) {
     const { left } = plot.cursor;
-    this.handlers.cursor(left < 0 ? null : plot.posToVal(left, "x"));
+    this.page.cursor(left < 0 ? null : plot.posToVal(left, "x"));
   }
 
   clicked(event) {
@@ -156,7 +156,8 @@ export class Curve {
       return;
     }
     const box = this.plot.over.getBoundingClientRect();
-    this.handlers.pick(Math.floor(this.plot.posToVal(event.clientX - box.left, "x")));
+    const tick = Math.floor(this.plot.posToVal(event.clientX - box.left, "x"));
+    this.page.setTick(tick % this.model.ticks);
   }
 
   showKeys(entries) {
@@ -177,9 +178,7 @@ export class Curve {
 }
 
 function largest(line) {
-  let most = 0;
-  for (let i = 0; i < line.length; i += 1) if (line[i] > most) most = line[i];
-  return most;
+  return line.reduce((most, bytes) => Math.max(most, bytes), 0);
 }
 
 function steps(top, step) {

@@ -4,8 +4,8 @@ import { rectangleAt } from "./space.js";
 
 const CLICK = 4; // pixels that a hand may shake between press and release
 
-// handlers: hover(block, tick, event), leave(), pick(block, tick)
-export function addGestures(chart, view, handlers) {
+export function addGestures(page) {
+  const { chart, view } = page;
   const canvas = chart.over;
   const fingers = new Map();
   let drag = null;
@@ -59,13 +59,13 @@ export function addGestures(chart, view, handlers) {
   canvas.addEventListener("pointermove", (event) => {
     const [px, py] = where(event);
     if (!drag) {
-      handlers.hover(...under(px, py), event);
+      page.hover(...under(px, py), event);
       return;
     }
     fingers.set(event.pointerId, [px, py]);
     if (Math.hypot(px - drag.px, py - drag.py) > CLICK) drag.moved = true;
     if (!drag.moved) return;
-    handlers.leave();
+    page.leave();
     if (drag.pinch) pinchBy(spread(fingers));
     else if (drag.box) drawBox(px, py);
     else pan(px, py);
@@ -75,7 +75,7 @@ export function addGestures(chart, view, handlers) {
     fingers.delete(event.pointerId);
     if (!drag) return;
     const [px, py] = where(event);
-    if (!drag.moved && event.type === "pointerup") handlers.pick(...under(px, py));
+    if (!drag.moved && event.type === "pointerup") page.pick(...under(px, py));
     else if (drag.box && chart.marks.box) zoomToBox();
     chart.marks.box = null;
     drag = fingers.size ? { ...drag, pinch: null, last: [...fingers.values()][0] } : null;
@@ -84,7 +84,7 @@ export function addGestures(chart, view, handlers) {
   };
   canvas.addEventListener("pointerup", release);
   canvas.addEventListener("pointercancel", release);
-  canvas.addEventListener("pointerleave", () => handlers.leave());
+  canvas.addEventListener("pointerleave", () => page.leave());
   canvas.addEventListener("dblclick", () => view.goTo(view.all()));
 
   function pan(px, py) {

@@ -5,40 +5,10 @@ import { formatBytes } from "./units.js";
 export const OTHERS = 9; // index of the grey one
 
 // Paul Tol's "muted" scheme for colour-blind readers, with lighter colours on a dark ground.
-const LIGHT = [
-  "#44aa99",
-  "#cc6677",
-  "#332288",
-  "#ddcc77",
-  "#88ccee",
-  "#117733",
-  "#aa4499",
-  "#999933",
-  "#882255",
-];
-const DARK = [
-  "#44aa99",
-  "#cc6677",
-  "#7d74d6",
-  "#ddcc77",
-  "#88ccee",
-  "#3a9d5c",
-  "#c06bb2",
-  "#999933",
-  "#b04a7e",
-];
+const LIGHT = "#44aa99 #cc6677 #332288 #ddcc77 #88ccee #117733 #aa4499 #999933 #882255".split(" ");
+const DARK = "#44aa99 #cc6677 #7d74d6 #ddcc77 #88ccee #3a9d5c #c06bb2 #999933 #b04a7e".split(" ");
 // Colours from light to dark, because sizes are ordered: a part of "viridis".
-const SIZES = [
-  "#fde725",
-  "#b5de2b",
-  "#6ece58",
-  "#35b779",
-  "#1f9e89",
-  "#26828e",
-  "#31688e",
-  "#3e4989",
-  "#482878",
-];
+const SIZES = "#fde725 #b5de2b #6ece58 #35b779 #1f9e89 #26828e #31688e #3e4989 #482878".split(" ");
 const GREY = { light: "#b9bcc1", dark: "#6b7078" };
 const PHASES = ["forward", "backward", "optimizer", "recompute"];
 

@@ -1,6 +1,6 @@
 // State of the view in the page's address, so that a copied address shows the same view.
 
-const DEFAULTS = {
+export const DEFAULTS = {
   mode: "planned",
   by: "module",
   depth: 0,

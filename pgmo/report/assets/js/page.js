@@ -4,7 +4,7 @@ import { Chart } from "./chart.js";
 import { Curve } from "./curve.js";
 import { byId, make } from "./dom.js";
 import { groupBlocks, moduleDepths, palette } from "./groups.js";
-import { readHash, writeHash } from "./hash.js";
+import { DEFAULTS, readHash, writeHash } from "./hash.js";
 import { showLegend, showLive, showSelected, showTip } from "./panel.js";
 import { compileQuery } from "./search.js";
 import { layOut, rectanglesOfBlock } from "./space.js";
@@ -19,25 +19,10 @@ export class Page {
   constructor(model) {
     this.model = model;
     this.depths = moduleDepths(model);
-    this.state = {
-      mode: "planned",
-      by: "module",
-      depth: 0,
-      turns: 1,
-      persistent: 0,
-      q: "",
-      pin: -1,
-      tick: -1,
-      focus: new Set(),
-    };
+    this.state = { ...DEFAULTS, focus: new Set() };
     this.view = new View(() => this.moved());
     this.chart = new Chart(model, this.view, { base: byId("blocks"), over: byId("marks") });
-    this.curve = new Curve(model, byId("curve"), byId("curve-keys"), {
-      range: (x0, x1) =>
-        this.view.goTo(x0 === null ? this.view.all() : { ...this.view.at, x0, x1 }),
-      cursor: (tick) => this.cursor(tick),
-      pick: (tick) => this.setTick(tick % model.ticks),
-    });
+    this.curve = new Curve(this, byId("curve"), byId("curve-keys"));
     this.found = null;
     this.matches = [];
   }
@@ -46,7 +31,10 @@ export class Page {
     this.fillControls();
     wire(this);
     this.take(readHash());
-    new ResizeObserver(() => this.resize()).observe(byId("chart"));
+    new ResizeObserver(() => {
+      this.chart.resize();
+      this.curve.resize();
+    }).observe(byId("chart"));
   }
 
   get tick() {
@@ -180,10 +168,7 @@ export class Page {
     chart.marks.pinned = state.pin;
     chart.marks.tick = this.tick;
     this.curve.mark(this.tick);
-    showSelected(model, state.pin, {
-      go: (block) => this.go(block),
-      find: (query) => this.setQuery(query),
-    });
+    showSelected(this, state.pin);
     showLive(model, this.tick, this.groups, this.colours, (block) => this.pin(block));
     chart.redrawMarks();
     this.remember();
@@ -205,11 +190,6 @@ export class Page {
   remember() {
     clearTimeout(this.later);
     this.later = setTimeout(() => writeHash(this.state, this.view), 100);
-  }
-
-  resize() {
-    this.chart.resize();
-    this.curve.resize();
   }
 
   cursor(tick) {
@@ -259,6 +239,12 @@ export class Page {
     this.details();
     if (block >= 0)
       byId("say").textContent = `${model.name(block)}, ${formatBytes(model.size[block])}`;
+  }
+
+  // React to a click on the chart.
+  pick(block, tick) {
+    this.pin(block === this.state.pin ? -1 : block);
+    if (this.model.ticks) this.setTick(tick % this.model.ticks);
   }
 
   setTick(tick) {

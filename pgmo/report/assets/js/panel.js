@@ -47,11 +47,7 @@ function segmentOf(model, block) {
 }
 
 export function showTip(tip, model, block, place) {
-  const origin = [
-    model.origin(block, "module"),
-    model.origin(block, "op"),
-    model.origin(block, "phase"),
-  ];
+  const origin = ["module", "op", "phase"].map((field) => model.origin(block, field));
   const end = model.end(block);
   const life =
     end === Infinity
@@ -75,8 +71,8 @@ export function showTip(tip, model, block, place) {
   tip.style.transform = `translate(${Math.max(2, x)}px, ${Math.max(2, y)}px)`;
 }
 
-// actions: go(block), find(query)
-export function showSelected(model, block, actions) {
+export function showSelected(page, block) {
+  const { model } = page;
   byId("selected").hidden = block < 0;
   if (block < 0) return;
   const facts = factsOf(model, block).flatMap(([name, value]) => [
@@ -101,27 +97,36 @@ export function showSelected(model, block, actions) {
     make(
       "p",
       { class: "actions" },
-      make("button", { type: "button", onclick: () => actions.go(block) }, "Go there"),
-      module
-        ? make(
-            "button",
-            { type: "button", onclick: () => actions.find(`module:${quoted(module)}`) },
-            "This module",
-          )
-        : null,
-      op
-        ? make(
-            "button",
-            { type: "button", onclick: () => actions.find(`op:${quoted(op)}`) },
-            "This operator",
-          )
-        : null,
+      button("Go there", () => page.go(block)),
+      module ? button("This module", () => page.setQuery(`module:${quoted(module)}`)) : null,
+      op ? button("This operator", () => page.setQuery(`op:${quoted(op)}`)) : null,
     ),
   );
 }
 
+function button(text, onclick) {
+  return make("button", { type: "button", onclick }, text);
+}
+
 function quoted(text) {
   return /\s/.test(text) ? `"${text}"` : text;
+}
+
+// Return a button with a coloured square, a name and a size.
+function entry(colour, what, bytes, attributes) {
+  return make(
+    "button",
+    { type: "button", ...attributes },
+    square(colour),
+    make("span", { class: "what" }, what),
+    make("span", { class: "number" }, formatBytes(bytes)),
+  );
+}
+
+function square(colour, kind = "dot") {
+  const dot = make("i", { class: kind });
+  dot.style.background = colour;
+  return dot;
 }
 
 // pick(block): a row was chosen.
@@ -137,17 +142,9 @@ export function showLive(model, tick, groups, colours, pick) {
   byId("live-sum").textContent = `${counted(count, "block")}, ${formatBytes(sum)}${share}`;
   byId("live").replaceChildren(
     ...live.slice(0, LISTED).map(({ block, bytes, copies }) => {
-      const dot = make("i", { class: "dot" });
-      dot.style.background = colours[groups.of[block]];
       const what = model.name(block) + (copies > 1 ? ` (${copies} at once)` : "");
-      const row = make(
-        "button",
-        { type: "button", title: what, onclick: () => pick(block) },
-        dot,
-        make("span", { class: "what" }, what),
-        make("span", { class: "number" }, formatBytes(bytes)),
-      );
-      return make("li", {}, row);
+      const attributes = { title: what, onclick: () => pick(block) };
+      return make("li", {}, entry(colours[groups.of[block]], what, bytes, attributes));
     }),
     ...(live.length > LISTED
       ? [make("li", { class: "quiet-text" }, `and ${counted(live.length - LISTED, "smaller one")}`)]
@@ -163,23 +160,14 @@ export function showLegend(groups, colours, { focus, by, mode, moment }, theme, 
     .filter(([name, i]) => name && groups.blocks[i]);
   byId("legend").replaceChildren(
     ...order.map(([name, i]) => {
-      const dot = make("i", { class: "dot" });
-      dot.style.background = colours[i];
       const short = by === "file" ? name.split("/").pop() : name;
       const title = `${name}: ${counted(groups.blocks[i], "block")}, ${formatBytes(groups.atPeak[i])} at the peak. Click to show only these`;
-      return make(
-        "button",
-        {
-          type: "button",
-          title,
-          "aria-pressed": String(focus.has(i)),
-          class: focus.size && !focus.has(i) ? "off" : "",
-          onclick: () => toggle(i),
-        },
-        dot,
-        make("span", { class: "what" }, short),
-        make("span", { class: "number" }, formatBytes(groups.atPeak[i])),
-      );
+      return entry(colours[i], short, groups.atPeak[i], {
+        title,
+        "aria-pressed": String(focus.has(i)),
+        class: focus.size && !focus.has(i) ? "off" : "",
+        onclick: () => toggle(i),
+      });
     }),
     ...(mode === "placed" ? [reservedKey(theme)] : []),
     make("p", { class: "quiet-text" }, `${what}. Click to show only some.`),
@@ -187,12 +175,6 @@ export function showLegend(groups, colours, { focus, by, mode, moment }, theme, 
 }
 
 function reservedKey(theme) {
-  const dot = make("i", { class: "dot framed" });
-  dot.style.background = theme.hole;
-  return make(
-    "div",
-    { class: "key" },
-    dot,
-    make("span", { class: "what" }, "reserved, in no block"),
-  );
+  const what = make("span", { class: "what" }, "reserved, in no block");
+  return make("div", { class: "key" }, square(theme.hole, "dot framed"), what);
 }

@@ -67,12 +67,8 @@ export function layOut(model, mode, turns, persistent) {
     height: Math.max(height, 1),
     arenaTop: kept ? model.arena : 0,
     segments: mode === "placed" ? model.segments : [],
-    ...rectanglesOf(rectangles),
+    ...rectangles,
   };
-}
-
-function rectanglesOf({ x0, x1, y0, y1, block, count }) {
-  return { x0, x1, y0, y1, block, count };
 }
 
 // Return the last drawn rectangle at a point; -1 for none.

@@ -13,21 +13,8 @@ export function onThemeChange(changed) {
 // Return the colours that canvases need, from the style sheet.
 export function themeColours() {
   const style = getComputedStyle(document.documentElement);
-  const names = [
-    "plot",
-    "hole",
-    "ink",
-    "text",
-    "line",
-    "faint",
-    "grid",
-    "accent",
-    "live",
-    "arena",
-    "reserved",
-    "expandable",
-  ];
+  const names = "plot hole ink text line faint grid accent live arena reserved expandable";
   return Object.fromEntries(
-    names.map((name) => [name, style.getPropertyValue(`--${name}`).trim()]),
+    names.split(" ").map((name) => [name, style.getPropertyValue(`--${name}`).trim()]),
   );
 }

@@ -25,11 +25,6 @@ export function formatAxisBytes(count, step) {
   return `${(count / unit).toFixed(digits)} ${UNITS[power]}`;
 }
 
-// Return whether `formatAxisBytes` gives different texts for two adjacent labels.
-export function tellsApart(count, step) {
-  return formatAxisBytes(count, step) !== formatAxisBytes(count + step, step);
-}
-
 export function parseBytes(number, unit) {
   const letter = (unit || "b")[0].toLowerCase();
   return Number(number) * 1024 ** Math.max(0, "bkmgtp".indexOf(letter));

@@ -7,8 +7,7 @@ import { addKeys } from "./keys.js";
 import { onThemeChange } from "./theme.js";
 
 export function wire(page) {
-  const { view, state, model } = page;
-  const everything = Array.from({ length: model.count }, (_, block) => block);
+  const { view, state } = page;
   for (const input of document.querySelectorAll("input[name=mode]"))
     input.addEventListener("change", () => page.setMode(input.value));
   byId("by").addEventListener("change", (event) => page.setBy(event.target.value));
@@ -37,28 +36,8 @@ export function wire(page) {
   const help = byId("help");
   byId("open-help").addEventListener("click", () => help.showModal());
   help.addEventListener("click", (event) => event.target === help && help.close()); // the backdrop
-  addGestures(page.chart, view, {
-    hover: (...given) => page.hover(...given),
-    leave: () => page.leave(),
-    pick: (block, tick) => {
-      page.pin(block === state.pin ? -1 : block);
-      if (model.ticks) page.setTick(tick % model.ticks);
-    },
-  });
-  addKeys(view, {
-    zoom: (factor) => page.zoom(factor),
-    peak: () => page.peak(),
-    search: () => byId("search").focus(),
-    next: (by) => page.step(page.matches, by),
-    neighbour: (by) => page.step(everything, by),
-    colour: () => page.nextColouring(),
-    places: () => page.setMode(state.mode === "planned" ? "placed" : "planned"),
-    turns: () => page.setTurns(3 - state.turns),
-    persistent: () => page.setPersistent(!state.persistent),
-    help: () => help.showModal(),
-    go: () => state.pin >= 0 && page.go(state.pin),
-    letGo: () => page.pin(-1),
-  });
+  addGestures(page);
+  addKeys(page);
   onThemeChange(() => page.look());
   addEventListener("hashchange", () => page.take(readHash()));
 }
