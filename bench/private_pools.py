@@ -41,7 +41,7 @@ from support.stub_jobs import LARGE_CARD, Row, stub_parser
 from workloads.job import process_settings
 from workloads.launch import ROOT, Stub
 
-from pgmo.profiler.importers.formats import read_trace
+from pgmo.profiler.importers.formats import read_file
 from pgmo.report.blocks.history import follow
 from pgmo.report.findings.captures import blocks_of_pools
 from pgmo.report.findings.pools import find_private_pools
@@ -189,7 +189,7 @@ def run_recorded(stub: Stub, name: str, quick: bool) -> Row:
 
 def needed(path: Path, program: Program) -> int:
     """Return the bytes that a recorded program needs, see `need` above."""
-    (trace,) = read_trace(path)
+    trace = read_file(path)[0].trace
     history = follow(trace)
     live = history.live()
     if not program.graphs:

@@ -128,13 +128,10 @@ class Trace:
                     f"column {name!r} has {len(column)} rows, 'kind' has {len(self.kind)}; give "
                     "one for each event"
                 )
-        self._need((self.kind >= 0) & (self.kind <= max(Event)), "kind", "an Event")
+        _need((self.kind >= 0) & (self.kind <= max(Event)), "kind", self.kind, "an Event")
         check_ranges(self.address, self.size, self.time)
-        self._need(
-            (self.tag >= -1) & (self.tag < len(self.tags)),
-            "tag",
-            f"from -1 to below {len(self.tags)}",
-        )
+        known = (self.tag >= -1) & (self.tag < len(self.tags))
+        _need(known, "tag", self.tag, f"from -1 to below {len(self.tags)}")
         if not 0 <= self.before <= len(self):
             raise ProfileError(f"before is {self.before}, must be from 0 to {len(self)} rows")
         if not 0 <= self.device <= MOST_DEVICE:
@@ -191,9 +188,6 @@ class Trace:
         """Return whether the trace has requests or frees. If not, it is a single snapshot."""
         own = (Event.ALLOC, Event.FREE_REQUESTED, Event.FREE_COMPLETED, Event.OOM)
         return bool(np.isin(self.kind[self.before :], own).any())
-
-    def _need(self, good: NDArray[np.bool_], name: str, wanted: str) -> None:
-        _need(good, name, getattr(self, name), wanted)
 
 
 def check_ranges(

@@ -61,6 +61,6 @@ def read_cupy_log(path: Path, device: int | None = None) -> list[Imported]:
             ) from error
     notes = {"other lines": f"{others}, passed over"} if others else {}
     return [
-        logs[own].imported(path, "cupy", f"cuda:{own}", own, notes=notes)
+        logs[own].imported(path, "cupy", own, notes)
         for own in choose_device(path, list(logs), device)
     ]

@@ -1,6 +1,7 @@
 """Builder of a trace from an event log, one event at a time."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,9 +20,6 @@ class EventLog:
     def __init__(self) -> None:
         self._rows: list[_Row] = []
 
-    def __len__(self) -> int:
-        return len(self._rows)
-
     def add(self, kind: Event, address: int, size: int, *, stream: int = 0, time: int = 0) -> None:
         """Add one event."""
         self._rows.append((kind, address, size, stream, time))
@@ -35,9 +33,8 @@ class EventLog:
         self,
         path: Path,
         framework: str,
-        device: str,
-        number: int,
-        notes: dict[str, str] | None = None,
+        device: int,
+        notes: dict[str, str],
     ) -> Imported:
         """Return the trace of these events, with the reconstructed initial state.
 
@@ -50,10 +47,9 @@ class EventLog:
             time = np.maximum(time - (time[0] if len(time) else 0), 0)
         except OverflowError as error:
             raise FileError(f"{path}: holds a number beyond 2**64; check the file") from error
-        rows = Rows(rows.kind, rows.address, rows.size, rows.stream, rows.origin, time)
         nothing = Rows.make([])
         try:
-            whole, before, repairs = complete(rows, nothing, nothing, nothing)
+            whole, before, repairs = complete(replace(rows, time=time), nothing, nothing, nothing)
             trace = Trace(
                 kind=whole.kind,
                 address=whole.address,
@@ -62,12 +58,12 @@ class EventLog:
                 tag=whole.origin,
                 time=whole.time,
                 before=before,
-                device=number,
+                device=device,
             )
         except ProfileError as error:
             raise FileError(f"{path}: {error}; check the file") from error
-        own = {"events": str(len(self)), **(notes or {}), **repairs}
-        return Imported(trace, framework, device, own)
+        own = {"events": str(len(self._rows)), **notes, **repairs}
+        return Imported(trace, framework, f"cuda:{device}", own)
 
 
 def choose_device(path: Path, found: Sequence[int], device: int | None) -> list[int]:

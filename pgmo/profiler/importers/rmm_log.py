@@ -66,7 +66,7 @@ def read_rmm_log(path: Path, device: int | None = None) -> list[Imported]:
             failures.append(format_bytes(size))
     notes = {"out of memory": ", ".join(failures[:3])} if failures else {}
     choose_device(path, [0], device)
-    return [log.imported(path, "rmm", "cuda:0", 0, notes=notes)]
+    return [log.imported(path, "rmm", 0, notes)]
 
 
 class _Row(NamedTuple):

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pgmo.profiler.importers.checked_values import integer, shown, text
+from pgmo.profiler.importers.earlier_blocks import Rows
 from pgmo.profiler.importers.torch_memory.odd_values import OddValues
 from pgmo.profiler.importers.torch_memory.stacks import Stacks
 from pgmo.profiler.trace import MOST_ADDRESS, MOST_SIZE, Event
@@ -67,8 +68,8 @@ class EventColumns:
 
     def readable(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the rows with a known kind and a valid size and address."""
-        rows = rows[self.kind(rows) >= 0]
-        address, size, _ = self.numbers(rows)
+        rows = rows[_view(self._kind, np.int8)[rows] >= 0]
+        address, size = (_view(column, np.int64)[rows] for column in self._numbers[:2])
         good = (size >= 0) & (size <= MOST_SIZE) & (address >= 0) & (address <= MOST_ADDRESS)
         wrong = np.flatnonzero(~good)
         if len(wrong):
@@ -77,31 +78,22 @@ class EventColumns:
             self.left_out += len(wrong)
         return rows[good]
 
-    def kind(self, rows: NDArray[np.int64]) -> NDArray[np.int8]:
-        """Return the kinds of some rows."""
-        found: NDArray[np.int8] = _view(self._kind, np.int8)[rows]
-        return found
+    def columns(self, rows: NDArray[np.int64]) -> tuple[Rows, NDArray[np.int32]]:
+        """Return some events, and the numbers of their user metadata.
 
-    def numbers(self, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...]:
-        """Return addresses, sizes and times. For a missing time, use the previous event's."""
+        An event without a time has the time of the previous event.
+        """
         address, size, time = (_view(column, np.int64)[rows] for column in self._numbers)
         known = np.maximum.accumulate(np.where(time >= 0, np.arange(len(time)), 0))
-        return address, size, np.maximum(time[known], 0)
-
-    def stream(self, rows: NDArray[np.int64]) -> NDArray[np.uint64]:
-        """Return the streams of some rows."""
-        found: NDArray[np.uint64] = _view(self._stream, np.uint64)[rows]
-        return found
-
-    def stack(self, rows: NDArray[np.int64]) -> NDArray[np.int32]:
-        """Return the numbers of some rows' stacks."""
-        found: NDArray[np.int32] = _view(self._stack, np.int32)[rows]
-        return found
-
-    def note(self, rows: NDArray[np.int64]) -> NDArray[np.int32]:
-        """Return the numbers of some rows' user metadata."""
-        found: NDArray[np.int32] = _view(self._note, np.int32)[rows]
-        return found
+        seen = Rows(
+            kind=_view(self._kind, np.int8)[rows],
+            address=address,
+            size=size,
+            stream=_view(self._stream, np.uint64)[rows],
+            origin=_view(self._stack, np.int32)[rows],
+            time=np.maximum(time[known], 0),
+        )
+        return seen, _view(self._note, np.int32)[rows]
 
     def _append(self, found: dict[str, Any]) -> None:
         action, note, time = found["action"], found.get("user_metadata") or "", found.get("time_us")

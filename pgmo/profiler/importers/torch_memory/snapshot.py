@@ -108,19 +108,16 @@ class _Reader:
     def take(self, found: dict[Any, Any]) -> Any:
         """Convert an event, block or frame into a number or placeholder, as hook of `load`."""
         try:
-            return self._taken(found)
+            if "action" in found:
+                self.events.add(found)
+                return _SEEN
+            if "state" in found:
+                return self._block(found)
+            if "filename" in found or ("line" in found and "name" in found):
+                return self.stacks.frame(found)
+            return found
         except (TypeError, ValueError, AttributeError, KeyError, IndexError) as error:
             self._wrong(f"an event or a block has odd values ({error})")
-
-    def _taken(self, found: dict[Any, Any]) -> Any:
-        if "action" in found:
-            self.events.add(found)
-            return _SEEN
-        if "state" in found:
-            return self._block(found)
-        if "filename" in found or ("line" in found and "name" in found):
-            return self.stacks.frame(found)
-        return found
 
     def devices(self, value: Mapping[str, Any], device: int | None) -> list[Imported]:
         """Return the results for the wanted devices of the snapshot."""
@@ -206,30 +203,23 @@ class _Reader:
         annotations: list[dict[str, Any]],
         last: bool,
     ) -> Imported:
-        rows = self._readable(number, rows)
-        kind = self.events.kind(rows)
-        address, size, time = self.events.numbers(rows)
-        seen = Rows(
-            kind=kind,
-            address=address,
-            size=size,
-            stream=self.events.stream(rows),
-            origin=self.events.stack(rows),
-            time=time,
-        )
-        note = self.events.note(rows)
+        rows = self.events.readable(rows)
+        if 2 * self.events.left_out > len(self.events):
+            self._wrong(f"most events have odd values, the first: {self.odd.reason('event')}")
+        seen, note = self.events.columns(rows)
         if last:  # The columns hold the events of all devices.
             self.events.clear()
-        marks = find_marks(time, note, list(self.events.notes), annotations, number)
+        marks = find_marks(seen.time, note, list(self.events.notes), annotations, number)
         private = private_segments(segments)
-        notes = self._notes(rows, kind, size, seen) | private_note(private)
+        notes = self._notes(rows, seen) | private_note(private)
         plain, pages, blocks = self._segments(segments)
         if any(segment.get("is_expandable") for segment in segments):
             settings = {"expandable_segments": "True", **settings}
         marked = with_marks(seen, marks.rows)
         whole, before, repairs = complete(marked, plain, pages, blocks)
         whole = drop_unknown_origins(whole, before)
-        start = int(time[0]) if len(time) else 0
+        tag, tags = self.stacks.tagged(whole)
+        start = int(seen.time[0]) if len(seen) else 0
         if marks.rows:
             notes["marks"] = marks.explanation
         try:
@@ -238,12 +228,12 @@ class _Reader:
                 address=whole.address,
                 size=whole.size,
                 stream=whole.stream,
-                tag=self.stacks.origins(whole),
+                tag=tag,
                 time=np.where(whole.time > 0, np.maximum(whole.time - start, 0), 0),
                 before=before,
                 device=max(0, number),
                 settings=settings,
-                tags=self.stacks.tags(whole),
+                tags=tags,
                 marked_by=marks.by,
                 private=private,
             )
@@ -251,13 +241,6 @@ class _Reader:
             raise FileError(f"{self.path}: device {number}: {error}; save it again") from error
         name = "cpu" if number == HOST else f"cuda:{number}"
         return Imported(trace, "torch", name, {**notes, **repairs, **self.odd.notes()})
-
-    def _readable(self, number: int, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the readable events of a device. Raise FileError if most events are unreadable."""
-        found = self.events.readable(rows)
-        if 2 * self.events.left_out > len(self.events):
-            self._wrong(f"most events have odd values, the first: {self.odd.reason('event')}")
-        return found
 
     def _block(self, found: dict[str, Any]) -> _Block:
         try:
@@ -299,22 +282,22 @@ class _Reader:
                 low += size
         return Rows.make(plain), Rows.make(pages), Rows.make(alive)
 
-    def _notes(
-        self, rows: NDArray[np.int64], kind: NDArray[np.int8], size: NDArray[np.int64], seen: Rows
-    ) -> dict[str, str]:
+    def _notes(self, rows: NDArray[np.int64], seen: Rows) -> dict[str, str]:
         notes = {"events": str(len(seen))}
         if self.events.unknown:
             counted = ", ".join(
                 f"{count} of {name!r}" for name, count in self.events.unknown.most_common(5)
             )
             notes["unknown events"] = f"{counted}; passed over"
-        failed = np.flatnonzero(kind == Event.OOM)
+        failed = np.flatnonzero(seen.kind == Event.OOM)
         if len(failed):
-            free = self.events.free
+            sizes, free = (
+                seen.size[failed].tolist(),
+                [self.events.free[row] for row in rows[failed]],
+            )
             counted = ", ".join(
-                f"{format_bytes(int(size[row]))} with {format_bytes(free[int(rows[row])])} free on "
-                "the device"
-                for row in failed[:3]
+                f"{format_bytes(size)} with {format_bytes(left)} free on the device"
+                for size, left in list(zip(sizes, free, strict=True))[:3]
             )
             more = f" and {len(failed) - 3} more" if len(failed) > 3 else ""
             notes["out of memory"] = counted + more

@@ -23,8 +23,8 @@ _NO_TAG: Final = -2
 class Stacks:
     """Set of call stacks, in which each distinct stack is stored once."""
 
-    def __init__(self, odd: OddValues | None = None) -> None:
-        self._odd = odd or OddValues()
+    def __init__(self, odd: OddValues) -> None:
+        self._odd = odd
         self._frames: dict[Frame, Frame] = {}
         self._numbers: dict[tuple[Frame, ...], int] = {}
         # Keyed by identity, because most equal stacks are the same object. The entry keeps the
@@ -67,27 +67,16 @@ class Stacks:
         self._same[id(frames)] = frames, number
         return number
 
-    def origins(self, whole: Rows) -> NDArray[np.int32]:
-        """Return the tag number of each row that is a request, and -1 for other rows."""
-        used, tag = self._used(whole)
+    def tagged(self, whole: Rows) -> tuple[NDArray[np.int32], tuple[Tag, ...]]:
+        """Return the tag number of each row, -1 for rows that are no requests, and the tags."""
         made = np.where(_is_made(whole), whole.origin, _NO_TAG)
-        place = np.searchsorted(used, made)
-        place[place == len(used)] = 0
-        known = (used[place] == made) if len(used) else np.zeros(len(made), np.bool_)
-        return np.where(known, tag[place] if len(used) else -1, -1).astype(np.int32)
-
-    def tags(self, whole: Rows) -> tuple[Tag, ...]:
-        """Return the distinct tags, in the order of their numbers."""
-        used, _ = self._used(whole)
-        return tuple(dict.fromkeys(self._tag(int(number)) for number in used))
-
-    def _used(self, whole: Rows) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        """Return the numbers of the stacks that made requests, and the numbers of their tags."""
-        used = np.unique(whole.origin[_is_made(whole)])
-        used = used[used != _NO_TAG]
-        place: dict[Tag, int] = {}
-        tags = [place.setdefault(self._tag(int(number)), len(place)) for number in used]
-        return used, np.array(tags, np.int32)
+        used, place = np.unique(made, return_inverse=True)
+        tags: dict[Tag, int] = {}
+        numbers = [
+            -1 if number == _NO_TAG else tags.setdefault(self._tag(number), len(tags))
+            for number in used.tolist()
+        ]
+        return np.array(numbers, np.int32)[place], tuple(tags)
 
     def _tag(self, number: int) -> Tag:
         if self._labels is None:  # All stacks have been read by now.

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pgmo.errors import FileError
-from pgmo.profiler.importers.formats import read_file, read_trace
+from pgmo.profiler.importers.formats import read_file
 from pgmo.profiler.profile import Profile
 from tests.unit.profiler.importers.snapshots import Device, save, snapshot, train
 
@@ -44,7 +44,7 @@ def test_cupy_lines(written):
     assert first.trace.before == 1  # the block whose request is not in the file
     assert first.notes["other lines"] == "1, passed over"
     assert (second.device, second.trace.requests) == ("cuda:1", 1)
-    assert [trace.device for trace in read_trace(written(CUPY), 1)] == [1]
+    assert [own.trace.device for own in read_file(written(CUPY), 1)] == [1]
 
 
 def test_memory_that_cupy_gave_back_is_not_counted_twice(written):
@@ -98,31 +98,30 @@ def test_tables_keep_which_blocks_are_alive_together(written):
     assert np.array_equal(
         (table.start[:, None] < table.end) & (table.start < table.end[:, None]), meet
     )
-    with pytest.raises(FileError, match="which is not a trace"):
-        read_trace(written(text, "blocks.csv"))
 
 
 def test_snapshots_are_detected_by_content(tmp_path):
     device = Device()
     train(device, 1)
     path = save(snapshot(device), tmp_path / "no_suffix")
-    assert read_trace(path)[0].requests == 13
+    assert read_file(path)[0].trace.requests == 13
     packed = tmp_path / "packed"
     packed.write_bytes(gzip.compress(path.read_bytes()))
-    assert read_trace(packed)[0].requests == 13
+    assert read_file(packed)[0].trace.requests == 13
 
 
 def test_a_gzip_file_of_several_members_is_read_as_a_whole(written, tmp_path):
     whole, packed = written(RMM, "trace.csv"), tmp_path / "parts.csv.gz"
     begin, end = RMM[:60].encode(), RMM[60:].encode()
     packed.write_bytes(gzip.compress(begin) + gzip.compress(end))
-    assert len(read_trace(packed)) == len(read_trace(whole)) > 0
+    traces = [read_file(path)[0].trace for path in (packed, whole)]
+    assert len(traces[0]) == len(traces[1]) > 0
 
 
 def test_a_number_with_two_signs_is_refused_with_its_line(written):
     path = written("id,lower,upper,size\n0,0,4,-+5\n", "blocks.csv")
     with pytest.raises(FileError, match=r"line 2: size is '-\+5', not a whole number"):
-        read_trace(path)
+        read_file(path)
 
 
 def test_profiles_are_distinguished(tmp_path):

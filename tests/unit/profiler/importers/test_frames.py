@@ -4,6 +4,7 @@ import pytest
 
 from pgmo.profiler.importers.earlier_blocks import Rows
 from pgmo.profiler.importers.frames import MOST_LINES, Frame, Labels, tag_of
+from pgmo.profiler.importers.torch_memory.odd_values import OddValues
 from pgmo.profiler.importers.torch_memory.stacks import Stacks
 
 USER = Frame("main", "/home/someone/train.py", 9)
@@ -102,12 +103,12 @@ def test_of_a_long_stack_the_middle_is_left_out():
 
 
 def test_of_more_frames_than_are_looked_at_the_outermost_count():
-    stacks = Stacks()
+    stacks = Stacks(OddValues())
     frames = [
         stacks.frame({"name": "f", "filename": f"/me/a{number}.py"}) for number in range(3000)
     ]
     number = stacks.number(frames)
-    (tag,) = stacks.tags(Rows.make([(0, 64, 8, 0, number)]))
+    _, (tag,) = stacks.tagged(Rows.make([(0, 64, 8, 0, number)]))
     assert (tag.stack[0], tag.stack[-1]) == ("a0.py:0 in f", "a2999.py:0 in f")
     assert len(tag.stack) == MOST_LINES
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 
 from pgmo.cli.main import main
 from pgmo.packing.planner import plan
-from pgmo.profiler.importers.formats import read_trace
+from pgmo.profiler.importers.formats import read_file
 from pgmo.profiler.iterations.from_trace import profile_of
 from pgmo.profiler.profile import NEVER, Profile
 from pgmo.report.exporters.memory_viz import memory_viz, snapshot_of
@@ -89,7 +89,7 @@ def test_pgmo_reads_it_back(tmp_path):
     profile = Profile.from_columns(**columns)
     path = tmp_path / "a.pickle"
     path.write_bytes(memory_viz(profile))
-    (trace,) = read_trace(path)
+    trace = read_file(path)[0].trace
     again = profile_of(trace, whole=True)
     assert again.size.tolist() == [512, 1024, 512]
     assert again.max_load() == profile.max_load()

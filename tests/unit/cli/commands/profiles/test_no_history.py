@@ -5,7 +5,7 @@ import json
 import pytest
 
 from pgmo.cli.main import main
-from pgmo.profiler.importers.formats import read_trace
+from pgmo.profiler.importers.formats import read_file
 from pgmo.profiler.iterations.from_trace import profile_of
 from pgmo.report.findings.moment import find_moment
 from pgmo.units import format_bytes
@@ -145,10 +145,10 @@ def test_events_of_segments_alone_are_no_history(tmp_path):
     saved["device_traces"][0] = [
         event for event in device.events if event["action"] == "segment_alloc"
     ]
-    (trace,) = read_trace(save(saved, tmp_path / "a.pickle"))
+    trace = read_file(save(saved, tmp_path / "a.pickle"))[0].trace
     assert len(trace) > trace.before
     moment = find_moment(profile_of(trace))
     assert (moment.size, moment.blocks, moment.reserved) == (3 * MIB, 1, 4 * MIB)
     saved["device_traces"][0] = device.events
-    (trace,) = read_trace(save(saved, tmp_path / "b.pickle"))
+    trace = read_file(save(saved, tmp_path / "b.pickle"))[0].trace
     assert find_moment(profile_of(trace)) is None
