@@ -44,6 +44,11 @@ class History:
     def __len__(self) -> int:
         return len(self.born)
 
+    def taken(self, row: int) -> NDArray[np.bool_]:
+        """Return which blocks have memory after a row: live blocks, and those in use by streams."""
+        in_use: NDArray[np.bool_] = (self.released == ALIVE) | (self.released > row)
+        return in_use & (self.born <= row)
+
     def live(self) -> NDArray[np.int64]:
         """Return the live bytes after each row of the trace, shape (m,)."""
         blocks = Blocks(self.born, self.gone, self.released, np.zeros(len(self), np.bool_))

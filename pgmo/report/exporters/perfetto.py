@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 
 from pgmo.packing.plan import UNPLANNED, Plan
 from pgmo.profiler.profile import NEVER, Profile
+from pgmo.profiler.tag import Tag
 from pgmo.report.exporters.lanes import in_lanes, in_one_turn, slots_in_one_turn
-from pgmo.report.exporters.rows import NO_ORIGIN
 from pgmo.units import format_bytes
 from pgmo.version import __version__
 
@@ -133,7 +133,7 @@ def _block(source: Profile | Plan, row: int, place: int) -> dict[str, Any]:
             arguments["offset"] = place
         return {"name": format_bytes(size), "cat": "block", "args": arguments}
     tag = int(source.tag[row])
-    origin = source.tags[tag] if tag >= 0 else NO_ORIGIN
+    origin = source.tags[tag] if tag >= 0 else Tag("", "", "")
     if place != UNPLANNED:
         arguments["address"] = f"0x{place:x}"
     for name in ("module", "op", "phase", "file"):

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pgmo.profiler.profile import Profile
-from pgmo.report.blocks.origins import KINDS, By, names_of
+from pgmo.report.blocks.origins import By, names_of
 
 OTHERS = "(others)"
 """Name of the row with the sum of all holders beyond the requested number."""
@@ -34,6 +34,17 @@ class Holder:
     blocks: int
 
 
+_FIELDS: Mapping[By, str] = {
+    "module": "modules",
+    "op": "operators",
+    "phase": "phases",
+    "file": "files",
+    "stream": "streams",
+    "size": "sizes",
+}
+"""Field of `Peak` for each grouping."""
+
+
 @dataclass(frozen=True)
 class Peak:
     """First tick of the peak, and the origins that hold memory at this tick, largest first.
@@ -54,15 +65,7 @@ class Peak:
     @property
     def holders(self) -> Mapping[By, tuple[Holder, ...]]:
         """Lists of holders by grouping."""
-        lists: dict[By, tuple[Holder, ...]] = {
-            "module": self.modules,
-            "op": self.operators,
-            "phase": self.phases,
-            "file": self.files,
-            "stream": self.streams,
-            "size": self.sizes,
-        }
-        return lists
+        return {by: getattr(self, field) for by, field in _FIELDS.items()}
 
 
 def find_peak(profile: Profile, top: int = 10) -> Peak:
@@ -82,17 +85,11 @@ def find_peak(profile: Profile, top: int = 10) -> Peak:
     """
     tick = peak_tick(profile)
     copies = alive(profile, tick)
-    ranked = {by: hold(profile, copies, by, top) for by in KINDS}
     return Peak(
         tick=tick,
         size=int((profile.size * copies).sum()),
         blocks=int(copies.sum()),
-        phases=ranked["phase"],
-        modules=ranked["module"],
-        operators=ranked["op"],
-        files=ranked["file"],
-        streams=ranked["stream"],
-        sizes=ranked["size"],
+        **{field: hold(profile, copies, by, top) for by, field in _FIELDS.items()},
     )
 
 

@@ -99,14 +99,18 @@ def compare(before: Profile | Plan, after: Profile | Plan) -> Comparison:
             peaks[by] = _changes(*held)
     old, new = _origins(before), _origins(after)
     both = [name for name in new if name in old and new[name] != old[name]]
-    resized = [Resized(name, *_totals(old[name]), *_totals(new[name])) for name in both]
+    resized = [
+        Resized(name, len(old[name]), sum(old[name]), len(new[name]), sum(new[name]))
+        for name in both
+    ]
+    resized.sort(key=lambda one: (-abs(one.after_size - one.before_size), one.origin))
     return Comparison(
         *sides,
         same,
         peaks,
         new=_changes({}, {name: sum(sizes) for name, sizes in new.items() if name not in old}),
         gone=_changes({name: sum(sizes) for name, sizes in old.items() if name not in new}, {}),
-        resized=tuple(sorted(resized, key=_by_growth)),
+        resized=tuple(resized),
         moments=moments,
         unused=(_unused(before), _unused(after)),
     )
@@ -169,11 +173,3 @@ def _origins(profile: Profile) -> dict[str, list[int]]:
         name = described[tag] if tag >= 0 else f"blocks of {size_class}"
         origins.setdefault(name, []).append(size)
     return {name: sorted(sizes) for name, sizes in origins.items()}
-
-
-def _by_growth(one: Resized) -> tuple[int, str]:
-    return -abs(one.after_size - one.before_size), one.origin
-
-
-def _totals(sizes: list[int]) -> tuple[int, int]:
-    return len(sizes), sum(sizes)

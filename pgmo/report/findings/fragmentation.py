@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from pgmo.profiler.profile import CUDA_ALIGNMENT
 from pgmo.profiler.trace import Event, Trace
-from pgmo.report.blocks.history import ALIVE, History, follow
+from pgmo.report.blocks.history import History, follow
 from pgmo.report.findings.unused_memory import UnusedMemory, reserved_ranges, unused_in_trace
 
 _TAKES = (Event.SEGMENT_ALLOC, Event.SEGMENT_MAP)
@@ -94,7 +94,7 @@ def _segments(trace: Trace, row: int) -> list[tuple[int, int]]:
 
 def _blocks(history: History, row: int) -> list[tuple[int, int]]:
     """Return the ranges of blocks after a row, including freed blocks that streams still use."""
-    taken = (history.born <= row) & ((history.released == ALIVE) | (history.released > row))
+    taken = history.taken(row)
     start = history.trace.address[history.born[taken]]
     order = np.argsort(start)
     ends = start + history.size[taken]

@@ -153,17 +153,14 @@ def _of_trace(history: History) -> Leaks:
                 growth=float(per_iteration.mean()),
                 first=int(born.min()),
                 confidence=_confidence(share, same and not guessed),
-                why=(
-                    f"{with_some} of {len(per_iteration)} iterations leave blocks that are "
-                    "never freed"
-                )
-                + (", the same number of bytes each time" if same else ""),
+                why=f"{with_some} of {len(per_iteration)} iterations leave blocks that are never "
+                f"freed{', the same number of bytes each time' if same else ''}",
             )
         )
-    counted = f"{count} iterations of the trace" + (
-        (", derived from the period of the requests") if guessed else ""
+    derived = ", derived from the period of the requests" if guessed else ""
+    basis = (
+        f"{count} iterations of the trace{derived}, without the first and the last {count - stop}"
     )
-    basis = f"{counted}, without the first and the last {count - stop}"
     live = int(history.live().max(initial=0))
     return Leaks(_ordered(found), True, basis, live, guessed=guessed)
 
@@ -201,21 +198,15 @@ def _groups(
     size: NDArray[np.int64],
     rows: NDArray[np.int64],
 ) -> dict[str, NDArray[np.int64]]:
-    """Group rows by the origins of their blocks."""
+    """Group rows by the origins of their blocks. Unknown origins are grouped by size class."""
+    described = [describe(one) for one in tags]
     groups: dict[str, list[int]] = {}
-    for row, name in zip(rows.tolist(), _names(tags, tag[rows], size[rows]), strict=True):
+    for row, size_class in zip(rows.tolist(), size_classes(size[rows]), strict=True):
+        name = described[tag[row]] if tag[row] >= 0 else UNTAGGED
+        if name == UNTAGGED:
+            name = f"{UNTAGGED} blocks of {size_class}"
         groups.setdefault(name, []).append(row)
     return {name: np.array(group) for name, group in groups.items()}
-
-
-def _names(tags: Sequence[Tag], tag: NDArray[np.int32], size: NDArray[np.int64]) -> list[str]:
-    """Return the origin of each block. Unknown origins are distinguished by size class."""
-    described = [describe(one) for one in tags]
-    names = []
-    for one, size_class in zip(tag.tolist(), size_classes(size), strict=True):
-        name = described[one] if one >= 0 else UNTAGGED
-        names.append(f"{UNTAGGED} blocks of {size_class}" if name == UNTAGGED else name)
-    return names
 
 
 def _first_tag(tags: Sequence[Tag], tag: NDArray[np.int32]) -> Tag | None:

@@ -117,7 +117,7 @@ def unused_in_trace(trace: Trace, history: History, row: int) -> UnusedMemory:
 
     Free memory is classified for requests on the stream of the last request.
     """
-    taken = (history.born <= row) & ((history.released == ALIVE) | (history.released > row))
+    taken = history.taken(row)
     is_freed = (history.gone != ALIVE) & (history.gone <= row)
     start = trace.address[history.born[taken]]
     requested = np.where(is_freed, 0, history.size)[taken]

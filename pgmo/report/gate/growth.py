@@ -6,11 +6,9 @@ new   max load 112 MiB   arena 112 MiB   persistent 8 MiB   236 blocks      tole
       Net.head +12 MiB, aten.addmm +12 MiB
 """
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pgmo.packing.plan import Plan
 from pgmo.packing.planner import plan
@@ -20,7 +18,8 @@ from pgmo.report.findings.attribution import alive, hold, peak_tick
 from pgmo.report.findings.comparison import Change, side_of
 from pgmo.report.gate.tolerance import Tolerance
 
-Copies = Callable[[Profile], NDArray[np.int64]]
+FIGURES = ("max load", "arena", "persistent", "blocks")
+"""Names of the figures."""
 
 ORIGINS: tuple[By, ...] = ("module", "op")
 """Groupings by which growth is attributed to origins."""
@@ -38,7 +37,7 @@ class Figure:
     """One figure of both states; None if unknown.
 
     Args:
-        name: "max load", "arena", "persistent" or "blocks".
+        name: one of `FIGURES`.
         unit: "bytes" or "blocks".
         before: figure of the earlier state.
         after: figure of the new state.
@@ -62,7 +61,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Growth:
-    """Figures of one program in two states, in the order of `_COPIES`."""
+    """Figures of one program in two states, in the order of `FIGURES`."""
 
     name: str
     figures: tuple[Figure, ...]
@@ -84,7 +83,7 @@ def find_growth(
     sides = _figures_of(before), _figures_of(after)
     profiles = isinstance(before, Profile) and isinstance(after, Profile)
     figures = []
-    for key in _COPIES:
+    for key in FIGURES:
         old, new = sides[0][key], sides[1][key]
         unit = "blocks" if key == "blocks" else "bytes"
         limit = None if old is None else tolerance.limit(old, blocks=unit == "blocks")
@@ -94,38 +93,12 @@ def find_growth(
     return Growth(name, tuple(figures))
 
 
-def _at_peak(profile: Profile) -> NDArray[np.int64]:
-    return alive(profile, peak_tick(profile))
-
-
-def _persistent(profile: Profile) -> NDArray[np.int64]:
-    return profile.persistent.astype(np.int64)
-
-
-def _all(profile: Profile) -> NDArray[np.int64]:
-    return np.ones(len(profile), np.int64)
-
-
-_COPIES: Mapping[str, Copies] = {
-    "max load": _at_peak,
-    "arena": _at_peak,  # the arena contains the blocks that are alive at the peak
-    "persistent": _persistent,
-    "blocks": _all,
-}
-"""Function that selects the blocks of each figure."""
-
-
 def _figures_of(what: Profile | Plan) -> dict[str, int | None]:
     side = side_of(what)
     arena = side.arena
     if isinstance(what, Profile):
         arena = plan(what, effort="fast").arena if np.any(what.turns > 0) else 0
-    return {
-        "max load": side.max_load,
-        "arena": arena,
-        "persistent": side.persistent,
-        "blocks": side.blocks,
-    }
+    return dict(zip(FIGURES, (side.max_load, arena, side.persistent, side.blocks), strict=True))
 
 
 def _grown(before: Profile | Plan, after: Profile | Plan, key: str) -> tuple[Grown, ...]:
@@ -141,5 +114,12 @@ def _grown(before: Profile | Plan, after: Profile | Plan, key: str) -> tuple[Gro
 
 
 def _held(profile: Profile, by: By, key: str) -> dict[str, int]:
-    holders = hold(profile, _COPIES[key](profile), by)
+    """Return what each origin holds of a figure. An arena has the blocks alive at the peak."""
+    if key == "blocks":
+        copies = np.ones(len(profile), np.int64)
+    elif key == "persistent":
+        copies = profile.persistent.astype(np.int64)
+    else:
+        copies = alive(profile, peak_tick(profile))
+    holders = hold(profile, copies, by)
     return {one.name: one.blocks if key == "blocks" else one.size for one in holders}

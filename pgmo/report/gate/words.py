@@ -1,12 +1,16 @@
 """Text of a comparison, for terminals and pull requests."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping
 
+from pgmo.report.blocks.origins import By
 from pgmo.report.gate.gate import Gate
-from pgmo.report.gate.growth import ORIGINS, Figure, Grown, Growth
+from pgmo.report.gate.growth import Figure, Grown, Growth
 from pgmo.units import format_bytes
 
-_OF = {"module": "modules", "op": "operators"}
+_KINDS: Mapping[By, str] = {"module": "module", "op": "operator"}
+
+_MOST_IN_MARKDOWN = 3
+"""Maximum number of grown modules, and of grown operators, per figure of a program."""
 
 
 def verdict(gate: Gate) -> str:
@@ -28,33 +32,38 @@ def verdict(gate: Gate) -> str:
     return f"No program needs more memory than before, by more than {gate.tolerance}."
 
 
-def text_lines(gate: Gate, top: int = 5) -> Iterator[str]:
+def text_lines(gate: Gate) -> Iterator[str]:
     """Yield the lines of the whole text, for a terminal."""
     yield verdict(gate)
     for program in gate.programs:
         for figure in program.figures:
             state = "FAILED" if figure.failed else "ok    "
-            before, after = (format_count(figure, count) for count in (figure.before, figure.after))
+            before, after = (_count(figure, count) for count in (figure.before, figure.after))
             yield f"{state}  {program.name}, {figure.name}: {before} -> {after}{_percent(figure)}"
             if figure.failed:
-                yield from (f"          {line}" for line in grown_lines(figure, top))
+                yield from (f"          {line}" for line in grown_lines(figure))
     for name in gate.new:
         yield f"new     {name}: no earlier state to compare with"
     for name in gate.gone:
         yield f"FAILED  {name}: was recorded before, and is missing now"
 
 
-def grown_lines(figure: Figure, top: int = 5) -> Iterator[str]:
+def grown_lines(figure: Figure, top: int = 5, *, markdown: bool = False) -> Iterator[str]:
     """Yield the origins that have grown, modules first."""
-    for by in ORIGINS:
+    for by, kind in _KINDS.items():
         rows = [one for one in figure.grown if one.by == by]
         for one in rows[:top]:
-            yield f"{'module' if by == 'module' else 'operator'} {_row(figure, one)}"
+            counts = (one.before, one.after, one.growth)
+            before, after, more = (_count(figure, count) for count in counts)
+            if markdown:
+                yield f"- {kind} {_code(one.name)}: {before} → {after} (**+{more}**)"
+            else:
+                yield f"{kind} {one.name}: {before} -> {after} (+{more})"
         if len(rows) > top:
-            yield f"and {len(rows) - top} more {_OF[by]}"
+            yield f"{'- ' if markdown else ''}and {len(rows) - top} more {kind}s"
 
 
-def markdown_lines(gate: Gate, top: int = 3) -> Iterator[str]:
+def markdown_lines(gate: Gate) -> Iterator[str]:
     """Yield a table for a pull request: one row per program, then the grown origins."""
     yield "### Memory"
     yield ""
@@ -68,7 +77,7 @@ def markdown_lines(gate: Gate, top: int = 3) -> Iterator[str]:
             cells = " | ".join(_cell(figure) for figure in program.figures)
             yield f"| {_code(program.name)} | {cells} |"
     for program in gate.programs:
-        yield from _lines_of_growth(program, top)
+        yield from _lines_of_growth(program)
     for title, absent in (
         ("Without an earlier state", gate.new),
         ("No longer recorded", gate.gone),
@@ -78,7 +87,7 @@ def markdown_lines(gate: Gate, top: int = 3) -> Iterator[str]:
             yield f"{title}: {', '.join(_code(name) for name in absent)}."
 
 
-def _lines_of_growth(program: Growth, top: int) -> Iterator[str]:
+def _lines_of_growth(program: Growth) -> Iterator[str]:
     """Yield lines on the origins of figures that have grown beyond the tolerance."""
     listed: set[tuple[Grown, ...]] = set()
     for figure in program.figures:
@@ -89,40 +98,20 @@ def _lines_of_growth(program: Growth, top: int) -> Iterator[str]:
         what = "at the peak" if figure.name in ("max load", "arena") else figure.name
         yield f"{_code(program.name)}, {what}:"
         yield ""
-        for by in ORIGINS:
-            rows = [one for one in figure.grown if one.by == by]
-            yield from (f"- {_line_of_growth(figure, one)}" for one in rows[:top])
-            if len(rows) > top:
-                yield f"- and {len(rows) - top} more {_OF[by]}"
+        yield from grown_lines(figure, _MOST_IN_MARKDOWN, markdown=True)
 
 
-def _line_of_growth(figure: Figure, one: Grown) -> str:
-    kind = "module" if one.by == "module" else "operator"
-    before, after, more = (
-        format_count(figure, each) for each in (one.before, one.after, one.growth)
-    )
-    return f"{kind} {_code(one.name)}: {before} → {after} (**+{more}**)"
-
-
-def _row(figure: Figure, one: Grown) -> str:
-    before, after, more = (
-        format_count(figure, each) for each in (one.before, one.after, one.growth)
-    )
-    return f"{one.name}: {before} -> {after} (+{more})"
-
-
-def format_count(figure: Figure, count: int | None) -> str:
-    """Format a count in the figure's unit."""
+def _count(figure: Figure, count: int | None) -> str:
     if count is None:
         return "not known"
     return str(count) if figure.unit == "blocks" else format_bytes(count)
 
 
 def _cell(figure: Figure) -> str:
-    after = format_count(figure, figure.after)
+    after = _count(figure, figure.after)
     if figure.before == figure.after:
         return after
-    text = f"{format_count(figure, figure.before)} → {after}{_percent(figure)}"
+    text = f"{_count(figure, figure.before)} → {after}{_percent(figure)}"
     return f"**{text}**" if figure.failed else text
 
 
@@ -134,12 +123,12 @@ def _percent(figure: Figure) -> str:
 
 def _code(name: str) -> str:
     """Format a name as Markdown code, so that markup in it has no effect."""
-    return f"`{_one_line((name,)).replace('`', chr(39)).replace('|', chr(0x2502))}`"
+    return f"`{_one_line(name).replace('`', chr(39)).replace('|', chr(0x2502))}`"
 
 
 def _escaped(text: str) -> str:
-    return "".join(f"\\{one}" if one in "\\`*_<>[]|#" else one for one in _one_line((text,)))
+    return "".join(f"\\{one}" if one in "\\`*_<>[]|#" else one for one in _one_line(text))
 
 
-def _one_line(parts: Iterable[str]) -> str:
-    return " ".join(" ".join(parts).split())
+def _one_line(text: str) -> str:
+    return " ".join(text.split())

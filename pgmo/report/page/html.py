@@ -70,7 +70,7 @@ def render(
             profile,
             plan,
             placement=find_placement(profile, _addresses(profile, explanation)),
-            reserved=_curves(explanation),
+            reserved={n: one.curve for n, one in explanation.reserved.items() if one.curve.size},
             extra=extra,
         ),
     }
@@ -98,10 +98,6 @@ def _plan_for(profile: Profile, plan: Plan | None) -> Plan:
         f"the plan was made for another profile: it has {len(plan)} blocks in {plan.ticks} ticks, "
         f"the profile has {len(profile)} in {profile.ticks}; make it again with `pgmo plan`"
     )
-
-
-def _curves(explanation: Explanation) -> "dict[str, NDArray[np.int64]]":
-    return {name: one.curve for name, one in explanation.reserved.items() if one.curve.size}
 
 
 def _addresses(profile: Profile, explanation: Explanation) -> "NDArray[np.int64]":

@@ -50,30 +50,37 @@ def _list(heading: str, lines: Iterable[str]) -> list[str]:
 
 def _pools(found: PrivatePools) -> str:
     sizes = ("reserved", "survivors", "temporaries")
-    heads = "".join(f"<th class='number'>{name}</th>" for name in (*sizes, "captures"))
-    rows = "".join(
-        f"<tr><th scope='row'>{html.escape(f'{one.pool} {one.kind}')}</th>"
-        + "".join(f"<td class='number'>{format_bytes(getattr(one, name))}</td>" for name in sizes)
-        + f"<td class='number'>{one.captures or ''}</td></tr>"
+    rows = (
+        (
+            f"{one.pool} {one.kind}",
+            *(format_bytes(getattr(one, name)) for name in sizes),
+            str(one.captures or ""),
+        )
         for one in found.pools
     )
-    return (
-        f"<section><h3>Private pools</h3><p>{html.escape(found.sentence())}.</p><table><thead><tr>"
-        f"<th>pool</th>{heads}</tr></thead><tbody>{rows}</tbody></table></section>"
-    )
+    heading = f"<h3>Private pools</h3><p>{html.escape(found.sentence())}.</p>"
+    return _table(heading, ("pool", *sizes, "captures"), rows)
 
 
 def _holders(heading: str, title: str, holders: Iterable[Holder], whole: int) -> str:
-    rows = "".join(
-        f"<tr><th scope='row'>{html.escape(one.name)}</th>"
-        f"<td class='number'>{format_bytes(one.size)}</td>"
-        f"<td class='number'>{one.size / whole:.1%}</td>"
-        f"<td class='number'>{one.blocks:,}</td></tr>"
+    rows = (
+        (one.name, format_bytes(one.size), f"{one.size / whole:.1%}", f"{one.blocks:,}")
         for one in holders
         if whole
     )
+    return _table(f"<h3>{heading}</h3>", (title, "bytes", "share", "blocks"), rows)
+
+
+def _table(heading: str, names: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+    """Return a table, whose rows have a name and numbers."""
+    heads = "".join(f"<th class='number'>{name}</th>" for name in names[1:])
+    body = "".join(
+        f"<tr><th scope='row'>{html.escape(name)}</th>"
+        + "".join(f"<td class='number'>{number}</td>" for number in numbers)
+        + "</tr>"
+        for name, *numbers in rows
+    )
     return (
-        f"<section><h3>{heading}</h3><table><thead><tr><th>{title}</th>"
-        "<th class='number'>bytes</th><th class='number'>share</th>"
-        f"<th class='number'>blocks</th></tr></thead><tbody>{rows}</tbody></table></section>"
+        f"<section>{heading}<table><thead><tr><th>{names[0]}</th>{heads}</tr></thead>"
+        f"<tbody>{body}</tbody></table></section>"
     )

@@ -291,13 +291,10 @@ class _Reader:
             notes["unknown events"] = f"{counted}; passed over"
         failed = np.flatnonzero(seen.kind == Event.OOM)
         if len(failed):
-            sizes, free = (
-                seen.size[failed].tolist(),
-                [self.events.free[row] for row in rows[failed]],
-            )
+            free = [self.events.free[row] for row in rows[failed].tolist()]
             counted = ", ".join(
                 f"{format_bytes(size)} with {format_bytes(left)} free on the device"
-                for size, left in list(zip(sizes, free, strict=True))[:3]
+                for size, left in list(zip(seen.size[failed].tolist(), free, strict=True))[:3]
             )
             more = f" and {len(failed) - 3} more" if len(failed) > 3 else ""
             notes["out of memory"] = counted + more
