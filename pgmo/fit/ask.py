@@ -19,7 +19,8 @@ from pgmo.fit.largest import (
     values_of,
 )
 from pgmo.fit.laws.growth import GrowingJob, matters
-from pgmo.fit.laws.law import PAGE, PYTORCH, Law, taken
+from pgmo.fit.laws.law import PAGE, Law, taken
+from pgmo.fit.laws.load import PYTORCH
 from pgmo.fit.laws.need import Need
 from pgmo.fit.what_if.alternatives import alternatives
 from pgmo.fit.what_if.on_cards import on_cards, work_at

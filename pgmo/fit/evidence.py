@@ -5,24 +5,22 @@ rehearse(observer SCRIPT) --> Rehearsal        bytes that the card provided
                           --> history.pickle   every request and free of three steps
                                    |
                                    v
-                          Evidence: a profile of the history, one category for each block
+                          Evidence: the profile of the history, with a category for each block
 """
 
 import json
 import tempfile
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import ceil
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from pgmo.cards import Card
 from pgmo.errors import RehearsalError
 from pgmo.fit.categories import categorise, dispensable, step_begins
 from pgmo.fit.laws.growth import StepGrowth, growth_of
+from pgmo.fit.laws.load import Load
 from pgmo.profiler.importers.torch_memory.snapshot import read_torch_snapshot
 from pgmo.profiler.iterations.from_trace import profile_of
 from pgmo.profiler.profile import Profile
@@ -111,31 +109,23 @@ class Evidence:
         value: value of the option that varies; None if nothing varies.
         way: allocator that served the requests.
         change: change that was made in the script, or None.
-        profile: all requests of the first steps; None if the history is missing or empty.
-        category: index into `categories.NAMES` for each block of the profile, shape (n,).
+        load: all requests of the first steps; None if the history is missing or empty.
         known: record of the observer as plain values; see `pgmo.fit.observer.watch`.
         steady: profile of one iteration, with the call stack of each block; only with pgmo.
-        convolution: for each block, the convolution that can run without it, or -1, shape (n,);
-            empty without a profile. See `categories.dispensable`.
-        begins: ticks of the profile at which the second and the third step begin; None if the
-            history is shorter.
     """
 
     rehearsal: Rehearsal
     value: int | None
     way: Way
     change: str | None
-    profile: Profile | None
-    category: NDArray[np.int8]
+    load: Load | None
     known: dict[str, Any]
     steady: Profile | None = None
-    convolution: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
-    begins: tuple[int, int] | None = None
 
     @property
     def whole(self) -> bool:
         """Return whether the history has the first step and two that repeat."""
-        return self.profile is not None and self.known.get("history", 0) > 1
+        return self.load is not None and self.known.get("history", 0) > 1
 
     @property
     def trains(self) -> bool:
@@ -211,21 +201,14 @@ def collect(
             environment=job.environment(value),
             python=job.python,
         )
-        known = _read_json(place / "evidence.json")
+        record = place / "evidence.json"
+        known = json.loads(record.read_text()) if record.exists() else {}
         if known and (steps := job.steps_at(value)) is not None:
             known["planned"] = [steps, True]
         _check(job, answer, known, trains=trains)
-        history = _read_history(place / "history.pickle", known)
+        load = _read_history(place / "history.pickle", known)
         steady = Profile.load(saved) if saved.exists() else None
-    return Evidence(
-        rehearsal=answer,
-        value=value,
-        way=way,
-        change=change,
-        known=known,
-        steady=steady,
-        **history,
-    )
+    return Evidence(answer, value, way, change, load, known, steady)
 
 
 def _check(job: Job, answer: Rehearsal, known: dict[str, Any], *, trains: bool) -> None:
@@ -249,23 +232,18 @@ def _check(job: Job, answer: Rehearsal, known: dict[str, Any], *, trains: bool) 
         )
 
 
-def _read_json(path: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
-    return found
-
-
-def _read_history(path: Path, known: dict[str, Any]) -> dict[str, Any]:
-    """Read the history as fields of `Evidence`."""
-    if not path.exists() or path.stat().st_size == 0 or not known:
-        return {"profile": None, "category": np.zeros(0, np.int8)}
-    parts = [one for one in read_torch_snapshot(path) if one.trace.requests]
-    if not parts:
-        return {"profile": None, "category": np.zeros(0, np.int8)}
+def _read_history(path: Path, known: dict[str, Any]) -> Load | None:
+    """Read the history; None if it is missing or empty."""
+    if not known or not path.exists() or path.stat().st_size == 0:
+        return None
+    traces = [one.trace for one in read_torch_snapshot(path) if one.trace.requests]
+    if not traces:
+        return None
     # Use the card with most of the requests. A loop on several cards does the same on each card.
-    trace = max((one.trace for one in parts), key=lambda one: one.requests)
-    return {
-        "profile": profile_of(trace, whole=True),
-        "category": categorise(trace, known),
-        "convolution": dispensable(trace, known),
-        "begins": step_begins(trace, known),
-    }
+    trace = max(traces, key=lambda one: one.requests)
+    return Load(
+        replace(profile_of(trace, whole=True), trace=None),
+        categorise(trace, known),
+        dispensable(trace, known),
+        step_begins(trace, known),
+    )

@@ -229,16 +229,6 @@ def _law_at(of_batch: dict[int, tuple[Law, Evidence]], length: int) -> Law:
     """Return the law by batch at a length, from the laws by length at two batches."""
     scaled = []
     for batch, (law, last) in of_batch.items():
-        load = law.at(length)
-        scaled.append(
-            replace(
-                last,
-                value=batch,
-                profile=load.profile,
-                category=load.category,
-                convolution=load.convolution,
-                begins=load.begins,
-                known={name: one for name, one in last.known.items() if name != "later_peak"},
-            )
-        )
+        known = {name: one for name, one in last.known.items() if name != "later_peak"}
+        scaled.append(replace(last, value=batch, load=law.at(length), known=known))
     return Law(scaled)

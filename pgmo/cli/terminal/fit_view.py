@@ -1,23 +1,24 @@
 """Output of `pgmo fit`: an answer in one sentence, and tables with details."""
 
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from pgmo.cards import Card
 from pgmo.cli.terminal.output import print_text
+from pgmo.fit.answer import NAMES, Answer
 from pgmo.fit.laws.need import CATEGORIES
+from pgmo.fit.rows import Row, alternative_rows, batch_rows, card_rows, holder_rows
+from pgmo.fit.two_values import BatchTable
 from pgmo.rehearsal.environment import WAYS
 from pgmo.units import format_bytes
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from pgmo.cards import Card
-    from pgmo.fit.answer import Answer
-    from pgmo.fit.two_values import BatchTable
-
 _HOLDERS = 5
 
 
-def print_answer(out: "Console", answer: "Answer") -> None:
+def print_answer(out: "Console", answer: Answer) -> None:
     """Print an answer."""
     print_text(out, answer.sentence)
     out.print()
@@ -39,113 +40,82 @@ def print_answer(out: "Console", answer: "Answer") -> None:
     print_text(out, f"rehearsed   {times}, {answer.seconds:.0f} s")
 
 
-def print_table(out: "Console", found: "BatchTable", card: "Card") -> None:
+def print_table(out: "Console", found: BatchTable, card: Card) -> None:
     """Print the largest batch for each length."""
-    from rich.table import Table
-
     first, second = found.options
-    table = Table(second, f"largest {first}", "shown by")
-    for row in found.rows:
-        how = "a rehearsal" if row.proved else "a prediction"
-        table.add_row(str(row.length), str(row.batch) if row.batch else "none fits", how)
     print_text(out, f"The largest {first} for each {second} on {card.name} with pgmo:")
-    out.print(table)
+    _print_rows(out, (second, f"largest {first}", "shown by"), batch_rows(found))
     print_text(out, f"rehearsed   {found.rehearsals} times, {found.seconds:.0f} s")
 
 
-def _print_largest(out: "Console", answer: "Answer") -> None:
-    from rich.table import Table
-
-    from pgmo.fit.answer import NAMES
-
-    table = Table("largest", "with", "takes", "of", "shown by")
+def _print_largest(out: "Console", answer: Answer) -> None:
+    rows = []
     for one in answer.largest:
         takes = format_bytes(one.need.total(one.way)) if one.need else "-"
         with_what = NAMES[one.way] if one.change is None else f"{one.change}, {NAMES[one.way]}"
         how = "a rehearsal" if one.proved else "a prediction"
-        table.add_row(str(one.value), with_what, takes, format_bytes(answer.card.usable), how)
-    out.print(table)
+        rows.append((str(one.value), with_what, takes, format_bytes(answer.card.usable), how))
+    _print_rows(out, ("largest", "with", "takes", "of", "shown by"), rows)
 
 
-def _print_ways(out: "Console", answer: "Answer") -> None:
-    from rich.table import Table
-
-    from pgmo.fit.answer import NAMES
-
+def _print_ways(out: "Console", answer: Answer) -> None:
     at = "" if answer.value is None else f" at {answer.value}"
-    table = Table(f"peak of the card{at}", "takes", "left", "fits")
+    rows = []
     for way in WAYS:
         total = answer.need.total(way)
         left = answer.card.usable - total
         fits = "yes" if answer.fits[way] else "no"
         if answer.fits[way] and left < 0:
             fits = "yes, by freeing cached memory"
-        table.add_row(NAMES[way], format_bytes(total), format_bytes(left), fits)
-    out.print(table)
+        rows.append((NAMES[way], format_bytes(total), format_bytes(left), fits))
+    _print_rows(out, (f"peak of the card{at}", "takes", "left", "fits"), rows)
 
 
-def _print_categories(out: "Console", answer: "Answer") -> None:
-    from rich.table import Table
-
+def _print_categories(out: "Console", answer: Answer) -> None:
     need = answer.need
     sizes = {**need.categories, "context": need.context}
     whole = sum(sizes.values())
-    table = Table("alive at the peak", "size", "share")
-    for name, size in sizes.items():
-        table.add_row(CATEGORIES[name], format_bytes(size), f"{size / whole:.1%}")
+    rows = [
+        (CATEGORIES[name], format_bytes(size), f"{size / whole:.1%}")
+        for name, size in sizes.items()
+    ]
     if need.growth:
-        table.add_row("growth until the last step", format_bytes(need.growth), "more")
-    out.print(table)
+        rows.append(("growth until the last step", format_bytes(need.growth), "more"))
+    _print_rows(out, ("alive at the peak", "size", "share"), rows)
 
 
-def _print_holders(out: "Console", answer: "Answer", by: str, heading: str) -> None:
-    from rich.table import Table
-
-    held = answer.holders.get(by, ())[:_HOLDERS]
-    if not held:
-        return
-    table = Table(f"{heading} that holds most at an iteration's peak", "size", "blocks")
-    for one in held:
-        table.add_row(one.name, format_bytes(one.size), str(one.blocks))
-    out.print(table)
+def _print_holders(out: "Console", answer: Answer, by: str, heading: str) -> None:
+    rows = holder_rows(answer, by)[:_HOLDERS]
+    if rows:
+        headings = (f"{heading} that holds most at an iteration's peak", "size", "blocks")
+        _print_rows(out, headings, rows)
 
 
-def _print_alternatives(out: "Console", answer: "Answer") -> None:
-    from rich.table import Table
-
-    table = Table("what if", "takes with pgmo", "fits", "time", "from")
-    notes: dict[str, int] = {}
-    for one in answer.alternatives:
-        takes = "-" if one.total is None else format_bytes(one.total)
-        number = f" [{notes.setdefault(one.how, len(notes) + 1)}]" if one.how else ""
-        fits = "yes" if one.fits else "no"
-        table.add_row(one.name, takes, fits, one.time, one.source + number.replace("[", "\\["))
-    out.print(table)
-    for how, at in notes.items():
-        print_text(out, f"  [{at}] {how}")
+def _print_alternatives(out: "Console", answer: Answer) -> None:
+    rows, notes = alternative_rows(answer)
+    _print_rows(out, ("what if", "takes with pgmo", "fits", "time", "from"), rows)
+    for number, how in enumerate(notes, 1):
+        print_text(out, f"  [{number}] {how}")
     found = answer.least_change
     change = "nothing in the table fits" if found is None else f"{found.name}"
     print_text(out, f"least change that fits: {change}")
 
 
-def _print_cards(out: "Console", answer: "Answer") -> None:
-    from rich.table import Table
-
-    table = Table("card", "usable", "takes", "fits", "without pgmo", "cards", "largest", "time")
-    for row in answer.cards:
-        table.add_row(
-            row.card.name,
-            format_bytes(row.card.usable),
-            format_bytes(row.total),
-            "yes" if row.fits["pgmo"] else "no",
-            "yes" if row.fits["default"] else "no",
-            "more than 8" if row.ranks is None else str(row.ranks),
-            "" if row.largest is None else str(row.largest),
-            row.forecast.words if row.forecast else "",
-        )
-    out.print(table)
+def _print_cards(out: "Console", answer: Answer) -> None:
+    headings = ("card", "usable", "takes", "fits", "without pgmo", "cards", "largest", "time")
+    _print_rows(out, headings, card_rows(answer))
     print_text(
         out,
         "cards: how many are needed if they share parameters, gradients and "
         "states (FSDP); computed",
     )
+
+
+def _print_rows(out: "Console", headings: Sequence[str], rows: Iterable[Row]) -> None:
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table(*headings)
+    for row in rows:
+        table.add_row(*map(escape, row))
+    out.print(table)

@@ -5,22 +5,14 @@ law.at(18)  -->  a profile and its categories  -->  bytes of the card that each 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
-from itertools import pairwise
-
-import numpy as np
-from numpy.typing import NDArray
+from dataclasses import replace
 
 from pgmo.errors import OptionError, ProfileError, RehearsalError
-from pgmo.fit.categories import GRADIENT, NAMES
 from pgmo.fit.evidence import Evidence
 from pgmo.fit.laws.growth import StepGrowth
+from pgmo.fit.laws.load import PYTORCH, Load
 from pgmo.fit.laws.need import Need
-from pgmo.fit.laws.repeated import repeated
 from pgmo.fit.laws.scaling import ScaledProfile
-from pgmo.profiler.caching.model import AllocatorSettings, Reserved, simulate_profile
-from pgmo.profiler.profile import NEVER, Profile
 from pgmo.rehearsal.environment import Way
 
 _PAGE_EXCESS = 16 << 20
@@ -31,101 +23,8 @@ _MAX_ERROR = 0.001
 """Maximum relative error of laws from rehearsals without pgmo, at the peaks of rehearsals with
 pgmo. Above this error, the laws are fitted to all rehearsals."""
 
-_REPEATS = 7
-"""Repetitions of a history's last step, after which PyTorch's allocator counts as settled. At the
-largest batch of a card, ResNet-50 ran out of memory only in its fourth step."""
-
 PAGE = 2 << 20
 """Page size of the driver, in bytes: the granularity of mapping."""
-
-PYTORCH: tuple[Way, ...] = ("default", "expandable")
-"""Ways with PyTorch's own allocator."""
-
-_SETTINGS = {
-    "default": AllocatorSettings(),
-    "expandable": AllocatorSettings.from_text("expandable_segments:True"),
-}
-
-
-@dataclass(frozen=True, eq=False)
-class Load:
-    """Profile of a job at one batch, with the category of each block.
-
-    Attributes:
-        profile: all requests of the history.
-        category: category of each block, shape (n,).
-        convolution: for each block, the convolution that can run without it, or -1, shape (n,); or
-            empty.
-        begins: ticks at which the second and the third step begin; None if unknown.
-    """
-
-    profile: Profile
-    category: NDArray[np.int8]
-    convolution: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
-    begins: tuple[int, int] | None = None
-
-    @cached_property
-    def curves(self) -> NDArray[np.int64]:
-        """Live bytes of each category after each request, shape (len(NAMES), ticks)."""
-        return self._curves(self.profile.size)
-
-    def _curves(self, size: NDArray[np.int64]) -> NDArray[np.int64]:
-        ticks = self.profile.ticks
-        change = np.zeros((len(NAMES), ticks + 1), np.int64)
-        end = np.where(self.profile.end == NEVER, ticks, np.minimum(self.profile.end, ticks))
-        np.add.at(change, (self.category, self.profile.start), size)
-        np.add.at(change, (self.category, end), -size)
-        return np.cumsum(change[:, :-1], axis=1)
-
-    @property
-    def peak(self) -> int:
-        """Peak of the live bytes."""
-        return int(self.curves.sum(axis=0).max(initial=0))
-
-    @cached_property
-    def least(self) -> int:
-        """Peak of the live bytes if no convolution gets a workspace that it can run without."""
-        size = self.profile.size
-        if len(self.convolution):
-            size = np.where(self.convolution >= 0, 0, size)
-        return int(self._curves(size).sum(axis=0).max(initial=0))
-
-    @property
-    def at_peak(self) -> dict[str, int]:
-        """Bytes of each category at the first tick at which the live bytes peak."""
-        whole = self.curves.sum(axis=0)
-        tick = int(whole.argmax()) if whole.size else 0
-        found = self.curves[:, tick] if whole.size else np.zeros(len(NAMES), np.int64)
-        return {name: int(size) for name, size in zip(NAMES, found, strict=True)}
-
-    def stepping(self) -> list[tuple[int, int]]:
-        """Return the tick ranges of optimizer steps, from the last gradient to the step's end."""
-        if self.begins is None:
-            return []
-        born = self.profile.start[self.category == GRADIENT]
-        found = []
-        for begin, end in pairwise((0, *self.begins, self.profile.ticks)):
-            inside = born[(born >= begin) & (born < end)]
-            if len(inside):
-                found.append((int(inside.max()) + 1, end))
-        return found
-
-    def simulate(self, way: Way, capacity: int | None = None) -> Reserved:
-        """Return what the model of PyTorch's allocator reserves. `way` must be one of `PYTORCH`."""
-        profile, rows = self._repeated
-        return simulate_profile(
-            profile,
-            _SETTINGS[way],
-            iterations=1,
-            capacity=capacity,
-            convolution=self.convolution[rows].tolist() if len(self.convolution) else (),
-        )
-
-    @cached_property
-    def _repeated(self) -> tuple[Profile, NDArray[np.intp]]:
-        if self.begins is None:
-            return self.profile, np.arange(len(self.profile))
-        return repeated(self.profile, self.begins, _REPEATS)
 
 
 class Law:
@@ -185,18 +84,15 @@ class Law:
         if value not in self._known:
             exact = next((one for one in self.evidence if one.value == value), None)
             if exact is not None:
-                profile, of = _profile_of(exact), exact
+                self._known[value] = _load_of(exact)
             elif self._fitted is None or value is None:
                 raise OptionError(
                     f"memory at {value} cannot be predicted from one value: "
                     "rehearse at two values at least"
                 )
             else:
-                fitted, of = self._fitted
-                profile = fitted.at(value)
-            self._known[value] = Load(
-                replace(profile, trace=None), of.category, of.convolution, of.begins
-            )
+                fitted, largest = self._fitted
+                self._known[value] = replace(largest, profile=fitted.at(value))
         return self._known[value]
 
     @property
@@ -280,8 +176,8 @@ def _whole_requests(whole: Sequence[Evidence]) -> list[Evidence]:
     return [one for one in whole if not one.known.get("ran_out")] or list(whole)
 
 
-def _fit(evidence: Sequence[Evidence]) -> tuple[ScaledProfile, Evidence] | None:
-    """Fit the laws; return them with the evidence at the largest value, or None for one value.
+def _fit(evidence: Sequence[Evidence]) -> tuple[ScaledProfile, Load] | None:
+    """Fit the laws; return them with the load at the largest value, or None for one value.
 
     While pgmo records, a few operators request more memory. So laws are fitted to the rehearsals
     without pgmo, if these laws also predict the peaks of the rehearsals with pgmo.
@@ -290,25 +186,26 @@ def _fit(evidence: Sequence[Evidence]) -> tuple[ScaledProfile, Evidence] | None:
         return None
     plain = [one for one in evidence if one.way != "pgmo"]
     if len(plain) > 1:
-        fitted, of = _fit_all(plain)
+        fitted, largest = _fit_all(plain)
         others = [one for one in evidence if one.way == "pgmo"]
-        if all(_predicts(fitted, of, one) for one in others):
-            return fitted, of
+        if all(_predicts(fitted, largest, one) for one in others):
+            return fitted, largest
     return _fit_all(evidence)
 
 
-def _fit_all(evidence: Sequence[Evidence]) -> tuple[ScaledProfile, Evidence]:
+def _fit_all(evidence: Sequence[Evidence]) -> tuple[ScaledProfile, Load]:
     values = [int(one.value or 0) for one in evidence]
-    return ScaledProfile(values, [_profile_of(one) for one in evidence]), evidence[-1]
+    loads = [_load_of(one) for one in evidence]
+    return ScaledProfile(values, [one.profile for one in loads]), loads[-1]
 
 
-def _predicts(fitted: ScaledProfile, of: Evidence, other: Evidence) -> bool:
+def _predicts(fitted: ScaledProfile, largest: Load, other: Evidence) -> bool:
     """Return whether laws predict the peak of a rehearsal that they were not fitted to."""
     try:
-        predicted = Load(fitted.at(int(other.value or 0)), of.category).peak
+        predicted = replace(largest, profile=fitted.at(int(other.value or 0))).peak
     except ProfileError:
         return False
-    true = Load(_profile_of(other), other.category).peak
+    true = _load_of(other).peak
     return abs(predicted - true) <= _MAX_ERROR * true
 
 
@@ -345,10 +242,10 @@ def taken(evidence: Evidence) -> int:
 
 def _above(evidence: Evidence) -> int:
     """Return the bytes of the card that pgmo took above the live bytes."""
-    live = Load(_profile_of(evidence), evidence.category).peak
+    live = _load_of(evidence).peak
     return max(0, taken(evidence) - max(live, _later_peak(evidence)))
 
 
-def _profile_of(evidence: Evidence) -> Profile:
-    assert evidence.profile is not None
-    return evidence.profile
+def _load_of(evidence: Evidence) -> Load:
+    assert evidence.load is not None
+    return evidence.load

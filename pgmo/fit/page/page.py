@@ -9,6 +9,7 @@ from pgmo.fit.answer import NAMES, Answer
 from pgmo.fit.laws.need import CATEGORIES
 from pgmo.fit.page.curve import curve
 from pgmo.fit.page.tables import alternatives, cards, holders, table
+from pgmo.fit.rows import batch_rows
 from pgmo.fit.two_values import BatchTable
 from pgmo.rehearsal.environment import WAYS
 from pgmo.units import format_bytes
@@ -17,11 +18,12 @@ from pgmo.units import format_bytes
 def page(answer: Answer) -> str:
     """Return the page of an answer as HTML."""
     kind = "good" if answer.is_fit else "bad"
+    at = "" if answer.value is None else f", at {answer.value}"
     parts = [
         f"<h1>Will {escape(answer.name)} fit on {escape(answer.card.name)}?</h1>",
         f'<p class="verdict {kind}">{escape(answer.sentence)}</p>',
         _figures(answer),
-        _section(_card_heading(answer), _bars(answer)),
+        _section(f"Memory of the card{at}", _bars(answer)),
         _section("What is alive at the peak", _categories(answer)),
         _section(f"The peak by {answer.option}", curve(answer)),
         _section("What holds memory at an iteration's peak", holders(answer)),
@@ -36,14 +38,7 @@ def table_page(name: str, card: Card, found: BatchTable) -> str:
     """Return the page of a table for two options as HTML."""
     first, second = found.options
     question = f"Which {first} of {name} fits on {card.name}?"
-    rows = [
-        (
-            str(one.length),
-            str(one.batch) if one.batch else "none fits",
-            "a rehearsal" if one.proved else "a prediction",
-        )
-        for one in found.rows
-    ]
+    rows = batch_rows(found)
     parts = [
         f"<h1>{escape(question)}</h1>",
         table((second, f"largest {first}", "shown by"), rows, numbers=(0, 1)),
@@ -101,11 +96,6 @@ def _figures(answer: Answer) -> str:
     )
 
 
-def _card_heading(answer: Answer) -> str:
-    at = "" if answer.value is None else f", at {answer.value}"
-    return f"Memory of the card{at}"
-
-
 def _bars(answer: Answer) -> str:
     """Return a bar for each allocator, with a line for the card's memory."""
     totals = {way: answer.need.total(way) for way in WAYS}
@@ -122,14 +112,13 @@ def _bars(answer: Answer) -> str:
             f'<span class="limit" style="left:{limit:.2%}"></span></span>'
             f'<span class="size">{format_bytes(totals[way])}</span></div>'
         )
-    line = (
+    note = (
         "The line is the memory that CUDA reports for the card: "
         f"{format_bytes(answer.card.usable)}."
     )
-    note = ""
     if answer.card.usable_source:
-        note = f" ({answer.card.usable_source})"
-    return f'<div class="panel">{"".join(rows)}</div><p class="quiet">{escape(line + note)}</p>'
+        note += f" ({answer.card.usable_source})"
+    return f'<div class="panel">{"".join(rows)}</div><p class="quiet">{escape(note)}</p>'
 
 
 def _categories(answer: Answer) -> str:

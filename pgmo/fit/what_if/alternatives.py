@@ -8,8 +8,8 @@ from pgmo.cards import Card
 from pgmo.errors import ProfileError, RehearsalError
 from pgmo.fit.evidence import Evidence, Job, collect
 from pgmo.fit.largest import unlimited
-from pgmo.fit.laws.law import Law, Load
-from pgmo.fit.what_if.arithmetic import COMPUTED, Computed, Curves, Model, curves_of, peak
+from pgmo.fit.laws.law import Law
+from pgmo.fit.what_if.arithmetic import COMPUTED, Curves, Model, curves_of, peak
 from pgmo.fit.what_if.timing import bound
 
 
@@ -66,7 +66,6 @@ def alternatives(
     value: int | None,
     *,
     rehearse: Sequence[Rehearsed] = REHEARSED,
-    computed: Sequence[Computed] = COMPUTED,
 ) -> tuple[list[Alternative], list[Evidence]]:
     """Return the alternatives, the unchanged script first, and the evidence of their rehearsals."""
     model = Model.of(law.last.known)
@@ -83,7 +82,9 @@ def alternatives(
             continue
         made.append(evidence)
         changed = Law([evidence]).at(value)
-        how = _what_changed(one, plain, changed)
+        how = one.how
+        if changed.peak == plain.peak:
+            how += "; the peak stayed the same: the script may have this change already"
         time = _time(law.last, evidence, card)
         rows.append(
             _row(one.name, law, card, changed.peak, "rehearsed", how, time=time, rank=one.rank)
@@ -92,11 +93,11 @@ def alternatives(
         if one.change == _BFLOAT16:
             alike = replace(rows[-1], name="autocast to float16", source="computed", how=_ALIKE)
             rows.append(alike)
-    for change in computed:
+    for change in COMPUTED:
         size, how = peak(change.apply(curves, model)), change.explain(model)
         rows.append(_row(change.name, law, card, size, "computed", how, change.time, change.rank))
     if not any(one.fits for one in rows if one.rank):
-        rows += _pairs(law, card, model, bases, computed)
+        rows += _pairs(law, card, model, bases)
     return rows, made
 
 
@@ -151,13 +152,6 @@ def _try(job: Job, card: Card, value: int | None, one: Rehearsed) -> tuple[Evide
     return evidence, ""
 
 
-def _what_changed(one: Rehearsed, plain: Load, changed: Load) -> str:
-    """Return how a change was made, and whether the peak stayed the same."""
-    if changed.peak == plain.peak:
-        return f"{one.how}; the peak stayed the same: the script may have this change already"
-    return one.how
-
-
 def _time(plain: Evidence, changed: Evidence, card: Card) -> str:
     """Return the ratio of the two lower bounds on a step's time, if the card has rates."""
     before, after = (bound(one.known.get("work", []), card) for one in (plain, changed))
@@ -171,11 +165,10 @@ def _pairs(
     card: Card,
     model: Model,
     bases: Sequence[tuple[str, int, Curves, str]],
-    computed: Sequence[Computed],
 ) -> list[Alternative]:
     """Return the nearest fitting pair of a rehearsed and a computed change; [] if there is none."""
     rows = []
-    for (name, rank, curves, how), change in product(bases, computed):
+    for (name, rank, curves, how), change in product(bases, COMPUTED):
         rows.append(
             _row(
                 f"{name}, and {change.name}",

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pgmo.fit.categories import GRADIENT, NAMES, PARAMETER, STATE
-from pgmo.fit.laws.law import Load
+from pgmo.fit.laws.load import Load
 
 Curves = NDArray[np.int64]
 """Bytes of each category after each request, shape (categories + 2, ticks); see `curves_of`."""
@@ -27,6 +27,9 @@ TEMPORARY, STEPPING = len(NAMES), len(NAMES) + 1
 
 RANK = 8
 """Rank of the adapters in the LoRA alternatives."""
+
+RANKS = (2, 4, 8)
+"""Numbers of cards over which a job is sharded."""
 
 _QUANTISED_BLOCK, _NF4_BLOCK, _LEAST_QUANTISED = 256, 64, 4096
 """Constants of bitsandbytes 0.45, in elements: the block sizes of 8-bit states and of 4-bit
@@ -78,6 +81,10 @@ class Model:
         return [(shape, size) for shape, size, _, linear in self.shapes if linear]
 
 
+OfShape = Callable[[list[int]], int]
+OfModel = Callable[[Model], int]
+
+
 def curves_of(load: Load) -> Curves:
     """Return a load's curves. Blocks that live only during optimizer steps count as temporary."""
     found = np.zeros((len(NAMES) + 2, load.profile.ticks), np.int64)
@@ -94,11 +101,11 @@ def curves_of(load: Load) -> Curves:
 
 
 def with_optimizer(
-    curves: Curves, model: Model, state_bytes: Callable[[list[int]], int], temporary_bytes: int
+    curves: Curves, model: Model, state_bytes: OfShape, temporary_bytes: OfModel
 ) -> Curves:
     """Return the curves with another optimizer, given its state per shape and temporary bytes."""
     changed = _scaled(curves, STATE, sum(state_bytes(shape) for shape, _ in model.trained))
-    changed[TEMPORARY] = temporary_bytes * curves[STEPPING]
+    changed[TEMPORARY] = temporary_bytes(model) * curves[STEPPING]
     return changed
 
 
@@ -224,21 +231,11 @@ class Computed:
         return f"{self.how}; {limits}" if limits else self.how
 
 
-def _optimizer(
-    state_bytes: Callable[[list[int]], int], temporary_bytes: Callable[[Model], int]
-) -> Callable[[Curves, Model], Curves]:
-    return lambda curves, model: with_optimizer(curves, model, state_bytes, temporary_bytes(model))
-
-
-def _no_bytes(_: Any) -> int:
-    return 0
-
-
-_STATE_HOW = "computed from the shapes of the trained parameters"
-_LORA_HOW = (
+_LORA = (
     f"computed: adapters of rank {RANK} on all linear layers, trained with Adam; activations "
     "unchanged"
 )
+_QUANTISED = f"{_LORA}; converted copies of quantised weights are not counted"
 
 
 def _few_adapters(model: Model) -> str:
@@ -254,18 +251,24 @@ _SHARD_HOW = (
     "all parameters outside of blocks"
 )
 
+_OPTIMIZERS: tuple[tuple[str, OfShape, OfModel, int], ...] = (
+    ("SGD without momentum", lambda _: 0, lambda _: 0, 4),
+    ("SGD with momentum", lambda shape: 4 * math.prod(shape), lambda _: 0, 4),
+    ("Adam", adam_bytes, adam_temporary_bytes, 4),
+    ("8-bit Adam", adam_8bit_bytes, lambda _: 0, 3),
+    ("Adafactor", adafactor_bytes, adafactor_temporary_bytes, 4),
+)
+"""Name, bytes of the state, temporary bytes, and rank of each optimizer."""
+
 COMPUTED = (
-    Computed("SGD without momentum", _optimizer(_no_bytes, _no_bytes), _STATE_HOW, rank=4),
-    Computed(
-        "SGD with momentum",
-        _optimizer(lambda shape: 4 * math.prod(shape), _no_bytes),
-        _STATE_HOW,
-        rank=4,
-    ),
-    Computed("Adam", _optimizer(adam_bytes, adam_temporary_bytes), _STATE_HOW, rank=4),
-    Computed("8-bit Adam", _optimizer(adam_8bit_bytes, _no_bytes), _STATE_HOW, rank=3),
-    Computed(
-        "Adafactor", _optimizer(adafactor_bytes, adafactor_temporary_bytes), _STATE_HOW, rank=4
+    *(
+        Computed(
+            name,
+            partial(with_optimizer, state_bytes=state, temporary_bytes=temporary),
+            "computed from the shapes of the trained parameters",
+            rank=rank,
+        )
+        for name, state, temporary, rank in _OPTIMIZERS
     ),
     Computed(
         "optimizer state offloaded to the host",
@@ -274,36 +277,26 @@ COMPUTED = (
         "the state moves to the card and back in each step",
         rank=3,
     ),
-    Computed(
-        "LoRA",
-        lambda curves, model: with_adapters(curves, model),
-        _LORA_HOW,
-        rank=5,
-        limits=_few_adapters,
-    ),
-    Computed(
-        "LoRA on weights in 8 bits",
-        lambda curves, model: with_adapters(curves, model, 8),
-        _LORA_HOW + "; converted copies of quantised weights are not counted",
-        rank=6,
-        limits=_few_adapters,
-    ),
-    Computed(
-        "LoRA on weights in 4 bits",
-        lambda curves, model: with_adapters(curves, model, 4),
-        _LORA_HOW + "; converted copies of quantised weights are not counted",
-        rank=6,
-        limits=_few_adapters,
+    Computed("LoRA", with_adapters, _LORA, rank=5, limits=_few_adapters),
+    *(
+        Computed(
+            f"LoRA on weights in {bits} bits",
+            partial(with_adapters, bits=bits),
+            _QUANTISED,
+            rank=6,
+            limits=_few_adapters,
+        )
+        for bits in (8, 4)
     ),
     *(
         Computed(
             f"FSDP over {ranks} cards",
-            partial(lambda count, curves, model: sharded(curves, model, count), ranks),
+            partial(sharded, ranks=ranks),
             _SHARD_HOW,
             "parameters are gathered twice and gradients reduced once in each step",
             rank=7,
         )
-        for ranks in (2, 4, 8)
+        for ranks in RANKS
     ),
 )
 """The computed changes, in the order of the table."""

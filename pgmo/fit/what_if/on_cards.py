@@ -7,12 +7,9 @@ from typing import Any
 from pgmo.cards import Card, all_cards
 from pgmo.fit.largest import largest_value
 from pgmo.fit.laws.law import Law
-from pgmo.fit.what_if.arithmetic import Model, curves_of, peak, sharded
+from pgmo.fit.what_if.arithmetic import RANKS, Model, curves_of, peak, sharded
 from pgmo.fit.what_if.timing import Forecast, TimedStep, forecast, scaled
 from pgmo.rehearsal.environment import context_bytes
-
-RANKS = (2, 4, 8)
-"""Numbers of cards over which a job is sharded if it does not fit on one."""
 
 
 @dataclass(frozen=True)

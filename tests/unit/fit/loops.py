@@ -7,6 +7,7 @@ import numpy as np
 from pgmo.cards import Card
 from pgmo.fit.categories import categorise
 from pgmo.fit.evidence import Evidence, Job
+from pgmo.fit.laws.load import Load
 from pgmo.profiler.caching.model import AllocatorSettings, simulate_profile
 from pgmo.profiler.iterations.from_trace import profile_of
 from pgmo.profiler.trace import Event, Trace
@@ -109,8 +110,8 @@ def evidence(
         seconds=1.0,
     )
     if not fits:
-        return Evidence(answer, batch, way, change, None, np.zeros(0, np.int8), {})
-    return Evidence(answer, batch, way, change, profile, categorise(trace, known), known)
+        return Evidence(answer, batch, way, change, None, {})
+    return Evidence(answer, batch, way, change, Load(profile, categorise(trace, known)), known)
 
 
 def trial_and_error(usable: int, way: Way) -> int:

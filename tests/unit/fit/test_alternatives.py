@@ -1,5 +1,6 @@
 """Tests of alternatives: which one is the least change, and scripts that do not allow one."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -23,10 +24,7 @@ def rehearsed(monkeypatch: pytest.MonkeyPatch) -> None:
     def collect(_: Job, card: Card, *, value: int, change: str | None = None) -> Evidence:
         if change == "recompute:min":
             raise RehearsalError("train.py ended with exit code 1: it cannot be captured")
-        made = evidence(value // 2, usable=card.usable, change=change)
-        return Evidence(
-            made.rehearsal, value, "default", change, made.profile, made.category, made.known
-        )
+        return replace(evidence(value // 2, usable=card.usable, change=change), value=value)
 
     monkeypatch.setattr(alternatives, "collect", collect)
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from pgmo.fit.categories import NAMES
-from pgmo.fit.laws.law import Load
+from pgmo.fit.laws.load import Load
 from pgmo.fit.what_if import arithmetic
 from pgmo.fit.what_if.arithmetic import (
     COMPUTED,
@@ -27,18 +27,18 @@ MODEL = Model.of(evidence(2).known)
 
 
 def _curves(batch: int = 8) -> np.ndarray:
-    one = evidence(batch)
-    assert one.profile is not None
-    return curves_of(Load(one.profile, one.category, begins=one.begins))
+    load = evidence(batch).load
+    assert load is not None
+    return curves_of(load)
 
 
 def test_states_of_another_optimizer_take_what_their_shapes_say() -> None:
     curves = _curves()
-    same = with_optimizer(curves, MODEL, arithmetic.adam_bytes, 0)
+    same = with_optimizer(curves, MODEL, arithmetic.adam_bytes, lambda _: 0)
     assert peak(same) == peak(curves)  # the loop has Adam already
-    none = with_optimizer(curves, MODEL, lambda _: 0, 0)
+    none = with_optimizer(curves, MODEL, lambda _: 0, lambda _: 0)
     assert peak(curves) - peak(none) == 2 * LAYERS * WEIGHT
-    small = with_optimizer(curves, MODEL, arithmetic.adam_8bit_bytes, 0)
+    small = with_optimizer(curves, MODEL, arithmetic.adam_8bit_bytes, lambda _: 0)
     assert peak(none) < peak(small) < peak(none) + 0.3 * 2 * LAYERS * WEIGHT
 
 
@@ -58,7 +58,7 @@ def test_what_an_optimizer_takes_in_its_step_is_that_of_the_other_one() -> None:
     assert curves[TEMPORARY].tolist() == [0, 0, 0, 40, 0, 0, 0, 40, 0, 0, 40]
     assert curves[STEPPING].tolist() == [0, 0, 0, 1, 1, 0, 0, 1, 0, 0, 1]
     assert peak(curves) == load.peak
-    other = with_optimizer(curves, MODEL, lambda _: 0, 7)
+    other = with_optimizer(curves, MODEL, lambda _: 0, lambda _: 7)
     assert other[TEMPORARY].tolist() == [0, 0, 0, 7, 7, 0, 0, 7, 0, 0, 7]
     assert not other[NAMES.index("optimizer_state")].any()
 

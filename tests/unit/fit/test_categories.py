@@ -3,7 +3,7 @@
 import numpy as np
 
 from pgmo.fit.categories import NAMES, categorise, dispensable, step_begins
-from pgmo.fit.laws.law import Load
+from pgmo.fit.laws.load import Load
 from pgmo.profiler.iterations.from_trace import profile_of
 from pgmo.profiler.trace import Event, Trace
 from tests.unit.fit.loops import LAYERS, MIB, PER_SAMPLE, WEIGHT, history

@@ -5,7 +5,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 import pgmo
@@ -119,7 +118,7 @@ def serving(monkeypatch: pytest.MonkeyPatch, transient: int = 0) -> list[tuple[i
         seen.append((value, length, fits))
         ran_out = None if fits else "CUDA out of memory"
         answer = Rehearsal(0, fits, min(size, card.usable), 0, 0, out_of_memory=ran_out)
-        return Evidence(answer, value, "pgmo", None, None, np.zeros(0, np.int8), {})
+        return Evidence(answer, value, "pgmo", None, None, {})
 
     monkeypatch.setattr(two_values, "collect", collect)
     return seen

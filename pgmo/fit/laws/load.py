@@ -1,0 +1,107 @@
+"""Requests of a job at one batch, and what PyTorch's allocator reserves for them."""
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pgmo.fit.categories import GRADIENT, NAMES
+from pgmo.fit.laws.repeated import repeated
+from pgmo.profiler.caching.model import AllocatorSettings, Reserved, simulate_profile
+from pgmo.profiler.profile import NEVER, Profile
+from pgmo.rehearsal.environment import Way
+
+_REPEATS = 7
+"""Repetitions of a history's last step, after which PyTorch's allocator counts as settled. At the
+largest batch of a card, ResNet-50 ran out of memory only in its fourth step."""
+
+PYTORCH: tuple[Way, ...] = ("default", "expandable")
+"""Ways with PyTorch's own allocator."""
+
+_SETTINGS = {
+    "default": AllocatorSettings(),
+    "expandable": AllocatorSettings.from_text("expandable_segments:True"),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Load:
+    """Profile of a job at one batch, with the category of each block.
+
+    Attributes:
+        profile: all requests of the history.
+        category: index into `categories.NAMES` for each block, shape (n,).
+        convolution: for each block, the convolution that can run without it, or -1, shape (n,); or
+            empty. See `categories.dispensable`.
+        begins: ticks at which the second and the third step begin; None if the history is shorter.
+    """
+
+    profile: Profile
+    category: NDArray[np.int8]
+    convolution: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    begins: tuple[int, int] | None = None
+
+    @cached_property
+    def curves(self) -> NDArray[np.int64]:
+        """Live bytes of each category after each request, shape (len(NAMES), ticks)."""
+        return self._curves(self.profile.size)
+
+    def _curves(self, size: NDArray[np.int64]) -> NDArray[np.int64]:
+        ticks = self.profile.ticks
+        change = np.zeros((len(NAMES), ticks + 1), np.int64)
+        end = np.where(self.profile.end == NEVER, ticks, np.minimum(self.profile.end, ticks))
+        np.add.at(change, (self.category, self.profile.start), size)
+        np.add.at(change, (self.category, end), -size)
+        return np.cumsum(change[:, :-1], axis=1)
+
+    @property
+    def peak(self) -> int:
+        """Peak of the live bytes."""
+        return int(self.curves.sum(axis=0).max(initial=0))
+
+    @cached_property
+    def least(self) -> int:
+        """Peak of the live bytes if no convolution gets a workspace that it can run without."""
+        size = self.profile.size
+        if len(self.convolution):
+            size = np.where(self.convolution >= 0, 0, size)
+        return int(self._curves(size).sum(axis=0).max(initial=0))
+
+    @property
+    def at_peak(self) -> dict[str, int]:
+        """Bytes of each category at the first tick at which the live bytes peak."""
+        whole = self.curves.sum(axis=0)
+        tick = int(whole.argmax()) if whole.size else 0
+        found = self.curves[:, tick] if whole.size else np.zeros(len(NAMES), np.int64)
+        return {name: int(size) for name, size in zip(NAMES, found, strict=True)}
+
+    def stepping(self) -> list[tuple[int, int]]:
+        """Return the tick ranges of optimizer steps, from the last gradient to the step's end."""
+        if self.begins is None:
+            return []
+        born = self.profile.start[self.category == GRADIENT]
+        found = []
+        for begin, end in pairwise((0, *self.begins, self.profile.ticks)):
+            inside = born[(born >= begin) & (born < end)]
+            if len(inside):
+                found.append((int(inside.max()) + 1, end))
+        return found
+
+    def simulate(self, way: Way, capacity: int | None = None) -> Reserved:
+        """Return what the model of PyTorch's allocator reserves. `way` must be one of `PYTORCH`."""
+        profile, rows = self._repeated
+        return simulate_profile(
+            profile,
+            _SETTINGS[way],
+            iterations=1,
+            capacity=capacity,
+            convolution=self.convolution[rows].tolist() if len(self.convolution) else (),
+        )
+
+    @cached_property
+    def _repeated(self) -> tuple[Profile, NDArray[np.intp]]:
+        if self.begins is None:
+            return self.profile, np.arange(len(self.profile))
+        return repeated(self.profile, self.begins, _REPEATS)
