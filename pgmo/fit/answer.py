@@ -143,13 +143,16 @@ class Answer:
                 f"On this card it frees cached memory and stays within {usable}."
             )
         if self.is_fit:
+            without = "" if self.fits["default"] else "; without pgmo it runs out of memory"
             return (
                 f"{self.name} fits on {card}: it takes {total} of {usable} with pgmo, "
-                f"{format_bytes(self.spare)} are left{self._without_pgmo()}."
+                f"{format_bytes(self.spare)} are left{without}."
             )
+        least = self.least_change
+        change = "" if least is None else f"; with {least.name} it fits"
         return (
             f"{self.name} does not fit on {card}: it takes {total} with pgmo, "
-            f"{format_bytes(-self.spare)} more than the card's {usable}{self._least_change()}."
+            f"{format_bytes(-self.spare)} more than the card's {usable}{change}."
         )
 
     def _growth(self) -> str:
@@ -188,30 +191,20 @@ class Answer:
             "and the process itself occupy is not subtracted."
         )
 
-    def _without_pgmo(self) -> str:
-        if self.fits["default"]:
-            return ""
-        return "; without pgmo it runs out of memory"
-
-    def _least_change(self) -> str:
-        found = self.least_change
-        return "" if found is None else f"; with {found.name} it fits"
-
     def _largest_sentence(self) -> str:
         parts = []
         for one in self.largest:
             how = "" if one.proved else " (predicted, not run)"
             named = NAMES[one.way] if one.change is None else f"{one.change}"
             parts.append(f"{one.value} with {named}{how}")
-        largest_values = "; ".join(parts)
-        first = f"The largest {self.option} of {self.name} on {self.card.name} is {largest_values}"
-        if self.accumulation is not None:
-            micro, steps = self.accumulation
-            return (
-                f"{first}. For {self.effective} samples per step, use {steps} micro-batches "
-                f"of {micro}."
-            )
-        return f"{first}."
+        found = "; ".join(parts)
+        first = f"The largest {self.option} of {self.name} on {self.card.name} is {found}."
+        if self.accumulation is None:
+            return first
+        micro, steps = self.accumulation
+        return (
+            f"{first} For {self.effective} samples per step, use {steps} micro-batches of {micro}."
+        )
 
     def as_json(self) -> dict[str, Any]:
         """Return the answer as plain values for JSON."""
@@ -224,18 +217,9 @@ class Answer:
             "fits": dict(self.fits),
             "proved": list(self.proved),
             "need": self.need.as_json(),
-            "holders": {
-                by: [{"name": one.name, "size": one.size, "blocks": one.blocks} for one in held]
-                for by, held in self.holders.items()
-            },
+            "holders": {by: [vars(one) for one in held] for by, held in self.holders.items()},
             "largest": [
-                {
-                    "way": one.way,
-                    "change": one.change,
-                    "value": one.value,
-                    "proved": one.proved,
-                    "need": one.need.as_json() if one.need else None,
-                }
+                vars(one) | {"need": one.need.as_json() if one.need else None}
                 for one in self.largest
             ],
             "accumulation": self.accumulation,

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from pgmo.cards import Card
 from pgmo.errors import ProfileError
@@ -22,8 +23,8 @@ from pgmo.fit.laws.growth import GrowingJob, matters
 from pgmo.fit.laws.law import PAGE, Law, taken
 from pgmo.fit.laws.load import PYTORCH
 from pgmo.fit.laws.need import Need
-from pgmo.fit.what_if.alternatives import alternatives
-from pgmo.fit.what_if.on_cards import on_cards, work_at
+from pgmo.fit.what_if.alternatives import Alternative, alternatives
+from pgmo.fit.what_if.on_cards import CardRow, on_cards, work_at
 from pgmo.fit.what_if.timing import TimedStep, forecast
 from pgmo.rehearsal.environment import WAYS, Way
 from pgmo.rehearsal.library import find_torch_build
@@ -99,125 +100,158 @@ def ask(
         steps=question.steps,
         samples=question.samples,
     )
+    inquiry = _Inquiry(job, card, question, notify)
     if job.varies and question.value is None:
-        answer, law, evidence = _answer_largest(job, card, question, notify)
-    else:
-        answer, law, evidence = _answer_one_value(job, card, question, notify)
-    return _with_optional_parts(answer, job, law, evidence, question, notify)
+        return inquiry.answer_largest()
+    return inquiry.answer_one_value()
 
 
-def _answer_one_value(
-    job: Job, card: Card, question: Question, notify: Callable[[str], None]
-) -> tuple[Answer, Law, list[Evidence]]:
-    """Rehearse one value on the simulated card; if memory runs out, also on an unlimited one."""
-    notify(f"rehearsing for {card.name}")
-    evidence = [collect(job, card, value=question.value, way="pgmo")]
-    if not evidence[0].rehearsal.fits and evidence[0].whole and not evidence[0].is_past_work:
-        # The iteration that counts arithmetic can take more memory than the others.
-        notify("memory ran out in a late iteration; rehearsing again without counting flops")
-        evidence.append(collect(job, card, value=question.value, way="pgmo", work=False))
-    ran = evidence[-1].rehearsal.fits
-    if not evidence[0].whole or not (ran or evidence[-1].growth):
-        notify(f"memory ran out on {card.name}; rehearsing on an unlimited card")
-        evidence.append(collect(job, unlimited(card), value=question.value, way="pgmo"))
-    law = Law(evidence)
-    need = law.need(question.value)
-    growing = _growing(law, card, question.value, ran=ran)
-    fits: dict[Way, bool] = {way: law.fits(question.value, card.usable, way) for way in WAYS}
-    fits["pgmo"] = ran
-    if ran and growing is None and law.later_at(question.value) > law.at(question.value).peak:
-        need, more = _rehearse_later_steps(job, card, question, need, fits, notify)
-        evidence += more
-    if growing is not None:
-        fits = {way: growing.fits and fits[way] for way in WAYS}
-    found = Answer(
-        name=_name(job),
-        card=card,
-        option=job.option,
-        value=question.value,
-        need=need,
-        fits=fits,
-        proved=("pgmo",) if growing is None else (),
-        growing=growing,
-        holders=_holders(evidence),
-    )
-    return found, law, evidence
+class _Inquiry:
+    """A question with the evidence of all its rehearsals."""
 
+    def __init__(
+        self, job: Job, card: Card, question: Question, notify: Callable[[str], None]
+    ) -> None:
+        self._job, self._card, self._question, self._notify = job, card, question, notify
+        self._evidence: list[Evidence] = []
 
-def _rehearse_later_steps(
-    job: Job,
-    card: Card,
-    question: Question,
-    need: Need,
-    fits: dict[Way, bool],
-    notify: Callable[[str], None],
-) -> tuple[Need, list[Evidence]]:
-    """Rehearse a job with the PyTorch allocators that are predicted to fit; correct `fits`.
+    def answer_one_value(self) -> Answer:
+        """Rehearse one value on the card; if memory runs out, also on an unlimited card."""
+        card, value, evidence = self._card, self._question.value, self._evidence
+        self._notify(f"rehearsing for {card.name}")
+        self._rehearse(card, "pgmo")
+        if not evidence[0].rehearsal.fits and evidence[0].whole and not evidence[0].is_past_work:
+            # The iteration that counts arithmetic can take more memory than the others.
+            self._notify(
+                "memory ran out in a late iteration; rehearsing again without counting flops"
+            )
+            self._rehearse(card, "pgmo", work=False)
+        ran = evidence[-1].rehearsal.fits
+        if not evidence[0].whole or not (ran or evidence[-1].growth):
+            self._notify(f"memory ran out on {card.name}; rehearsing on an unlimited card")
+            self._rehearse(unlimited(card), "pgmo")
+        law = Law(evidence)
+        need = law.need(value)
+        growing = _growing(law, card, value, ran=ran)
+        fits: dict[Way, bool] = {way: law.fits(value, card.usable, way) for way in WAYS}
+        fits["pgmo"] = ran
+        if ran and growing is None and law.later_at(value) > law.at(value).peak:
+            need = self._rehearse_later_steps(need, fits)
+        if growing is not None:
+            fits = {way: growing.fits and fits[way] for way in WAYS}
+        proved: tuple[Way, ...] = ("pgmo",) if growing is None else ()
+        return self._answer(law, value, need=need, fits=fits, proved=proved, growing=growing)
 
-    The predictions for PyTorch's allocators cover only the first steps, and a later step takes more
-    memory. If the job fits with the default settings, expandable segments are not rehearsed. Return
-    the corrected need, and the evidence. If memory ran out, the need is at least a page more than
-    the card has.
-    """
-    reserved, evidence = dict(need.reserved), []
-    for way in PYTORCH:
-        if not fits[way]:
-            continue
-        notify(f"a later step takes more memory; rehearsing with {NAMES[way]}")
-        evidence.append(collect(job, card, value=question.value, way=way, work=False))
-        fits[way] = evidence[-1].rehearsal.fits
-        took = taken(evidence[-1]) if fits[way] else card.usable - need.context + PAGE
-        reserved[way] = max(reserved[way], took)
-        if fits[way]:
-            break
-    return replace(need, reserved=reserved), evidence
+    def _rehearse(self, card: Card, way: Way, *, work: bool = True) -> None:
+        value = self._question.value
+        self._evidence.append(collect(self._job, card, value=value, way=way, work=work))
 
+    def _rehearse_later_steps(self, need: Need, fits: dict[Way, bool]) -> Need:
+        """Rehearse with the PyTorch allocators that are predicted to fit; correct need and `fits`.
 
-def _answer_largest(
-    job: Job, card: Card, question: Question, notify: Callable[[str], None]
-) -> tuple[Answer, Law, list[Evidence]]:
-    """Search the largest value with each requested allocator, and predict it for each change."""
-    shown = ", ".join(map(str, sorted(set(question.values))))
-    notify(f"rehearsing at {shown}, and then at the predicted value")
-    done = search(
-        job,
-        card,
-        ways=question.ways,
-        values=question.values,
-        prove=question.prove,
-        most=question.most,
-        limit=question.limit,
-    )
-    evidence = list(done.evidence)
-    largest = list(done.found)
-    for change in question.changes:
-        notify(f"rehearsing with {change} at {shown}")
-        one, more = _changed(job, card, question, change, done.law)
-        largest.append(one)
-        evidence += more
-    first = done.found[0]
-    value = first.value
-    fits: dict[Way, bool] = {way: done.law.fits(value or 1, card.usable, way) for way in WAYS}
-    if first.proved:
-        fits[first.way] = True
-    growing = _growing(done.law, card, value or 1, ran=value > 0)
-    if growing is not None and not growing.growth.is_bounded:
-        fits = dict.fromkeys(WAYS, False)
-    found = Answer(
-        name=_name(job),
-        card=card,
-        option=job.option,
-        value=value or 1,
-        need=done.law.need(value or 1),
-        fits=fits,
-        proved=tuple(one.way for one in done.found if one.proved),
-        holders=_holders(evidence),
-        largest=tuple(largest),
-        effective=question.effective,
-        growing=growing,
-        curve=_curve(done.law, max(value, 1)),
-    )
-    return found, done.law, evidence
+        The predictions for PyTorch's allocators cover only the first steps, and a later step takes
+        more memory. If the job fits with the default settings, expandable segments are not
+        rehearsed. If memory ran out, the need is at least a page more than the card has.
+        """
+        reserved, card = dict(need.reserved), self._card
+        for way in PYTORCH:
+            if not fits[way]:
+                continue
+            self._notify(f"a later step takes more memory; rehearsing with {NAMES[way]}")
+            self._rehearse(card, way, work=False)
+            fits[way] = self._evidence[-1].rehearsal.fits
+            took = taken(self._evidence[-1]) if fits[way] else card.usable - need.context + PAGE
+            reserved[way] = max(reserved[way], took)
+            if fits[way]:
+                break
+        return replace(need, reserved=reserved)
+
+    def answer_largest(self) -> Answer:
+        """Search the largest value with each allocator, and predict it for each change."""
+        card, question = self._card, self._question
+        shown = ", ".join(map(str, sorted(set(question.values))))
+        self._notify(f"rehearsing at {shown}, and then at the predicted value")
+        done = search(
+            self._job,
+            card,
+            ways=question.ways,
+            values=question.values,
+            prove=question.prove,
+            most=question.most,
+            limit=question.limit,
+        )
+        self._evidence += done.evidence
+        largest = list(done.found)
+        for change in question.changes:
+            self._notify(f"rehearsing with {change} at {shown}")
+            largest.append(self._largest_with(change, done.law))
+        first = done.found[0]
+        value = first.value or 1
+        fits: dict[Way, bool] = {way: done.law.fits(value, card.usable, way) for way in WAYS}
+        if first.proved:
+            fits[first.way] = True
+        growing = _growing(done.law, card, value, ran=first.value > 0)
+        if growing is not None and not growing.growth.is_bounded:
+            fits = dict.fromkeys(WAYS, False)
+        return self._answer(
+            done.law,
+            value,
+            need=done.law.need(value),
+            fits=fits,
+            proved=tuple(one.way for one in done.found if one.proved),
+            largest=tuple(largest),
+            effective=question.effective,
+            growing=growing,
+            curve=_curve(done.law, value),
+        )
+
+    def _largest_with(self, change: str, plain: Law) -> Largest:
+        """Predict the largest value with a change of the script."""
+        evidence = learn(self._job, self._card, sorted(set(self._question.values)), change)
+        self._evidence += evidence
+        law = Law(evidence, above=plain.above)
+        value = largest_value(law, self._card.usable, "pgmo")
+        return Largest("pgmo", change, value, False, law.need(value) if value else None)
+
+    def _answer(self, law: Law, value: int | None, **parts: Any) -> Answer:
+        """Return an answer of the given parts, and of those that the question asks for."""
+        job, card, question = self._job, self._card, self._question
+        steps = question.steps
+        if question.samples is not None and value:
+            steps = question.samples / value
+        time = forecast(work_at(law, value), card, steps=steps, measured=question.measured)
+        other_ways: list[Alternative] = []
+        if question.what_if:
+            self._notify("rehearsing other ways to train")
+            other_ways, made = alternatives(job, card, law, value)
+            self._evidence += made
+        other_cards: list[CardRow] = []
+        if question.cards is not None:
+            self._notify("computing the result on other cards")
+            other_cards = on_cards(
+                law,
+                value,
+                cards=question.cards or None,
+                samples=question.samples,
+                steps=question.steps,
+                measured=question.measured,
+            )
+        pinned = [one.rehearsal.pinned_peak for one in self._evidence if one.value == value]
+        return Answer(
+            name=job.command[1] if job.command[0] == "-m" else Path(job.command[0]).name,
+            card=card,
+            option=job.option,
+            value=value,
+            holders=_holders(self._evidence),
+            alternatives=tuple(other_ways),
+            cards=tuple(other_cards),
+            forecast=time,
+            missed=_missed(self._evidence),
+            pinned=max(pinned, default=0),
+            rehearsals=len(self._evidence),
+            seconds=sum(one.rehearsal.seconds for one in self._evidence),
+            **parts,
+        )
 
 
 def _growing(law: Law, card: Card, value: int | None, *, ran: bool) -> GrowingJob | None:
@@ -231,57 +265,6 @@ def _growing(law: Law, card: Card, value: int | None, *, ran: bool) -> GrowingJo
         return None
     fits = ran and growth.is_bounded and total <= spare
     return GrowingJob(growth, growth.last_step(spare), fits)
-
-
-def _changed(
-    job: Job, card: Card, question: Question, change: str, plain: Law
-) -> tuple[Largest, list[Evidence]]:
-    evidence = learn(job, card, sorted(set(question.values)), change)
-    law = Law(evidence, above=plain.above)
-    value = largest_value(law, card.usable, "pgmo")
-    need = law.need(value) if value else None
-    return Largest("pgmo", change, value, False, need), evidence
-
-
-def _with_optional_parts(
-    answer: Answer,
-    job: Job,
-    law: Law,
-    evidence: list[Evidence],
-    question: Question,
-    notify: Callable[[str], None],
-) -> Answer:
-    """Add the forecast, and the optional parts that the question asks for."""
-    value, card = answer.value, answer.card
-    work = work_at(law, value)
-    steps = question.steps
-    if question.samples is not None and value:
-        steps = question.samples / value
-    found = replace(answer, forecast=forecast(work, card, steps=steps, measured=question.measured))
-    if question.what_if:
-        notify("rehearsing other ways to train")
-        rows, made = alternatives(job, card, law, value)
-        evidence += made
-        found = replace(found, alternatives=tuple(rows))
-    if question.cards is not None:
-        notify("computing the result on other cards")
-        rows_of_cards = on_cards(
-            law,
-            value,
-            cards=question.cards or None,
-            samples=question.samples,
-            steps=question.steps,
-            measured=question.measured,
-        )
-        found = replace(found, cards=tuple(rows_of_cards))
-    pinned = [one.rehearsal.pinned_peak for one in evidence if one.value == value]
-    return replace(
-        found,
-        missed=_missed(evidence),
-        pinned=max(pinned, default=0),
-        rehearsals=len(evidence),
-        seconds=sum(one.rehearsal.seconds for one in evidence),
-    )
 
 
 def _missed(evidence: Sequence[Evidence]) -> tuple[str, ...]:
@@ -315,7 +298,3 @@ def _curve(law: Law, value: int) -> tuple[tuple[int, int, int, int], ...]:
         totals = [need.total(way) for way in WAYS]
         rows.append((one, totals[0], totals[1], totals[2]))
     return tuple(rows)
-
-
-def _name(job: Job) -> str:
-    return job.command[1] if job.command[0] == "-m" else Path(job.command[0]).name

@@ -19,7 +19,7 @@ def alternative_rows(answer: Answer) -> tuple[list[Row], list[str]]:
     The source has the number of its note, as in "rehearsed [2]".
     """
     notes: list[str] = []
-    rows = []
+    rows: list[Row] = []
     for one in answer.alternatives:
         source = one.source
         if one.how:

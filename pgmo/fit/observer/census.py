@@ -38,20 +38,18 @@ def census(optimizer: Any) -> dict[str, Any]:
     # Libraries neither quantise nor adapt a head that shares the weight of an embedding.
     linear -= {id(one.weight) for one in modules if type(one).__name__ == "Embedding"}
     states = [state for one in parameters for state in _tensors(optimizer.state.get(one))]
+    lists = [one for one in modules if isinstance(one, nn.ModuleList | nn.Sequential)]
+    lists = [one for one in lists if len(one) > 1]
+    inside = {id(one) for found in lists for one in found.parameters()}
     return {
         "parameters": _all_addresses([*parameters, *buffers]),
         "states": _all_addresses(states),
         "shapes": [
-            [
-                list(one.shape),
-                one.element_size(),
-                id(one) in trained,
-                id(one) in linear,
-            ]
+            [list(one.shape), one.element_size(), id(one) in trained, id(one) in linear]
             for one in parameters
         ],
-        "blocks": sorted(_blocks(modules), reverse=True)[:1],
-        "outside": _outside(modules, parameters),
+        "blocks": [max(map(largest_block, lists))] if lists else [],
+        "outside": _bytes(one for one in parameters if id(one) not in inside),
     }
 
 
@@ -67,19 +65,15 @@ def _modules() -> Iterator[nn.Module]:
             yield one
 
 
-def _blocks(modules: Iterable[nn.Module]) -> Iterator[int]:
-    """Yield the bytes of the parameters of each module in a list of several modules."""
-    for module in modules:
-        if isinstance(module, nn.ModuleList | nn.Sequential) and len(module) > 1:
-            for child in filter(None, module):  # x_transformers puts None into lists
-                yield sum(one.numel() * one.element_size() for one in child.parameters())
+def largest_block(modules: Iterable[nn.Module | None]) -> int:
+    """Return the bytes of the parameters of the largest module in a list."""
+    # x_transformers puts None into lists.
+    sizes = (_bytes(child.parameters()) for child in filter(None, modules))
+    return max(sizes, default=0)
 
 
-def _outside(modules: Iterable[nn.Module], parameters: Iterable[Tensor]) -> int:
-    """Return the bytes of the parameters that are in no list of several modules."""
-    lists = [one for one in modules if isinstance(one, nn.ModuleList | nn.Sequential)]
-    inside = {id(one) for found in lists if len(found) > 1 for one in found.parameters()}
-    return sum(one.numel() * one.element_size() for one in parameters if id(one) not in inside)
+def _bytes(tensors: Iterable[Tensor]) -> int:
+    return sum(one.numel() * one.element_size() for one in tensors)
 
 
 def _tensors(state: Any) -> list[Tensor]:

@@ -61,7 +61,8 @@ class ScriptChange:
         from torch.nn import Module
 
         plain = Module.__call__
-        budget = _budget(self._value)
+        text = self._value  # `pgmo.recompute` takes "min", bytes as text, and a share as a number
+        budget = text if text == "min" or text.endswith("B") else float(text)
         made: dict[int, Any] = {}
 
         def call(module: Any, *args: Any, **kwargs: Any) -> Any:
@@ -79,11 +80,6 @@ class ScriptChange:
                 self._depth -= 1
 
         Module.__call__ = call  # type: ignore[method-assign]
-
-
-def _budget(text: str) -> float | str:
-    """Return the budget for `pgmo.recompute`: text for bytes and "min", a float for a share."""
-    return text if text == "min" or text.endswith("B") else float(text)
 
 
 _SWITCHES: dict[str, dict[str, Any]] = {

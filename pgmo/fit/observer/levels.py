@@ -3,8 +3,6 @@
 import weakref
 from typing import Any
 
-import torch
-
 
 class Levels:
     """Record of live memory and parameters, with one entry for each step of an optimizer.
@@ -24,6 +22,8 @@ class Levels:
 
     def add(self, optimizer: Any) -> None:
         """Add the entry of a finished step."""
+        import torch
+
         cards = range(torch.cuda.device_count())
         self.live.append(max(torch.cuda.memory_allocated(one) for one in cards))
         now = [one for group in optimizer.param_groups for one in group["params"]]
@@ -35,19 +35,19 @@ class Levels:
             self.replaced += bool(self._last)
             self._last = [weakref.ref(one) for one in now]
 
-    def as_json(self) -> dict[str, Any]:
-        """Return the record for `pgmo.fit.laws.growth` as plain values."""
-        return {"live": self.live, "elements": self.elements}
-
 
 def peak_of_live() -> int:
     """Return the peak of live bytes since the last reset, on the card with the highest peak."""
+    import torch
+
     cards = range(torch.cuda.device_count())
     return max(torch.cuda.max_memory_allocated(one) for one in cards)
 
 
 def reset_peaks() -> None:
     """Reset the peaks of all cards."""
+    import torch
+
     if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         for one in range(torch.cuda.device_count()):
             torch.cuda.reset_peak_memory_stats(one)

@@ -41,11 +41,6 @@ class Site:
     what: str
 
     @property
-    def is_without_grad(self) -> bool:
-        """Return whether the code runs without gradients."""
-        return self.what.startswith(_UNDER) or not self.what
-
-    @property
     def text(self) -> str:
         """Description, as "torch.save in main() at train.py:12"."""
         parts = [self.what, f"{self.function}()" if self.function else ""]
@@ -67,8 +62,11 @@ def sites_of(files: Iterable[Path]) -> list[Site]:
         except (OSError, SyntaxError, ValueError):
             continue
         found += _sites_in(tree, str(file), "")
-        used |= set(_names_in(tree))
-        own |= {f"trainer.{one.name}" for one in ast.walk(tree) if isinstance(one, ast.FunctionDef)}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef):
+                own.add(f"trainer.{node.name}")
+            elif isinstance(node, ast.Name | ast.Attribute):
+                used.add(_name_of(node))
     return [
         site
         for site in found
@@ -134,20 +132,15 @@ def _is_of_parameters(target: ast.expr) -> bool:
     return False
 
 
-def _names_in(tree: ast.AST) -> Iterator[str]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Name):
-            yield node.id
-        elif isinstance(node, ast.Attribute):
-            yield node.attr
-
-
 class SitesRun:
     """Record of the sites that have run, made by hooks on torch.
 
     Args:
         script: file that the process runs. Modules below its folder belong to the script, except
             installed packages.
+
+    Attributes:
+        has_replaced: whether parameters of an optimizer were replaced; set by the observer.
     """
 
     def __init__(self, script: Path) -> None:
@@ -157,18 +150,14 @@ class SitesRun:
         self._ran: set[tuple[str, int]] = set()
         self._trainer = TrainerEvaluation(self._evaluates)
         self._lightning = LightningValidation()
-        self._has_replaced = False
+        self.has_replaced = False
         self._found: tuple[list[Path], list[Site]] = ([], [])
 
     @property
     def ran(self) -> int:
         """Number of lines and trainers that have evaluated, saved or replaced parameters."""
         trainers = self._trainer.has_run + self._lightning.has_run
-        return len(self._ran) + self._has_replaced + trainers
-
-    def note_replaced(self) -> None:
-        """Record that the parameters of an optimizer were replaced."""
-        self._has_replaced = True
+        return len(self._ran) + self.has_replaced + trainers
 
     def hook_trainers(self) -> None:
         """Hook the trainers of libraries, before the script imports them."""
@@ -192,7 +181,11 @@ class SitesRun:
         found = self._sites()
         sites = [site for site in found if not self._has_run(site)]
         # An `eval` that a model overrides is not hooked, but `no_grad` in the same function is.
-        without_grad = {(site.file, site.function) for site in found if site.is_without_grad}
+        without_grad = {
+            (site.file, site.function)
+            for site in found
+            if site.what.startswith(_UNDER) or not site.what
+        }
         missed: dict[tuple[str, str], str] = {}
         for site in sites:
             # `eval()` and `no_grad` begin the same evaluation.
@@ -213,7 +206,7 @@ class SitesRun:
 
     def _has_run(self, site: Site) -> bool:
         if site.what == REPLACES:
-            return self._has_replaced
+            return self.has_replaced
         if site.what == _EVALUATES and self._trainer.has_run:
             return True
         return any((site.file, line) in self._ran for line in site.lines)

@@ -9,14 +9,16 @@ import os
 import pickle
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from pgmo.fit.observer.changes import ScriptChange
+from pgmo.fit.observer.levels import Levels, peak_of_live, reset_peaks
 from pgmo.fit.observer.longest import LongestSamples
 from pgmo.fit.observer.planned_steps import planned_steps
 from pgmo.fit.observer.sites import SitesRun
+from pgmo.imports import after_import
 from pgmo.rehearsal.child.memory import count_out_of_memory
 
 HISTORY = 3
@@ -56,7 +58,7 @@ class Watch:
         self._known: dict[str, Any] = {}
         self._counts_work = bool(spec["work"])
         self._work: Any = None
-        self._levels: Any = None
+        self._levels = Levels()
         self._written = (0.0, 0)  # time of the last write, and `SitesRun.ran` at that time
         self._process = os.getpid()
         self._sites = SitesRun(script) if script is not None else None
@@ -79,12 +81,11 @@ class Watch:
             register_optimizer_step_pre_hook,
         )
 
-        _when_cuda_starts(torch, self._record)
+        # Before CUDA starts, the script may choose its devices.
+        after_import("torch.cuda", lambda: torch.cuda._lazy_call(self._record))  # type: ignore[no-untyped-call]
         register_optimizer_step_pre_hook(self._before)
         register_optimizer_step_post_hook(self._after)
         # The rest of torch is still being imported.
-        from pgmo.imports import after_import
-
         if self._change is not None:
             after_import("torch.optim", self._change.attach)
         if self._sites is not None:
@@ -115,37 +116,29 @@ class Watch:
             return
         self._steps += 1
         self._ended.append(self._calls - 1)
-        self._add_level(optimizer)
+        self._levels.add(optimizer)
+        if self._levels.replaced and self._sites is not None:
+            self._sites.has_replaced = True
         if self._steps <= HISTORY:
             self._write_history(optimizer)
         if self._steps == PROFILED:
             self._keep_profile()
-            self._find_planned_steps()
+            if self._known.get("planned") is None and self._sites is not None:
+                frame = sys._getframe()
+                self._known["planned"] = planned_steps(frame, self._sites.own_path, self._steps)
             if self._counts_work:  # after a session has recorded: counting changes the requests
                 self._start_work()
         elif self._steps == PROFILED + 1:
             self._end_work()
         elif self._steps > PROFILED + 1:
-            from pgmo.fit.observer.levels import peak_of_live
-
             self._known["later_peak"] = peak_of_live()
         if self._steps >= PROFILED and self._is_due():
             self._write()
-
-    def _add_level(self, optimizer: Any) -> None:
-        from pgmo.fit.observer.levels import Levels
-
-        if self._levels is None:
-            self._levels = Levels()
-        self._levels.add(optimizer)
-        if self._levels.replaced and self._sites is not None:
-            self._sites.note_replaced()
 
     def _write_history(self, optimizer: Any) -> None:
         import torch
 
         from pgmo.fit.observer.census import census
-        from pgmo.fit.observer.levels import peak_of_live
 
         # An optimizer on the CPU may initialize CUDA, as Adam does in PyTorch 2.14.
         if not peak_of_live():
@@ -179,19 +172,11 @@ class Watch:
 
     def _end_work(self) -> None:
         """Stop counting arithmetic, and reset the peaks, because counting may take memory."""
-        from pgmo.fit.observer.levels import peak_of_live, reset_peaks
-
         if self._work is not None:
             self._known["work"] = self._work.end()
             self._work = None
         self._known["early_peak"] = peak_of_live()
         reset_peaks()
-
-    def _find_planned_steps(self) -> None:
-        """Record the number of steps that the script will make."""
-        if self._known.get("planned") is None and self._sites is not None:
-            frame = sys._getframe(1)
-            self._known["planned"] = planned_steps(frame, self._sites.own_path, self._steps)
 
     def _is_due(self) -> bool:
         """Return whether to write: always at first, later at intervals or when new code has run."""
@@ -204,8 +189,7 @@ class Watch:
             self._known["missed"] = self._sites.missed()
             self._written = time.monotonic(), self._sites.ran
         self._known["notes"] = self._longest.notes
-        if self._levels is not None:
-            self._known["levels"] = self._levels.as_json()
+        self._known["levels"] = {"live": self._levels.live, "elements": self._levels.elements}
         partial = self._evidence.with_suffix(".partial")
         partial.write_text(json.dumps(self._known))
         os.replace(partial, self._evidence)
@@ -218,14 +202,3 @@ def _convolutions() -> list[tuple[int, int, int]]:
     from pgmo.rehearsal.control import convolution_workspaces
 
     return convolution_workspaces()
-
-
-def _when_cuda_starts(torch: Any, call: Callable[[], None]) -> None:
-    """Call a function when torch starts CUDA. Before that, the script may choose its devices."""
-
-    def later() -> None:
-        torch.cuda._lazy_call(call)
-
-    from pgmo.imports import after_import
-
-    after_import("torch.cuda", later)

@@ -47,12 +47,14 @@ class ScriptRun:
 
     def __init__(self, spec: Mapping[str, Any]) -> None:
         self._spec = spec
-        command = spec["command"]
-        module = command[0] == "-m"
-        target, *arguments = command[1:] if module else command
-        self.program = Program(target, module, tuple(arguments))
+        self.program = Program.of(spec["command"])
         self._setup = ScriptSetup(spec)
-        self._supervision = self._supervised() if spec["way"] == "pgmo" else None
+        self._supervision: Supervision | None = None
+        if spec["way"] == "pgmo":
+            options = RunOptions(
+                self.program.name, plan=spec["plan"], save=spec["save"], start=Path.cwd()
+            )
+            self._supervision = Supervision(options)
         self._counter = IterationCounter(
             self._supervision, spec["iterations"], spec.get("longer", 0.0)
         )
@@ -110,13 +112,6 @@ class ScriptRun:
             saved = {_FILES.get(one.suffix): str(one) for one in self._supervision.saved}
             fields |= {kind: path for kind, path in saved.items() if kind is not None}
         _write(Path(self._spec["result"]), fields | {"notes": notes})
-
-    def _supervised(self) -> Supervision:
-        spec = self._spec
-        start = Path.cwd()
-        return Supervision(
-            RunOptions(self.program.name, plan=spec["plan"], save=spec["save"], start=start)
-        )
 
     def _kernel_notes(self) -> list[str]:
         names = packages_with_kernels()

@@ -99,7 +99,8 @@ class HostLibraries:
             # CUDA supports this driver only. The CPU's default driver also returns a rank.
             return func(*tree_map(_on_host_at_random, args), **{**kwargs, "driver": "gels"})
         try:
-            return func(*tree_map(_without_data, args), **tree_map(_without_data, kwargs))
+            given, options = tree_map(partial(_on, "meta"), (args, kwargs))
+            return func(*given, **options)
         except NotImplementedError as error:
             library = "cuFFT" if name in _TRANSFORMS else "cuSOLVER"
             raise NotImplementedError(
@@ -132,13 +133,8 @@ def _on_host_at_random(value: Any) -> Any:
     return torch.rand(value.shape, dtype=value.dtype) if isinstance(value, Tensor) else value
 
 
-def _without_data(value: Any) -> Any:
-    if not isinstance(value, Tensor):
-        return value
-    return torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device="meta")
-
-
-def _on(device: torch.device, value: Any) -> Any:
+def _on(device: torch.device | str, value: Any) -> Any:
+    """Return an empty tensor of the same shape on a device, or the value if it is no tensor."""
     if not isinstance(value, Tensor):
         return value
     return torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device=device)

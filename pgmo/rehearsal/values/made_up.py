@@ -7,8 +7,8 @@ other types, and floats of one byte, are 0.
 
 import sys
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 
 import torch
 from torch import Tensor
@@ -71,16 +71,27 @@ class MadeUp:
             self._state = torch.get_rng_state()
             torch.set_rng_state(before)
 
-    def repeated(self) -> "Repeated":
-        """Return a context for code that runs several times with the same values."""
-        return Repeated(self)
+    def repeated(self) -> Callable[[], AbstractContextManager[None]]:
+        """Return a function whose contexts make up the same values each time."""
+        first: tuple[Tensor, Tensor, int] | None = None
 
-    def state(self) -> tuple[Tensor, Tensor, int]:
-        """Return the state that determines the next values."""
-        return self._generator.get_state(), self._state, self._readings
+        @contextmanager
+        def again() -> Iterator[None]:
+            nonlocal first
+            now = self._generator.get_state(), self._state, self._readings
+            if first is None:
+                first = now
+                yield
+                return
+            self._return_to(first)
+            try:
+                yield
+            finally:
+                self._return_to(now)
 
-    def return_to(self, state: tuple[Tensor, Tensor, int]) -> None:
-        """Restore a state, so that the same values follow."""
+        return again
+
+    def _return_to(self, state: tuple[Tensor, Tensor, int]) -> None:
         generator, self._state, self._readings = state
         self._generator.set_state(generator)
 
@@ -96,28 +107,6 @@ class MadeUp:
             count = host.numel()
             order = torch.randperm(count, generator=self._generator)
             host.copy_(level * (0.5 + (order + 0.5) / count))
-
-
-class Repeated:
-    """Maker of contexts in which the same values are made up each time."""
-
-    def __init__(self, made_up: MadeUp) -> None:
-        self._made_up = made_up
-        self._first: tuple[Tensor, Tensor, int] | None = None
-
-    @contextmanager
-    def __call__(self) -> Iterator[None]:
-        """Start with the state of the first entry, and restore the present state at the end."""
-        if self._first is None:
-            self._first = self._made_up.state()
-            yield
-            return
-        now = self._made_up.state()
-        self._made_up.return_to(self._first)
-        try:
-            yield
-        finally:
-            self._made_up.return_to(now)
 
 
 def share_of(count: int) -> int:
