@@ -16,7 +16,6 @@ from pgmo.rehearsal.environment import Way
 
 MIB = 1 << 20
 CONTEXT = 100 * MIB
-CARD = Card("test", 1 << 30, 1 << 30, (8, 0), 100)
 LAYERS = 4
 WEIGHT = 16 * MIB  # bytes of a layer's parameter, of its gradient, and of each of its two states
 PER_SAMPLE = 5 * MIB  # bytes of activations of a layer for each sample
@@ -50,8 +49,9 @@ def scratch(_batch: int) -> int:
     return MIB
 
 
-def history(batch: int, *, layers: int = LAYERS, steps: int = 3) -> tuple[Trace, dict[str, object]]:
-    """Return the history of a loop with Adam, and the facts that an observer would record."""
+def history(batch: int, *, layers: int = LAYERS) -> tuple[Trace, dict[str, object]]:
+    """Return three steps of a loop with Adam, and the facts that an observer would record."""
+    steps = 3
     made = History()
     parameters = [made.take(WEIGHT) for _ in range(layers)]
     states: list[int] = []
@@ -84,12 +84,9 @@ def history(batch: int, *, layers: int = LAYERS, steps: int = 3) -> tuple[Trace,
     return trace, known
 
 
-def evidence(
-    batch: int, *, way: Way = "default", usable: int = 1 << 40, change: str | None = None
-) -> Evidence:
+def evidence(batch: int, *, way: Way = "default", usable: int = 1 << 40) -> Evidence:
     """Return the evidence of a rehearsal of the loop; pgmo takes one page above the live peak."""
-    layers = LAYERS
-    trace, known = history(batch, layers=layers)
+    trace, known = history(batch, layers=LAYERS)
     profile = profile_of(trace, whole=True)
     settings = AllocatorSettings.from_text(f"expandable_segments:{way == 'expandable'}")
     capacity = usable - CONTEXT
@@ -110,8 +107,8 @@ def evidence(
         seconds=1.0,
     )
     if not fits:
-        return Evidence(answer, batch, way, change, None, {})
-    return Evidence(answer, batch, way, change, Load(profile, categorise(trace, known)), known)
+        return Evidence(answer, batch, way, None, None, {})
+    return Evidence(answer, batch, way, None, Load(profile, categorise(trace, known)), known)
 
 
 def trial_and_error(usable: int, way: Way) -> int:
@@ -120,6 +117,11 @@ def trial_and_error(usable: int, way: Way) -> int:
     while evidence(batch + 1, way=way, usable=usable).rehearsal.fits:
         batch += 1
     return batch
+
+
+def card(mib: int) -> Card:
+    """Return a card with the given memory."""
+    return Card("test", mib << 20, mib << 20, (8, 0), 100)
 
 
 def job() -> Job:

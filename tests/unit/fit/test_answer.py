@@ -10,9 +10,8 @@ from pgmo.cards import find
 from pgmo.errors import OptionError
 from pgmo.fit.evidence import Evidence
 from pgmo.fit.what_if.timing import TimedStep
-from tests.unit.fit import answers
-from tests.unit.fit.answers import answer
-from tests.unit.fit.loops import evidence, trial_and_error
+from tests.unit.fit.answers import answer, rehearse_loop
+from tests.unit.fit.loops import trial_and_error
 
 
 def test_a_job_that_fits_says_by_how_much(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -106,6 +105,7 @@ def test_plain_values_have_all_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
     told = json.loads(json.dumps(found.as_json(), allow_nan=False))
     assert told["answer"] == found.sentence
     assert told["fits"]["pgmo"] is True
+    assert told["need"]["reserved"] == found.need.reserved
     assert [one["value"] for one in told["largest"]] == [one.value for one in found.largest]
     assert len(told["cards"]) == len(found.cards) > 30
     assert {one["source"] for one in told["alternatives"]} <= {
@@ -118,14 +118,13 @@ def test_plain_values_have_all_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_code_that_did_not_run_is_known_although_a_rehearsal_ran_out_of_memory(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def collected(*given: Any, **options: Any) -> Evidence:
-        made = evidence(*given, **options)
+    def collect(*given: Any, **options: Any) -> Evidence:
+        made = rehearse_loop(*given, **options)
         if made.known:
             made.known["missed"] = ["evaluate() at train.py:4"]
         return made
 
-    monkeypatch.setattr(answers, "evidence", collected)
-    found = answer(monkeypatch, usable=500 << 20, value=16)
+    found = answer(monkeypatch, 500 << 20, collect, value=16)
     assert found.rehearsals == 2
     assert found.missed == ("evaluate() at train.py:4",)
 

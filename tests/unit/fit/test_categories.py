@@ -1,7 +1,5 @@
 """Tests of the category of each block of a history."""
 
-import numpy as np
-
 from pgmo.fit.categories import NAMES, categorise, dispensable, step_begins
 from pgmo.fit.laws.load import Load
 from pgmo.profiler.iterations.from_trace import profile_of
@@ -32,15 +30,7 @@ def test_categories_at_the_peak_add_up_to_it() -> None:
     assert load.curves[NAMES.index("gradients")].max() == LAYERS * WEIGHT
 
 
-def test_an_address_that_comes_again_is_no_parameter() -> None:
-    trace, known = history(2)
-    category = categorise(trace, known | {"parameters": [], "states": []})
-    assert not np.isin(category, [NAMES.index("parameters"), NAMES.index("optimizer_state")]).any()
-
-
 def test_what_a_library_keeps_for_itself_is_a_workspace() -> None:
-    from pgmo.profiler.trace import Event, Trace
-
     rows = [(Event.ALLOC, 512, 8 * MIB), (Event.MARK, 0, 0), (Event.ALLOC, 32 * MIB, 8 * MIB)]
     kind, address, size = zip(*rows, strict=True)
     trace = Trace.from_columns(kind=kind, address=address, size=size)

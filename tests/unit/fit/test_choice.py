@@ -11,25 +11,23 @@ import pytest
 
 from pgmo.cards import Card
 from pgmo.errors import RehearsalError
-from pgmo.fit import largest
 from pgmo.fit.evidence import Evidence, Job
 from pgmo.fit.next_plan import choice
 from pgmo.fit.next_plan.attempts import Attempt, possible_attempts, value_of
-from tests.unit.fit.loops import CARD, MIB, evidence, trial_and_error
+from tests.unit.fit.answers import pretend
+from tests.unit.fit.loops import MIB, card, evidence, trial_and_error
 
 LEAST = 40 * MIB
 """Least bytes of the step that recomputation reaches."""
 
 
 @pytest.fixture
-def rehearsed(monkeypatch: pytest.MonkeyPatch) -> list[str | None]:
-    """Replace rehearsals, and return a list of the changes with which the loop is rehearsed."""
-    changes: list[str | None] = []
+def rehearsed(monkeypatch: pytest.MonkeyPatch) -> list[Evidence]:
+    """Replace rehearsals; recomputation takes a tenth more than its budget."""
 
     def collect(
         job: Job, card: Card, *, value: Any = None, change: str | None = None, **options: Any
     ) -> Evidence:
-        changes.append(change)
         batch = value or value_of(job.command, "-b {}") or 8
         way = options.get("way", "default")
         made = evidence(batch, way=way, usable=card.usable)
@@ -38,13 +36,10 @@ def rehearsed(monkeypatch: pytest.MonkeyPatch) -> list[str | None]:
         budget = int(change.removeprefix("recompute:").removesuffix("B"))
         if budget < LEAST:
             raise RehearsalError("the budget is below the least peak")
-        # The step takes a tenth more than its budget.
         took = made.rehearsal.card_peak - _step(batch) + budget + budget // 10
         return replace(made, rehearsal=replace(made.rehearsal, card_peak=took))
 
-    for module in (choice, largest):
-        monkeypatch.setattr(module, "collect", collect)
-    return changes
+    return pretend(monkeypatch, collect)
 
 
 def _step(batch: int) -> int:
@@ -53,17 +48,13 @@ def _step(batch: int) -> int:
     return need.allocated_peak - need.parameters - need.optimizer_state
 
 
-def card(mib: int) -> Card:
-    return replace(CARD, memory=mib << 20, usable=mib << 20)
-
-
-def test_what_fits_is_not_changed(rehearsed: list[str | None]) -> None:
+def test_what_fits_is_not_changed(rehearsed: list[Evidence]) -> None:
     attempts = possible_attempts(["train.py", "-b", "4"], "-b {}", "-a {}")
     assert choice.first_that_fits(attempts, "-b {}", card(2000), lambda _: None) == 0
     assert len(rehearsed) == 1
 
 
-def test_the_first_micro_batch_that_fits(rehearsed: list[str | None]) -> None:
+def test_the_first_micro_batch_that_fits(rehearsed: list[Evidence]) -> None:
     attempts = possible_attempts(["train.py", "-b", "64"], "-b {}", "-a {}")
     at = choice.first_that_fits(attempts, "-b {}", card(1024), lambda _: None)
     most = trial_and_error(1 << 30, "pgmo")
@@ -73,7 +64,7 @@ def test_the_first_micro_batch_that_fits(rehearsed: list[str | None]) -> None:
 
 @pytest.mark.parametrize("vary", ["-b {}", None])
 def test_without_a_batch_that_fits_it_recomputes(
-    vary: str | None, rehearsed: list[str | None]
+    vary: str | None, rehearsed: list[Evidence]
 ) -> None:
     attempts = possible_attempts(["train.py", "-b", "64"], vary, vary and "-a {}")
     at = choice.first_that_fits(attempts, vary, card(300), lambda _: None)
@@ -81,7 +72,7 @@ def test_without_a_batch_that_fits_it_recomputes(
     assert attempts[at].change == "recompute:min"
 
 
-def test_recomputation_gets_what_the_card_has_left(rehearsed: list[str | None]) -> None:
+def test_recomputation_gets_what_the_card_has_left(rehearsed: list[Evidence]) -> None:
     attempt = Attempt(("train.py", "-b", "16"), "recompute:min", "recomputed (pgmo.recompute)")
     where = card(600)
     found = choice.with_least_recomputation(attempt, where, lambda _: None)
@@ -94,7 +85,7 @@ def test_recomputation_gets_what_the_card_has_left(rehearsed: list[str | None]) 
 
 
 def test_where_no_budget_fits_it_recomputes_as_much_as_possible(
-    rehearsed: list[str | None],
+    rehearsed: list[Evidence],
 ) -> None:
     attempt = Attempt(("train.py", "-b", "16"), "recompute:min", "recomputed (pgmo.recompute)")
     assert choice.with_least_recomputation(attempt, card(310), lambda _: None) == attempt

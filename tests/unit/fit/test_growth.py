@@ -7,14 +7,11 @@ from typing import Any
 
 import pytest
 
-from pgmo.cards import find
-from pgmo.fit import ask, largest
 from pgmo.fit.answer import Answer
-from pgmo.fit.ask import Question
-from pgmo.fit.evidence import Evidence, Job
+from pgmo.fit.evidence import Evidence
 from pgmo.fit.laws.growth import growth_of
-from tests.unit.fit.answers import answer, pretend
-from tests.unit.fit.loops import MIB, evidence, job
+from tests.unit.fit.answers import answer, rehearse_loop
+from tests.unit.fit.loops import MIB
 
 BASE = 300 * MIB
 
@@ -69,16 +66,12 @@ def test_more_parameters_are_growth_wherever_they_come_in() -> None:
 def grown(monkeypatch: pytest.MonkeyPatch, planned: Any, usable: int, **question: Any) -> Answer:
     """Return the answer about a loop that keeps 1 MiB in each step."""
 
-    def collect(_: Job, card: Any, *, value: int = 4, way: Any = "default", **__: Any) -> Evidence:
-        made = evidence(value, way=way, usable=card.usable)
+    def collect(*given: Any, **options: Any) -> Evidence:
+        made = rehearse_loop(*given, **options)
         levels = known([BASE + MIB * step for step in range(12)], planned=planned)
         return replace(made, known=made.known | levels) if made.known else made
 
-    pretend(monkeypatch)
-    for module in (ask, largest):
-        monkeypatch.setattr(module, "collect", collect)
-    card = replace(find("L4"), name="small <L4>", memory=usable, usable=usable)
-    return ask.ask(job(), card, Question(**question))
+    return answer(monkeypatch, usable, collect, **question)
 
 
 def test_growth_until_the_last_step_is_part_of_the_need(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,7 @@
 """Tests that the largest batch of each length is the one of trial and error."""
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,91 +16,84 @@ from pgmo.fit import two_values
 from pgmo.fit.evidence import Evidence, Job
 from pgmo.fit.next_plan.attempts import value_of
 from pgmo.fit.two_values import batch_table, options_of
-from pgmo.rehearsal import Rehearsal, library
-from pgmo.rehearsal.library import TorchBuild
+from pgmo.rehearsal import Rehearsal
 from tests.unit.fit import loops
-from tests.unit.fit.loops import CARD, evidence
+from tests.unit.fit.answers import pretend
+from tests.unit.fit.loops import card, evidence
 
 VARY = "--batch-size {b} --length {l}"
 
 
-def at(batch: int, length: int, **options: Any) -> Evidence:
+def at(batch: int, length: int, usable: int, way: Any) -> Evidence:
     """Return the evidence of a loop whose activations grow with the square of the length."""
     before = loops.PER_SAMPLE
     loops.PER_SAMPLE = 512 * (length * 8 + length**2)
     try:
-        return evidence(batch, **options)
+        return evidence(batch, usable=usable, way=way)
     finally:
         loops.PER_SAMPLE = before
 
 
 def by_trial(length: int, usable: int) -> int:
     batch = 0
-    while at(batch + 1, length, way="pgmo", usable=usable).rehearsal.fits:
+    while at(batch + 1, length, usable, "pgmo").rehearsal.fits:
         batch += 1
     return batch
 
 
-@pytest.fixture
-def rehearsed(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int, bool]]:
+def replaced(
+    monkeypatch: pytest.MonkeyPatch, rehearse: Callable[..., Evidence]
+) -> list[tuple[int, int, bool]]:
     """Replace rehearsals, and return a list of those made: (batch, length, whether it fitted)."""
     seen: list[tuple[int, int, bool]] = []
 
-    def collect(
-        job: Job,
-        card: Card,
-        *,
-        value: int,
-        way: Any = "default",
-        work: bool = True,
-        trains: bool = True,
-    ) -> Evidence:
+    def collect(job: Job, card: Card, *, value: int, **options: Any) -> Evidence:
         length = value_of(job.command, "--length {}")
         assert length is not None
-        made = at(value, length, way=way, usable=card.usable)
+        made = rehearse(value, length, card.usable, options.get("way", "default"))
         seen.append((value, length, made.rehearsal.fits))
         return made
 
-    monkeypatch.setattr(two_values, "collect", collect)
+    pretend(monkeypatch, collect)
     return seen
 
 
+@pytest.fixture
+def rehearsed(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int, bool]]:
+    """Replace rehearsals by those of the loop."""
+    return replaced(monkeypatch, at)
+
+
 def test_the_table_is_that_of_trial_and_error(rehearsed: list[tuple[int, int, bool]]) -> None:
-    card = replace(CARD, memory=3 << 30, usable=3 << 30)
-    found = batch_table(Job(("train.py",)), VARY, card)
+    where = card(3072)
+    found = batch_table(Job(("train.py",)), VARY, where)
     assert found.options == ("--batch-size", "--length")
     assert [one.length for one in found.rows][:4] == [64, 128, 256, 512]
     for row in found.rows:
         # The bytes lost to pages are estimated for lengths that were not rehearsed on the card.
-        assert row.batch <= by_trial(row.length, card.usable) <= 1.02 * row.batch + 1, row
+        assert row.batch <= by_trial(row.length, where.usable) <= 1.02 * row.batch + 1, row
     assert sum(one.proved for one in found.rows) == 3
     assert found.rehearsals == len(rehearsed) == 6 + 3
     assert all(fitted for *_, fitted in rehearsed)
 
 
-def test_a_row_that_runs_out_of_memory_is_made_smaller(
-    rehearsed: list[tuple[int, int, bool]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    card = replace(CARD, memory=2 << 30, usable=2 << 30)
-    plain = two_values.largest_value
-    monkeypatch.setattr(two_values, "largest_value", lambda *given: plain(*given) * 102 // 100)
-    found = batch_table(Job(("train.py",)), VARY, card)
-    assert found.rows[0].proved
-    assert 0 < found.rows[0].batch <= by_trial(64, card.usable)
-    assert not all(fitted for *_, fitted in rehearsed)
-
-
+@pytest.mark.parametrize(("percent", "proved"), [(102, True), (110, False)])
 def test_a_row_has_no_batch_that_ran_out_of_memory(
-    rehearsed: list[tuple[int, int, bool]], monkeypatch: pytest.MonkeyPatch
+    rehearsed: list[tuple[int, int, bool]],
+    monkeypatch: pytest.MonkeyPatch,
+    percent: int,
+    proved: bool,
 ) -> None:
-    card = replace(CARD, memory=2 << 30, usable=2 << 30)
+    where = card(2048)
     plain = two_values.largest_value
-    monkeypatch.setattr(two_values, "largest_value", lambda *given: plain(*given) * 110 // 100)
-    found = batch_table(Job(("train.py",)), VARY, card)
+    monkeypatch.setattr(two_values, "largest_value", lambda *given: plain(*given) * percent // 100)
+    found = batch_table(Job(("train.py",)), VARY, where)
     failed = {(length, batch) for batch, length, fitted in rehearsed if not fitted}
     assert failed
-    assert not found.rows[0].proved
     assert failed.isdisjoint((row.length, row.batch) for row in found.rows)
+    first = found.rows[0]
+    assert first.proved == proved
+    assert not proved or 0 < first.batch <= by_trial(64, where.usable)
 
 
 PAGE, WEIGHTS, CACHE = 2 << 20, 900 << 20, 20 << 10
@@ -108,20 +102,15 @@ PAGE, WEIGHTS, CACHE = 2 << 20, 900 << 20, 20 << 10
 
 def serving(monkeypatch: pytest.MonkeyPatch, transient: int = 0) -> list[tuple[int, int, bool]]:
     """Replace rehearsals by those of a server, and return a list of those made."""
-    seen: list[tuple[int, int, bool]] = []
 
-    def collect(job: Job, card: Card, *, value: int, **_: Any) -> Evidence:
-        length = value_of(job.command, "--length {}")
-        assert length is not None
-        size = serving_bytes(value, length, transient)
-        fits = size <= card.usable
-        seen.append((value, length, fits))
+    def rehearse(batch: int, length: int, usable: int, _: Any) -> Evidence:
+        size = serving_bytes(batch, length, transient)
+        fits = size <= usable
         ran_out = None if fits else "CUDA out of memory"
-        answer = Rehearsal(0, fits, min(size, card.usable), 0, 0, out_of_memory=ran_out)
-        return Evidence(answer, value, "pgmo", None, None, {})
+        answer = Rehearsal(0, fits, min(size, usable), 0, 0, out_of_memory=ran_out)
+        return Evidence(answer, batch, "pgmo", None, None, {})
 
-    monkeypatch.setattr(two_values, "collect", collect)
-    return seen
+    return replaced(monkeypatch, rehearse)
 
 
 def serving_bytes(batch: int, length: int, transient: int) -> int:
@@ -134,13 +123,13 @@ def test_the_table_of_a_server_is_exact_to_a_page_where_it_was_rehearsed(
     monkeypatch: pytest.MonkeyPatch, transient: int
 ) -> None:
     seen = serving(monkeypatch, transient)
-    card = replace(CARD, memory=6 << 30, usable=6 << 30)
-    found = batch_table(Job(("serve.py",)), "--requests {b} --length {l}", card)
+    where = card(6144)
+    found = batch_table(Job(("serve.py",)), "--requests {b} --length {l}", where)
     assert [one.length for one in found.rows][:3] == [64, 128, 256]
     for row in (one for one in found.rows if one.proved):
-        assert serving_bytes(row.batch, row.length, transient) <= card.usable
+        assert serving_bytes(row.batch, row.length, transient) <= where.usable
         more = row.batch + 1 + PAGE // (row.length * CACHE)
-        assert serving_bytes(more, row.length, transient) > card.usable
+        assert serving_bytes(more, row.length, transient) > where.usable
     assert sum(one.proved for one in found.rows) == 3
     assert len(seen) == found.rehearsals <= 1 + 6 + 3 * 5
 
@@ -149,18 +138,18 @@ def test_a_row_of_a_server_has_no_number_that_ran_out_of_memory(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     serving(monkeypatch)
-    card = replace(CARD, memory=1228 << 20, usable=1228 << 20)
+    where = card(1228)
     plain, failed = two_values.collect, set()
 
     def collect(job: Job, on: Card, *, value: int, **options: Any) -> Evidence:
         found = plain(job, on, value=value, **options)
-        if on.usable != card.usable:
+        if on.usable != where.usable:
             return found
         failed.add((value_of(job.command, "--length {}"), value))
         return replace(found, rehearsal=replace(found.rehearsal, fits=False))
 
     monkeypatch.setattr(two_values, "collect", collect)
-    found = batch_table(Job(("serve.py",)), "--requests {b} --length {l}", card)
+    found = batch_table(Job(("serve.py",)), "--requests {b} --length {l}", where)
     assert failed
     assert not any(row.proved for row in found.rows)
     assert failed.isdisjoint((row.length, row.batch) for row in found.rows)
@@ -172,7 +161,7 @@ def test_a_server_whose_memory_no_option_changes_is_refused(
     serving(monkeypatch)
     monkeypatch.setitem(globals(), "CACHE", 0)
     with pytest.raises(RehearsalError, match="the same with 16 and 64"):
-        batch_table(Job(("serve.py",)), "--requests {b} --length {l}", CARD)
+        batch_table(Job(("serve.py",)), "--requests {b} --length {l}", card(1024))
 
 
 def test_the_options_and_their_places() -> None:
@@ -184,11 +173,8 @@ def test_the_options_and_their_places() -> None:
 def test_the_command_prints_the_table(
     rehearsed: list[tuple[int, int, bool]],
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    build = TorchBuild("python", Path("torch"), "2.11.0+cu130")
-    monkeypatch.setattr(library, "find_torch_build", lambda _: build)
     script = tmp_path / "train.py"
     script.write_text("")
     words = ["fit", "--card", "3GiB", "--vary", VARY]
@@ -207,11 +193,7 @@ def test_the_command_prints_the_table(
     assert "--value needs one option that varies" in capsys.readouterr().err
 
 
-def test_the_function_gives_the_table(
-    rehearsed: list[tuple[int, int, bool]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    build = TorchBuild("python", Path("torch"), "2.11.0+cu130")
-    monkeypatch.setattr("pgmo.fit.call.find_torch_build", lambda _: build)
+def test_the_function_gives_the_table(rehearsed: list[tuple[int, int, bool]]) -> None:
     found = pgmo.fit.table("train.py", vary=VARY, card="3GiB")
     assert found.rows[0].batch == max(batch for batch, length, fitted in rehearsed if length == 64)
     with pytest.raises(OptionError, match="must name two options"):

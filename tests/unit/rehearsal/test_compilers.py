@@ -1,11 +1,13 @@
 """Tests of the settings with which Triton compiles for the stub, and of notes on compiled code."""
 
-import subprocess
-import sys
+import os
 
 import pytest
 
+from pgmo.rehearsal.child import compilers
 from pgmo.rehearsal.environment import of_compilers
+
+torch = pytest.importorskip("torch")
 
 
 def test_a_driver_by_its_name_and_caches_of_its_own(tmp_path):
@@ -19,40 +21,24 @@ def test_a_driver_by_its_name_and_caches_of_its_own(tmp_path):
         assert found[name].startswith(str(tmp_path))
 
 
-CODE = """
-import importlib.util, sys
-found = importlib.util.find_spec
-there = {there}
-importlib.util.find_spec = lambda name, *rest: (
-    (object() if there else None) if name == "triton" else found(name, *rest)
-)
-from pgmo.rehearsal.child.compilers import Compilers
-compilers = Compilers()
-compilers.install()
-import torch
-torch.compile(torch.nn.Linear(1, 1), {given})
-print("\\n".join(compilers.notes()))
-"""
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(
-    ("there", "given", "begins"),
+    ("there", "given", "note"),
     [
-        (False, "", "torch.compile was left out, because Triton is missing"),
-        (True, "mode='max-autotune'", "max-autotune chooses kernels by their times"),
-        (True, "options={'max_autotune': True}", "max-autotune chooses kernels by their times"),
-        (True, "mode='reduce-overhead'", ""),
+        (False, {}, "torch.compile was left out, because Triton is missing"),
+        (True, {"mode": "max-autotune"}, "max-autotune chooses kernels by their times"),
+        (True, {"options": {"max_autotune": True}}, "max-autotune chooses kernels by their times"),
+        (True, {"mode": "reduce-overhead"}, None),
     ],
 )
-def test_what_is_said(there, given, begins):
-    done = subprocess.run(
-        [sys.executable, "-c", CODE.format(there=there, given=given)],
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
-    if begins:
-        assert done.stdout.startswith(begins)
-    else:
-        assert not done.stdout.strip()
+def test_what_differs_is_noted(monkeypatch, there, given, note):
+    compiled = []
+    monkeypatch.setattr(torch, "compile", lambda *_, **options: compiled.append(options))
+    monkeypatch.setattr(compilers, "find_spec", lambda _: object() if there else None)
+    monkeypatch.setenv("TORCHDYNAMO_DISABLE", "0")
+    setup = compilers.Compilers()
+    setup.install()
+    assert setup.notes() == []
+    torch.compile(None, **given)
+    assert compiled == [given]
+    assert os.environ["TORCHDYNAMO_DISABLE"] == ("0" if there else "1")
+    assert [one.startswith(note) for one in setup.notes()] == ([True] if note else [])

@@ -1,5 +1,6 @@
 """Tests of messages if a script cannot be rehearsed."""
 
+import json
 import sys
 
 import pytest
@@ -31,33 +32,35 @@ def test_errors_of_the_script_have_none():
     assert advice("") is None
 
 
-def test_a_torch_without_cuda_is_said(tmp_path):
-    python = tmp_path / "python"
-    folder = tmp_path / "torch"
-    (folder / "lib").mkdir(parents=True)
-    python.write_text(f'#!/bin/sh\necho \'["linux", "{folder}"]\'\n')
-    python.chmod(0o755)
+@pytest.fixture
+def python(tmp_path):
+    """Return a function that makes a Python with an answer to questions about its torch."""
+
+    def make(answer):
+        path = tmp_path / "python"
+        path.write_text(f"#!/bin/sh\necho '{json.dumps(answer)}'\n")
+        path.chmod(0o755)
+        return str(path)
+
+    return make
+
+
+def test_a_torch_without_cuda_is_said(tmp_path, python):
     with pytest.raises(RehearsalError, match="is not a CUDA build"):
-        find_torch_build(str(python))
-    python.write_text("#!/bin/sh\necho '[\"linux\", null]'\n")
+        find_torch_build(python(["linux", str(tmp_path)]))
     with pytest.raises(RehearsalError, match="has no CUDA build of torch"):
-        find_torch_build(str(python))
-    python.write_text("#!/bin/sh\necho '[\"darwin\", null]'\n")
+        find_torch_build(python(["linux", None]))
     with pytest.raises(RehearsalError, match="runs on Linux, and this is darwin"):
-        find_torch_build(str(python))
+        find_torch_build(python(["darwin", None]))
     with pytest.raises(RehearsalError, match="does not run here as Python"):
         find_torch_build(str(tmp_path / "none"))
 
 
-def test_the_version_of_a_build_is_read_without_importing_it(tmp_path):
-    folder = tmp_path / "torch"
-    (folder / "lib").mkdir(parents=True)
-    (folder / "lib/libtorch_cuda.so").write_bytes(b"")
-    (folder / "version.py").write_text("__version__ = '2.11.0+cu130'\ncuda = '13.0'\n")
-    python = tmp_path / "python"
-    python.write_text(f'#!/bin/sh\necho \'["linux", "{folder}"]\'\n')
-    python.chmod(0o755)
-    assert find_torch_build(str(python)).version == "2.11.0+cu130"
+def test_the_version_of_a_build_is_read_without_importing_it(tmp_path, python):
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib/libtorch_cuda.so").write_bytes(b"")
+    (tmp_path / "version.py").write_text("__version__ = '2.11.0+cu130'\ncuda = '13.0'\n")
+    assert find_torch_build(python(["linux", str(tmp_path)])).version == "2.11.0+cu130"
 
 
 def test_the_line_is_the_scripts_own(tmp_path, monkeypatch):
