@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from faulty import program
-from faulty.models import Model, batches, fused, mean_of_hidden
+from faulty.models import Model, fused, train
 
 
 def _eager(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
@@ -17,12 +17,7 @@ def _eager(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
 @program("Attention keeps its scores", "vllm-project/speculators#881")
 def eager_attention(fixed: bool) -> None:
     """Keep the scores of all pairs of tokens, in several versions per layer."""
-    model = Model(attend=fused if fixed else _eager).cuda()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    for ids in batches(6, batch=4, length=1024):
-        mean_of_hidden(model, ids).backward()
-        optimizer.step()
-        optimizer.zero_grad()
+    train(Model(attend=fused if fixed else _eager).cuda(), batch=4, length=1024)
 
 
 @program("A tensor repeated in memory", "ByteDance-Seed/Depth-Anything-3#268")
@@ -35,9 +30,4 @@ def repeated_mask(fixed: bool) -> None:
         shown = mask if fixed else mask.repeat(1, query.shape[1], 1, 1)
         return torch.nn.functional.scaled_dot_product_attention(query, key, value, shown)
 
-    model = Model(attend=masked).cuda()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    for ids in batches(6, batch=4, length=length):
-        mean_of_hidden(model, ids).backward()
-        optimizer.step()
-        optimizer.zero_grad()
+    train(Model(attend=masked).cuda(), batch=4, length=length)

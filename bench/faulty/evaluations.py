@@ -6,23 +6,15 @@ import torch
 from torch import Tensor
 
 from faulty import program
-from faulty.models import Model, batches, cross_entropy
-
-
-def _train(model: Model, optimizer: torch.optim.Optimizer) -> None:
-    for ids in batches(6, batch=2):
-        cross_entropy(model, ids).backward()
-        optimizer.step()
-        optimizer.zero_grad()
+from faulty.models import Model, batches, cross_entropy, train
 
 
 @program("An evaluation keeps what only a backward pass needs", "hszhao/semseg#60")
 def evaluation_with_gradients(fixed: bool) -> None:
     """Evaluate without `no_grad`."""
     model = Model(layers=8).cuda()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     for _ in range(2):
-        _train(model, optimizer)
+        train(model, batch=2, loss=cross_entropy)
         model.eval()
         for ids in batches(4, batch=16):
             with torch.no_grad() if fixed else nullcontext():
@@ -34,9 +26,8 @@ def evaluation_with_gradients(fixed: bool) -> None:
 def collected_results(fixed: bool) -> None:
     """Keep the results of an evaluation on the device until its end."""
     model = Model().cuda()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     for _ in range(2):
-        _train(model, optimizer)
+        train(model, batch=2, loss=cross_entropy)
         found: list[Tensor] = []
         with torch.no_grad():
             for ids in batches(16, batch=2):
@@ -52,9 +43,8 @@ def collected_results(fixed: bool) -> None:
 def summed_losses(fixed: bool) -> None:
     """Sum the losses of an evaluation as tensors, which keeps their graphs."""
     model = Model(layers=8).cuda()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     for _ in range(2):
-        _train(model, optimizer)
+        train(model, batch=2, loss=cross_entropy)
         total: Tensor | float = 0.0
         for ids in batches(8, batch=2):
             with torch.no_grad() if fixed else nullcontext():
@@ -67,10 +57,9 @@ def summed_losses(fixed: bool) -> None:
 def concatenated_results(fixed: bool) -> None:
     """Append each result to a tensor by `cat`."""
     model = Model().cuda()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     count, batch = 16, 4
     for _ in range(2):
-        _train(model, optimizer)
+        train(model, batch=2, loss=cross_entropy)
         with torch.no_grad():
             parts = [model(ids) for ids in batches(1, batch=batch)]
             found = parts[0]

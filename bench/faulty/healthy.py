@@ -1,31 +1,36 @@
 """Healthy programs, for which the advice must name no cause."""
 
-import io
 from contextlib import nullcontext
 from itertools import pairwise
+from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.distributed.fsdp import fully_shard
 from torch.utils.checkpoint import checkpoint
 
 from faulty import program
-from faulty.models import Model, batches, cross_entropy, mean_of_hidden
+from faulty.models import (
+    Model,
+    batches,
+    cross_entropy,
+    mean_of_hidden,
+    mean_of_logits,
+    saved,
+    step,
+    train,
+)
 from faulty.several_ranks import begin, replicated
 
 
-def _train(model: Model, count: int, batch: int = 4) -> None:
-    optimizer = torch.optim.AdamW(model.parameters(), fused=True)
-    for ids in batches(count, batch=batch):
-        mean_of_hidden(model, ids).backward()
-        optimizer.step()
-        optimizer.zero_grad()
+def _train(model: nn.Module, **options: Any) -> None:
+    train(model, torch.optim.AdamW(model.parameters(), fused=True), **options)
 
 
 @program("", "a plain training loop")
 def plain_training(fixed: bool) -> None:
     """Train with fixed shapes."""
-    _train(Model(layers=6).cuda(), 12)
+    _train(Model(layers=6).cuda(), count=12, batch=4)
 
 
 @program("", "an evaluation under no_grad")
@@ -33,7 +38,7 @@ def with_evaluation(fixed: bool) -> None:
     """Evaluate under no_grad between epochs."""
     model = Model().cuda()
     for _ in range(2):
-        _train(model, 6)
+        _train(model, batch=4)
         with torch.no_grad():
             for ids in batches(3, batch=8):
                 float(cross_entropy(model, ids))
@@ -48,9 +53,7 @@ def cache_that_fills(fixed: bool) -> None:
     for number, ids in enumerate(batches(16)):
         if number < 4:
             kept.append(ids)
-        mean_of_hidden(model, kept[number % 4]).backward()
-        optimizer.step()
-        optimizer.zero_grad()
+        step(optimizer, mean_of_hidden(model, kept[number % 4]))
 
 
 @program("", "accumulation of gradients")
@@ -68,40 +71,31 @@ def accumulation(fixed: bool) -> None:
 @program("", "mixed precision")
 def autocast(fixed: bool) -> None:
     """Train float32 weights with operations in bfloat16."""
-    model = Model(layers=6).cuda()
-    optimizer = torch.optim.AdamW(model.parameters(), fused=True)
-    for ids in batches(12):
+
+    def loss(model: Model, ids: Tensor) -> Tensor:
         with torch.autocast("cuda", torch.bfloat16):
-            loss = mean_of_hidden(model, ids)
-        loss.backward()
-        optimizer.step()
-        optimizer.zero_grad()
-        del loss
+            return mean_of_hidden(model, ids)
+
+    _train(Model(layers=6).cuda(), count=12, loss=loss)
 
 
 @program("", "AdamW whose state is in bfloat16, and most of the memory")
 def state_in_bfloat16(fixed: bool) -> None:
     """Train bfloat16 weights, for which AdamW keeps its state in bfloat16."""
-    model = Model(layers=32).cuda().bfloat16()
-    optimizer = torch.optim.AdamW(model.parameters(), fused=True)
-    for ids in batches(6, batch=1, length=64):
-        mean_of_hidden(model, ids).backward()
-        optimizer.step()
-        optimizer.zero_grad()
+    _train(Model(layers=32).cuda().bfloat16(), batch=1, length=64)
 
 
 @program("", "recomputation")
 def recomputation(fixed: bool) -> None:
     """Recompute each block in the backward pass."""
-    model = Model(layers=6).cuda()
-    optimizer = torch.optim.AdamW(model.parameters(), fused=True)
-    for ids in batches(12):
-        hidden = model.embedding(ids)
+
+    def loss(model: Model, ids: Tensor) -> Tensor:
+        hidden: Tensor = model.embedding(ids)
         for block in model.blocks:
             hidden = checkpoint(block, hidden, use_reentrant=False)
-        hidden.square().mean().backward()
-        optimizer.step()
-        optimizer.zero_grad()
+        return hidden.square().mean()
+
+    _train(Model(layers=6).cuda(), count=12, loss=loss)
 
 
 @program("", "two towers of one class, both trained")
@@ -109,10 +103,11 @@ def two_towers(fixed: bool) -> None:
     """Train two models of equal sizes, neither of which is a copy."""
     first, second = Model(layers=4).cuda(), Model(layers=4).cuda()
     optimizer = torch.optim.AdamW([*first.parameters(), *second.parameters()], fused=True)
-    for ids in batches(12, batch=2):
-        (mean_of_hidden(first, ids) + mean_of_hidden(second, ids)).backward()
-        optimizer.step()
-        optimizer.zero_grad()
+
+    def loss(first: Model, ids: Tensor) -> Tensor:
+        return mean_of_hidden(first, ids) + mean_of_hidden(second, ids)
+
+    train(first, optimizer, count=12, batch=2, loss=loss)
 
 
 @program("", "a network of convolutions")
@@ -125,9 +120,7 @@ def convolutions(fixed: bool) -> None:
     net = nn.Sequential(nn.Conv2d(3, 64, 3, padding=1), *layers, nn.AdaptiveAvgPool2d(1)).cuda()
     optimizer = torch.optim.AdamW(net.parameters(), fused=True)
     for _ in range(12):
-        net(torch.ones(8, 3, 64, 64, device="cuda")).square().mean().backward()
-        optimizer.step()
-        optimizer.zero_grad()
+        step(optimizer, net(torch.ones(8, 3, 64, 64, device="cuda")).square().mean())
     net.eval()
     with torch.no_grad():
         net(torch.ones(32, 3, 64, 64, device="cuda")).sum().item()
@@ -152,12 +145,7 @@ def generation(fixed: bool) -> None:
 def views_of_buckets(fixed: bool) -> None:
     """Train under DDP with gradients as views of the buckets."""
     begin(2)
-    model = replicated(Model(layers=6), views=True)
-    optimizer = torch.optim.AdamW(model.parameters(), fused=True)
-    for ids in batches(12, batch=2):
-        model(ids).square().mean().backward()
-        optimizer.step()
-        optimizer.zero_grad()
+    _train(replicated(Model(layers=6), views=True), count=12, batch=2, loss=mean_of_logits)
 
 
 @program("", "DDP with accumulated gradients")
@@ -183,11 +171,7 @@ def sharded_blocks(fixed: bool) -> None:
     for block in model.blocks:
         fully_shard(block)
     fully_shard(model)
-    optimizer = torch.optim.AdamW(model.parameters(), fused=True)
-    for ids in batches(8, batch=2):
-        model(ids).square().mean().backward()
-        optimizer.step()
-        optimizer.zero_grad()
+    _train(model, count=8, batch=2, loss=mean_of_logits)
 
 
 @program("", "FSDP that gathers one block ahead")
@@ -202,22 +186,16 @@ def sharded_with_prefetch(fixed: bool) -> None:
     for block, following in pairwise(blocks):
         block.set_modules_to_forward_prefetch([following])
         following.set_modules_to_backward_prefetch([block])
-    optimizer = torch.optim.AdamW(model.parameters(), fused=True)
-    for ids in batches(8, batch=2):
-        model(ids).square().mean().backward()
-        optimizer.step()
-        optimizer.zero_grad()
+    _train(model, count=8, batch=2, loss=mean_of_logits)
 
 
 @program("", "a resumed training")
 def resumed(fixed: bool) -> object:
     """Load a checkpoint to the host, and copy its weights to the model."""
-    file = io.BytesIO()
-    torch.save(Model(layers=8).cuda().state_dict(), file)
-    file.seek(0)
+    file = saved(Model(layers=8).cuda().state_dict())
     model = Model(layers=8).cuda()
     model.load_state_dict(torch.load(file, map_location="cpu"))
-    _train(model, 12)
+    _train(model, count=12, batch=4)
     return model
 
 
@@ -228,18 +206,13 @@ def resumed_momentum(fixed: bool) -> object:
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     model(next(batches(1, batch=1))).square().mean().backward()
     optimizer.step()
-    file = io.BytesIO()
-    torch.save(optimizer.state_dict(), file)
-    file.seek(0)
+    file = saved(optimizer.state_dict())
     del model, optimizer
 
     model = Model(layers=8).cuda()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     optimizer.load_state_dict(torch.load(file, map_location="cuda"))
-    for ids in batches(12, batch=2):
-        model(ids).square().mean().backward()
-        optimizer.step()
-        optimizer.zero_grad()
+    train(model, optimizer, count=12, batch=2, loss=mean_of_logits)
     return optimizer
 
 
@@ -263,9 +236,7 @@ class _Rounded:
 def resumed_and_cast(fixed: bool) -> object:
     """Use loaded momentum, in steps that request tensors of the same sizes."""
     model = Model(layers=8).cuda()
-    file = io.BytesIO()
-    torch.save({name: one.detach() for name, one in model.named_parameters()}, file)
-    file.seek(0)
+    file = saved({name: one.detach() for name, one in model.named_parameters()})
     optimizer = _Rounded(model, torch.load(file, map_location="cuda"))
     for ids in batches(12, batch=2):
         model(ids).square().mean().backward()
@@ -276,12 +247,10 @@ def resumed_and_cast(fixed: bool) -> object:
 @program("", "a model that is loaded as it was saved")
 def loaded_model(fixed: bool) -> object:
     """Load weights that become the model's parameters without a copy."""
-    file = io.BytesIO()
-    torch.save(Model(layers=8).cuda().state_dict(), file)
-    file.seek(0)
+    file = saved(Model(layers=8).cuda().state_dict())
     model = Model(layers=8)
     model.load_state_dict(torch.load(file, map_location="cuda"), assign=True)
-    _train(model, 12)
+    _train(model, count=12, batch=4)
     return model
 
 
@@ -306,10 +275,7 @@ def many_lengths(fixed: bool) -> None:
     model = Model().cuda()
     optimizer = torch.optim.AdamW(model.parameters(), fused=True)
     for number in range(16):
-        (ids,) = batches(1, length=64 + 32 * (number * 7 % 8))
-        mean_of_hidden(model, ids).backward()
-        optimizer.step()
-        optimizer.zero_grad()
+        train(model, optimizer, count=1, length=64 + 32 * (number * 7 % 8))
 
 
 @program("", "a recurrent network")
@@ -322,6 +288,4 @@ def recurrent(fixed: bool) -> None:
         state = state.detach()
         for _ in range(8):
             state = cell(torch.ones(256, 512, device="cuda"), state)
-        state.square().mean().backward()
-        optimizer.step()
-        optimizer.zero_grad()
+        step(optimizer, state.square().mean())

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from faulty import program
-from faulty.models import Model, batches, mean_of_hidden
+from faulty.models import Model, batches, mean_of_hidden, step, train
 
 
 @program("Memory leaks", "outputs in a list, for a plot at the end")
@@ -18,9 +18,7 @@ def outputs_in_a_list(fixed: bool) -> object:
         hidden = model.hidden(ids)
         loss = hidden.square().mean()
         kept.append(float(loss) if fixed else hidden)
-        loss.backward()
-        optimizer.step()
-        optimizer.zero_grad()
+        step(optimizer, loss)
     return kept
 
 
@@ -49,9 +47,7 @@ def cycle_through_a_context(fixed: bool) -> None:
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
     for _ in range(24):
         y: Tensor = _Scale.apply(net(torch.ones(1024, 1024, device="cuda")))  # type: ignore
-        y.square().mean().backward()
-        optimizer.step()
-        optimizer.zero_grad()
+        step(optimizer, y.square().mean())
 
 
 @program("A copy of the model on the device", "facebookresearch/pytext#204")
@@ -66,9 +62,7 @@ def best_weights_on_the_device(fixed: bool) -> object:
             best = (
                 {name: one.cpu() for name, one in state.items()} if fixed else copy.deepcopy(state)
             )
-        mean_of_hidden(model, ids).backward()
-        optimizer.step()
-        optimizer.zero_grad()
+        step(optimizer, mean_of_hidden(model, ids))
     return best
 
 
@@ -148,9 +142,5 @@ def hooks_keep_outputs(fixed: bool) -> object:
         kept.append(output.detach().cpu() if fixed else output.detach())
 
     model.blocks[3].register_forward_hook(keep)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    for ids in batches(24, batch=8):
-        mean_of_hidden(model, ids).backward()
-        optimizer.step()
-        optimizer.zero_grad()
+    train(model, count=24)
     return kept

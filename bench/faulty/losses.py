@@ -6,18 +6,10 @@ from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
 from faulty import program
-from faulty.models import Model, batches
+from faulty.models import Model, train
 
 _WORDS = 32000
 _CHUNKS = 16
-
-
-def _train(model: Model, loss: object) -> None:
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    for ids in batches(6):
-        loss(model, ids).backward()  # type: ignore[operator]
-        optimizer.step()
-        optimizer.zero_grad()
 
 
 def _in_chunks(model: Model, ids: Tensor) -> Tensor:
@@ -39,7 +31,7 @@ def full_logits(fixed: bool) -> None:
     def whole(model: Model, ids: Tensor) -> Tensor:
         return functional.cross_entropy(model(ids).flatten(0, 1), ids.flatten())
 
-    _train(Model(words=_WORDS).cuda(), _in_chunks if fixed else whole)
+    train(Model(words=_WORDS).cuda(), loss=_in_chunks if fixed else whole)
 
 
 @program("The loss's own tensors make the peak", "QwenLM/Qwen3#570")
@@ -49,7 +41,7 @@ def logits_in_float(fixed: bool) -> None:
     def copied(model: Model, ids: Tensor) -> Tensor:
         return functional.cross_entropy(model(ids).float().flatten(0, 1), ids.flatten())
 
-    _train(Model(words=_WORDS).cuda().bfloat16(), _in_chunks if fixed else copied)
+    train(Model(words=_WORDS).cuda().bfloat16(), loss=_in_chunks if fixed else copied)
 
 
 @program("A matrix of zeros and ones", "pytorch/pytorch#13882")
@@ -64,7 +56,7 @@ def one_hot(fixed: bool) -> None:
         scores = model(ids).flatten(0, 1)
         return -scores.gather(-1, ids.flatten()[:, None]).mean()
 
-    _train(Model(words=_WORDS).cuda(), gathered if fixed else product)
+    train(Model(words=_WORDS).cuda(), loss=gathered if fixed else product)
 
 
 @program("The loss's own tensors make the peak", "huggingface/trl#4013")
@@ -86,7 +78,7 @@ def entropy_of_logits(fixed: bool) -> None:
         ]
         return torch.stack(parts).sum() / len(hidden)
 
-    _train(Model(words=_WORDS).cuda(), in_chunks if fixed else whole)
+    train(Model(words=_WORDS).cuda(), loss=in_chunks if fixed else whole)
 
 
 @program("The loss's own tensors make the peak", "huggingface/transformers#35646")
@@ -97,4 +89,4 @@ def shifted_logits(fixed: bool) -> None:
         scores = model(ids)[:, :-1].contiguous()
         return functional.cross_entropy(scores.flatten(0, 1), ids[:, 1:].flatten())
 
-    _train(Model(words=_WORDS).cuda(), _in_chunks if fixed else shifted)
+    train(Model(words=_WORDS).cuda(), loss=_in_chunks if fixed else shifted)

@@ -1,5 +1,6 @@
-"""Small language model, its batches and its losses, which the programs share."""
+"""Small language model, its batches, losses and training loop, which the programs share."""
 
+import io
 from collections.abc import Callable, Iterator
 
 import torch
@@ -72,6 +73,43 @@ def mean_of_hidden(model: Model, ids: Tensor) -> Tensor:
     return model.hidden(ids).square().mean()
 
 
+def mean_of_logits(model: nn.Module, ids: Tensor) -> Tensor:
+    """Return a loss of the outputs of a model, which may be wrapped."""
+    loss: Tensor = model(ids).square().mean()
+    return loss
+
+
 def cross_entropy(model: Model, ids: Tensor) -> Tensor:
     """Return the cross-entropy of the logits, with the ids as targets."""
     return functional.cross_entropy(model(ids).flatten(0, 1), ids.flatten())
+
+
+def train(
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer | None = None,
+    *,
+    count: int = 6,
+    batch: int = BATCH,
+    length: int = LENGTH,
+    loss: Callable[..., Tensor] = mean_of_hidden,
+) -> None:
+    """Train a model with `count` batches; by default with SGD, which has no state."""
+    optimizer = optimizer or torch.optim.SGD(model.parameters(), lr=0.1)
+    for ids in batches(count, batch, length):
+        step(optimizer, loss(model, ids))
+
+
+def step(optimizer: torch.optim.Optimizer, loss: Tensor) -> None:
+    """Make an optimizer step, and free loss and gradients as soon as possible."""
+    loss.backward()
+    del loss
+    optimizer.step()
+    optimizer.zero_grad()
+
+
+def saved(state: object) -> io.BytesIO:
+    """Return a file with a saved state."""
+    file = io.BytesIO()
+    torch.save(state, file)
+    file.seek(0)
+    return file

@@ -6,7 +6,7 @@ import torch
 from torch.nn import functional
 
 from faulty import program
-from faulty.models import Model, batches, mean_of_hidden
+from faulty.models import Model, batches, mean_of_hidden, train
 
 
 @program("The optimizer's temporaries make the peak", "pytorch/pytorch#97712")
@@ -14,10 +14,7 @@ def foreach_adam(fixed: bool) -> None:
     """Step AdamW by foreach, whose temporaries are as large as all parameters."""
     model = Model(layers=32).cuda()
     optimizer = torch.optim.AdamW(model.parameters(), foreach=not fixed)
-    for ids in batches(6, batch=1, length=32):
-        mean_of_hidden(model, ids).backward()
-        optimizer.step()
-        optimizer.zero_grad()
+    train(model, optimizer, batch=1, length=32)
 
 
 _AT_ONCE = 1 << 18

@@ -1,12 +1,10 @@
 """Weights and optimizer state that are on the device twice."""
 
-import io
-
 import torch
 from torch import Tensor, nn
 
 from faulty import program
-from faulty.models import Model, batches, mean_of_hidden
+from faulty.models import Model, batches, mean_of_hidden, saved, step, train
 
 
 @program("A copy of the model on the device", "bghira/SimpleTuner#517")
@@ -18,9 +16,7 @@ def average_on_the_device(fixed: bool) -> object:
     ]
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     for ids in batches(8, batch=2):
-        mean_of_hidden(model, ids).backward()
-        optimizer.step()
-        optimizer.zero_grad()
+        step(optimizer, mean_of_hidden(model, ids))
         for one, weight in zip(average, model.parameters(), strict=True):
             one.lerp_(weight.detach().to(one.device), 0.01)
     return average
@@ -40,17 +36,8 @@ def reference_model(fixed: bool) -> object:
         if not fixed:
             with torch.no_grad():
                 target = float(mean_of_hidden(reference, ids))
-        (mean_of_hidden(model, ids) - target).square().backward()
-        optimizer.step()
-        optimizer.zero_grad()
+        step(optimizer, (mean_of_hidden(model, ids) - target).square())
     return reference
-
-
-def _saved(**state: object) -> io.BytesIO:
-    file = io.BytesIO()
-    torch.save(state, file)
-    file.seek(0)
-    return file
 
 
 @program("A checkpoint stays on the device", "karpathy/nanoGPT#236")
@@ -60,7 +47,7 @@ def checkpoint_stays(fixed: bool) -> object:
     optimizer = torch.optim.AdamW(model.parameters(), fused=True)
     model(next(batches(1, batch=1))).square().mean().backward()
     optimizer.step()
-    file = _saved(model=model.state_dict(), optimizer=optimizer.state_dict())
+    file = saved({"model": model.state_dict(), "optimizer": optimizer.state_dict()})
     del model, optimizer
 
     model = Model(layers=16).cuda()
@@ -70,10 +57,7 @@ def checkpoint_stays(fixed: bool) -> object:
     optimizer.load_state_dict(checkpoint["optimizer"])
     if fixed:
         checkpoint = None
-    for ids in batches(8, batch=2):
-        mean_of_hidden(model, ids).backward()
-        optimizer.step()
-        optimizer.zero_grad()
+    train(model, optimizer, count=8, batch=2)
     return checkpoint
 
 
@@ -97,9 +81,9 @@ class _Offloaded:
 def optimizer_state_twice(fixed: bool) -> object:
     """Move optimizer state to the host, but keep the checkpoint's copy on the device."""
     model = Model(layers=16).cuda()
-    file = _saved(momentum={name: one.detach() for name, one in model.named_parameters()})
+    file = saved({name: one.detach() for name, one in model.named_parameters()})
     checkpoint = torch.load(file, map_location="cuda")
-    optimizer = _Offloaded(model, checkpoint["momentum"])
+    optimizer = _Offloaded(model, checkpoint)
     if fixed:
         checkpoint.clear()
     for ids in batches(8, batch=2):

@@ -7,25 +7,16 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.testing._internal.distributed.fake_pg import FakeStore
 
 from faulty import program
-from faulty.models import Model, batches
+from faulty.models import Model, mean_of_logits, train
 
 
 def begin(world: int) -> None:
-    """Join a fake process group as rank 0.
-
-    Args:
-        world: number of ranks.
-    """
+    """Join a fake process group of `world` ranks as rank 0."""
     distributed.init_process_group("fake", rank=0, world_size=world, store=FakeStore())
 
 
 def replicated(model: Model, *, views: bool) -> DistributedDataParallel:
-    """Return the model under DDP.
-
-    Args:
-        model: the model.
-        views: whether gradients are views of the buckets.
-    """
+    """Return the model under DDP, with gradients as `views` of the buckets or not."""
     parallel = DistributedDataParallel(model.cuda(), gradient_as_bucket_view=views)
     parallel.register_comm_hook(None, _sum_of_bucket)
     return parallel
@@ -47,11 +38,7 @@ def gradients_and_buckets(fixed: bool) -> None:
     """Train under DDP with gradients outside of the buckets."""
     begin(2)
     model = replicated(Model(layers=32), views=fixed)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    for ids in batches(8, batch=1, length=64):
-        model(ids).square().mean().backward()
-        optimizer.step()
-        optimizer.zero_grad()
+    train(model, count=8, batch=1, length=64, loss=mean_of_logits)
 
 
 @program("All parameters are gathered at once", "pytorch/tutorials#1861")
@@ -63,11 +50,7 @@ def one_unit(fixed: bool) -> None:
         for block in model.blocks:
             fully_shard(block)
     fully_shard(model)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    for ids in batches(8, batch=1, length=64):
-        model(ids).square().mean().backward()
-        optimizer.step()
-        optimizer.zero_grad()
+    train(model, count=8, batch=1, length=64, loss=mean_of_logits)
 
 
 @program("Gathered parameters are kept for the backward pass", "saforem2/ezpz#173")
@@ -78,11 +61,7 @@ def not_resharded(fixed: bool) -> None:
     for block in model.blocks:
         fully_shard(block, reshard_after_forward=fixed)
     fully_shard(model)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    for ids in batches(8, batch=1, length=64):
-        model(ids).square().mean().backward()
-        optimizer.step()
-        optimizer.zero_grad()
+    train(model, count=8, batch=1, length=64, loss=mean_of_logits)
 
 
 @program("Parameters are gathered too early", "instructlab/training#307")
@@ -98,8 +77,4 @@ def prefetched_layers(fixed: bool) -> None:
         for at, block in enumerate(blocks):
             block.set_modules_to_forward_prefetch(blocks[at + 1 : at + 9])
             block.set_modules_to_backward_prefetch(blocks[max(0, at - 8) : at][::-1])
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    for ids in batches(8, batch=1, length=64):
-        model(ids).square().mean().backward()
-        optimizer.step()
-        optimizer.zero_grad()
+    train(model, count=8, batch=1, length=64, loss=mean_of_logits)

@@ -5,6 +5,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from faulty import program
+from faulty.models import step
 
 
 @program("A broadcast that is summed at once", "Maghoumi/pytorch-softdtw-cuda#23")
@@ -18,9 +19,7 @@ def pairwise_differences(fixed: bool) -> None:
             distances = torch.cdist(points, points).square()
         else:
             distances = (points[:, None] - points[None]).square().sum(-1)
-        distances.mean().backward()
-        optimizer.step()
-        optimizer.zero_grad()
+        step(optimizer, distances.mean())
 
 
 class _Norm(nn.Module):
@@ -46,6 +45,7 @@ def norm_in_float(fixed: bool) -> None:
     net = nn.Sequential(*layers).cuda().bfloat16()
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
     for _ in range(8):
-        net(torch.ones(8192, 512, device="cuda", dtype=torch.bfloat16)).square().mean().backward()
-        optimizer.step()
-        optimizer.zero_grad()
+        step(
+            optimizer,
+            net(torch.ones(8192, 512, device="cuda", dtype=torch.bfloat16)).square().mean(),
+        )

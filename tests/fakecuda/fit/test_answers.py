@@ -1,6 +1,5 @@
 """Answers about a script agree with its runs."""
 
-import textwrap
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,19 +12,28 @@ from pgmo.fit.largest import MOST, search, unlimited
 from pgmo.fit.laws.law import Law
 from pgmo.fit.what_if.arithmetic import Model
 from pgmo.rehearsal import rehearse
-from tests.fakecuda.fit.scripts import PARAMETERS, attend, card, convolve, run, train
+from tests.fakecuda.fit.scripts import (
+    ATTENTION,
+    BEGIN,
+    BLOCKS,
+    CONVOLUTIONS,
+    PARAMETERS,
+    card,
+    run,
+    write,
+)
 
 
 @pytest.fixture
 def script(tmp_path: Path) -> str:
     """Return the path of a training script."""
-    return train(tmp_path)
+    return write(tmp_path)
 
 
 @pytest.fixture(scope="module")
 def evidence(tmp_path_factory: pytest.TempPathFactory) -> Evidence:
     """Return one rehearsal of the script at batch 8."""
-    job = Job((train(tmp_path_factory.mktemp("evidence")),), vary="--batch-size {}")
+    job = Job((write(tmp_path_factory.mktemp("evidence")),), vary="--batch-size {}")
     return collect(job, unlimited(card(1)), value=8, way="pgmo")
 
 
@@ -39,39 +47,25 @@ def test_one_rehearsal_says_what_all_ways_take(script: str, evidence: Evidence) 
     assert sum(need.categories.values()) == need.allocated_peak
 
 
-def test_the_largest_batch_fits_and_one_more_does_not(script: str) -> None:
-    where = card(400)
-    found = search(Job((script,), vary="--batch-size {}"), where)
+@pytest.mark.parametrize(
+    ("code", "option", "mib"),
+    [
+        (BLOCKS, "--batch-size", 400),
+        pytest.param(CONVOLUTIONS, "--batch-size", 600, marks=pytest.mark.slow),
+        pytest.param(ATTENTION, "--length", 900, marks=pytest.mark.slow),
+    ],
+)
+def test_the_largest_value_fits_and_a_larger_one_does_not(
+    tmp_path: Path, code: str, option: str, mib: int
+) -> None:
+    script, where = write(tmp_path, code), card(mib)
+    found = search(Job((script,), vary=f"{option} {{}}"), where)
     assert len(found.evidence) <= MOST
     for one in found.found:
         assert one.value > 4
-        assert one.proved or run(script, one.value, where, one.way).fits
-        assert not run(script, one.value + 1, where, one.way).fits
-
-
-@pytest.mark.slow
-def test_convolutions_that_go_without_their_workspaces_count(tmp_path: Path) -> None:
-    script, where = convolve(tmp_path), card(600)
-    found = search(Job((script,), vary="--batch-size {}"), where)
-    assert len(found.evidence) <= MOST
-    for one in found.found:
-        assert run(script, one.value, where, one.way).fits
-        assert not run(script, one.value + 1, where, one.way).fits
-
-
-@pytest.mark.slow
-def test_the_longest_sequence_whose_attention_grows_with_the_square(tmp_path: Path) -> None:
-    script, where = attend(tmp_path), card(900)
-    found = search(Job((script,), vary="--length {}"), where)
-    assert len(found.evidence) <= MOST
-    ours = found.of("pgmo")
-    assert ours.proved
-    assert run(script, ours.value, where, "pgmo", "--length").fits
-    assert ours.open < 16
-    assert not run(script, ours.value + ours.open + 1, where, "pgmo", "--length").fits
-    # The memory is quadratic: 900 MiB instead of 225 are for twice the length.
-    half = found.law.at(ours.value // 2)
-    assert found.law.at(ours.value).peak > 3 * half.peak
+        assert one.proved or run(script, one.value, where, one.way, option).fits
+        more = 16 if option == "--length" else 1
+        assert not run(script, one.value + more, where, one.way, option).fits
 
 
 def test_a_script_that_does_not_fit_says_what_is_missing(script: str) -> None:
@@ -115,18 +109,19 @@ def test_a_function_is_rehearsed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_head_that_shares_an_embeddings_weight_is_no_linear_layer(tmp_path: Path) -> None:
-    path = tmp_path / "train.py"
-    path.write_text(
-        "import torch\nfrom torch import nn\n"
-        "words, inner, head = nn.Embedding(900, 64), nn.Linear(64, 64), nn.Linear(64, 900)\n"
-        "head.weight = words.weight\n"
-        "model = nn.Sequential(words, inner, head).cuda()\n"
-        "optimizer = torch.optim.SGD(model.parameters(), 0.1)\n"
-        "for _ in range(9):\n"
-        "    model(torch.randint(900, (4, 8)).cuda()).sum().backward()\n"
-        "    optimizer.step()\n    optimizer.zero_grad()\n"
-    )
-    found = collect(Job((str(path),)), unlimited(card(1)), work=False)
+    code = """
+import torch
+from torch import nn
+words, inner, head = nn.Embedding(900, 64), nn.Linear(64, 64), nn.Linear(64, 900)
+head.weight = words.weight
+model = nn.Sequential(words, inner, head).cuda()
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+for _ in range(9):
+    model(torch.randint(900, (4, 8)).cuda()).sum().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+    found = collect(Job((write(tmp_path, code),)), unlimited(card(1)), work=False)
     assert Model.of(found.known).linear == [([64, 64], 4)]
 
 
@@ -139,62 +134,48 @@ def test_a_head_that_shares_an_embeddings_weight_is_no_linear_layer(tmp_path: Pa
             "import torch\ntorch.cuda._lazy_call(lambda: {}['late'])\ntorch.zeros(3).cuda()",
             r"lazily.*\(from KeyError: 'late'\)",
         ),
-        (
-            "import torch\nm = torch.nn.Linear(2, 2)\no = torch.optim.SGD(m.parameters())\n"
-            "for _ in range(9):\n    m(torch.ones(2)).sum().backward()\n    o.step()\n",
-            "trains on the CPU",
-        ),
-        (
-            "import torch\ntorch.cuda.init()\nm = torch.nn.Linear(2, 2)\n"
-            "o = torch.optim.SGD(m.parameters())\n"
-            "for _ in range(9):\n    m(torch.ones(2)).sum().backward()\n    o.step()\n",
-            "trains on the CPU",
-        ),
+        (BLOCKS.replace(".cuda()", ""), "trains on the CPU"),
+        (f"import torch\ntorch.cuda.init()\n{BLOCKS.replace('.cuda()', '')}", "trains on the CPU"),
     ],
 )
 def test_what_cannot_be_rehearsed_says_why(tmp_path: Path, code: str, match: str) -> None:
-    path = tmp_path / "train.py"
-    path.write_text(code)
     with pytest.raises(RehearsalError, match=match):
-        collect(Job((str(path),)), card(100))
+        collect(Job((write(tmp_path, code),)), card(100))
+
+
+def after_a_step(step: int, *lines: str) -> str:
+    """Return the script with code that runs after a step."""
+    end = "    optimizer.zero_grad()\n"
+    code = "".join(f"        {line}\n" for line in lines)
+    return BLOCKS.replace(end, f"{end}    if step == {step}:\n{code}")
 
 
 def test_an_evaluation_that_begins_later_is_not_covered(tmp_path: Path) -> None:
-    script = Path(train(tmp_path))
-    source = script.read_text().replace(
-        "    optimizer.zero_grad()\n",
-        "    optimizer.zero_grad()\n"
-        "    if _ == 500:\n"
-        "        with torch.no_grad():\n"
-        "            model(torch.randn(4096, 512, 256).cuda())\n",
+    code = after_a_step(
+        500, "with torch.no_grad():", "    model(torch.randn(4096, 512, 256).cuda())"
     )
-    script.write_text(source)
-    line = source.splitlines().index("        with torch.no_grad():") + 1
-    found = pgmo.fit(str(script), card=card(1 << 12), python=None)
+    line = code.splitlines().index("        with torch.no_grad():") + 1
+    found = pgmo.fit(write(tmp_path, code), card=card(1 << 12))
     assert found.is_fit
     assert found.missed == (f"code under no_grad at train.py:{line}",)
     assert f"Not covered: code under no_grad at train.py:{line}," in found.sentence
 
 
 def test_a_later_step_is_rehearsed_without_pgmo(tmp_path: Path) -> None:
-    script = Path(train(tmp_path))
-    source = script.read_text().replace("default=8)\ngiven", "default=12)\ngiven")
-    source = source.replace(
-        "    optimizer.zero_grad()\n",
-        "    optimizer.zero_grad()\n"
-        "    if _ == 7:\n"
-        "        kept = [torch.zeros(6 << 18, device='cuda') for _ in range(30)]\n"
-        "        del kept[::2]\n"  # fragments: six free blocks of 20 MiB in each segment
-        "        kept.append(torch.zeros(96 << 18, device='cuda'))\n",
+    code = after_a_step(
+        7,
+        "kept = [torch.zeros(6 << 18, device='cuda') for _ in range(30)]",
+        "del kept[::2]",  # fragments: six free blocks of 20 MiB in each segment
+        "kept.append(torch.zeros(96 << 18, device='cuda'))",
     )
-    script.write_text(source)
+    script = write(tmp_path, code)
     where = unlimited(card(1))
-    plain, own = (run(str(script), 8, where, way) for way in ("default", "pgmo"))
+    plain, own = (run(script, 8, where, way) for way in ("default", "pgmo"))
     assert own.card_peak < plain.card_peak - (48 << 20)
     between = card(((own.card_peak + plain.card_peak) // 2 - own.context) >> 20)
-    found = pgmo.fit(str(script), card=between)
+    found = pgmo.fit(script, card=between)
     for way in ("default", "expandable", "pgmo"):
-        assert found.fits[way] is run(str(script), 8, between, way).fits, way
+        assert found.fits[way] is run(script, 8, between, way).fits, way
     assert not found.fits["default"]
     assert found.need.total("default") > between.usable
 
@@ -206,50 +187,39 @@ def test_a_library_may_import_torch_before_the_script(tmp_path: Path) -> None:
     (library / "trainer.py").write_text(
         "import torch\n\nclass Trainer:\n    def train(self): ...\n    def evaluate(self): ...\n"
     )
-    script = Path(train(tmp_path))
-    script.write_text(f"from transformers.trainer import Trainer\n{script.read_text()}")
-    assert pgmo.fit(str(script), card=card(1 << 12)).is_fit
+    script = write(tmp_path, f"from transformers.trainer import Trainer\n{BLOCKS}")
+    assert pgmo.fit(script, card=card(1 << 12)).is_fit
 
 
 def test_values_that_wait_on_the_host_are_counted_there(tmp_path: Path) -> None:
-    script = tmp_path / "offload.py"
-    step = "model(torch.randn(given.batch_size, 512, 256).cuda()).square().mean().backward()"
-    code = Path(train(tmp_path)).read_text()
+    step = "model(torch.randn(shape).cuda()).square().mean().backward()"
     offload = "with torch.autograd.graph.save_on_cpu(pin_memory=True):"
-    script.write_text(code.replace(step, f"{offload}\n                {step}"))
-    found = pgmo.fit(str(script), card="8GiB", vary="--batch-size {}", batch=16)
+    script = write(tmp_path, BLOCKS.replace(step, f"{offload}\n            {step}"))
+    found = pgmo.fit(script, card="8GiB", vary="--batch-size {}", batch=16)
     # A lower bound: the values that each of four blocks saves for its backward pass.
     saved = 4 * 16 * 512 * (2 * 256 + 2 * 1024) * 4
     assert saved <= found.pinned < 2.5 * saved  # PyTorch rounds up to powers of two
     assert " The job pins " in found.sentence
 
 
-SERVE = textwrap.dedent("""
-    import argparse, torch
-    from torch import nn
-
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--requests", type=int, default=2)
-    parser.add_argument("--length", type=int, default=64)
-    given = parser.parse_args()
-    model = nn.Sequential(*[nn.Linear(1024, 1024) for _ in range(8)]).cuda()
-    cache = torch.zeros(8, 2, given.requests, given.length, 1024, device="cuda")
-    with torch.inference_mode():
-        for layer in range(8):
-            hidden = torch.zeros(given.requests, given.length, 1024, device="cuda")
-            cache[layer, :] = model[layer](hidden)
-""")
+SERVE = f"""{BEGIN}
+model = nn.Sequential(*[nn.Linear(1024, 1024) for _ in range(8)]).cuda()
+cache = torch.zeros(8, 2, given.batch_size, given.length, 1024, device="cuda")
+with torch.inference_mode():
+    for layer in range(8):
+        hidden = torch.zeros(given.batch_size, given.length, 1024, device="cuda")
+        cache[layer, :] = model[layer](hidden)
+"""
 """Inference with a cache of 64 KiB and, in one layer, 8 KiB of other values per token."""
 
 
 def test_requests_that_fit_at_each_length(tmp_path: Path) -> None:
-    script, where = tmp_path / "serve.py", card(1200)
-    script.write_text(SERVE)
+    script, where = write(tmp_path, SERVE), card(1200)
     found = pgmo.fit.table(
-        str(script), vary="--requests {n} --length {l}", card=where, lengths=(64, 128)
+        script, vary="--batch-size {n} --length {l}", card=where, lengths=(64, 128)
     )
     assert [one.proved for one in found.rows].count(True) == 3
     for row in (one for one in found.rows if one.proved):
         for more, fits in ((0, True), (1, False)):
-            words = ["--requests", str(row.batch + more), "--length", str(row.length)]
-            assert rehearse([str(script), *words], card=where, way="pgmo").fits == fits
+            words = ["--batch-size", str(row.batch + more), "--length", str(row.length)]
+            assert rehearse([script, *words], card=where, way="pgmo").fits == fits

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from pgmo.rehearsal.environment import of_card
-from tests.fakecuda.fit.scripts import card, train
+from tests.fakecuda.fit.scripts import card, write
 
 
 def pgmo(folder: Path, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -23,7 +23,7 @@ def pgmo(folder: Path, *words: str, **environment: str) -> subprocess.CompletedP
 
 
 def test_it_answers_in_a_sentence_as_json_and_as_a_page(tmp_path: Path) -> None:
-    script = train(tmp_path)
+    script = write(tmp_path)
     size = f"{card(400).usable >> 20}MiB"
     words = ("fit", "--card", size, "--vary", "--batch-size {}", "--effective-batch", "64")
     done = pgmo(tmp_path, *words, "--json", "--report", "fit.html", "--cards", script)
@@ -37,7 +37,7 @@ def test_it_answers_in_a_sentence_as_json_and_as_a_page(tmp_path: Path) -> None:
 
 
 def test_its_exit_code_says_whether_it_fits(tmp_path: Path) -> None:
-    script = train(tmp_path)
+    script = write(tmp_path)
     done = pgmo(tmp_path, "fit", "--card", f"{card(60).usable >> 20}MiB", script)
     assert done.returncode == 4, done.stderr
     assert done.stdout.startswith("train.py does not fit on ")
@@ -47,7 +47,7 @@ def test_its_exit_code_says_whether_it_fits(tmp_path: Path) -> None:
 
 
 def test_a_run_goes_on_with_smaller_micro_batches(tmp_path: Path) -> None:
-    script = train(tmp_path)
+    script = write(tmp_path)
     options = ("--fit", "--vary", "--batch-size {}", "--accumulate", "--accumulate {}", "-q")
     small = of_card(card(260), 1)
     done = pgmo(tmp_path, "run", *options, script, "--batch-size", "32", **small)
@@ -60,7 +60,7 @@ def test_a_run_goes_on_with_smaller_micro_batches(tmp_path: Path) -> None:
 
 
 def test_a_run_that_has_no_smaller_batch_recomputes(tmp_path: Path) -> None:
-    script = train(tmp_path)
+    script = write(tmp_path)
     batch = ("--batch-size", "12")
     small = of_card(card(232), 1)
     done = pgmo(tmp_path, "run", "--fit", "-q", script, *batch, **small)

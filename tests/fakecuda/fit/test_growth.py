@@ -6,26 +6,19 @@ from pathlib import Path
 import pytest
 
 import pgmo
-from tests.fakecuda.fit.scripts import card, run
+from tests.fakecuda.fit.scripts import BEGIN, card, run, write
 
-LEAK = textwrap.dedent("""
-    import argparse, torch
-    from torch import nn
-
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--batch-size", type=int, default=256)
-    parser.add_argument("--steps", type=int, default=100)
-    given = parser.parse_args()
-    model = nn.Sequential(nn.Linear(1024, 1024), nn.ReLU(), nn.Linear(1024, 1024)).cuda()
-    optimizer = torch.optim.AdamW(model.parameters())
-    kept = []
-    for step in range(given.steps):
-        out = model(torch.randn(given.batch_size, 1024).cuda())
-        out.square().mean().backward()
-        kept.append(out.detach())
-        optimizer.step()
-        optimizer.zero_grad()
-""")
+LEAK = f"""{BEGIN}
+model = nn.Sequential(nn.Linear(1024, 1024), nn.ReLU(), nn.Linear(1024, 1024)).cuda()
+optimizer = torch.optim.AdamW(model.parameters())
+kept = []
+for step in range(given.steps):
+    out = model(torch.randn(256, 1024).cuda())
+    out.square().mean().backward()
+    kept.append(out.detach())
+    optimizer.step()
+    optimizer.zero_grad()
+"""
 
 SPLATS = textwrap.dedent("""
     import torch
@@ -54,15 +47,8 @@ SPLATS = textwrap.dedent("""
 """)
 
 
-def script(folder: Path, code: str) -> str:
-    """Write a script, and return its path."""
-    path = folder / "train.py"
-    path.write_text(code)
-    return str(path)
-
-
 def test_what_grows_fits_until_a_step(tmp_path: Path) -> None:
-    path, where = script(tmp_path, LEAK), card(260)
+    path, where = write(tmp_path, LEAK), card(260)
     found = pgmo.fit([path, "--steps", "5000"], card=where)
     assert not found.is_fit
     assert found.growing is not None
@@ -78,7 +64,7 @@ def test_what_grows_fits_until_a_step(tmp_path: Path) -> None:
 
 
 def test_parameters_that_become_more_are_growth(tmp_path: Path) -> None:
-    found = pgmo.fit(script(tmp_path, SPLATS.replace("BEGIN", "0")), card=card(1 << 12))
+    found = pgmo.fit(write(tmp_path, SPLATS.replace("BEGIN", "0")), card=card(1 << 12))
     assert not found.is_fit
     assert found.growing is not None
     assert found.growing.growth.has_more_parameters
@@ -88,7 +74,7 @@ def test_parameters_that_become_more_are_growth(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_parameters_that_are_replaced_later_are_named(tmp_path: Path) -> None:
     code = SPLATS.replace("BEGIN", "20000")
-    found = pgmo.fit(script(tmp_path, code), card=card(1 << 12))
+    found = pgmo.fit(write(tmp_path, code), card=card(1 << 12))
     assert found.is_fit
     line = code.splitlines().index('    group["params"] = [splats]') + 1
     assert found.missed == (f"parameters replaced in densify() at train.py:{line}",)

@@ -1,7 +1,6 @@
 """The predicted need with pgmo is what `pgmo run` takes of the card, to the byte."""
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,7 +9,7 @@ import pgmo
 from pgmo.cards import Card
 from pgmo.rehearsal.environment import of_card
 from tests import forked
-from tests.fakecuda.fit.scripts import attend, card, convolve, train
+from tests.fakecuda.fit.scripts import ATTENTION, BLOCKS, CONVOLUTIONS, card, write
 
 _TELL = """
 import atexit
@@ -30,17 +29,15 @@ def peak_of_run(script: str, where: Card, *arguments: str) -> int:
 
 
 @pytest.mark.parametrize(
-    ("make", "option", "value", "mib"),
+    ("code", "option", "value"),
     [
-        (train, "--batch-size", 16, 900),
-        (convolve, "--batch-size", 16, 900),
-        (attend, "--length", 800, 900),
+        (BLOCKS, "--batch-size", 16),
+        (CONVOLUTIONS, "--batch-size", 16),
+        (ATTENTION, "--length", 800),
     ],
 )
-def test_a_run_takes_what_was_said(
-    tmp_path: Path, make: Callable[[Path], str], option: str, value: int, mib: int
-) -> None:
-    script, where = make(tmp_path), card(mib)
+def test_a_run_takes_what_was_said(tmp_path: Path, code: str, option: str, value: int) -> None:
+    script, where = write(tmp_path, code), card(900)
     answer = pgmo.fit([script, option, str(value)], card=where)
     assert answer.fits["pgmo"]
     assert peak_of_run(script, where, option, str(value)) == answer.need.total("pgmo")

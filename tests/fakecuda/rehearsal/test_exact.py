@@ -44,25 +44,24 @@ for length in (40, 96, 17, 64, 128, 80, 33, 128):
 """
 
 
-def plain(script, *arguments, way="default", card="RTX 4090"):
-    """Run the script on the stub of these tests, without a rehearsal."""
-    environment = {**os.environ, **of_card(pgmo.cards.find(card), 1)}
+def assert_same_as_plain(answer, script, *arguments, way="default"):
+    """Assert that a rehearsal takes as much as the script on the stub without a rehearsal."""
+    environment = {**os.environ, **of_card(pgmo.cards.find("RTX 4090"), 1)}
     environment |= {"PYTHONPATH": f"{ROOT / 'bench'}{os.pathsep}{ROOT}"}
     environment |= of_way(way, environment)
     with TemporaryDirectory() as folder:
         environment |= of_compilers(Path(folder), Path(os.environ["PGMO_FAKECUDA"]))
         Path(folder, "plain.py").write_text(PLAIN)
-        return run_command(Path(folder), "plain.py", str(script), *arguments, **environment)
+        plain = run_command(Path(folder), "plain.py", str(script), *arguments, **environment)
+    assert answer.fits, answer.error
+    assert [answer.card_peak, answer.reserved_peak, answer.allocated_peak] == plain
 
 
 def test_a_network_with_scaled_gradients(run, tmp_path):
     ways = {way: run(NETWORK, way=way) for way in ("default", "expandable", "pgmo")}
     for way in ("default", "expandable"):
-        answer = ways[way]
-        assert answer.fits
-        assert answer.iterations == 8
-        found = [answer.card_peak, answer.reserved_peak, answer.allocated_peak]
-        assert found == plain(tmp_path / "train.py", way=way)
+        assert ways[way].iterations == 8
+        assert_same_as_plain(ways[way], tmp_path / "train.py", way=way)
     assert ways["pgmo"].allocated_peak == ways["expandable"].allocated_peak
     assert ways["pgmo"].card_peak <= ways["expandable"].card_peak
 
@@ -79,9 +78,7 @@ for _ in range(2):
 
 
 def test_a_linear_layer_whose_input_is_not_contiguous_adds_its_bias_in_place(run, tmp_path):
-    answer = run(PROJECTION)
-    found = [answer.card_peak, answer.reserved_peak, answer.allocated_peak]
-    assert found == plain(tmp_path / "train.py")
+    assert_same_as_plain(run(PROJECTION), tmp_path / "train.py")
 
 
 COMPILED = """
@@ -105,12 +102,10 @@ for rows in (512, 512, 512, 256, 512):
 @pytest.mark.parametrize("arguments", [("default", "fixed"), ("reduce-overhead", "dynamic")])
 def test_compiled_code(run, tmp_path, arguments):
     answer = run(COMPILED, *arguments)
-    assert answer.fits, answer.error
     assert not any("torch.compile" in note for note in answer.notes)
     script = tmp_path / "train.py"
     script.write_text(COMPILED.replace("assert", "loss.item()  # garbage here: "))
-    found = [answer.card_peak, answer.reserved_peak, answer.allocated_peak]
-    assert found == plain(script, *arguments)
+    assert_same_as_plain(answer, script, *arguments)
 
 
 @pytest.mark.slow
@@ -156,6 +151,4 @@ def test_real_programs(run, name):
     code = f"import runpy\nrunpy.run_path({str(script)!r}, run_name='__main__')\n"
     paths = f"{ROOT / 'bench'}{os.pathsep}{ROOT}"
     answer = run(code, *arguments, environment={"PYTHONPATH": paths})
-    assert answer.fits, answer.error
-    found = [answer.card_peak, answer.reserved_peak, answer.allocated_peak]
-    assert found == plain(script, *arguments)
+    assert_same_as_plain(answer, script, *arguments)

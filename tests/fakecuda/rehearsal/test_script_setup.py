@@ -6,17 +6,13 @@ import pytest
 
 from tests.fakecuda.rehearsal.conftest import tell_all
 
+SCRIPTS: dict[str, str] = {}
+
 
 @pytest.fixture(scope="module")
 def scene(tmp_path_factory):
-    """Return the output of the scripts that need one card of the usual kind."""
-    scripts = {
-        "one_rank": ONE_RANK,
-        "convolution": CONVOLUTION,
-        "recurrent": RECURRENT,
-        "attention": ATTENTION,
-    }
-    return tell_all(tmp_path_factory.mktemp("scene"), scripts)
+    """Return the output of `SCRIPTS`, which need one card of the usual kind."""
+    return tell_all(tmp_path_factory.mktemp("scene"), SCRIPTS)
 
 
 CARD = """
@@ -122,7 +118,7 @@ def test_a_script_that_starts_its_ranks_is_one_of_them(run, tmp_path):
     assert "the script makes itself rank 0 of 4" in notes
 
 
-ONE_RANK = """
+SCRIPTS["one_rank"] = """
 import torch, torch.distributed as dist
 dist.init_process_group("nccl")
 one = torch.full((2,), 3, device="cuda")
@@ -147,7 +143,7 @@ def test_ranks_are_answered_for_one_by_one(run):
     assert answer.allocated_peak == 4 << 26
 
 
-CONVOLUTION = """
+SCRIPTS["convolution"] = """
 import json, torch
 from torch import nn
 half = dict(device="cuda", dtype=torch.float16)
@@ -170,7 +166,7 @@ def test_convolutions_keep_nothing_but_their_output(scene):
 
 
 def test_a_model_of_workspaces_is_said_to_be_one(run):
-    code = CONVOLUTION.replace("tell.write", "print")
+    code = SCRIPTS["convolution"].replace("tell.write", "print")
     with_cores, without = run(code, card="RTX 4090"), run(code, card="P100 16GB")
     assert any("workspaces of cuDNN" in note for note in with_cores.notes)
     assert not any("workspaces of cuDNN" in note for note in without.notes)
@@ -178,7 +174,7 @@ def test_a_model_of_workspaces_is_said_to_be_one(run):
     assert capped.allocated_peak < with_cores.allocated_peak
 
 
-RECURRENT = """
+SCRIPTS["recurrent"] = """
 import json, torch
 from torch import nn
 lstm = nn.LSTM(32, 64, 2, batch_first=True, bidirectional=True).cuda()
@@ -199,7 +195,7 @@ def test_recurrent_networks_run_on_cudnn(scene):
     assert buffers == 1  # cuDNN's buffer, which holds all weights
 
 
-ATTENTION = """
+SCRIPTS["attention"] = """
 import torch
 from torch.nn import functional
 half = dict(device="cuda", dtype=torch.bfloat16, requires_grad=True)
@@ -212,6 +208,6 @@ tell.write(type(made.grad_fn).__name__)
 
 def test_attention_is_computed_by_the_kernels_of_the_card(scene, told):
     assert "Flash" in scene["attention"]
-    assert "Cudnn" in told(ATTENTION, card="H100 SXM")
+    assert "Cudnn" in told(SCRIPTS["attention"], card="H100 SXM")
     # A T4 has no fused kernel for bfloat16, so tensors are converted for matrix products.
-    assert "ToCopy" in told(ATTENTION, card="T4")
+    assert "ToCopy" in told(SCRIPTS["attention"], card="T4")

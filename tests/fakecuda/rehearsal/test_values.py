@@ -6,32 +6,23 @@ import pytest
 
 from tests.fakecuda.rehearsal.conftest import tell_all
 
+SCRIPTS: dict[str, str] = {}
+OF_TRANSFORMERS: dict[str, str] = {}
+
 
 @pytest.fixture(scope="module")
 def values(tmp_path_factory):
-    """Return the output of the scripts of this file, which run in one process."""
-    scripts = {
-        "looked_for": LOOKED_FOR,
-        "computed": COMPUTED,
-        "kept": KEPT,
-        "drawn": DRAWN,
-        "masked": MASKED,
-        "routed": ROUTED,
-        "printed": PRINTED,
-        "training": TRAINING,
-        "linear": LINEAR,
-    }
-    return tell_all(tmp_path_factory.mktemp("values"), scripts)
+    """Return the output of `SCRIPTS`, which run in one process."""
+    return tell_all(tmp_path_factory.mktemp("values"), SCRIPTS)
 
 
 @pytest.fixture(scope="module")
 def of_transformers(tmp_path_factory):
     """Return the output of the scripts that use transformers."""
-    scripts = {"experts": EXPERTS, "generation": GENERATION, "stopping": STOPPING}
-    return tell_all(tmp_path_factory.mktemp("of_transformers"), scripts)
+    return tell_all(tmp_path_factory.mktemp("of_transformers"), OF_TRANSFORMERS)
 
 
-COMPUTED = """
+SCRIPTS["computed"] = """
 import json, torch
 here = dict(device="cuda")
 tokens = torch.tensor([[5, 6, 0, 0], [7, 8, 9, 0]], **here)
@@ -62,7 +53,7 @@ def test_small_whole_numbers_are_computed(values):
     assert rest == [True, True, 3, [0, 1, 0, 1, 2], [5, 6, 7, 8, 9], [1.0, 1.5]]
 
 
-KEPT = """
+SCRIPTS["kept"] = """
 import json, torch
 labels = torch.tensor([5, 6, 7], device="cuda")
 labels.record_stream(torch.cuda.current_stream())
@@ -75,7 +66,7 @@ def test_operators_that_write_no_values_keep_them(values):
     assert json.loads(values["kept"]) == [[5, 6, 7], [5, 6]]
 
 
-DRAWN = """
+SCRIPTS["drawn"] = """
 import json, torch
 torch.manual_seed(3)
 first = torch.rand(4).tolist()
@@ -100,7 +91,7 @@ def test_random_numbers_are_drawn(values):
     assert same  # the script's own generator is not changed
 
 
-TRAINING = """
+SCRIPTS["training"] = """
 import json, math, torch
 from torch import nn
 model = nn.Sequential(nn.Linear(1024, 1024), nn.GELU(), nn.Linear(1024, 10)).cuda()
@@ -148,7 +139,7 @@ def test_what_was_made_up_is_said(run):
     assert "item 1" in notes
 
 
-EXPERTS = """
+OF_TRANSFORMERS["experts"] = """
 import json, torch
 from transformers import MixtralConfig, MixtralForCausalLM
 
@@ -184,7 +175,7 @@ def test_experts_are_chosen_evenly(of_transformers):
         assert max(one) < 3 * min(one)  # random in each run
 
 
-GENERATION = """
+OF_TRANSFORMERS["generation"] = """
 import json, torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
@@ -208,7 +199,7 @@ def test_answers_are_as_long_as_they_may_be(of_transformers):
     assert different > 10
 
 
-STOPPING = """
+OF_TRANSFORMERS["stopping"] = """
 import json, tempfile, torch
 from transformers import (
     BertConfig, BertForSequenceClassification, EarlyStoppingCallback, Trainer, TrainingArguments,
@@ -247,7 +238,7 @@ def test_a_trainer_does_not_stop_early(of_transformers):
     assert scale == 65536
 
 
-MASKED = """
+SCRIPTS["masked"] = """
 import json, torch
 from torch import nn
 model = nn.Linear(16, 16).cuda()
@@ -264,7 +255,7 @@ def test_gradients_go_through_masks(values):
     assert values["masked"].split() == ["32", "16", "8"]
 
 
-LOOKED_FOR = """
+SCRIPTS["looked_for"] = """
 import importlib.util
 assert importlib.util.find_spec("torch")  # as libraries do, before they import it
 import torch
@@ -276,7 +267,7 @@ def test_whoever_looks_for_torch_first_finds_values(values):
     assert values["looked_for"] == "[7, 7]"
 
 
-ROUTED = """
+SCRIPTS["routed"] = """
 import json, torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
@@ -307,7 +298,7 @@ def test_what_is_computed_again_goes_the_same_way(values):
     assert values["routed"] == "done"  # PyTorch compares the sizes
 
 
-PRINTED = """
+SCRIPTS["printed"] = """
 import torch
 for _ in range(3):
     large = torch.full((1 << 16,), 1.5, device="cuda")
@@ -325,7 +316,7 @@ def test_tensors_are_printed(values):
     assert loss.endswith(", device='cuda:0', grad_fn=<MeanBackward0>)")
 
 
-LINEAR = """
+SCRIPTS["linear"] = """
 import json, pickle, torch
 from torch import nn
 from torch.nn import functional
