@@ -11,7 +11,6 @@ from pgmo.fit.answer import NAMES, Answer
 from pgmo.fit.evidence import Evidence, Job, collect
 from pgmo.fit.largest import (
     LIMIT,
-    MOST,
     Largest,
     largest_value,
     learn,
@@ -51,7 +50,6 @@ class Question:
         samples: samples of the whole job. The job takes `samples / value` steps.
         measured: a timed step at `value`.
         prove: whether to rehearse the largest values at the card's size.
-        most: maximum number of rehearsals of a search; changes are not counted.
         ways: allocators whose largest value is searched; the first one is rehearsed first.
         limit: largest value that a search considers.
     """
@@ -66,7 +64,6 @@ class Question:
     samples: float | None = None
     measured: TimedStep | None = None
     prove: bool = True
-    most: int = MOST
     ways: Sequence[Way] = ("pgmo", "default")
     limit: int = LIMIT
 
@@ -177,7 +174,6 @@ class _Inquiry:
             ways=question.ways,
             values=question.values,
             prove=question.prove,
-            most=question.most,
             limit=question.limit,
         )
         self._evidence += done.evidence

@@ -6,6 +6,7 @@ python train.py              planned() --> rehearse train.py at 2, 4, ... --> 18
 
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from pgmo.cards import Card, find
@@ -108,4 +109,4 @@ def current_card() -> Card:
         properties.multi_processor_count,
     )
     usable = min(total, free + torch.cuda.memory_reserved() + context_bytes(plain))
-    return Card(plain.name, total, usable, plain.capability, plain.multiprocessors)
+    return replace(plain, usable=usable)

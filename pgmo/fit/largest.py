@@ -148,7 +148,6 @@ def search(
     ways: Sequence[Way] = ("pgmo", "default"),
     values: Sequence[int] = (),
     prove: bool = True,
-    most: int = MOST,
     limit: int = LIMIT,
 ) -> Search:
     """Find the largest value of the varying option that fits on a card, for each allocator.
@@ -158,8 +157,7 @@ def search(
         card: the card.
         ways: allocators to search, in the order in which their results are rehearsed.
         values: values at which the laws are learned, at least two; () for `values_of` the job.
-        prove: whether to rehearse the results at the card's size.
-        most: maximum number of rehearsals.
+        prove: whether to rehearse the results at the card's size, with `MOST` rehearsals in all.
         limit: largest value to consider.
 
     Raises:
@@ -179,7 +177,7 @@ def search(
     law = _law(evidence)
     found = []
     for way in ways:
-        one, law = _proved(job, card, way, law, evidence, most if prove else 0, limit)
+        one, law = _proved(job, card, way, law, evidence, MOST if prove else 0, limit)
         found.append(one)
     return Search(tuple(found), law, tuple(evidence))
 

@@ -9,16 +9,18 @@ comes from the peaks of these runs.
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import floor
 from typing import Any
 
+import numpy as np
+
 from pgmo.cards import Card
-from pgmo.errors import OptionError
+from pgmo.errors import OptionError, RehearsalError
 from pgmo.fit.evidence import Evidence, Job, collect
 from pgmo.fit.largest import LIMIT, fits_to_its_end, largest_value, unlimited
 from pgmo.fit.laws.law import Law
-from pgmo.fit.laws.peaks import PeakLaw
 from pgmo.rehearsal import Rehearsal
 
 BATCHES, LENGTHS = (2, 4), (64, 128, 256)
@@ -37,6 +39,9 @@ _TRIALS = 5
 
 _MOST_ROWS = 8
 """Maximum number of rows of a table. Each row has twice the length of the row before."""
+
+_APART = 0.9
+"""Maximum ratio of the smaller to the larger batch of a line through two peaks."""
 
 _PLACE = re.compile(r"\{\w+\}")
 
@@ -93,7 +98,6 @@ def batch_table(
     vary: str,
     card: Card,
     *,
-    batches: Sequence[int] = BATCHES,
     lengths: Sequence[int] = LENGTHS,
     notify: Callable[[str], None] = lambda _: None,
 ) -> BatchTable:
@@ -104,7 +108,6 @@ def batch_table(
             steps must end by itself.
         vary: the options, such as "--batch-size {b} --length {l}".
         card: the card.
-        batches: two values of the first option to rehearse, if the script trains.
         lengths: values of the second option to rehearse, at least two.
         notify: called with status messages.
 
@@ -122,10 +125,10 @@ def batch_table(
         return made[-1]
 
     lengths = sorted(lengths)
-    begin = rehearsed(min(batches), lengths[0], unlimited(card), trains=False)
+    begin = rehearsed(BATCHES[0], lengths[0], unlimited(card), trains=False)
     table: _TrainingTable | _InferenceTable
     if begin.trains:
-        table = _TrainingTable(card, rehearsed, sorted(batches), lengths, begin)
+        table = _TrainingTable(card, rehearsed, lengths, begin)
     else:
         notify("no optimizer step was made, so the script runs to its end each time")
         table = _InferenceTable(card, rehearsed, lengths)
@@ -154,14 +157,13 @@ class _TrainingTable:
         self,
         card: Card,
         rehearsed: Callable[..., Evidence],
-        batches: Sequence[int],
         lengths: Sequence[int],
         begin: Evidence,
     ) -> None:
         self._card, self._rehearsed = card, rehearsed
         self._of_batch: dict[int, tuple[Law, Evidence]] = {}
-        for batch in batches:
-            found = [begin] if batch == batches[0] else []
+        for batch in BATCHES:
+            found = [begin] if batch == BATCHES[0] else []
             found += [rehearsed(batch, one, unlimited(card)) for one in lengths[len(found) :]]
             of_length = [replace(one, value=at) for one, at in zip(found, lengths, strict=True)]
             self._of_batch[batch] = Law(of_length), found[-1]
@@ -186,6 +188,50 @@ class _TrainingTable:
         return replace(row, batch=batch)
 
 
+class _PeakLaw:
+    """Largest batch that fits at any length, from the peaks of whole runs.
+
+    At each length, a line through the peaks of two batches gives the largest batch.
+
+    Args:
+        peaks: bytes of the card that whole runs took, by batch and length: two batches at the same
+            lengths.
+    """
+
+    def __init__(self, peaks: Mapping[tuple[int, int], int]) -> None:
+        self._curves = {}
+        for batch in sorted({batch for batch, _ in peaks}):
+            sizes = {length: size for (one, length), size in peaks.items() if one == batch}
+            # A polynomial through all lengths: attention without a fused kernel is quadratic.
+            self._curves[batch] = np.polynomial.Polynomial.fit(
+                list(sizes), list(sizes.values()), len(sizes) - 1
+            )
+        self._measured: dict[int, dict[int, int]] = {}
+
+    def add(self, batch: int, length: int, peak: int) -> None:
+        """Add the peak of another whole run, which corrects predictions at its length."""
+        self._measured.setdefault(length, {})[batch] = peak
+
+    def largest(self, length: int, usable: int) -> int:
+        """Return the largest batch at a length that is predicted to fit; 0 if none does.
+
+        Raises:
+            RehearsalError: if the peak does not grow with the batch.
+        """
+        sizes = {batch: float(curve(length)) for batch, curve in self._curves.items()}
+        sizes |= self._measured.get(length, {})
+        last = max(sizes)
+        # A line through close batches would depend on the rounding to whole pages.
+        before = max(batch for batch in sizes if batch <= _APART * last)
+        slope = (sizes[last] - sizes[before]) / (last - before)
+        if slope <= 0:
+            raise RehearsalError(
+                f"the peak of the card is the same with {before} and {last}, so no largest value "
+                "can be predicted: check that the first option sets the number of samples"
+            )
+        return max(0, floor(last + (usable - sizes[last]) / slope))
+
+
 class _InferenceTable:
     """Predictions for a script without optimizer steps, from the peaks of whole runs."""
 
@@ -193,7 +239,7 @@ class _InferenceTable:
         self, card: Card, rehearsed: Callable[..., Evidence], lengths: Sequence[int]
     ) -> None:
         self._card, self._rehearsed = card, rehearsed
-        self._law = PeakLaw(
+        self._law = _PeakLaw(
             {
                 (batch, length): self._run(batch, length, unlimited(card)).card_peak
                 for batch in _REQUESTS

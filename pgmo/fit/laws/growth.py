@@ -126,15 +126,9 @@ class GrowingJob:
 
     def as_json(self) -> dict[str, Any]:
         """Return plain values for JSON."""
-        return {
-            "rate": self.growth.rate,
-            "rehearsed": self.growth.rehearsed,
-            "planned": self.growth.planned,
-            "exact": self.growth.exact,
-            "elements": list(self.growth.elements),
-            "last_step": self.last_step,
-            "fits": self.fits,
-        }
+        elements = list(self.growth.elements)
+        ending = {"last_step": self.last_step, "fits": self.fits}
+        return vars(self.growth) | {"elements": elements} | ending
 
 
 def matters(growth: StepGrowth, spare: int) -> bool:

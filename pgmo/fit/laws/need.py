@@ -106,12 +106,4 @@ class Need:
 
     def as_json(self) -> dict[str, Any]:
         """Return plain values for `--json`."""
-        return {
-            **self.categories,
-            "context": self.context,
-            "allocated_peak": self.allocated_peak,
-            "reserved": dict(self.reserved),
-            "uncertainty": self.uncertainty,
-            "notes": list(self.notes),
-            "growth": self.growth,
-        }
+        return vars(self) | {"reserved": dict(self.reserved), "notes": list(self.notes)}

@@ -60,7 +60,8 @@ def first_that_fits(
     `vary` is the option of the script for the batch; None without such an option.
     """
     notify(f"rehearsing for {card.name}")
-    if _runs(Job(attempts[0].command), card):
+    plain = collect(Job(attempts[0].command), card, way="pgmo", work=False)
+    if fits_to_its_end(plain, card):
         return 0
     smaller = [at for at, one in enumerate(attempts) if at and one.change is None]
     if smaller and vary is not None:
@@ -96,7 +97,3 @@ def with_least_recomputation(
             words = attempt.words.replace("(", f"within {format_bytes(budget)} (", 1)
             return replace(attempt, change=change, words=words)
     return attempt
-
-
-def _runs(job: Job, card: Card) -> bool:
-    return fits_to_its_end(collect(job, card, way="pgmo", work=False), card)

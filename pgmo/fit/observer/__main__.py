@@ -1,14 +1,21 @@
 """Entry point `python -m pgmo.fit.observer SPEC SCRIPT ...`, which a rehearsal runs."""
 
 import importlib.util
+import inspect
 import json
+import os
+import runpy
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
-from pgmo.fit.observer.called import call
 from pgmo.fit.observer.watch import Watch
 from pgmo.imports import after_import
 from pgmo.runner.program import Program
+
+_CALLS = 12
+"""Number of calls of a function: two more than the iterations that a rehearsal requires."""
 
 
 def main(spec_path: str, command: list[str]) -> None:
@@ -22,7 +29,7 @@ def main(spec_path: str, command: list[str]) -> None:
     watch.hook_libraries()
     after_import("torch.optim.optimizer", watch.attach)
     if spec.get("call"):
-        call(command)
+        _call(command)
     else:
         Program.of(command).run_and_leave()
 
@@ -34,6 +41,32 @@ def _file_of(command: list[str]) -> Path | None:
         found = importlib.util.find_spec(command[1])
         path = found.origin if found is not None and found.origin else ""
     return Path(path) if path.endswith(".py") else None
+
+
+def _call(command: list[str]) -> None:
+    """Call a function repeatedly, as a training loop would."""
+    step = _find(command[0])
+    arguments = [int(one) for one in command[1:]] if inspect.signature(step).parameters else []
+    for _ in range(_CALLS):
+        step(*arguments)
+
+
+def _find(name: str) -> Callable[..., Any]:
+    """Return the function that MODULE:FUNCTION or FILE:FUNCTION names.
+
+    A file does not run as `__main__`, so that code for scripts is skipped as in an import.
+    """
+    home, _, function = name.rpartition(":")
+    if home.endswith(".py"):
+        sys.path.insert(0, os.path.dirname(os.path.abspath(home)))
+        names = runpy.run_path(home, run_name="pgmo_fit_step")
+        found: Callable[..., Any] = names[function]
+        return found
+    sys.path.insert(0, os.getcwd())
+    found = importlib.import_module(home)  # type: ignore[assignment]
+    for part in function.split("."):
+        found = getattr(found, part)
+    return found
 
 
 if __name__ == "__main__":

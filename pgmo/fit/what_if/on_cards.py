@@ -35,13 +35,9 @@ class CardRow:
 
     def as_json(self) -> dict[str, Any]:
         """Return plain values for JSON."""
-        return {
+        return vars(self) | {
             "card": self.card.name,
             "usable": self.card.usable,
-            "total": self.total,
-            "fits": self.fits,
-            "ranks": self.ranks,
-            "largest": self.largest,
             "forecast": vars(self.forecast) if self.forecast else None,
         }
 

@@ -12,9 +12,13 @@ from typing import Any
 from pgmo.imports import after_import
 from pgmo.rehearsal.child import memory
 from pgmo.rehearsal.child.iterations import IterationCounter, Stopped
-from pgmo.rehearsal.child.obstacles import advice, packages_with_kernels
+from pgmo.rehearsal.child.obstacles import (
+    advice,
+    packages_with_kernels,
+    reason_of,
+    shortened,
+)
 from pgmo.rehearsal.child.script_setup import ScriptSetup
-from pgmo.rehearsal.reason import reason_of, shortened
 from pgmo.runner.early_pages import serve_from_the_start
 from pgmo.runner.out_of_memory import is_out_of_memory
 from pgmo.runner.program import Program

@@ -13,12 +13,11 @@ from pgmo.error_frames import clear_frames, clears_frames
 from pgmo.imports import after_import
 from pgmo.profiler.tagging import dynamo
 from pgmo.rehearsal.values import mode_stack
-from pgmo.rehearsal.values.backward import keep_backward_plain
 from pgmo.rehearsal.values.host_libraries import HostLibraries
 from pgmo.rehearsal.values.known import KnownStorages, covers, on_host, readable
-from pgmo.rehearsal.values.linear import keep_linear_plain
 from pgmo.rehearsal.values.made_up import MadeUp
 from pgmo.rehearsal.values.operators import on_card, operator
+from pgmo.rehearsal.values.plain import keep_backward_plain, keep_linear_plain
 from pgmo.rehearsal.values.printing import print_from_host
 from pgmo.rehearsal.values.replay import Replay
 from pgmo.rehearsal.values.sized import Sized

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-_CREATES = {
+CREATES = {
     "empty",
     "empty_like",
     "empty_strided",
@@ -20,8 +20,9 @@ _CREATES = {
 }
 """Operators that create tensors without values."""
 
-_KEEPS = {"resize_", "resize_as_", "set_", "record_stream"}
-"""Operators that write no values, although their schemas say that they write to a tensor."""
+KEEPS = {"resize_", "resize_as_", "set_", "record_stream"}
+"""Operators that write no values, although their schemas say that they write to a tensor, so that
+known storages stay known."""
 
 _OVERWRITES = {
     "copy_",
@@ -37,7 +38,7 @@ _OVERWRITES = {
 }
 """Operators that write to a tensor without reading it."""
 
-_CHOOSES = {"topk", "sort", "max", "min", "kthvalue", "median", "nanmedian", "mode", "cummax"}
+CHOOSES = {"topk", "sort", "max", "min", "kthvalue", "median", "nanmedian", "mode", "cummax"}
 """Operators that return indices of floats that they choose."""
 
 
@@ -50,22 +51,14 @@ class Operator:
         is_view: whether it returns a view.
         writes: positions and names of the arguments that it writes to.
         random: whether it draws random numbers.
-        creates: whether it creates tensors without values.
-        keeps: whether it writes no values, so that known storages stay known.
-        chooses: whether its results depend on a choice among floats.
         overwrites: whether it writes to a tensor without reading it.
-        collective: whether other ranks take part.
     """
 
     name: str
     is_view: bool
     writes: tuple[tuple[int, str], ...]
     random: bool
-    creates: bool
-    keeps: bool
-    chooses: bool
     overwrites: bool
-    collective: bool
 
     def written(self, args: Any, kwargs: Any, out: Any) -> list[Tensor]:
         """Return the tensors on a card that a call has written."""
@@ -93,11 +86,7 @@ def operator(func: Any) -> Operator:
         is_view=not writes and any(one is not None and not one.is_write for one in aliases),
         writes=writes,
         random=torch.Tag.nondeterministic_seeded in func.tags,
-        creates=name in _CREATES,
-        keeps=name in _KEEPS,
-        chooses=name in _CHOOSES,
         overwrites=name in _OVERWRITES or all(one == "out" for _, one in writes),
-        collective=name.startswith("c10d::"),
     )
 
 

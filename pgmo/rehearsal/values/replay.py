@@ -9,7 +9,7 @@ from torch import Tensor
 
 from pgmo.rehearsal.values.known import KnownStorages, address_of, covers, on_host, readable
 from pgmo.rehearsal.values.made_up import MOST, MadeUp
-from pgmo.rehearsal.values.operators import Operator, on_card
+from pgmo.rehearsal.values.operators import CHOOSES, CREATES, KEEPS, Operator, on_card
 
 MOST_FLOATS = 1 << 16
 """Maximum number of elements of float results to compute, if no choice depends on these results."""
@@ -27,22 +27,23 @@ class Replay:
     def after(self, func: Any, op: Operator, args: Any, kwargs: Any, out: Any) -> None:
         """Compute the results of an operator that ran on the stub, or mark them as unknown."""
         written = op.written(args, kwargs, out)
-        if not written or op.keeps:
+        if not written or op.name in KEEPS:
             return
-        if op.creates or not all(map(readable, written)):
+        creates = op.name in CREATES
+        if creates or not all(map(readable, written)):
             self._forget(written)
-            if op.creates:
+            if creates:
                 self._clear(written)
             return
         read = [one for part in (args, kwargs.values()) for one in on_card(tuple(part))]
         if op.overwrites:
             targets = {address_of(one) for one in written if covers(one)}
             read = [one for one in read if address_of(one) not in targets]
-        if op.collective:
+        if op.name.startswith("c10d::"):  # a collective, in which other ranks take part
             self._pass_on(written, read)
             return
         discrete = not any(one.is_floating_point() or one.is_complex() for one in written)
-        discrete = discrete or op.chooses
+        discrete = discrete or op.name in CHOOSES
         limit = MOST if discrete else MOST_FLOATS
         if any(one.numel() > limit for one in written) or not self._ready(
             op, read, limit, discrete=discrete

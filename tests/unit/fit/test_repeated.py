@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from pgmo.fit.laws.repeated import repeated
+from pgmo.fit.laws.load import repeated
 from pgmo.profiler.profile import Profile
 
 

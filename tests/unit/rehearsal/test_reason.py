@@ -1,6 +1,6 @@
 """Tests of the reason that is printed of an error, which may be nested or have a long text."""
 
-from pgmo.rehearsal.reason import reason_of, shortened
+from pgmo.rehearsal.child.obstacles import reason_of, shortened
 
 
 def _caught(run) -> Exception:
