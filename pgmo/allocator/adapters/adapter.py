@@ -59,6 +59,11 @@ class Adapter(ABC):
         return 0, 0
 
     @property
+    def requested_bytes(self) -> int:
+        """Bytes of all requests of the process on a device with pages; 0 on other devices."""
+        return 0
+
+    @property
     def note(self) -> str:
         """Note for the summary of a session; "" for none."""
         return ""

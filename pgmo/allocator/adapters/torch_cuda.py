@@ -102,6 +102,13 @@ class TorchCuda(Adapter):
         _open.add((self.index, self.session_index))
 
     @property
+    def requested_bytes(self) -> int:
+        """Bytes of all requests of the process on this device, in PyTorch's statistics."""
+        import torch
+
+        return int(torch.cuda.memory_stats(self.index)["requested_bytes.all.allocated"])
+
+    @property
     def note(self) -> str:
         """Note for the summary if the program replaced pgmo's trace of stream order; else ""."""
         if self.library.ask("pgmo_displacements") == self._displaced_before:

@@ -244,7 +244,7 @@ class Lifecycle:
         if may_join and self._joined.join(self._recorder.period):
             self._recorder.forget_tags()
             self._recorder.forget_length()  # joined steps do not alternate
-            self._rule.has_differed = False
+            self._rule.pause = None
             self._record()
             return
         last = self._recorder.is_complete
@@ -302,6 +302,7 @@ class Lifecycle:
         if len(self._plans):
             self._rule.remove()
             self._plans.clear()
+        self._rule.begin_pause()
         self._backoff.begin()
         self.state.waits = reason
         self.state.phase = Phase.BACKOFF
@@ -329,7 +330,7 @@ class Lifecycle:
         self._installer.install(plans, number)
         if self._is_in(Phase.REPLAY):
             self._backoff.forget()
-            self._rule.has_differed = False
+            self._rule.pause = None
             self._recorder.forget_length()
             self.state.waits = ""
 

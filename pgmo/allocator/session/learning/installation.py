@@ -34,7 +34,8 @@ class InstallationRule:
         moved: number of pages that were mapped at another address while no plan served.
         iterations: iterations over which `moved` was counted.
         removed: number of times that plans were removed because they served too little.
-        has_differed: whether iterations did not repeat in a recording since the last plan.
+        pause: `iterations` and the requested bytes at the beginning of the last BACKOFF; None if a
+            plan has served or steps were joined since.
     """
 
     def __init__(self, state: SessionState) -> None:
@@ -43,7 +44,7 @@ class InstallationRule:
         self.moved = 0
         self.iterations = 0
         self.removed = 0
-        self.has_differed = False
+        self.pause: tuple[int, int] | None = None
 
     def served_by_windows(self, moved: int, iterations: int = 1) -> None:
         """Count iterations without a plan, and the pages that windows moved in them."""
@@ -54,6 +55,11 @@ class InstallationRule:
         """Record that plans were removed. The next plans then require twice as many moved pages."""
         self.removed += 1
         self.moved = self.iterations = 0
+
+    def begin_pause(self) -> None:
+        """Note the beginning of a BACKOFF, whose iterations are not recorded."""
+        if not self._serves_anyway:
+            self.pause = self.iterations, self._state.adapter.requested_bytes
 
     def unpaid(self) -> str:
         """Return why a plan does not pay yet, or "" if it may pay.
@@ -78,8 +84,8 @@ class InstallationRule:
             return plans, ""
         if self.removed and (unpaid := self.unpaid()):
             return [], unpaid
-        if self.has_differed and not self._is_paid(most=1):
-            return [], self._moves  # another structure may come after a few equal iterations
+        if self._differed_since_pause(plans[-1]) and not self._is_paid(most=1):
+            return [], self._moves  # a few equal iterations may lie between others
         missing, spare = self._missing_pages(plans), self._spare_pages()
         # A second session on the device places its arena in the idle pages of the first session.
         if missing <= spare or self._state.adapter.session_index != 0:
@@ -99,6 +105,18 @@ class InstallationRule:
         now = self._engine.statistics()
         free = max(PAGE, now["peak_pages_held"] - now["pages_occupied"])
         return self.moved * PAGE >= min(heuristics.current.price, most) * (free << self.removed)
+
+    def _differed_since_pause(self, newest: PlannedProfile) -> bool:
+        """Return whether iterations since the beginning of the last BACKOFF differ from a plan.
+
+        Sums of requested bytes are compared, because a BACKOFF records no single requests.
+        """
+        if self.pause is None:
+            return False
+        iterations, requested = self.pause
+        requested = self._state.adapter.requested_bytes - requested
+        planned = (self.iterations - iterations) * int(newest.plan.size.sum())
+        return abs(requested - planned) > heuristics.current.spare_share * planned
 
     @property
     def _moves(self) -> str:

@@ -93,7 +93,7 @@ class PlanFinder:
         known, unpaid = self._installer.plans.all, self._rule.unpaid()
         saves_more = self._options.needs_first
         if unpaid and not (known or saves_more or self._recorder.may_repeat):
-            return self._differ(unpaid) if last else None  # no need to read the events
+            return PlanDecision(reason=unpaid) if last else None  # no need to read the events
         iterations = split(self._engine.events())
         found = [] if saves_more else find_repeated(iterations)
         if not found and (saves_more or not unpaid):
@@ -115,12 +115,7 @@ class PlanFinder:
             return self._plan(iterations, [steady], warning)
         if found:
             return PlanDecision(reason="its plans serve too little", keeps=True)
-        return self._differ(unpaid or "its iterations do not repeat")
-
-    def _differ(self, reason: str) -> PlanDecision:
-        """Return the decision about iterations that do not repeat."""
-        self._rule.has_differed = True
-        return PlanDecision(reason=reason, keeps=True)
+        return PlanDecision(reason=unpaid or "its iterations do not repeat", keeps=True)
 
     def _plan(
         self, iterations: list[Iteration], found: list[Steady], warning: str = ""

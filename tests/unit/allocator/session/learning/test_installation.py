@@ -25,7 +25,9 @@ def rule(occupied=0, held=0, *, pages=True, session_index=0, budget=None, save=N
     engine = SimpleNamespace(
         statistics=lambda: {"pages_occupied": occupied * PAGE, "peak_pages_held": held * PAGE}
     )
-    adapter = SimpleNamespace(engine=engine, pages=pages, session_index=session_index)
+    adapter = SimpleNamespace(
+        engine=engine, pages=pages, session_index=session_index, requested_bytes=1 << 40
+    )
     state = SimpleNamespace(adapter=adapter, options=Options(budget=budget, save=save))
     return InstallationRule(state)
 
@@ -129,12 +131,15 @@ def test_after_a_plan_that_was_removed_windows_have_to_move_twice_as_many_pages(
     assert one.choose(plans, repeats=True)[1] == ""
 
 
-def test_after_iterations_that_differ_windows_have_to_move_the_pages_that_are_free():
+@pytest.mark.parametrize("extra", [-PAGE, PAGE])
+def test_after_a_pause_whose_iterations_differ_windows_have_to_move_the_pages_that_are_free(extra):
     """A few equal iterations may lie between iterations of another structure."""
     one, plans = rule(occupied=90, held=100), [planned(10 * PAGE)]
+    one.begin_pause()
+    one.served_by_windows(9, iterations=7)
+    one._state.adapter.requested_bytes += 7 * 10 * PAGE
     assert one.choose(plans, repeats=True)[1] == ""
-    one.has_differed = True
-    one.served_by_windows(9)
+    one._state.adapter.requested_bytes += extra
     assert "only 9 pages" in one.choose(plans, repeats=True)[1]
     one.served_by_windows(1)
     assert one.choose(plans, repeats=True)[1] == ""

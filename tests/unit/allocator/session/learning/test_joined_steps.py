@@ -213,14 +213,17 @@ def test_a_recording_is_not_extended_where_no_steps_may_be_joined(adapter, monke
         program.finish()
 
 
-def test_steps_that_were_joined_no_longer_count_as_iterations_that_differed(adapter):
+def test_joined_steps_and_later_plans_are_not_compared_with_earlier_iterations(adapter):
     program = Turns(adapter, 2)
     with open_session(adapter) as session:
         lifecycle = session._known.lifecycle
-        train(session, program, 2)
-        lifecycle._rule.has_differed = True
+        lifecycle._rule.pause = 0, 0
         while not lifecycle.joins_steps:
             train(session, program, 1)
-        assert session.phase is Phase.RECORD
-        assert not lifecycle._rule.has_differed
+        assert lifecycle._rule.pause is None
+        lifecycle._rule.pause = 0, 0
+        while session.phase is Phase.RECORD:
+            train(session, program, 1)
+        assert session.phase is Phase.REPLAY
+        assert lifecycle._rule.pause is None
         program.finish()
