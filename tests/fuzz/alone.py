@@ -9,9 +9,7 @@ from pathlib import Path
 
 from tests.fuzz.inputs import Input
 from tests.fuzz.trial import Trial
-
-_HANGS_AFTER = 300
-_MOST_MEMORY = 2**30
+from tests.fuzz.worker import HANGS_AFTER, limit_memory
 
 
 def outcome_of(data: bytes, suffix: str) -> str:
@@ -39,10 +37,8 @@ def outcome_of(data: bytes, suffix: str) -> str:
 def _child(writer: int, given: Input) -> None:
     try:
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
-        signal.alarm(_HANGS_AFTER)
-        pages = int(Path("/proc/self/statm").read_text().split()[0])
-        most = pages * resource.getpagesize() + _MOST_MEMORY
-        resource.setrlimit(resource.RLIMIT_AS, (most, resource.getrlimit(resource.RLIMIT_AS)[1]))
+        signal.alarm(HANGS_AFTER)
+        limit_memory()
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         with tempfile.TemporaryDirectory() as folder:
             trial = Trial(Path(folder))

@@ -7,14 +7,7 @@ from tests.fuzz.files.archives import archive_file
 from tests.fuzz.files.pickles import snapshot_file
 from tests.fuzz.files.texts import text_file
 
-_KINDS = {
-    "snapshot": 40,
-    "profile": 15,
-    "plan": 10,
-    "cupy": 8,
-    "rmm": 7,
-    "table": 5,
-}
+_KINDS = {"snapshot": 40, "profile": 15, "plan": 10, "cupy": 8, "rmm": 7, "table": 5}
 
 
 @dataclass(frozen=True)

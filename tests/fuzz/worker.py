@@ -59,7 +59,7 @@ def work(seed: int, numbers: range, progress: Path) -> dict[str, Any]:
         trial = Trial(Path(folder))
         signal.alarm(HANGS_AFTER)
         _warm(trial)
-        _limit_memory()
+        limit_memory()
         for number in numbers:
             told.seek(0)
             told.write(struct.pack("<q", number))
@@ -110,7 +110,7 @@ def _warm(trial: Any) -> None:
             continue  # the same error of a counted input is reported
 
 
-def _limit_memory() -> None:
+def limit_memory() -> None:
     """Limit the address space to 1 GiB more than the process has now."""
     pages = int(Path("/proc/self/statm").read_text().split()[0])
     most = pages * resource.getpagesize() + _MOST_MEMORY

@@ -88,18 +88,10 @@ def _fields(members: dict[str, bytes], random: Random) -> None:
     content = members["meta.json"].decode()
     if random.random() < 0.15:
         at = random.randrange(len(content))
-        odd = (
-            "[" * 900 + "]" * 900,
-            "1e999",
-            "NaN",
-            "9" * 5000,
-            '"\\ud800"',
-            '{"a":1,"a":2}',
-            ",",
-            "",
-        )
+        known = ("[" * 900 + "]" * 900, "1e999", "NaN", "9" * 5000, '"\\ud800"', '{"a":1,"a":2}')
         end = at + random.choice((0, 1, 5))
-        members["meta.json"] = (content[:at] + random.choice(odd) + content[end:]).encode()
+        odd = random.choice((*known, ",", ""))
+        members["meta.json"] = (content[:at] + odd + content[end:]).encode()
         return
     try:
         meta = json.loads(content)
@@ -176,15 +168,7 @@ def _names(members: dict[str, bytes], random: Random) -> None:
     if random.random() < 0.4:
         del members[name]
         return
-    new = random.choice(
-        (
-            "x.npy",
-            "../a.npy",
-            "other-1.pgmoplan",
-            "trace.pgmoprof",
-            "opening.pgmoplan",
-            text(random),
-        )
-    )
+    known = ("x.npy", "../a.npy", "other-1.pgmoplan", "trace.pgmoprof", "opening.pgmoplan")
+    new = random.choice((*known, text(random)))
     # The directory of an archive cannot hold a lone surrogate.
     members[new.encode("utf-8", "replace").decode()[:200] or "x"] = members[name]

@@ -71,42 +71,14 @@ def _text(value: str) -> bytes:
 
 _DOUBLING = b")\x94" + b"".join(b"h%c" % at * 2 + b"\x86\x94" for at in range(40))
 _PIECES = (
-    *(
-        b"}",
-        b"]",
-        b")",
-        b"(",
-        b"N",
-        b"\x88",
-        b"\x94",
-        b"a",
-        b"e",
-        b"s",
-        b"u",
-        b"t",
-        b"\x85",
-        b"\x86",
-    ),
-    *(b"\x87", b"0", b"1", b"2", b"R", b"b", b"\x93", b"cos\nsystem\n", b"\x81", b"Q", b"."),
-    *(b"h\x00", b"h\x05", b"h\xff", b"j\x00\x00\x00\x00", b"q\x00", b"r\xff\xff\xff\xff", b"K\x01"),
-    *(b"M\xff\xff", b"J\xff\xff\xff\xff", b"\x8a\x00", b"\x8a\x08" + b"\xff" * 7 + b"\x7f"),
-    *(
-        b"\x8a\x20" + b"\x7f" * 32,
-        b"G" + struct.pack(">d", float("inf")),
-        b"C\x01a",
-        b"I7\n",
-        b"F1\n",
-    ),
-    *(
-        _text("action"),
-        _text("state"),
-        _text("filename"),
-        _text("segments"),
-        _text("device_traces"),
-        _text("host_traces"),
-    ),
-    *(_text("alloc"), b"\x8c\x02\xed\xa0", b"\x8d" + b"\xff" * 8, b"\x95" + b"\x00" * 8),
-    *(b"}h\x00K\x01s", b"](h\x00h\x00e", b"]\x94h\x00a", b"}(" + b")" + b"\x85" * 50 + b"K\x01u"),
+    *(bytes([code]) for code in b"}])(N\x88\x94aesut\x85\x86\x87012Rb\x93\x81Q."),
+    *(b"cos\nsystem\n", b"K\x01", b"M\xff\xff", b"J\xff\xff\xff\xff", b"C\x01a", b"I7\n", b"F1\n"),
+    *(b"h\x00", b"h\x05", b"h\xff", b"j\x00\x00\x00\x00", b"q\x00", b"r\xff\xff\xff\xff"),
+    *(b"\x8a\x00", b"\x8a\x08" + b"\xff" * 7 + b"\x7f", b"\x8a\x20" + b"\x7f" * 32),
+    *(b"G" + struct.pack(">d", float("inf")), b"\x8c\x02\xed\xa0", b"\x8d" + b"\xff" * 8),
+    *map(_text, ("action", "state", "filename", "segments", "device_traces", "host_traces")),
+    *(_text("alloc"), b"\x95" + b"\x00" * 8, b"}h\x00K\x01s", b"](h\x00h\x00e", b"]\x94h\x00a"),
+    b"}(" + b")" + b"\x85" * 50 + b"K\x01u",
 )
 
 

@@ -9,33 +9,9 @@ from tests.fuzz.files import seeds
 from tests.fuzz.files.values import NUMBERS, change, number, plain, text
 
 _ODD_CELLS = (
-    *(
-        "",
-        " ",
-        "(nil)",
-        "0x",
-        "0xzz",
-        "-0x40",
-        "1e9",
-        "1.5",
-        "1_000",
-        "nan",
-        "inf",
-        '"',
-        '"a',
-        "a\0b",
-    ),
-    *(
-        "9" * 30,
-        "9" * 5000,
-        "x" * 140_000,
-        "٣",
-        "25:61:61.9999999",
-        "allocate",
-        "free",
-        "id",
-        "size",
-    ),
+    *("", " ", "(nil)", "0x", "0xzz", "-0x40", "1e9", "1.5", "1_000", "nan", "inf", '"', '"a'),
+    *("a\0b", "9" * 30, "9" * 5000, "x" * 140_000, "\u0663", "25:61:61.9999999"),
+    *("allocate", "free", "id", "size"),
 )
 
 

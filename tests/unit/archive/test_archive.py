@@ -57,34 +57,6 @@ def test_paths_that_cannot_be_read(tmp_path):
             read_saved(path)
 
 
-def test_a_failed_write_leaves_the_old_file_and_nothing_else(saved, tmp_path, monkeypatch):
-    target = tmp_path / "a.pgmoprof"
-    target.write_bytes(b"old")
-
-    def full(*_):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(os, "replace", full)
-    with pytest.raises(FileError, match="No space left on device"):
-        write(target, "pgmoprof", VERSION, COLUMNS, {})
-    assert target.read_bytes() == b"old"
-    assert os.listdir(tmp_path) == ["a.pgmoprof"]
-
-
-def test_what_cannot_be_written(tmp_path):
-    with pytest.raises(FileError, match="cannot be written"):
-        write(tmp_path / "none" / "a", "pgmoprof", VERSION, COLUMNS, {})
-    with pytest.raises(FileError, match="not a regular file"):
-        write(tmp_path, "pgmoprof", VERSION, COLUMNS, {})
-
-
-def test_a_link_stays_a_link(tmp_path):
-    (tmp_path / "link").symlink_to(tmp_path / "real")
-    write(tmp_path / "link", "pgmoprof", VERSION, COLUMNS, {})
-    assert (tmp_path / "link").is_symlink()
-    assert read_saved(tmp_path / "real").rows == 3
-
-
 def test_more_rows_than_a_file_may_have_are_not_written(monkeypatch):
     monkeypatch.setattr("pgmo.archive.writing.MAX_ROWS", 2)
     with pytest.raises(FileError, match="3 rows are more than the 2"):

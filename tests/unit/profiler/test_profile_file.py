@@ -2,7 +2,6 @@ import json
 import zipfile
 from dataclasses import replace
 
-import numpy as np
 import pytest
 from hypothesis import given
 
@@ -33,15 +32,8 @@ def test_any_profile_comes_back(tmp_path_factory, profile):
 @pytest.mark.parametrize(
     ("column", "row", "value", "message"),
     [
-        ("size", 1, -100, "row 1: size is -100"),
         ("size", 1, 2**62, "row 1: size is"),
-        ("start", 2, -1, "row 2: start is -1"),
-        ("end", 2, 1, r"row 2: end is 1 \(start 2\)"),
-        ("end", 2, 15, "row 2: end is 15"),
         ("end", 0, -(2**63), "row 0: end is"),
-        ("tag", 3, 9, "row 3: tag is 9"),
-        ("tag", 3, -2, "row 3: tag is -2"),
-        ("ordinal", 4, 6, "row 4: ordinal is 6"),
     ],
 )
 def test_columns_that_contradict_themselves(tmp_path, column, row, value, message):
@@ -83,16 +75,6 @@ def test_fields_that_are_wrong(tmp_path, changes, message):
     columns = {name: getattr(profile, name) for name in COLUMNS}
     write(tmp_path / "bad", "pgmoprof", FORMAT_VERSION, columns, fields)
     with pytest.raises(FileError, match=message):
-        Profile.load(tmp_path / "bad")
-
-
-def test_a_column_of_another_type(tmp_path):
-    profile = small_profile()
-    fields = _fields(profile, tmp_path)
-    columns = {name: getattr(profile, name) for name in COLUMNS}
-    columns["stream"] = columns["stream"].astype(np.int64)
-    write(tmp_path / "bad", "pgmoprof", FORMAT_VERSION, columns, fields)
-    with pytest.raises(FileError, match=r"'stream\.npy' has type '<i8', must be '<u8'"):
         Profile.load(tmp_path / "bad")
 
 

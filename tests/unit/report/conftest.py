@@ -1,5 +1,7 @@
 """Fixtures: a browser, and reports in it."""
 
+from pathlib import Path
+
 import pytest
 
 from tests.unit.report.browser import Report, open_browser
@@ -23,9 +25,22 @@ def large(tmp_path_factory):
 
 
 @pytest.fixture
-def report(browser, small):
-    opened = Report(browser, small)
-    yield opened
-    assert opened.problems == []
-    assert len(opened.requested) == 1, "the page loaded something"
-    opened.close()
+def open_report(browser, tmp_path):
+    """Return a function that opens a page, or the report of a profile; none may have problems."""
+    opened = []
+
+    def open_one(what, view="", **options):
+        path = what if isinstance(what, Path) else write_report(what, tmp_path / "report.html")
+        opened.append(Report(browser, path, view, **options))
+        return opened[-1]
+
+    yield open_one
+    for one in opened:
+        assert one.problems == []
+        assert len(one.requested) == 1, "the page loaded something"
+        one.close()
+
+
+@pytest.fixture
+def report(open_report, small):
+    return open_report(small)

@@ -13,7 +13,6 @@ from pgmo.packing.plan_file import read_plan, write_plan
 from pgmo.packing.planner import plan as planned
 from pgmo.profiler import profile_file
 from pgmo.profiler.ordering.order import COLUMNS, FREE, RECORD, UNKNOWN, WAIT, Order
-from pgmo.profiler.ordering.order_file import pack_order
 from pgmo.profiler.profile import Profile
 from pgmo.profiler.profile_file import FORMAT_VERSION as PROFILE_VERSION
 
@@ -76,15 +75,6 @@ def test_plans_inside_of_a_plan_keep_theirs(tmp_path):
 def test_a_file_without_an_order_has_none(tmp_path, kind):
     _file(kind, tmp_path / "a")
     assert READERS[kind][0](tmp_path / "a").order is None
-
-
-@pytest.mark.parametrize("kind", READERS)
-def test_a_truncated_order_is_refused(tmp_path, kind):
-    packed = pack_order(Order(**HONEST), kind, READERS[kind][1])
-    for kept in (1, len(packed) // 2, len(packed) - 1):
-        _file(kind, tmp_path / "a", packed[:kept])
-        with pytest.raises(FileError, match="a"):
-            READERS[kind][0](tmp_path / "a")
 
 
 @pytest.mark.parametrize("kind", READERS)

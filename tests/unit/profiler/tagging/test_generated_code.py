@@ -93,35 +93,6 @@ def run(code, **names):
     return scope["Runner"]().call
 
 
-def test_marked_code_does_the_same_and_reports_kernels():
-    made = mark(SOURCE, "m.py")
-    assert list(made.plain) == list(made.marked) == ["Runner.call"]
-    reported = []
-
-    class Marks:
-        def begin(self):
-            reported.append("begin")
-
-        def at(self, number):
-            reported.append(made.kernels[number])
-
-        def end(self):
-            reported.append("end")
-
-    def kernel(a, b):
-        reported.append("runs")
-        b[a] = 7
-
-    for code, said in ((made.plain, False), (made.marked, True)):
-        reported.clear()
-        call = run(code["Runner.call"], kernel=kernel, **{MARKS: Marks()})
-        given = [2]
-        assert call(given) == ([0, 0, 7, 0],)
-        assert given == []
-        about = ("kernel", 7)
-        assert reported == (["begin", about, about, "runs", "end"] if said else ["runs"])
-
-
 def test_lines_stay_where_they_were():
     made = mark(SOURCE, "m.py")
 

@@ -3,8 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pgmo.report.exporters import lanes
-from pgmo.report.exporters.lanes import in_lanes, in_one_turn
-from tests.unit.profiler.examples import profiles
+from pgmo.report.exporters.lanes import in_lanes
 
 BARS = st.lists(
     st.tuples(st.integers(0, 20), st.integers(1, 9), st.sampled_from([0, 64, 128])), max_size=30
@@ -39,13 +38,3 @@ def test_too_many_addresses_share_lanes(monkeypatch):
     low, high = np.array([0, 1, 2]), np.array([1, 2, 3])
     assert in_lanes(low, high, np.array([0, 1, 2])).place == (None,)
     assert len(in_lanes(low, high, np.array([0, 1, 1])).place) == 2
-
-
-@given(profiles())
-def test_a_turn_of_the_steady_state_has_the_load_of_the_profile(profile):
-    rows = np.flatnonzero(profile.turns)
-    begin, end, row = in_one_turn(profile.start[rows], profile.end[rows], profile.ticks)
-    load = np.zeros(profile.ticks, np.int64)
-    for low, high, one in zip(begin, end, row, strict=True):
-        load[low:high] += profile.size[rows[one]]
-    assert load.tolist() == profile.load_curve().tolist()

@@ -1,11 +1,8 @@
 import io
 import json
-import shutil
-import subprocess
 from collections import defaultdict
 from itertools import pairwise
 
-import pytest
 from hypothesis import given, settings
 
 from pgmo.packing.planner import plan
@@ -13,9 +10,6 @@ from pgmo.profiler.profile import Profile
 from pgmo.profiler.tag import Tag
 from pgmo.report.exporters.perfetto import write_perfetto
 from tests.unit.profiler.examples import profiles, small_profile
-
-PROCESSOR = shutil.which("trace_processor_shell") or shutil.which("trace_processor")
-"""Perfetto's own reader of traces, which is also the one of its page."""
 
 NEEDED = {  # fields for each phase, by the Trace Event Format
     "X": {"name", "cat", "ph", "ts", "dur", "pid", "tid"},
@@ -136,38 +130,3 @@ def test_a_wrapping_block_is_there_at_the_end_and_at_the_beginning():
     profile = Profile.from_columns(size=[8, 8], start=[0, 3], end=[1, 6], ticks=4)
     bars = [(e["args"]["block"], e["ts"], e["dur"]) for e in of("X", events(profile))]
     assert sorted(bars) == [(0, 0, 1), (1, 0, 2), (1, 3, 1)]
-
-
-def rows_of(query, path):
-    """Return the rows of a query on a trace, without the line of column names."""
-    done = subprocess.run(
-        [PROCESSOR, "query", str(path), query], capture_output=True, text=True, check=True
-    )
-    return [line.replace('"', "").split(",") for line in done.stdout.splitlines()[1:]]
-
-
-@pytest.mark.skipif(PROCESSOR is None, reason="needs Perfetto's trace_processor_shell")
-@pytest.mark.parametrize("of_plan", [False, True])
-def test_perfetto_reads_what_was_written(tmp_path, of_plan):
-    profile = small_profile()
-    source = plan(profile, solver="best-fit") if of_plan else profile
-    found = events(source)
-    path = tmp_path / "trace.json"
-    with path.open("w") as out:
-        write_perfetto(source, out)
-
-    expected = sorted(
-        [event["name"], str(1000 * event["ts"]), str(1000 * event["dur"])]
-        for event in of("X", found)
-    )
-    assert sorted(rows_of("select name, ts, dur from slice", path)) == expected  # Perfetto has ns
-    values = sorted((1000 * event["ts"], event["args"]["value"]) for event in of("C", found))
-    read = rows_of("select ts, value from counter", path)
-    assert sorted((int(ts), int(float(value))) for ts, value in read) == values
-    assert rows_of("select max(depth) from slice", path) == [["0"]]  # no overlap in a lane
-    wrong = "select name from stats where severity in ('error', 'data_loss') and value > 0"
-    assert rows_of(wrong, path) == []
-    threads = "select name from thread where tid > 0 and name is not null"
-    assert sorted(name for (name,) in rows_of(threads, path)) == sorted(
-        names("thread_name", found).values()
-    )

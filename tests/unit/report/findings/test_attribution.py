@@ -8,23 +8,9 @@ from pgmo.profiler.profile import NEVER, Profile
 from pgmo.profiler.tag import Tag
 from pgmo.report.blocks.origins import names_of
 from pgmo.report.findings.attribution import alive, find_peak
+from tests.unit.profiler.examples import profiles
 
 TAGS = (Tag("Net.a", "aten.mm", "forward"), Tag("Net.b", "aten.mm", "backward"))
-
-
-@st.composite
-def profiles(draw) -> Profile:
-    ticks = draw(st.integers(1, 8))
-    starts = draw(st.lists(st.integers(0, ticks - 1), min_size=1, max_size=12))
-    ends = [
-        NEVER if draw(st.integers(0, 5)) == 0 else start + draw(st.integers(1, 2 * ticks))
-        for start in starts
-    ]
-    sizes = draw(st.lists(st.integers(1, 1000), min_size=len(starts), max_size=len(starts)))
-    tag = draw(st.lists(st.integers(-1, 1), min_size=len(starts), max_size=len(starts)))
-    shared = draw(st.lists(st.booleans(), min_size=len(starts), max_size=len(starts)))
-    columns = {"size": sizes, "start": starts, "end": ends, "tag": tag, "shared": shared}
-    return Profile.from_columns(**columns, ticks=ticks, tags=TAGS)
 
 
 def simulated(profile: Profile, tick: int) -> list[int]:

@@ -17,8 +17,7 @@ from pgmo.report.page.html import render
 from pgmo.report.page.icicle import icicles
 from pgmo.report.page.sentence import module_in_words, place_of, sentence
 from pgmo.report.summary import explain
-from tests.unit.report.browser import Report
-from tests.unit.report.profiles import HOSTILE, small_profile, write_report
+from tests.unit.report.profiles import HOSTILE, small_profile
 
 MIB = 2**20
 STACK = ("net.py:7 in forward", "train.py:3 in step", "train.py:9 in <module>")
@@ -126,13 +125,11 @@ def test_a_recording_without_requests_began_with_all_of_its_blocks():
     assert existed_before(profile_of(trace, whole=True)).all()
 
 
-def test_the_page_names_them_too(browser, tmp_path):
-    opened = Report(browser, write_report(recorded(), tmp_path / "report.html"), "#by=phase")
+def test_the_page_names_them_too(open_report):
+    opened = open_report(recorded(), "#by=phase")
     assert "before recording" in opened.text("#live")
     opened.page.evaluate("document.querySelector('#live button').click()")
     assert "there before the recording began" in opened.text("#details")
-    assert opened.problems == []
-    opened.close()
 
 
 def test_icicles_add_up_to_the_peak():

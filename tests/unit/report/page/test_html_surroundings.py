@@ -4,12 +4,10 @@ import pytest
 
 from pgmo.profiler.profile import Profile, ProfileMeta
 from pgmo.profiler.tag import Tag
-from tests.unit.report.browser import Report
 from tests.unit.report.pointing import click
-from tests.unit.report.profiles import write_report
 
 
-def test_the_address_holds_the_view(browser, small, report):
+def test_the_address_holds_the_view(open_report, small, report):
     report.press("+")
     report.press("w")
     report.page.select_option("#by", "phase")
@@ -18,72 +16,61 @@ def test_the_address_holds_the_view(browser, small, report):
     report.settle()
     view = report.view()
     hash_ = report.page.evaluate("location.hash")
-    again = Report(browser, small, hash_)
+    again = open_report(small, hash_)
     again.settle()
     assert again.view() == view
     assert again.page.input_value("#search") == "conv"
     assert again.page.is_checked("#turns")
-    again.close()
 
 
-def test_a_senseless_address_shows_the_whole(browser, small):
-    opened = Report(browser, small, "#mode=none&by=x&turns=9&pin=99999&tick=-5&at=1,2,nan&only=77")
+def test_a_senseless_address_shows_the_whole(open_report, small):
+    opened = open_report(small, "#mode=none&by=x&turns=9&pin=99999&tick=-5&at=1,2,nan&only=77")
     assert opened.number("seen") == 9
-    assert opened.problems == []
     assert "only" not in opened.view()
     assert opened.page.locator("#legend .off").count() == 0
-    opened.close()
 
 
 @pytest.mark.parametrize("view", ["#pin=1.5", "#tick=2.5", "#depth=99", "#depth=-3", "#pin=-0.5"])
-def test_numbers_in_the_address_that_name_nothing_are_passed_over(browser, small, view):
-    opened = Report(browser, small, view)
-    assert opened.problems == []
+def test_numbers_in_the_address_that_name_nothing_are_passed_over(open_report, small, view):
+    opened = open_report(small, view)
     assert opened.page.input_value("#depth")
     assert opened.text("#live-title") == "Live at the peak, tick 3"
     assert opened.view() == {}
-    opened.close()
 
 
-def test_names_of_any_length_leave_room_for_the_rest(browser, tmp_path):
+def test_names_of_any_length_leave_room_for_the_rest(open_report):
     endless = "x" * 10_000
     tags = (Tag(endless, endless, endless, endless),)
     profile = Profile.from_columns(
         size=[64], start=[0], end=[1], ticks=1, tag=[0], tags=tags, meta=ProfileMeta(model=endless)
     )
-    opened = Report(browser, write_report(profile, tmp_path / "report.html"), "#pin=0")
+    opened = open_report(profile, "#pin=0")
     for selector in ("header.top", "#details dl"):
         assert opened.page.locator(selector).bounding_box()["height"] < 800
-    assert opened.problems == []
-    opened.close()
 
 
-def test_the_colours_follow_the_system(browser, small):
-    opened = Report(browser, small, color_scheme="dark")
+def test_the_colours_follow_the_system(open_report, small):
+    opened = open_report(small, color_scheme="dark")
     ground = "getComputedStyle(document.body).backgroundColor"
     dark, picture = opened.page.evaluate(ground), opened.colour_at(80, 3)
     opened.page.emulate_media(color_scheme="light")
     opened.settle()
     assert opened.page.evaluate(ground) != dark
     assert sum(opened.colour_at(80, 3)) > sum(picture)
-    assert opened.problems == []
-    opened.close()
 
 
-def test_a_phone_shows_all_of_it_without_scrolling_sideways(browser, small):
-    opened = Report(browser, small, viewport={"width": 360, "height": 740}, has_touch=True)
+def test_a_phone_shows_all_of_it_without_scrolling_sideways(open_report, small):
+    opened = open_report(small, viewport={"width": 360, "height": 740}, has_touch=True)
     assert opened.page.evaluate("document.documentElement.scrollWidth") <= 360
     opened.page.click("#open-help")
     assert opened.page.evaluate("document.documentElement.scrollWidth") <= 360
     opened.page.keyboard.press("Escape")
     opened.page.click(".static summary")
     assert opened.page.evaluate("document.documentElement.scrollWidth") <= 360
-    assert opened.problems == []
-    opened.close()
 
 
-def test_two_fingers_zoom(browser, small):
-    opened = Report(browser, small, has_touch=True)
+def test_two_fingers_zoom(open_report, small):
+    opened = open_report(small, has_touch=True)
     box = opened.page.locator("#marks").bounding_box()
     x, y = box["x"] + 400, box["y"] + 150
     touch = opened.context.new_cdp_session(opened.page)
@@ -94,8 +81,6 @@ def test_two_fingers_zoom(browser, small):
     opened.settle()
     x0, x1, _, _ = opened.window()
     assert x1 - x0 == pytest.approx(8 * 40 / 60, rel=0.1)
-    assert opened.problems == []
-    opened.close()
 
 
 def test_everything_that_can_be_used_can_be_reached_and_has_a_name(report):
@@ -117,13 +102,11 @@ def test_everything_that_can_be_used_can_be_reached_and_has_a_name(report):
     ],
     ids=["empty", "nothing planned", "line"],
 )
-def test_profiles_that_are_hardly_any_are_shown_too(browser, tmp_path, profile, told):
-    opened = Report(browser, write_report(profile, tmp_path / "report.html"))
+def test_profiles_that_are_hardly_any_are_shown_too(open_report, profile, told):
+    opened = open_report(profile)
     assert told in opened.text("#message") if told else opened.page.locator("#message").is_hidden()
     for key in "pvwmc":
         opened.page.keyboard.press(key)
-    assert opened.problems == []
-    opened.close()
 
 
 def test_a_browser_without_decompression_is_told_so(browser, small):
@@ -136,10 +119,10 @@ def test_a_browser_without_decompression_is_told_so(browser, small):
     context.close()
 
 
-def test_a_hundred_thousand_blocks(browser, large, record_property):
+def test_a_hundred_thousand_blocks(open_report, large, record_property):
     size = large.stat().st_size
     assert size < 3_000_000
-    opened = Report(browser, large)
+    opened = open_report(large)
     assert opened.number("seen") >= 100_000
     painted = opened.page.get_attribute("html", "data-painted")
     frame = opened.number("milliseconds")
@@ -151,5 +134,3 @@ def test_a_hundred_thousand_blocks(browser, large, record_property):
     opened.page.fill("#search", "attention >= 10 KiB")
     opened.settle()
     assert "blocks" in opened.text("#found")
-    assert opened.problems == []
-    opened.close()

@@ -77,10 +77,3 @@ def test_residents_bring_tags_of_the_trace_along():
     first, second = columns["resident:tag"]
     assert second == columns["tag"][0]
     assert header["strings"][header["tags"][first][3]] == "load.py:3 in load"
-
-
-def test_an_empty_profile_is_packed_too():
-    profile = Profile.from_columns(size=[], start=[], end=[], ticks=0)
-    header, columns = unpack(payload(profile, plan(profile)))
-    assert header["ticks"] == 0
-    assert columns["size"] == []
