@@ -5,16 +5,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bench.packers.traces import FAMILIES
 from pgmo.errors import OptionError
 from pgmo.packing.lower_bound import max_load
 from pgmo.packing.problem import Problem
 from pgmo.packing.solving.packer import PACKERS, pack
 from pgmo.packing.validator import validate
-from pgmo.profiler.profile import Profile
 
 from . import naive
 from .problems import as_plan, problems
+from .traces import FAMILIES, scattered
 
 each_packer = pytest.mark.parametrize("packer", PACKERS)
 
@@ -99,11 +98,7 @@ def test_best_fit_is_the_heuristic_of_the_paper(problem):
 @pytest.mark.parametrize("family", FAMILIES)
 def test_packs_training_shaped_traces(packer, family):
     """Thousands of blocks fill several nodes and chunks of the packers' data structures."""
-    trace = FAMILIES[family](4000, 3)
-    profile = Profile.from_columns(
-        size=trace.size, start=trace.start, end=trace.end, ticks=trace.ticks
-    )
-    problem, _ = Problem.from_profile(profile, 64)
+    problem, _ = Problem.from_profile(FAMILIES[family](4000, 3), 64)
     offset = pack(problem, packer)
     validate(as_plan(problem, offset))
     assert naive.arena(problem, offset) >= max_load(problem)
@@ -112,11 +107,7 @@ def test_packs_training_shaped_traces(packer, family):
 @each_packer
 @pytest.mark.parametrize("cut_open", [False, True])
 def test_gives_a_valid_answer_when_time_is_over(packer, cut_open):
-    trace = FAMILIES["scattered"](12_000, 5)
-    profile = Profile.from_columns(
-        size=trace.size, start=trace.start, end=trace.end, ticks=trace.ticks
-    )
-    problem, _ = Problem.from_profile(profile, 64)
+    problem, _ = Problem.from_profile(scattered(12_000, 5), 64)
     if cut_open:
         upper = np.minimum(problem.upper, problem.period)
         problem = Problem(problem.size, problem.lower, upper, alignment=problem.alignment)

@@ -4,7 +4,6 @@ import time
 import numpy as np
 import pytest
 
-from bench.packers.traces import FAMILIES
 from pgmo.errors import OptionError, PgmoError, ProblemError
 from pgmo.packing.plan import UNPLANNED
 from pgmo.packing.planner import SOLVERS, plan, plan_profile
@@ -14,15 +13,8 @@ from pgmo.packing.solving import cp_sat, portfolio
 from pgmo.packing.solving.packer import PACKERS, attempt, pack
 from pgmo.packing.validator import validate
 from pgmo.profiler.profile import NEVER, Profile
+from tests.conformance.traces import scattered, training
 from tests.unit.packing.results import check_packing, check_trace, hard_problem
-
-
-def profile_of(family: str, blocks: int, seed: int = 0) -> Profile:
-    trace = FAMILIES[family](blocks, seed)
-    return Profile.from_columns(
-        size=trace.size, start=trace.start, end=trace.end, ticks=trace.ticks
-    )
-
 
 needs_or_tools = pytest.mark.skipif(not cp_sat.is_installed(), reason="needs pgmo[exact]")
 each_solver = pytest.mark.parametrize(
@@ -74,7 +66,7 @@ def test_one_packer_runs_alone(monkeypatch):
 
 @each_solver
 def test_every_solver_gives_a_valid_plan(solver):
-    profile = profile_of("convolutional", 800)
+    profile = training(800)
     result = plan(profile, solver=solver, time_limit=0.5)
     validate(result)
     check_trace(result)
@@ -85,13 +77,9 @@ def test_every_solver_gives_a_valid_plan(solver):
 
 
 def test_several_streams_share_the_time_and_the_trace():
-    scattered = profile_of("scattered", 60, 1)
+    one = scattered(60, 1)
     two = Profile.from_columns(
-        size=scattered.size,
-        start=scattered.start,
-        end=scattered.end,
-        ticks=scattered.ticks,
-        stream=np.arange(len(scattered)) % 2,
+        size=one.size, start=one.start, end=one.end, ticks=one.ticks, stream=np.arange(60) % 2
     )
     seen = []
     result = plan(two, time_limit=0.5, observer=seen.append)
@@ -107,10 +95,9 @@ def test_an_observer_sees_each_event_as_it_comes():
     assert seen[0].solver in PACKERS
 
 
-@pytest.mark.parametrize("family", ["convolutional", "u_net", "transformer", "recurrent"])
-@pytest.mark.parametrize("seed", range(4))
-def test_training_shaped_traces_pack_to_within_a_per_cent_of_the_bound(family, seed):
-    problem, _ = Problem.from_profile(profile_of(family, 2000, seed), 64)
+@pytest.mark.parametrize("seed", range(8))
+def test_training_packs_to_within_a_per_cent_of_the_bound(seed):
+    problem, _ = Problem.from_profile(training(2000, seed), 64)
     packing = plan(problem, effort="fast")
     assert packing.arena <= 1.01 * packing.bound
 
@@ -197,7 +184,7 @@ def test_options_that_cannot_be_used(options, message):
 
 
 def test_other_threads_run_while_packing():
-    problem, _ = Problem.from_profile(profile_of("scattered", 200_000), 1)
+    problem, _ = Problem.from_profile(scattered(200_000), 1)
     ticks = []
     done = threading.Event()
 

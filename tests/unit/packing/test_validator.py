@@ -5,13 +5,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.packers.traces import FAMILIES
 from pgmo import _core
 from pgmo.errors import PlanError
 from pgmo.packing.plan import UNPLANNED, Plan
 from pgmo.packing.planner import plan
 from pgmo.packing.validator import validate
-from pgmo.profiler.profile import NEVER, Profile, ProfileMeta
+from pgmo.profiler.profile import NEVER, ProfileMeta
+from tests.conformance.traces import FAMILIES
 
 
 def made(rows, *, ticks=10, arena=None, alignment=1, circular=True) -> Plan:
@@ -164,10 +164,7 @@ def _whole_period_overlap(rows, ticks):
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_notices_one_block_moved_onto_another(family):
-    trace = FAMILIES[family](3000, 1)
-    good = plan(
-        Profile.from_columns(size=trace.size, start=trace.start, end=trace.end, ticks=trace.ticks)
-    )
+    good = plan(FAMILIES[family](3000, 1))
     validate(good)
     inner = np.flatnonzero(good.end < good.ticks)
     # Move each block onto the one that was requested just before, if that is still live.
