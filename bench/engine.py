@@ -9,24 +9,18 @@ sequences of requests shaped like training steps. A *pair* is one request and on
 CPU times of a single thread. The driving loop is part of every figure; the row `empty` is the loop
 alone. In the rows `paged` and `window`, a device with pages serves slots whose pages are mapped,
 and requests that are not in the plan. The driver calls of this device take no time.
-
-If torch is installed, a pair of 4 KiB is also measured through the PyTorch CPU adapter, in turns
-with torch's own CPU allocator.
 """
 
 import argparse
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
-import time
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from support.machine import Seconds, add_common_options, write_result
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -36,7 +30,6 @@ PAIRS, QUICK_PAIRS = 1_000_000, 10_000
 """Pairs of a repetition."""
 LARGE = ((1_000, 64 << 20), (100, 1 << 30))
 """Number of large blocks, and the bytes of each. Their sum fits on a card."""
-TORCH_BYTES = 4096
 MOST_NANOSECONDS = 60.0
 MOST_RECORDING_NANOSECONDS = 100.0
 MOST_GROWTH = 1.5
@@ -69,7 +62,7 @@ def measure(
     names = [
         f"{what}:{count}" for count in blocks for what in ("replay", "paged", "empty", "malloc")
     ]
-    names += [f"{what}:{blocks[-2]}" for what in ("record", "adopt", "window")]
+    names += [f"{what}:{blocks[-2]}" for what in ("record", "window")]
     for count, size in LARGE:
         names += [f"{what}:{count}:{size}" for what in ("replay", "paged", "window")]
     output = subprocess.run(
@@ -109,79 +102,7 @@ def claim(figure: float, limit: float) -> dict[str, float | bool]:
     return {"figure": round(figure, 2), "at_most": limit, "holds": figure <= limit}
 
 
-def measure_torch(repetitions: int) -> dict[str, Any]:
-    """Measure a pair of 4 KiB with torch's own CPU allocator and with the adapter, in turns.
-
-    Both are called through `torch.empty`, whose time is part of both figures.
-    """
-    try:
-        import torch
-
-        from pgmo.allocator.adapters.torch_cpu import torch_cpu
-        from pgmo.errors import PgmoError
-    except ImportError as error:
-        return {"skipped": str(error)}
-    try:
-        adapter = torch_cpu()
-    except PgmoError as error:
-        return {"skipped": str(error)}
-    requests = 10_000
-    engine = adapter.engine
-    adapter.install()
-    memory = adapter.take_arena(TORCH_BYTES, 0)
-    engine.add_arena(0, 0, memory.base, memory.bytes, *memory.owner)
-    starts = np.arange(requests)
-    zeros = np.zeros(requests, np.int64)
-    engine.add_plan(
-        size=zeros + TORCH_BYTES,
-        stream_index=zeros.astype(np.uint32),
-        varying=zeros.astype(bool),
-        end=starts + 1,
-        offset=zeros,
-        alternate=zeros - 1,
-        family=zeros.astype(np.uint32),
-        streams=[0],
-        arena_bytes=TORCH_BYTES,
-        alignment=adapter.alignment,
-    )
-
-    def iterate() -> float:
-        empty, elements = torch.empty, TORCH_BYTES // 4
-        begin = time.thread_time()
-        for _ in range(requests):
-            empty(elements)
-        return (time.thread_time() - begin) / requests
-
-    engine.start_serving()
-    engine.pause()
-    own, idle, ours = [], [], []
-    for _ in range(10 * repetitions):
-        adapter.uninstall()
-        own.append(iterate())
-        adapter.install()
-        idle.append(iterate())  # the adapter is installed and delegates
-        engine.resume()
-        ours.append(iterate())
-        engine.end_iteration()
-        engine.pause()
-    default, bypass, served = Seconds.of(own), Seconds.of(idle), Seconds.of(ours)
-    counted = engine.statistics()
-    engine.resume()
-    engine.remove_plans()
-    engine.detach_arena()
-    adapter.uninstall()
-    return {
-        "torch": str(torch.__version__),
-        "bytes": TORCH_BYTES,
-        "hit_rate": counted["hits"] / counted["requests"],
-        "default_ns": round(1e9 * default.median, 1),
-        "bypass_ns": round(1e9 * bypass.median, 1),
-        "replay_ns": round(1e9 * served.median, 1),
-        "replay_over_default": claim(served.median / default.median, 1.0),
-    }
-
-
-def main() -> int:
+def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--repetitions", type=int, default=9, help="of each measurement (9)")
     add_common_options(parser)
@@ -207,17 +128,14 @@ def main() -> int:
             for (what, count, size), seconds in sorted(pairs.items())
         ],
     }
-    result["through_torch"] = measure_torch(repetitions)
     for row in result["pairs"]:
         each = f" of {row['bytes'] >> 20:,} MiB" if row["bytes"] else ""
         blocks = f"{row['blocks']:,} blocks{each}"
         print(f"{row['what']:>7} {blocks:>24} {row['median_ns']:8.1f} ns a pair")
     for name, figures in result["claims"].items():
         print(f"{name}: {figures}")
-    print(f"through torch: {result['through_torch']}")
     write_result("engine", result, arguments.output, quick=quick)
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -11,7 +11,6 @@
 //
 // WHAT: replay   one iteration after another, every request from its slot
 //       record   the framework's blocks, adopted and released while recording, for the first time
-//       adopt    the same while serving, not recorded: misses
 //       paged    like replay, and the arena has pages of a device under it, all of which are there
 //       window   requests that no plan knows, from pages: best fit
 //       malloc   malloc and free of the same sizes

@@ -1,4 +1,4 @@
-"""CuPy's own pool, the driver's asynchronous pool, RMM, and pgmo over CuPy's pool.
+"""CuPy's own pool, the driver's asynchronous pool, and pgmo over CuPy's pool.
 
     python bench/gpu/cupy_loops.py --seconds 60
     python bench/gpu/cupy_loops.py --quick          one round, to see that it works
@@ -68,7 +68,7 @@ PROGRAMS: dict[str, Callable[[], Any]] = {
 def pools() -> dict[str, Callable[[], Any]]:
     """Return a function that makes each contestant's pool; pgmo's is CuPy's own.
 
-    Pools that this machine cannot have (`malloc_async` on some virtual GPUs) are left out.
+    `malloc_async` is left out if this machine cannot have it, as some virtual GPUs.
     """
     import cupy
 
@@ -77,33 +77,12 @@ def pools() -> dict[str, Callable[[], Any]]:
         "pgmo": cupy.cuda.MemoryPool,
         "malloc_async": lambda: cupy.cuda.MemoryAsyncPool(),
     }
-    if importlib.util.find_spec("rmm") is not None:
-        found["rmm"] = RmmPool
-    for who in sorted(found.keys() - {"cupy", "pgmo"}):
-        try:
-            found[who]().malloc(512)
-        except Exception as error:  # the driver and the library raise various types
-            print(f"{who} is left out: {error}", file=sys.stderr)
-            del found[who]
+    try:
+        found["malloc_async"]().malloc(512)
+    except Exception as error:  # the driver and CuPy raise various types
+        print(f"malloc_async is left out: {error}", file=sys.stderr)
+        del found["malloc_async"]
     return found
-
-
-class RmmPool:
-    """RMM's pool, with the interface of CuPy's."""
-
-    def __init__(self) -> None:
-        import rmm
-        from rmm.allocators.cupy import rmm_cupy_allocator
-
-        # By default it begins with half of the device's memory.
-        beneath = rmm.mr.CudaMemoryResource()
-        self._resource = rmm.mr.PoolMemoryResource(beneath, initial_pool_size=1 << 20)
-        rmm.mr.set_current_device_resource(self._resource)
-        self.malloc = rmm_cupy_allocator
-
-    def total_bytes(self) -> int:
-        """Return the bytes that the pool has taken from the device."""
-        return int(self._resource.pool_size())
 
 
 @dataclass(frozen=True)

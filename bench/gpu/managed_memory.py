@@ -3,8 +3,7 @@
     python bench/gpu/managed_memory.py --seconds 60
     python bench/gpu/managed_memory.py --quick          few steps, to see that it works
 
-First, copies in unified memory and in device memory are timed in turns, because clock rates change.
-Then a step of a GPT in replay is timed:
+A step of a GPT in replay is timed:
 
 - in device memory
 - in unified memory, with all pages on the card
@@ -27,45 +26,7 @@ from _launch import ROOT, budget_of, device_or_exit, gpu_parser, write_gpu_resul
 sys.path.insert(0, str(ROOT))
 
 STEPS, QUICK_STEPS, WARM_UP = 9, 2, 8
-COPIES, COPY_ROUNDS = 10, 7
 BATCH = 256  # for an arena of hundreds of MiB; with a small one, launches take all the time
-
-
-def copies(free: int) -> dict[str, Any]:
-    """Return the time of a copy in unified memory over that in device memory."""
-    import torch
-
-    import pgmo
-
-    size = min(1 << 30, free // 8)
-    tidy_up()
-    buffers = {"device": _pair(size)}
-    with pgmo.managed():
-        buffers["managed"] = _pair(size)
-    samples: dict[str, list[float]] = {"device": [], "managed": []}
-    for number in range(COPY_ROUNDS):
-        for kind in ("device", "managed") if number % 2 == 0 else ("managed", "device"):
-            source, target = buffers[kind]
-            torch.cuda.synchronize()
-            begin = time.perf_counter()
-            for _ in range(COPIES):
-                target.copy_(source)
-            torch.cuda.synchronize()
-            samples[kind].append((time.perf_counter() - begin) / COPIES)
-    device, unified = (statistics.median(samples[kind]) for kind in ("device", "managed"))
-    print(f"copy of {size:,} bytes: {device * 1e3:.2f} ms, {unified * 1e3:.2f} in unified memory")
-    buffers.clear()
-    tidy_up()
-    return {"torch": {"factor": unified / device, "bytes": size}}
-
-
-def _pair(size: int) -> tuple[Any, Any]:
-    """Return two buffers, whose pages a first copy has brought to the card."""
-    import torch
-
-    source, target = (torch.zeros(size, dtype=torch.uint8, device="cuda") for _ in range(2))
-    target.copy_(source)
-    return source, target
 
 
 def median_step(work: Callable[[], object], before: Callable[[], object], times: int) -> float:
@@ -206,7 +167,6 @@ def main() -> None:
     except AdapterError as error:
         print(f"Nothing measured: {error}", file=sys.stderr)
         return
-    copied = copies(card.free)
     rounds: list[dict[str, float]] = []
     taken = 0.0
     most = 1 if arguments.quick else 5
@@ -220,7 +180,6 @@ def main() -> None:
         print(f"{name:42}{seconds * 1e3:9.3f} ms   {seconds / figures['device']:6.2f}")
     torch.cuda.synchronize()
     result = {
-        "copies": copied,
         "rounds": len(rounds),
         "batch": BATCH,
         "bytes": sizes,
