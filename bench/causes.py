@@ -24,8 +24,8 @@ from pathlib import Path
 from typing import Any
 
 from support.machine import result_path, write_result
-from support.stub_jobs import LARGE_CARD, stub_parser
-from workloads.job import process_settings
+from support.stub_jobs import print_earlier, stub_parser
+from workloads.job import LARGE_CARD, process_settings
 from workloads.launch import ROOT, Stub
 
 from pgmo.cli.source import import_profiles
@@ -132,9 +132,7 @@ def parse() -> argparse.Namespace:
 def main() -> None:
     """Measure the programs, and write the result."""
     arguments = parse()
-    if arguments.table:
-        found = json.loads(result_path("causes", arguments.output).read_text("utf-8"))
-        print(table(found["rows"]))
+    if print_earlier("causes", arguments, lambda found: table(found["rows"])):
         return
     stub = Stub.build(arguments.python, arguments.stub.resolve())
     wanted = arguments.program or (QUICK if arguments.quick else None)

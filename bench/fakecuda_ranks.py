@@ -39,16 +39,14 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from ranks import NAMES, WORLDS
-from ranks.job import RankJob
+from ranks import NAMES, WORLDS, RankJob
 from ranks.table import table
 from support.machine import result_path, write_result
-from support.stub_jobs import Row, row_of, stub_parser
+from support.stub_jobs import Row, compare, print_earlier, row_of, stub_parser
 from workloads.columns import calls
 from workloads.job import CONTENDERS, OURS
 from workloads.launch import ROOT, Stub
 
-TOLERANCE = 1.005
 MOST_LAGGING = 64
 """Largest number of ranks with lagging streams. With more, the stub needs a minute per run."""
 
@@ -59,7 +57,7 @@ def measure(stub: Stub, case: RankJob) -> list[Row]:
     for lag in (False, True) if case.world <= MOST_LAGGING else (False,):
         rows += [run(stub, replace(case, contender=name, lag=lag)) for name in OURS]
     for row in rows:
-        compare(row, *rows[:2])
+        compare_steady(row, *rows[:2])
         print(progress(row), file=sys.stderr, flush=True)
     return rows
 
@@ -71,24 +69,19 @@ def run(stub: Stub, job: RankJob) -> Row:
     return row | row_of(job, lambda: stub.ask(job, "ranks.worker"), *fields)
 
 
-def compare(row: Row, default: Row, expandable: Row) -> None:
-    """Add the figures that need the runs of PyTorch's allocators."""
+def compare_steady(row: Row, default: Row, expandable: Row) -> None:
+    """Add the figures that need the runs of PyTorch's allocators, if all runs came to an end."""
     if any("steady_peak" not in one for one in (row, default, expandable)):
         return
-    row["live"] = default["requested"]
-    row["efficiency"] = row["live"] / row["peak"]
+    compare(row, default, expandable)
+    if row["lag"]:  # the stub itself needs CPU time
+        del row["cpu_over_default"]
     row["steady_live"] = min(default["steady_requested"], row["steady_requested"])
     row["steady_efficiency"] = row["steady_live"] / row["steady_peak"]
     if row.get("max_load"):
         more = max(0, (row["ordered_load"] or row["max_load"]) - row["max_load"])
         row["bound"] = row["steady_live"] + more
         row["bound_efficiency"] = row["bound"] / row["steady_peak"]
-    row["over_expandable"] = row["peak"] / expandable["peak"]
-    row["over_default"] = row["peak"] / default["peak"]
-    if not row["lag"]:  # with lag, the stub itself needs CPU time
-        row["cpu_over_default"] = row["cpu_seconds"] / default["cpu_seconds"]
-    over = max(row["over_expandable"], row["over_default"])
-    row["behind"] = row["contender"] in OURS and over > TOLERANCE
 
 
 def progress(row: Row) -> str:
@@ -147,9 +140,7 @@ def parse() -> argparse.Namespace:
 
 def main() -> None:
     arguments = parse()
-    if arguments.table:
-        found = json.loads(result_path("fakecuda_ranks", arguments.output).read_text("utf-8"))
-        print(table(found["rows"]))
+    if print_earlier("fakecuda_ranks", arguments, lambda found: table(found["rows"])):
         return
     stub = Stub.build(arguments.python, ROOT / arguments.stub)
     quick = arguments.quick

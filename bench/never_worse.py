@@ -30,15 +30,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
-from loops import NAMES, table
-from loops.job import LoopJob
+from loops import NAMES, LoopJob, table
 from support.machine import result_path, write_result
-from support.stub_jobs import Row, row_of, stub_parser
+from support.stub_jobs import Row, compare, row_of, stub_parser
 from workloads.columns import calls
 from workloads.job import CONTENDERS, OURS
 from workloads.launch import Stub
 
-TOLERANCE = 1.005
 SHORT = (3, 5, 8, 12)
 QUICK_LOOPS = ("llama_padded", "mixture_of_experts")
 TABLES: dict[str, Callable[[Iterable[table.Row]], str]] = {
@@ -63,19 +61,6 @@ def measure(stub: Stub, case: LoopJob) -> list[Row]:
 def run(stub: Stub, job: LoopJob) -> Row:
     """Return the answer of the job's process, or its failure."""
     return row_of(job, lambda: stub.ask(job, "loops.worker"), "loop", "seed", "iterations")
-
-
-def compare(row: Row, default: Row, expandable: Row) -> None:
-    """Add the figures that need the runs of PyTorch's allocators."""
-    if "peak" not in row or "peak" not in default or "peak" not in expandable:
-        return
-    row["live"] = default["requested"]
-    row["efficiency"] = row["live"] / row["peak"]
-    row["over_expandable"] = row["peak"] / expandable["peak"]
-    row["over_default"] = row["peak"] / default["peak"]
-    row["cpu_over_default"] = row["cpu_seconds"] / default["cpu_seconds"]
-    over = max(row["over_expandable"], row["over_default"])
-    row["behind"] = row["contender"] in OURS and (over > TOLERANCE or row["out_of_memory"])
 
 
 def progress(row: Row) -> str:

@@ -19,15 +19,14 @@ PyTorch's own allocators and with pages alone, caches are emptied between phases
 """
 
 import argparse
-import json
 import sys
 import tempfile
 from dataclasses import replace
 
-from phased import PROGRAMS
-from phased.job import CONTENDERS, PhasedJob
-from support.machine import result_path, write_result
-from support.stub_jobs import LARGE_CARD, Row, row_of, stub_parser
+from phased import CONTENDERS, PROGRAMS, PhasedJob
+from support.machine import write_result
+from support.stub_jobs import Row, print_earlier, row_of, stub_parser
+from workloads.job import LARGE_CARD
 from workloads.launch import ROOT, Stub
 
 MODULE = "phased.worker"
@@ -110,9 +109,7 @@ def parse() -> argparse.Namespace:
 
 def main() -> None:
     arguments = parse()
-    if arguments.table:
-        found = json.loads(result_path("phases", arguments.output).read_text("utf-8"))
-        print(table(found["rows"]))
+    if print_earlier("phases", arguments, lambda found: table(found["rows"])):
         return
     stub = Stub.build(arguments.python, ROOT / arguments.stub)
     rows = []

@@ -37,8 +37,8 @@ from pathlib import Path
 
 import numpy as np
 from support.machine import result_path, write_result
-from support.stub_jobs import LARGE_CARD, Row, stub_parser
-from workloads.job import process_settings
+from support.stub_jobs import Row, print_earlier, stub_parser
+from workloads.job import LARGE_CARD, process_settings
 from workloads.launch import ROOT, Stub
 
 from pgmo.profiler.importers.formats import read_file
@@ -293,9 +293,7 @@ def parse() -> argparse.Namespace:
 
 def main() -> None:
     arguments = parse()
-    if arguments.table:
-        found = json.loads(result_path("private_pools", arguments.output).read_text("utf-8"))
-        print(table(found["rows"]))
+    if print_earlier("private_pools", arguments, lambda found: table(found["rows"])):
         return
     stub = Stub.build(arguments.python, ROOT / arguments.stub)
     contenders = arguments.contender or (*CONTENDERS, NEED)

@@ -33,14 +33,11 @@ from typing import Any
 from programs import NAMES, PROGRAMS
 from support.agreement import Agreement, agreement
 from support.machine import result_path, write_result
-from support.stub_jobs import row_of, stub_parser
-from whole_runs import cpu, table
-from whole_runs.job import CONTENDERS, ENDLESS, WholeRun
+from support.stub_jobs import compare, row_of, stub_parser
+from whole_runs import CONTENDERS, ENDLESS, WholeRun, cpu, table
 from workloads.launch import Stub, WorkerError
 
 QUICK = ("nanogpt", "lightning_gan")
-MODULE = "whole_runs.worker"
-TOLERANCE = 1.005
 
 
 def measure(name: str, steps: int, repetitions: int, *, small: bool) -> dict[str, Any]:
@@ -97,16 +94,11 @@ def measure_on_stub(stub: Stub, name: str, steps: int, *, small: bool) -> list[d
     rows = []
     for contender in CONTENDERS:
         job = WholeRun(name, steps, contender=contender, small=small)
-        rows.append(row_of(job, lambda job=job: stub.ask(job, MODULE), "program", "steps"))
-    default, expandable, *ours = rows
-    if all("peak" in row for row in rows):
-        for row in rows:
-            row["live"] = default["requested"]
-            row["efficiency"] = row["live"] / row["peak"]
-            row["over_expandable"] = row["peak"] / expandable["peak"]
-            row["cpu_over_default"] = row["cpu_seconds"] / default["cpu_seconds"]
-        for row in ours:
-            row["behind"] = row["over_expandable"] > TOLERANCE
+        rows.append(
+            row_of(job, lambda job=job: stub.ask(job, "whole_runs.worker"), "program", "steps")
+        )
+    for row in rows:
+        compare(row, *rows[:2])
     return rows
 
 

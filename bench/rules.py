@@ -26,17 +26,15 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
-from loops import NAMES, OWN
+from loops import NAMES, OWN, LoopJob
 from support.machine import result_path, write_result
-from support.stub_jobs import Row, row_of, stub_parser
+from support.stub_jobs import Row, print_earlier, row_of, stub_parser
 from switches import RULES
-from switches.job import RuleJob
 from switches.table import tables
 from workloads.columns import calls
 from workloads.job import OURS
 from workloads.launch import Stub
 
-MODULE = "switches.worker"
 LEFT_OUT = ("decoding", "rollouts", "trainer_callback")
 """Loops that are left out by default: two take minutes per run, and one is like `trainer`."""
 
@@ -45,7 +43,7 @@ QUICK_RULES = ("stale", "look_ahead", "price")
 EVERYTHING = "everything on"
 
 
-def measure(stub: Stub, case: RuleJob, rules: Iterable[str]) -> Iterator[Row]:
+def measure(stub: Stub, case: LoopJob, rules: Iterable[str]) -> Iterator[Row]:
     """Yield one row with all rules on, and one without each rule.
 
     Args:
@@ -66,9 +64,9 @@ def measure(stub: Stub, case: RuleJob, rules: Iterable[str]) -> Iterator[Row]:
         yield row
 
 
-def run(stub: Stub, job: RuleJob, rule: str) -> Row:
+def run(stub: Stub, job: LoopJob, rule: str) -> Row:
     """Return the row of a job: its figures, or its failure."""
-    found = {"rule": rule} | row_of(job, lambda: stub.ask(job, MODULE), "loop", "seed")
+    found = {"rule": rule} | row_of(job, lambda: stub.ask(job, "loops.worker"), "loop", "seed")
     if "peak" not in found:
         return found
     named = ("rule", "loop", "seed", "contender")
@@ -123,9 +121,7 @@ def parse() -> argparse.Namespace:
 
 def main() -> None:
     arguments = parse()
-    if arguments.table:
-        path = result_path("rules", arguments.output)
-        print(tables(json.loads(path.read_text("utf-8"))))
+    if print_earlier("rules", arguments, tables):
         return
     quick = arguments.quick
     stub = Stub.build(arguments.python, arguments.stub.resolve())
@@ -135,14 +131,14 @@ def main() -> None:
     iterations = min(arguments.iterations, 6) if quick else arguments.iterations
     off = dict(numbers_off(arguments.without))
     cases = [
-        RuleJob(loop, seed, iterations, contender=contender, small=quick, off=off)
+        LoopJob(loop, seed, iterations, contender=contender, small=quick, off=off)
         for loop in loops
         for seed in arguments.seeds
         for contender in arguments.contenders
     ]
     asked = [rule for rule in rules if rule not in arguments.without]
 
-    def rows_of(case: RuleJob) -> list[Row]:
+    def rows_of(case: LoopJob) -> list[Row]:
         found = []
         for row in measure(stub, case, asked):
             print(progress(row), file=sys.stderr, flush=True)

@@ -25,7 +25,7 @@ from typing import Any
 
 from programs import PROGRAMS
 from support.machine import result_path, write_result
-from support.stub_jobs import stub_parser
+from support.stub_jobs import print_earlier, stub_parser
 from verdicts import Case, all_cases, table
 from workloads.job import process_settings
 from workloads.launch import ROOT, Stub
@@ -110,9 +110,7 @@ def parse() -> argparse.Namespace:
 
 def main() -> None:
     arguments = parse()
-    if arguments.table:
-        found = json.loads(result_path("verdict", arguments.output).read_text("utf-8"))
-        print(table.table(found["rows"]))
+    if print_earlier("verdict", arguments, lambda found: table.table(found["rows"])):
         return
     stub = Stub.build(arguments.python, arguments.stub.resolve())
     names = arguments.case or (QUICK if arguments.quick else None)

@@ -9,8 +9,10 @@ Lengths, routing and shapes are drawn from the seed. This module needs only the 
 """
 
 import importlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
+
+from workloads.job import StubJob
 
 if TYPE_CHECKING:
     from loops.loop import Loop
@@ -93,6 +95,23 @@ class Setting:
     def choose(self, real: T, small: T) -> T:
         """Return the value for this size."""
         return small if self.small else real
+
+
+@dataclass(frozen=True)
+class LoopJob(StubJob):
+    """One run of a loop.
+
+    Args:
+        loop: one of `NAMES`, or of `OWN`.
+        seed: seed of lengths, routing and sizes.
+        iterations: number of iterations.
+        off: values that replace defaults of `pgmo.allocator.heuristics`, by name.
+    """
+
+    loop: str
+    seed: int = 0
+    iterations: int = 24
+    off: dict[str, float] = field(default_factory=dict)
 
 
 def create(name: str, setting: Setting) -> "Loop":

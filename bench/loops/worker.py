@@ -1,4 +1,4 @@
-"""Worker of `never_worse.py`, which runs each job in its own process (`workloads/worker.py`).
+"""Worker of `never_worse.py` and `rules.py`, which runs each job in its own process.
 
 echo '{"loop": "t5", "contender": "pages"}' | run PYTHON -m loops.worker
 """
@@ -14,8 +14,7 @@ from workloads.costs import RunCosts
 from workloads.job import OURS
 from workloads.worker import serve
 
-from loops import create, family
-from loops.job import LoopJob
+from loops import LoopJob, Setting, create, family
 
 
 class Ended:
@@ -35,13 +34,17 @@ def run(job: LoopJob) -> dict[str, Any]:
     """Build the loop, and run it to its end or out of memory; return figures, in bytes."""
     from pgmo.rehearsal import control
 
+    if job.off:
+        from pgmo.allocator import heuristics
+
+        heuristics.use(heuristics.Heuristics(**job.off))
     install_pages(job.contender)
     error, began = "", time.monotonic()
     loop, session, ended = None, None, Ended(job.iterations, None)
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
         try:
-            loop = create(job.loop, job.setting)
+            loop = create(job.loop, Setting(job.seed, job.small))
             opens = job.contender in OURS[1:]
             with open_session(opens and not loop.opens_session) as session:
                 ended = Ended(job.iterations, session)
@@ -81,4 +84,4 @@ def prepare(job: LoopJob) -> None:
 
 
 if __name__ == "__main__":
-    serve(lambda fields: LoopJob(**fields), run, prepare)
+    serve(LoopJob, run, prepare)

@@ -16,8 +16,9 @@ from loops import Setting
 from loops.decoding import decode
 from loops.llama import llama
 from loops.loop import BFLOAT16, adamw
+from workloads.allocators import install_pages
 
-from phased.job import OURS, PhasedJob
+from phased import OURS, PhasedJob
 from phased.ways import Way, way_of
 
 SHARE = 0.9
@@ -100,10 +101,7 @@ class _Trainer:
 
 def serve(job: PhasedJob, orders: Any, answers: Any) -> None:
     """Execute the trainer's orders in the engine's process."""
-    if job.contender in OURS:
-        import pgmo
-
-        torch.cuda.memory.change_current_allocator(pgmo.torch_allocator())
+    install_pages(job.contender, OURS)
     setting, way = Setting(0, job.small), way_of(job.contender)
     engine = llama(setting, cache=True).to(BFLOAT16)
     received: list[int] = []

@@ -5,18 +5,16 @@ from typing import Any
 
 import torch
 from support.stub_jobs import open_session
+from workloads.allocators import install_pages
 from workloads.worker import serve
 
-from phased.job import OURS, PhasedJob
+from phased import OURS, PhasedJob
 
 
 def run(job: PhasedJob) -> dict[str, Any]:
     """Run a job, and return its figures; sizes in bytes."""
     began = time.monotonic()
-    if job.contender in OURS:
-        import pgmo
-
-        torch.cuda.memory.change_current_allocator(pgmo.torch_allocator())
+    install_pages(job.contender, OURS)
     from phased import processes
     from phased.ways import way_of
 
@@ -63,4 +61,4 @@ def run_grpo(job: PhasedJob, way: Any) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    serve(lambda fields: PhasedJob(**fields), run)
+    serve(PhasedJob, run)

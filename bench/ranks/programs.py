@@ -24,7 +24,7 @@ from workloads import LENGTHS, Shape
 from workloads.gpt import Model
 from workloads.job import SMALL_GPT
 
-from ranks.job import RankJob
+from ranks import RankJob
 
 MOST_TOGETHER = 8
 """Largest number of ranks that share a layer, or a pipeline. Larger worlds have replicas."""

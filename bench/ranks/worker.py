@@ -16,8 +16,7 @@ from workloads.costs import RunCosts
 from workloads.job import OURS
 from workloads.worker import serve
 
-from ranks import programs
-from ranks.job import RankJob
+from ranks import RankJob, programs
 
 
 def run(job: RankJob) -> dict[str, Any]:
@@ -108,4 +107,4 @@ def about_plan(session: Any, *, serves: bool) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    serve(lambda fields: RankJob(**fields), run)
+    serve(RankJob, run)

@@ -9,8 +9,9 @@ from typing import Any
 
 import torch
 from support.stub_jobs import open_session
+from workloads.allocators import install_pages
 
-from shared.job import OURS, SharedJob
+from shared import OURS, SharedJob
 
 
 def main() -> None:
@@ -25,10 +26,7 @@ def run(job: SharedJob, at: int, batch: int, folder: Path) -> dict[str, Any]:
     from pgmo.rehearsal import control
 
     began = time.monotonic()
-    if job.contender in OURS:
-        import pgmo
-
-        torch.cuda.memory.change_current_allocator(pgmo.torch_allocator())
+    install_pages(job.contender, OURS)
     error, session, persistent, calls = "", None, 0, {}
     try:
         from workloads import Shape, create

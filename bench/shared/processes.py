@@ -7,17 +7,16 @@ import subprocess
 import tempfile
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 from workloads.launch import ROOT, Stub, WorkerError
 
-from shared.job import OURS, SharedJob
+from shared import BATCHES, OURS, SharedJob
 
 MODULE = "shared.one_process"
-BATCHES = (8, 4, 6, 2)
 
 
 def ask(stub: Stub, job: SharedJob) -> dict[str, Any]:
@@ -28,7 +27,7 @@ def ask(stub: Stub, job: SharedJob) -> dict[str, Any]:
     """
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        with served(folder) if job.contender in OURS else no_broker():
+        with served(folder) if job.contender in OURS else nullcontext():
             processes = [start(stub, job, at, folder) for at in range(job.models)]
             said = [process.communicate() for process in processes]
         found = []
@@ -74,12 +73,6 @@ def served(folder: Path) -> Iterator[None]:
         finally:
             broker.stop()
             thread.join()
-
-
-@contextmanager
-def no_broker() -> Iterator[None]:
-    """Run without a broker."""
-    yield
 
 
 def together(found: list[dict[str, Any]], log: Path) -> dict[str, Any]:

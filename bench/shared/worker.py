@@ -8,22 +8,19 @@ from typing import Any
 
 import torch
 from support.stub_jobs import open_session
+from workloads.allocators import install_pages
 from workloads.worker import serve
 
-from shared import STAGES
-from shared.job import OURS, SharedJob
+from shared import BATCHES, OURS, SharedJob
 
 
 def run(job: SharedJob) -> dict[str, Any]:
     """Run a job, and return its figures; sizes in bytes."""
     began = time.monotonic()
-    if job.contender in OURS:
-        import pgmo
-
-        torch.cuda.memory.change_current_allocator(pgmo.torch_allocator())
+    install_pages(job.contender, OURS)
     error, told = "", {}
     try:
-        told = run_stages(job) if job.program in STAGES else run_trainings(job)
+        told = run_trainings(job)
     except torch.OutOfMemoryError as problem:
         error = str(problem).partition("\n")[0][:300]
     from pgmo.rehearsal import control
@@ -40,28 +37,12 @@ def run(job: SharedJob) -> dict[str, Any]:
     }
 
 
-def run_stages(job: SharedJob) -> dict[str, Any]:
-    """Run rollouts and training epochs."""
-    from loops import Setting
-
-    from shared.stages import Stages
-
-    loop = Stages(Setting(0, job.small))
-    with open_session(job.contender in OURS) as session:
-        loop.session, loop.asleep = session, job.contender == "pgmo_asleep"
-        for iteration in range(job.iterations):
-            loop.step(iteration)
-        states = loop.optimizer.state.values()
-        state = sum(t.nbytes for one in states for t in one.values() if t.is_cuda)
-        return {"state": state, **about([session] if session else [])}
-
-
 def run_trainings(job: SharedJob) -> dict[str, Any]:
     """Train GPT-2 at different batches, in turns on one thread, or each on its own thread."""
     from workloads import Shape, create
 
     trainings = [
-        create("gpt", Shape(batch=batch, small=job.small)) for batch in (8, 4, 6, 2)[: job.models]
+        create("gpt", Shape(batch=batch, small=job.small)) for batch in BATCHES[: job.models]
     ]
     length = 128 if job.small else 512
     with contextlib.ExitStack() as stack:
@@ -118,4 +99,4 @@ def about(sessions: list[Any]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    serve(lambda fields: SharedJob(**fields), run)
+    serve(SharedJob, run)

@@ -2,41 +2,21 @@
 
 import argparse
 import contextlib
+import json
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from workloads.job import process_settings
+from workloads.job import OURS, StubJob
 from workloads.launch import ROOT, WorkerError
 
-from support.machine import add_common_options
+from support.machine import add_common_options, result_path
 
 Row = dict[str, Any]
 
-LARGE_CARD = 141 << 30
-"""Bytes of an H200. On a card of this size no allocator frees memory for want of it."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class StubJob:
-    """Job of one process.
-
-    Args:
-        contender: one of `workloads.job.CONTENDERS`, or of the benchmark's own contenders.
-        card: bytes of device memory.
-        small: whether to build a tiny network, for tests.
-    """
-
-    contender: str = "default"
-    card: int = LARGE_CARD
-    small: bool = False
-
-    @property
-    def environment(self) -> dict[str, str]:
-        """Environment variables of the job's process."""
-        return process_settings(self.contender, self.card)
+TOLERANCE = 1.005
+"""Ratio to a peak of PyTorch's allocators above which a contender of pgmo is behind."""
 
 
 def row_of(job: StubJob, answer: Callable[[], Row], *fields: str) -> Row:
@@ -46,6 +26,21 @@ def row_of(job: StubJob, answer: Callable[[], Row], *fields: str) -> Row:
         return row | answer()
     except WorkerError as error:
         return row | {"failed": str(error)}
+
+
+def compare(row: Row, default: Row, expandable: Row) -> None:
+    """Add the figures that need the runs of PyTorch's allocators, if no run failed."""
+    if any("peak" not in one for one in (row, default, expandable)):
+        return
+    row["live"] = default["requested"]
+    row["efficiency"] = row["live"] / row["peak"]
+    row["over_expandable"] = row["peak"] / expandable["peak"]
+    row["over_default"] = row["peak"] / default["peak"]
+    row["cpu_over_default"] = row["cpu_seconds"] / default["cpu_seconds"]
+    over = max(row["over_expandable"], row["over_default"])
+    row["behind"] = row["contender"] in OURS and (
+        over > TOLERANCE or bool(row.get("out_of_memory"))
+    )
 
 
 def open_session(wanted: bool) -> Any:
@@ -83,3 +78,10 @@ def stub_parser(description: str) -> argparse.ArgumentParser:
     parser.add_argument("--table", action="store_true", help="print tables of earlier runs")
     add_common_options(parser)
     return parser
+
+
+def print_earlier(name: str, arguments: argparse.Namespace, table: Callable[[Any], str]) -> bool:
+    """Print the table of an earlier result if `--table` asks for it; return whether it does."""
+    if arguments.table:
+        print(table(json.loads(result_path(name, arguments.output).read_text("utf-8"))))
+    return bool(arguments.table)

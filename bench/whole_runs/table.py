@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from programs import PROGRAMS
 from workloads.columns import HEADS, Row, cost_cells, cost_heads, markdown
 
-from whole_runs.job import CONTENDERS, OURS
+from whole_runs import CONTENDERS, OURS
 
 KEPT = (
     "iterations",

@@ -16,7 +16,7 @@ from workloads.allocators import install_pages
 from workloads.costs import costs_of_steps
 from workloads.worker import serve
 
-from whole_runs.job import WholeRun
+from whole_runs import WholeRun
 
 
 def run(job: WholeRun) -> dict[str, Any]:
@@ -103,4 +103,4 @@ def prepare(job: WholeRun) -> None:
 
 
 if __name__ == "__main__":
-    serve(lambda fields: WholeRun(**fields), run, prepare)
+    serve(WholeRun, run, prepare)

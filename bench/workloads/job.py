@@ -1,7 +1,6 @@
-"""Job of one process, and its outcome. This module needs only the standard library."""
+"""Jobs of processes on the stub CUDA runtime. This module needs only the standard library."""
 
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
 from workloads import LENGTHS, Lengths, Shape
 
@@ -15,11 +14,47 @@ PAGES_FIRST = ("pages", "pgmo_run")
 SAVED_PLAN = "pgmo_saved_plan"
 """Contender: a session with a saved plan from an earlier run of the same program."""
 
+LARGE_CARD = 141 << 30
+"""Bytes of an H200. On a card of this size no allocator frees memory for want of it."""
+
 SMALL_GPT = Lengths(64, 16, 128, (16, 32, 48, 64, 96, 128))
 
 
+def process_settings(contender: str, card: int) -> dict[str, str]:
+    """Return the environment variables of a process on a stub card of `card` bytes."""
+    configuration = "expandable_segments:True" if contender == "expandable" else ""
+    return {
+        "FAKECUDA_BYTES": str(card),
+        "FAKECUDA_DEVICES": "1",
+        "FAKECUDA_COPY_LIMIT": str(1 << 16),
+        "PYTORCH_CUDA_ALLOC_CONF": configuration,
+        "PYTORCH_ALLOC_CONF": configuration,
+        "OMP_NUM_THREADS": "1",
+    }
+
+
+@dataclass(frozen=True, kw_only=True)
+class StubJob:
+    """Job of one process.
+
+    Args:
+        contender: one of `CONTENDERS`, or of the benchmark's own contenders.
+        card: bytes of device memory.
+        small: whether to build a tiny network, for tests.
+    """
+
+    contender: str = "default"
+    card: int = LARGE_CARD
+    small: bool = False
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Environment variables of the job's process."""
+        return process_settings(self.contender, self.card)
+
+
 @dataclass(frozen=True)
-class Job:
+class Job(StubJob):
     """One run of one network.
 
     Args:
@@ -29,11 +64,8 @@ class Job:
         batch: samples per iteration.
         iterations: number of iterations.
         seed: seed of the lengths.
-        contender: one of `CONTENDERS`, or `SAVED_PLAN`.
-        card: bytes of device memory.
         plan: file of the saved plan; "" for none.
         save: folder for the plan, in the earlier run of `SAVED_PLAN`; "" in all other runs.
-        small: whether to build a tiny network, for tests.
         train: whether the network trains; otherwise it infers.
     """
 
@@ -43,11 +75,8 @@ class Job:
     batch: int = 8
     iterations: int = 40
     seed: int = 0
-    contender: str = "default"
-    card: int = 141 << 30
     plan: str = ""
     save: str = ""
-    small: bool = False
     train: bool = True
 
     @property
@@ -68,67 +97,3 @@ class Job:
             lengths = SMALL_GPT
         drawn = lengths.draw(self.lengths, self.iterations, self.seed)
         return [*drawn, *drawn] if self.save else drawn
-
-    @property
-    def environment(self) -> dict[str, str]:
-        """Environment variables of the job's process."""
-        return process_settings(self.contender, self.card)
-
-
-def process_settings(contender: str, card: int) -> dict[str, str]:
-    """Return the environment variables of a process on a stub card of `card` bytes."""
-    configuration = "expandable_segments:True" if contender == "expandable" else ""
-    return {
-        "FAKECUDA_BYTES": str(card),
-        "FAKECUDA_DEVICES": "1",
-        "FAKECUDA_COPY_LIMIT": str(1 << 16),
-        "PYTORCH_CUDA_ALLOC_CONF": configuration,
-        "PYTORCH_ALLOC_CONF": configuration,
-        "OMP_NUM_THREADS": "1",
-    }
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """Outcome of a run; sizes in bytes.
-
-    Args:
-        requested: peak of the bytes that the program requested, as PyTorch counts them.
-        reserved: peak of all bytes taken from the card.
-        out_of_memory: whether memory ran out.
-        trained: number of iterations that ended.
-        torch: version of torch.
-        error: message of the out-of-memory error; "" without one.
-        driver_calls: calls of the driver's virtual memory functions, per iteration of the last
-            third; None if the run ended before its last third.
-        requests_that_map: requests that map a page, per iteration of the last third; None without
-            pages.
-        waits: waits of a stream for another before it gets a page, per iteration of the last third;
-            None without pages.
-        cpu_seconds: CPU seconds of the process in all iterations.
-        replaying_from: number of the first iteration that a plan serves, from 0; None without one.
-        hit_bytes_rate: share of bytes served from slots, from the second replayed iteration on.
-        replans: number of plans that replaced another plan.
-        gap: how far the arena is above the max load, as a share; None without a plan.
-        notes: notes of the session's summary.
-    """
-
-    requested: int
-    reserved: int
-    out_of_memory: bool
-    trained: int
-    torch: str
-    error: str = ""
-    driver_calls: float | None = None
-    requests_that_map: float | None = None
-    waits: float | None = None
-    cpu_seconds: float = field(default=0.0, compare=False)
-    replaying_from: int | None = None
-    hit_bytes_rate: float | None = None
-    replans: int | None = None
-    gap: float | None = None
-    notes: list[str] = field(default_factory=list)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the fields as a dictionary for JSON."""
-        return asdict(self)

@@ -5,32 +5,15 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 import threading
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any
 
-from workloads.job import SAVED_PLAN, Job, Outcome
+from workloads.job import StubJob
 
 ROOT = Path(__file__).parents[2]
 BUILD = ROOT / "pgmo/rehearsal/build.py"
-RECORDING_CARD = 64 << 30
-"""Least bytes of the card on which a plan is recorded."""
-
-
-class AnyJob(Protocol):
-    """Dataclass with the job of one process, and its environment."""
-
-    __dataclass_fields__: ClassVar[dict[str, Any]]
-
-    @property
-    def contender(self) -> str:
-        """Allocator of the job; `expandable` needs a worker of its own."""
-
-    @property
-    def environment(self) -> dict[str, str]:
-        """Environment variables of the job's process."""
 
 
 class WorkerError(RuntimeError):
@@ -57,35 +40,13 @@ class Stub:
         subprocess.run(command, check=True, stderr=subprocess.DEVNULL)
         return cls(python, out)
 
-    def run(self, job: Job) -> Outcome:
-        """Train, and return the worker's outcome.
-
-        For a job with a saved plan, an earlier run records it, in a process of its own on a card of
-        at least 64 GiB.
-
-        Raises:
-            WorkerError: if a worker fails otherwise than out of memory, or no plan was saved.
-        """
-        if job.contender != SAVED_PLAN:
-            return self._train(job)
-        with tempfile.TemporaryDirectory() as folder:
-            card = max(job.card, RECORDING_CARD)
-            recorded = self._train(replace(job, save=folder, card=card))
-            plan = Path(folder) / f"{job.network}.pgmoplan"
-            if recorded.out_of_memory or not plan.exists():
-                raise WorkerError(f"no plan was saved for {job}: {recorded.error}")
-            return self._train(replace(job, plan=str(plan)))
-
-    def _train(self, job: Job) -> Outcome:
-        return Outcome(**self.ask(job, "workloads.worker"))
-
-    def ask(self, job: AnyJob, module: str) -> dict[str, Any]:
+    def ask(self, job: StubJob, module: str) -> dict[str, Any]:
         """Send a job to a worker of this thread, and return the answer.
 
         A thread has one worker per module and configuration of PyTorch's allocator.
 
         Args:
-            job: a dataclass that JSON can represent.
+            job: fields that JSON can represent.
             module: module that runs the job, see `workloads.worker.serve`.
 
         Raises:
@@ -103,7 +64,7 @@ class Stub:
             raise WorkerError(f"{job}: {result['failed']}")
         return result
 
-    def _start(self, job: AnyJob, module: str) -> "subprocess.Popen[str]":
+    def _start(self, job: StubJob, module: str) -> "subprocess.Popen[str]":
         """Start a worker, which ends with its standard input, at the latest with this process."""
         paths = os.pathsep.join([str(ROOT / "bench"), str(ROOT)])
         python = os.path.abspath(shutil.which(self.python) or self.python)

@@ -3,45 +3,75 @@
 import argparse
 import statistics
 import sys
+import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
-from workloads.job import Job, Outcome
+from workloads.job import SAVED_PLAN, Job
 from workloads.launch import Stub, WorkerError
 from workloads.search import largest
 
 GIB = 1 << 30
 COUNTS = ("driver_calls", "requests_that_map", "waits")
-"""Counts of an outcome, per iteration of the last third."""
+"""Counts of a run, per iteration of the last third."""
+
+RECORDING_CARD = 64 << 30
+"""Least bytes of the card on which a plan is recorded."""
+
+Row = dict[str, Any]
 
 
-def measure_case(
-    stub: Stub, case: Job, contenders: Iterable[str], seeds: int
-) -> list[dict[str, Any]]:
+def train(stub: Stub, job: Job) -> Row:
+    """Train, and return the worker's figures.
+
+    For a job with a saved plan, an earlier run records it, in a process of its own on a card of at
+    least 64 GiB.
+
+    Raises:
+        WorkerError: if a worker fails otherwise than out of memory, or no plan was saved.
+    """
+    if job.contender != SAVED_PLAN:
+        return stub.ask(job, "workloads.worker")
+    with tempfile.TemporaryDirectory() as folder:
+        card = max(job.card, RECORDING_CARD)
+        recorded = stub.ask(replace(job, save=folder, card=card), "workloads.worker")
+        plan = Path(folder) / f"{job.network}.pgmoplan"
+        if recorded["out_of_memory"] or not plan.exists():
+            raise WorkerError(f"no plan was saved for {job}: {recorded['error']}")
+        return stub.ask(replace(job, plan=str(plan)), "workloads.worker")
+
+
+def measure_case(stub: Stub, case: Job, contenders: Iterable[str], seeds: int) -> list[Row]:
     """Return one row per contender. The default allocator always runs, for the live bytes."""
     cases = [replace(case, seed=seed) for seed in range(seeds)]
-    defaults = [stub.run(replace(one, contender="default")) for one in cases]
+    defaults = [train(stub, replace(one, contender="default")) for one in cases]
     rows = []
     for contender in contenders:
-        row: dict[str, Any] = describe(replace(case, contender=contender))
+        row = describe(replace(case, contender=contender))
         try:
             outcomes = defaults
             if contender != "default":
-                outcomes = [stub.run(replace(one, contender=contender)) for one in cases]
+                outcomes = [train(stub, replace(one, contender=contender)) for one in cases]
         except WorkerError as error:
             print(error, file=sys.stderr)
             rows.append({**row, "failed": str(error).strip().splitlines()[-1]})
             continue
         row |= figures(outcomes, defaults)
-        row |= {"seeds": seeds, "identical": all(one == outcomes[0] for one in outcomes)}
+        row |= {"seeds": seeds, "identical": alike(outcomes)}
         rows.append(row)
         print(progress(row), file=sys.stderr)
     return rows
 
 
-def describe(job: Job) -> dict[str, Any]:
+def alike(outcomes: list[Row]) -> bool:
+    """Return whether runs have equal figures, except CPU times."""
+    return all(one | {"cpu_seconds": outcomes[0]["cpu_seconds"]} == outcomes[0] for one in outcomes)
+
+
+def describe(job: Job) -> Row:
     """Return the first fields of a row."""
     return {
         "network": job.network,
@@ -54,29 +84,29 @@ def describe(job: Job) -> dict[str, Any]:
     }
 
 
-def figures(outcomes: list[Outcome], defaults: list[Outcome]) -> dict[str, Any]:
+def figures(outcomes: list[Row], defaults: list[Row]) -> Row:
     """Return the figures of the seed with the worst efficiency.
 
     Counts and hit rates are the worst of all seeds. The ratio of CPU times is the median.
     """
-    live = [default.requested for default in defaults]
-    efficiencies = [bytes_ / one.reserved for bytes_, one in zip(live, outcomes, strict=True)]
+    live = [default["requested"] for default in defaults]
+    efficiencies = [size / one["reserved"] for size, one in zip(live, outcomes, strict=True)]
     at = min(range(len(outcomes)), key=efficiencies.__getitem__)
-    worst = outcomes[at]
-    row = {"live": live[at], "efficiency": efficiencies[at], **worst.as_dict()}
-    row["out_of_memory"] = any(one.out_of_memory for one in outcomes)
+    row = {"live": live[at], "efficiency": efficiencies[at], **outcomes[at]}
+    row["out_of_memory"] = any(one["out_of_memory"] for one in outcomes)
     for count in COUNTS:
-        found = [value for one in outcomes if (value := getattr(one, count)) is not None]
-        row[count] = max(found, default=None)
+        row[count] = max((one[count] for one in outcomes if one[count] is not None), default=None)
     pairs = zip(outcomes, defaults, strict=True)
-    row["cpu_over_default"] = statistics.median(a.cpu_seconds / b.cpu_seconds for a, b in pairs)
-    hits = [one.hit_bytes_rate for one in outcomes if one.hit_bytes_rate is not None]
+    row["cpu_over_default"] = statistics.median(
+        one["cpu_seconds"] / default["cpu_seconds"] for one, default in pairs
+    )
+    hits = (one["hit_bytes_rate"] for one in outcomes if one["hit_bytes_rate"] is not None)
     row["hit_bytes_rate"] = min(hits, default=None)
     del row["torch"]
     return row
 
 
-def progress(row: dict[str, Any]) -> str:
+def progress(row: Row) -> str:
     """Return a status line for a row."""
     ours = ""
     if row["hit_bytes_rate"] is not None:
@@ -94,7 +124,7 @@ def progress(row: dict[str, Any]) -> str:
 
 def largest_batches(
     stub: Stub, case: Job, contenders: Iterable[str], card: int, step: int = 1
-) -> list[dict[str, Any]]:
+) -> list[Row]:
     """Search for the largest batches; return one row for the bound, and one per contender.
 
     The bound is the largest batch whose live bytes alone fit on the card. A contender's row has its
@@ -109,28 +139,28 @@ def largest_batches(
     """
 
     def live_fits(steps: int) -> bool:
-        return stub.run(replace(case, batch=steps * step)).requested <= card
+        return train(stub, replace(case, batch=steps * step))["requested"] <= card
 
     bound = largest(live_fits, guess=16)
     rows = [{**describe(case), "allocator": "bound", "batch": bound * step, "card": card}]
     for contender in contenders:
-        said, outcomes = "", dict[int, Outcome]()
+        said, outcomes = "", dict[int, Row]()
 
         def trains(
-            steps: int, contender: str = contender, outcomes: dict[int, Outcome] = outcomes
+            steps: int, contender: str = contender, outcomes: dict[int, Row] = outcomes
         ) -> bool:
             nonlocal said
             job = replace(case, batch=steps * step, card=card, contender=contender)
-            outcomes[steps] = outcome = stub.run(job)
-            said = outcome.error or said
-            return not outcome.out_of_memory
+            outcomes[steps] = outcome = train(stub, job)
+            said = outcome["error"] or said
+            return not outcome["out_of_memory"]
 
         row = {**describe(case), "allocator": contender, "card": card, "batch": None}
         try:
             # No contender exceeds the bound, and most end just below it.
             found = largest(trains, guess=bound + 1)
             row["batch"] = step * found
-            row |= {count: getattr(outcomes.get(found), count, None) for count in COUNTS}
+            row |= {count: outcomes.get(found, {}).get(count) for count in COUNTS}
             row["error_beyond"] = said.partition("\n")[0]
         except WorkerError as error:
             print(error, file=sys.stderr)
@@ -153,7 +183,7 @@ def measure_suite(
     cases: Iterable[Job],
     searches: Iterable[Job],
     batches: Callable[[Job], tuple[int, int]],
-) -> dict[str, Any]:
+) -> Row:
     """Measure peaks and largest batches of networks, several at a time.
 
     Args:
@@ -164,8 +194,8 @@ def measure_suite(
         searches: workloads whose largest batch is looked for.
         batches: returns the card's bytes and the step between batches of a search.
     """
-    rows: list[dict[str, Any]] = []
-    found: list[dict[str, Any]] = []
+    rows: list[Row] = []
+    found: list[Row] = []
     with ThreadPoolExecutor(arguments.jobs) as pool:
         if arguments.only != "batch":
             parts = pool.map(
@@ -177,5 +207,5 @@ def measure_suite(
                 lambda case: largest_batches(stub, case, contenders, *batches(case)), searches
             )
             found = [row for part in parts for row in part]
-    torch = stub.run(Job("gpt", small=True, batch=1, iterations=1)).torch
+    torch = train(stub, Job("gpt", small=True, batch=1, iterations=1))["torch"]
     return {"torch": torch, "rows": rows, "largest_batch": found}

@@ -15,7 +15,7 @@ import sys
 import tempfile
 import traceback
 from collections.abc import Callable
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import torch
 import torch._dynamo  # optimizers import it in their first step
@@ -24,22 +24,13 @@ from workloads import create
 from workloads.allocators import install_pages
 from workloads.columns import calls
 from workloads.costs import RunCosts
-from workloads.job import Job, Outcome
+from workloads.job import Job, StubJob
 
-
-class HasEnvironment(Protocol):
-    """Job with the environment variables of its process."""
-
-    @property
-    def environment(self) -> dict[str, str]:
-        """Environment variables of the job's process."""
-
-
-J = TypeVar("J", bound=HasEnvironment)
+J = TypeVar("J", bound=StubJob)
 
 
 def serve(
-    parse: Callable[[dict[str, Any]], J],
+    kind: Callable[..., J],
     run: Callable[[J], dict[str, Any]],
     prepare: Callable[[J], None] = lambda job: None,
 ) -> None:
@@ -48,12 +39,12 @@ def serve(
     If a package is missing, in `prepare` or in `run`, the answer is `{"skipped": reason}`.
 
     Args:
-        parse: makes a job of a line's JSON.
+        kind: class of the jobs, whose fields are a line's JSON.
         run: runs the job in its fork, and returns the answer.
         prepare: imports the packages of the job before the fork.
     """
     for line in sys.stdin:
-        job = parse(json.loads(line))
+        job = kind(**json.loads(line))
         try:
             prepare(job)
         except ModuleNotFoundError as error:
@@ -106,8 +97,12 @@ def skipped(error: ModuleNotFoundError) -> dict[str, Any]:
     return {"skipped": f"{error.name} is not installed"}
 
 
-def run(job: Job) -> Outcome:
-    """Train to the end or out of memory, and return the outcome."""
+def run(job: Job) -> dict[str, Any]:
+    """Train to the end or out of memory; return the figures, sizes in bytes.
+
+    Counts are per iteration of the last third. They are None if the run ended before that, and
+    counts of pages also without pages.
+    """
     from pgmo.rehearsal import control
 
     error, replaying_from = "", None
@@ -128,20 +123,20 @@ def run(job: Job) -> Outcome:
     except torch.OutOfMemoryError as problem:
         error = str(problem)
     cost = costs.figures()
-    return Outcome(
-        requested=torch.cuda.memory_stats()["requested_bytes.all.peak"],
-        reserved=control.peak(0),
-        out_of_memory=bool(error),
-        trained=costs.ended,
-        torch=str(torch.__version__),
-        error=error,
-        replaying_from=replaying_from,
-        driver_calls=calls(cost),
-        requests_that_map=cost.get("requests_that_map"),
-        waits=cost.get("waits"),
-        cpu_seconds=costs.cpu_seconds,
-        **(about(session) if session else {}),
-    )
+    return {
+        "requested": torch.cuda.memory_stats()["requested_bytes.all.peak"],
+        "reserved": control.peak(0),
+        "out_of_memory": bool(error),
+        "trained": costs.ended,
+        "torch": str(torch.__version__),
+        "error": error,
+        "driver_calls": calls(cost),
+        "requests_that_map": cost.get("requests_that_map"),
+        "waits": cost.get("waits"),
+        "cpu_seconds": costs.cpu_seconds,
+        "replaying_from": replaying_from,
+        **about(session),
+    }
 
 
 def open_session(job: Job) -> Any:
@@ -156,7 +151,9 @@ def open_session(job: Job) -> Any:
 
 
 def about(session: Any) -> dict[str, Any]:
-    """Return the session's figures."""
+    """Return the session's figures; None for each without a session."""
+    if not session:
+        return {"hit_bytes_rate": None, "replans": None, "gap": None, "notes": []}
     summary = session.summary()
     replayed = [one for one in session.history if one.phase.value == "replay"][1:]
     asked = sum(one.bytes_requested for one in replayed)
@@ -169,4 +166,4 @@ def about(session: Any) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    serve(lambda fields: Job(**fields), lambda job: run(job).as_dict())
+    serve(Job, run)

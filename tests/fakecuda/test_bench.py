@@ -211,7 +211,7 @@ def test_jobs_that_share_a_card(tmp_path):
     results = tmp_path / "results.json"
     found = quick("sharing.py", results)
     rows = {(row["program"], row["contender"]): row for row in found["rows"]}
-    assert len(rows) == 4 + 3 * 3
+    assert len(rows) == 3 * 3
     for row in rows.values():
         assert "failed" not in row
         assert not row["out_of_memory"]
@@ -222,9 +222,7 @@ def test_jobs_that_share_a_card(tmp_path):
     assert apart["wrong"] == []
     assert apart["turns"] == 2 * apart["iterations"]
     assert not apart["fits_without"]
-    awake, asleep = rows["stages", "pgmo"], rows["stages", "pgmo_asleep"]
-    assert asleep["peak"] <= awake["peak"]
-    assert f"{awake['peak'] / 2**20:,.0f} MiB" in run("sharing.py", "--table", "-o", results)
+    assert f"{apart['peak'] / 2**20:,.0f} MiB" in run("sharing.py", "--table", "-o", results)
 
 
 @pytest.mark.slow
