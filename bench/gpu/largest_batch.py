@@ -1,6 +1,7 @@
 """The largest batch that trains within a memory limit in a first run, and samples per second.
 
     python bench/gpu/largest_batch.py --seconds 120 --limit 16
+    python bench/gpu/largest_batch.py --sekiyama --seconds 180
     python bench/gpu/largest_batch.py --quick           a tiny network, to see that it works
 
 The contenders are the default allocator, expandable segments, pgmo's pages without a session, and
@@ -8,6 +9,9 @@ pgmo without a saved plan, around the whole run. Each searches in a process of i
 downwards, to three percent of it. The bound is the largest batch whose live peak is below the
 limit, which no allocator can beat. The attempt that trained is the one that is timed. Nothing else
 runs meanwhile; the next processes only import modules.
+
+With `--sekiyama`, the networks are the five of Sekiyama et al. 2018 in float32, with cuDNN and its
+workspaces, and sentences of one length.
 """
 
 import json
@@ -32,7 +36,6 @@ from _launch import (
 CONTENDERS = ("default", "pgmo", "pages", "expandable")
 """Contenders in their order: if the time is over, the last ones are left out."""
 
-QUICK_CONTENDERS = ("default", "pages", "pgmo")
 QUICK_LIMIT = 0.5
 """Memory limit of a quick run, in GiB."""
 
@@ -42,10 +45,8 @@ AHEAD = 2
 Case = tuple[str, str]
 """A workload and a contender."""
 
-Worker = subprocess.Popen[str]
 
-
-def start(contender: str) -> Worker:
+def start(contender: str) -> "subprocess.Popen[str]":
     """Start a process that imports its modules, and waits for its job."""
     return subprocess.Popen(
         [sys.executable, str(HERE / "_batch_worker.py")],
@@ -57,9 +58,9 @@ def start(contender: str) -> Worker:
     )
 
 
-def started(cases: Iterable[Case]) -> Iterator[tuple[Case, Worker]]:
+def started(cases: Iterable[Case]) -> Iterator[tuple[Case, "subprocess.Popen[str]"]]:
     """Yield each case with its process; kill the waiting processes at the end."""
-    waiting: deque[tuple[Case, Worker]] = deque()
+    waiting: deque[tuple[Case, subprocess.Popen[str]]] = deque()
     try:
         for case in cases:
             waiting.append((case, start(case[1])))
@@ -72,7 +73,7 @@ def started(cases: Iterable[Case]) -> Iterator[tuple[Case, Worker]]:
             worker.kill()
 
 
-def ask(worker: Worker, job: dict[str, Any], budget: Budget) -> dict[str, Any]:
+def ask(worker: "subprocess.Popen[str]", job: dict[str, Any], budget: Budget) -> dict[str, Any]:
     """Give a process its job, and return its result.
 
     Raises:
@@ -127,39 +128,27 @@ def shown(entry: dict[str, Any]) -> str:
     return "  ".join([text, *entry["errors"], entry.get("left_out", "")]).rstrip()
 
 
-def main(
-    result: str = "largest_batch",
-    workloads: str = "BATCHES",
-    contenders: Sequence[str] = CONTENDERS,
-    what: str = str(__doc__),
-) -> None:
-    """Search for the largest batches, and measure their speed.
-
-    Args:
-        result: name of the result.
-        workloads: name of a dictionary of `_workloads`.
-        contenders: contenders of the search.
-        what: description of the program.
-    """
-    parser = gpu_parser(what, 900)
+def main() -> None:
+    """Search for the largest batches, and measure their speed."""
+    parser = gpu_parser(__doc__, 900)
+    parser.add_argument("--sekiyama", action="store_true", help="networks of Sekiyama et al. 2018")
     parser.add_argument("--workload", action="append")
     parser.add_argument("--limit", type=float, default=16, help="GiB that torch may reserve")
     arguments = parser.parse_args()
     device_or_exit()
-    import _workloads
+    from _workloads import BATCHES, QUICK, SEKIYAMA
 
-    wanted: dict[str, _workloads.Workload] = getattr(_workloads, workloads)
+    name, wanted, contenders = "largest_batch", BATCHES, CONTENDERS
+    if arguments.sekiyama:
+        name, wanted, contenders = "sekiyama", SEKIYAMA, CONTENDERS[:-1]
     if arguments.quick:
-        wanted, arguments.limit, contenders = _workloads.QUICK, QUICK_LIMIT, QUICK_CONTENDERS
+        wanted, arguments.limit, contenders = QUICK, QUICK_LIMIT, CONTENDERS[:-1]
     limit = int(arguments.limit * 2**30)
-    cases = [
-        (workload, contender)
-        for workload in arguments.workload or wanted
-        for contender in contenders
-    ]
+    workloads = arguments.workload or wanted
+    cases = [(workload, contender) for workload in workloads for contender in contenders]
     entries = measure(cases, limit, budget_of(arguments))
     figures = {"limit_bytes": limit, "entries": entries}
-    write_gpu_result(result, figures, arguments.output, quick=arguments.quick)
+    write_gpu_result(name, figures, arguments.output, quick=arguments.quick)
     if any(entry["errors"] for entry in entries):
         sys.exit("a run failed otherwise than out of memory")
 

@@ -19,7 +19,6 @@ STUB = (
     "phases",
     "private_pools",
     "rules",
-    "sekiyama",
     "sharing",
     "verdict",
     "what_if",

@@ -47,7 +47,7 @@ bench-fakecuda: fakecuda  ## measure device memory on the CUDA build of PyTorch,
 	$(FAKECUDA_PYTHON) bench/never_worse.py --stub $(FAKECUDA_OUT)
 	$(FAKECUDA_PYTHON) bench/never_worse.py --stub $(FAKECUDA_OUT) --short
 	$(FAKECUDA_PYTHON) bench/real_programs.py --on-stub --stub $(FAKECUDA_OUT)
-	$(FAKECUDA_PYTHON) bench/sekiyama.py --stub $(FAKECUDA_OUT)
+	$(FAKECUDA_PYTHON) bench/fakecuda_memory.py --sekiyama --stub $(FAKECUDA_OUT)
 	PYTHONPATH=. $(FAKECUDA_PYTHON) bench/fit.py
 	PYTHONPATH=. $(FAKECUDA_PYTHON) bench/what_if.py
 

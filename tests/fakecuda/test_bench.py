@@ -166,8 +166,8 @@ def test_whole_programs_under_every_allocator(tmp_path):
 
 @pytest.mark.slow
 def test_networks_of_2018(tmp_path):
-    results, script = tmp_path / "results.json", "sekiyama.py"
-    found = quick(script, results, "--batch", "4")
+    results, script = tmp_path / "results.json", "fakecuda_memory.py"
+    found = quick(script, results, "--sekiyama")
     rows = found["rows"]
     networks = ("alexnet", "googlenet")
     cases = [(name, train) for name in networks for train in (True, False)]

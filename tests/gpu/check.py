@@ -63,8 +63,9 @@ LEAST_SHARE = 0.6
 ARGUMENTS = {
     "recompute": ("--ways", "plain", "pgmo", "checkpoint", "activation_memory_budget"),
     "offload": ("--ways", "pgmo, offload"),
+    "sekiyama": ("--sekiyama",),
 }
-SCRIPTS = {"offload": "recompute"}
+SCRIPTS = {"offload": "recompute", "sekiyama": "largest_batch"}
 """Scripts in bench/gpu of parts with other names."""
 
 SHARE = "{seconds}"  # placeholder in a command for its seconds

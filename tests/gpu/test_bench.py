@@ -61,19 +61,16 @@ def test_ranks(tmp_path):
         assert set(entry["rows"][-1]["phases"]) <= {"replay", "backoff"}
 
 
-@pytest.mark.parametrize(
-    "name", ["largest_batch", pytest.param("sekiyama", marks=pytest.mark.slow)]
-)
-def test_largest_batches(name, tmp_path):
-    entries = quick(name, tmp_path)["entries"]
-    assert [one["contender"] for one in entries] == ["default", "pages", "pgmo"]
+def test_largest_batches(tmp_path):
+    entries = quick("largest_batch", tmp_path)["entries"]
+    assert [one["contender"] for one in entries] == ["default", "pgmo", "pages"]
     for one in entries:
         assert not one["errors"]
         assert 0 < one["largest"] <= one["bound"]
         assert one["samples_per_second"] > 0
         assert ("waits" in one["costs"]) == (one["contender"] in OURS)
     assert len({one["bound"] for one in entries}) == 1
-    assert "replay" in entries[-1]["phases"]
+    assert "replay" in entries[1]["phases"]
 
 
 @pytest.mark.slow
