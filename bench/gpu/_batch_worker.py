@@ -1,6 +1,6 @@
 """Worker of `largest_batch.py`: finds the largest batch that trains, and its speed.
 
-    echo '{"workload": "resnet50", "allocator": "pages", "limit": 17179869184}' |
+    echo '{"workload": "resnet50", "allocator": "pages", "bound": 0, "limit": 17179869184}' |
         python bench/gpu/_batch_worker.py
 
 The worker imports everything before it reads its job, so that it can start while another worker
@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import torch
-from _worker import Job, Outcome, make_deterministic, open_session, train
+from _worker import Job, Outcome, attempt, limit_memory, make_deterministic
 from _workloads import EVERY
 from workloads.allocators import install_pages
 
@@ -51,27 +51,16 @@ class Found:
     costs: dict[str, Any] = field(default_factory=dict)
 
 
-def attempt(job: Job) -> Outcome:
+def try_out(job: Job) -> Outcome:
     """Train one batch from the first iteration, and free all memory."""
-    outcome = Outcome()
     torch.cuda.reset_peak_memory_stats()
-    session = open_session(job)
-    try:
-        if session is None:
-            train(job, None, outcome)
-        else:
-            with session:
-                train(job, session, outcome)
-            outcome.phases = [one.phase.value for one in session.history]
-    except torch.OutOfMemoryError as error:
-        outcome.out_of_memory = str(error)
-    outcome.live = max(outcome.live, torch.cuda.max_memory_allocated())
+    outcome = attempt(job)
     gc.collect()
     torch.cuda.empty_cache()
     return outcome
 
 
-def find_bound(job: Job) -> int:
+def find_bound(job: Job, limit: int) -> int:
     """Return the largest batch whose live peak is below the limit, by a line through two peaks.
 
     Two iterations are enough: the second one has the optimizer's state. Both batches are larger
@@ -79,9 +68,9 @@ def find_bound(job: Job) -> int:
     """
     own = 2 * EVERY[job.workload].samples
     short = replace(job, allocator="default", iterations=2, steady_from=1)
-    low, high = (attempt(replace(short, samples=samples)).live for samples in (own, 2 * own))
+    low, high = (try_out(replace(short, samples=samples)).live for samples in (own, 2 * own))
     slope = (high - low) / own
-    return max(1, int(own + (job.limit - low) / slope))
+    return max(1, int(own + (limit - low) / slope))
 
 
 def largest(trains: Callable[[int], bool], bound: int, tolerance: int) -> int:
@@ -101,15 +90,14 @@ def largest(trains: Callable[[int], bool], bound: int, tolerance: int) -> int:
     return works
 
 
-def search(job: Job, bound: int) -> Found:
+def search(job: Job, bound: int, limit: int) -> Found:
     """Search, and return the figures of the largest batch that trained."""
-    total = torch.cuda.get_device_properties(0).total_memory
-    found = Found(bound or find_bound(job))
-    torch.cuda.set_per_process_memory_fraction(min(1.0, job.limit / total))
+    found = Found(bound or find_bound(job, limit))
+    limit_memory(limit)
     outcomes: dict[int, Outcome] = {}
 
     def trains(batch: int) -> bool:
-        outcomes[batch] = attempt(replace(job, samples=batch))
+        outcomes[batch] = try_out(replace(job, samples=batch))
         found.tried[batch] = not outcomes[batch].out_of_memory
         return found.tried[batch]
 
@@ -128,13 +116,13 @@ def main() -> int:
     if not line:
         return 0
     fields = json.loads(line)
-    bound = fields.pop("bound", 0)
+    bound, limit = fields.pop("bound"), fields.pop("limit")
     iterations, settled = VARYING if EVERY[fields["workload"]].varying else FIXED
     job = Job(**fields, iterations=iterations, steady_from=settled)
     try:
         install_pages(job.allocator)
         make_deterministic(strict=EVERY[job.workload].repeats)
-        found = search(job, bound)
+        found = search(job, bound, limit)
     except Exception as error:
         traceback.print_exc()
         print(json.dumps({"error": f"{type(error).__name__}: {error}"}))

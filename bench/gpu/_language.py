@@ -1,16 +1,12 @@
-"""Networks for sequences: a GPT-2, optionally with experts, and a translator of two LSTMs."""
+"""Networks for sequences: experts of a GPT, and a translator of two LSTMs."""
 
 import os
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
-from torch.utils.checkpoint import checkpoint
+from workloads import Shape
+from workloads.gpt import feed_forward
 
-VOCABULARY = 50304
-"""Number of tokens of GPT-2, rounded up to a multiple of 64."""
-
-LONGEST = 1024
 STUB = bool(os.environ.get("PGMO_FAKECUDA"))
 
 
@@ -47,59 +43,12 @@ class Experts(nn.Module):
         return choice.bincount(minlength=len(self.experts)).tolist()
 
 
-def feed_forward(width: int) -> nn.Sequential:
-    """Return a feed-forward net with an inner width of four times its width."""
-    return nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
-
-
-class Block(nn.Module):
-    """Causal attention and a feed-forward net (or experts), each added to its input."""
-
-    def __init__(self, width: int, heads: int, experts: bool) -> None:
-        super().__init__()
-        self.heads = heads
-        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
-        self.project, self.output = nn.Linear(width, 3 * width), nn.Linear(width, width)
-        self.feed: nn.Module = Experts(width) if experts else feed_forward(width)
-        self.dropout = nn.Dropout(0.1)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Return hidden states, shape (batch, length, width)."""
-        batch, length, width = x.shape
-        parts = self.project(self.norm1(x)).view(batch, length, 3, self.heads, width // self.heads)
-        query, key, value = parts.permute(2, 0, 3, 1, 4)
-        mixed = functional.scaled_dot_product_attention(query, key, value, is_causal=True)
-        x = x + self.dropout(self.output(mixed.transpose(1, 2).reshape(batch, length, width)))
-        return x + self.dropout(self.feed(self.norm2(x)))
-
-
-class GPT(nn.Module):
-    """GPT-2. With `recompute`, the backward pass computes each block's activations again."""
-
-    def __init__(
-        self, width: int, layers: int, *, recompute: bool = False, experts: bool = False
-    ) -> None:
-        super().__init__()
-        self.recompute = recompute
-        self.tokens = nn.Embedding(VOCABULARY, width)
-        self.positions = nn.Embedding(LONGEST, width)
-        self.blocks = nn.ModuleList(Block(width, width // 64, experts) for _ in range(layers))
-        self.norm = nn.LayerNorm(width)
-        self.head = nn.Linear(width, VOCABULARY, bias=False)
-
-    def forward(self, tokens: Tensor) -> Tensor:
-        """Return logits, shape (batch, length, vocabulary)."""
-        x = self.tokens(tokens) + self.positions.weight[: tokens.shape[1]]
-        for block in self.blocks:
-            x = checkpoint(block, x, use_reentrant=False) if self.recompute else block(x)
-        return self.head(self.norm(x))
-
-
 class Seq2Seq(nn.Module):
     """Encoder and decoder of LSTMs, with attention between them (Luong et al. 2015)."""
 
-    def __init__(self, width: int = 512, vocabulary: int = 16384) -> None:
+    def __init__(self, shape: Shape) -> None:
         super().__init__()
+        width, vocabulary = 512, 16384
         self.read, self.write = (nn.Embedding(vocabulary, width) for _ in range(2))
         self.encoder, self.decoder = (
             nn.LSTM(width, width, 2, batch_first=True, dropout=0.1) for _ in range(2)

@@ -27,6 +27,10 @@ class WorkerError(Exception):
     """A worker failed, or took too long."""
 
 
+class TooLongError(WorkerError):
+    """A worker took longer than one process may."""
+
+
 class OutOfTimeError(Exception):
     """The time budget was over, which is no failure."""
 
@@ -124,7 +128,7 @@ def run_worker(
     except subprocess.TimeoutExpired as error:
         if timeout < budget.longest:
             raise OutOfTimeError from error
-        raise WorkerError(f"took longer than {timeout:.0f} s") from error
+        raise TooLongError(f"took longer than {timeout:.0f} s") from error
     if done.returncode:
         last = " | ".join(done.stderr.splitlines()[-3:])
         raise WorkerError(f"exit code {done.returncode}: {last}")

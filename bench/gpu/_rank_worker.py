@@ -25,22 +25,18 @@ def wrapped(engine: str, model: Any, world: int) -> nn.Module:
     if engine == "ddp":
         model = nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=True)
         if dist.get_backend() == "fake":  # DDP cannot read the results of its collectives
-            model.register_comm_hook(None, _unreduced)
+            from ranks.programs import sum_of_bucket
+
+            model.register_comm_hook(None, sum_of_bucket)
         return model
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
     mesh = init_device_mesh("cuda", (world,))
     policy = MixedPrecisionPolicy(torch.bfloat16, torch.float32)
-    for block in model.blocks:
+    for block in model.layers:
         fully_shard(block, mesh=mesh, mp_policy=policy)
     return fully_shard(model, mesh=mesh, mp_policy=policy)
-
-
-def _unreduced(_state: None, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
-    future: torch.futures.Future[torch.Tensor] = torch.futures.Future()
-    future.set_result(bucket.buffer())
-    return future
 
 
 def step_of(model: nn.Module, batch: int, length: int, words: int) -> Callable[[], torch.Tensor]:
@@ -63,8 +59,9 @@ def step_of(model: nn.Module, batch: int, length: int, words: int) -> Callable[[
 
 def main(job: dict[str, Any]) -> dict[str, Any]:
     """Train one rank; return its bytes, seconds, losses and a digest of its weights."""
-    from _language import GPT, VOCABULARY
     from _worker import make_deterministic
+    from workloads import Shape
+    from workloads.gpt import Model
 
     make_deterministic(strict=True)
 
@@ -78,14 +75,15 @@ def main(job: dict[str, Any]) -> dict[str, Any]:
         dist.init_process_group("nccl", init_method=meeting, rank=rank, world_size=world)
     torch.manual_seed(0)
     with torch.device("cuda"):
-        model = GPT(job["width"], job["layers"])
+        model = Model(Shape(job["batch"], small=job["small"]))
+    words = model.head.out_features
     model = wrapped(job["engine"], model, world)
     session: Any = contextlib.nullcontext()
     if job["allocator"] == "pgmo":
         import pgmo
 
         session = pgmo.optimize()
-    step = step_of(model, job["batch"], job["length"], VOCABULARY)
+    step = step_of(model, job["batch"], job["length"], words)
     losses, live, reserved, seconds = [], 0, 0, 0.0
     with session as opened:
         for number in range(job["iterations"]):

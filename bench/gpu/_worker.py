@@ -28,7 +28,6 @@ class Job:
         iterations: number of iterations.
         steady_from: first iteration of the steady part, for which peaks are measured again.
         samples: samples of a batch; 0 for the workload's own number.
-        limit: bytes that torch may reserve; 0 for no limit.
         save: folder to which the plan is saved; "" for none.
         plan: path of a saved plan to begin with; "" for none.
     """
@@ -38,7 +37,6 @@ class Job:
     iterations: int = 12
     steady_from: int = 8
     samples: int = 0
-    limit: int = 0
     save: str = ""
     plan: str = ""
 
@@ -83,15 +81,18 @@ class Outcome:
 
 def run(job: Job) -> Outcome:
     """Run the job on the current device."""
-    import torch
     from _workloads import EVERY
     from workloads.allocators import install_pages
 
     install_pages(job.allocator)
     make_deterministic(strict=EVERY[job.workload].repeats)
-    if job.limit:
-        total = torch.cuda.get_device_properties(0).total_memory
-        torch.cuda.set_per_process_memory_fraction(min(1.0, job.limit / total))
+    return attempt(job)
+
+
+def attempt(job: Job) -> Outcome:
+    """Train from the first iteration; out of memory is an outcome."""
+    import torch
+
     outcome = Outcome()
     session = open_session(job)
     try:
@@ -104,6 +105,14 @@ def run(job: Job) -> Outcome:
     if session is not None:
         describe(session, outcome)
     return outcome
+
+
+def limit_memory(size: int) -> None:
+    """Let torch reserve at most so many bytes."""
+    import torch
+
+    total = torch.cuda.get_device_properties(0).total_memory
+    torch.cuda.set_per_process_memory_fraction(min(1.0, size / total))
 
 
 def make_deterministic(*, strict: bool) -> None:

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from _language import GPT, LONGEST, VOCABULARY, Seq2Seq
+from _language import Experts, Seq2Seq
 from torch import Tensor, nn
 from torch.nn import functional
-from workloads import Shape, resnet, unet
+from workloads import LENGTHS, Shape, gpt, resnet, unet
+from workloads.gpt import SMALL_VOCABULARY, VOCABULARY
 from workloads.sekiyama import alexnet, googlenet, inception_resnet
 
 IMAGE, CLASSES = 224, 1000
@@ -68,7 +69,7 @@ class Workload:
     """Description from which a program is made.
 
     Args:
-        model: makes the network.
+        model: makes the network of a shape.
         kind: kind of the batches: "image", "mask" or "tokens".
         samples: default number of samples of a batch.
         dtype: type of autocast.
@@ -78,25 +79,29 @@ class Workload:
         repeats: whether all kernels can be deterministic, so that each run has the same bits.
         dense: whether sizes depend only on lengths; False with experts.
         side: side of images in pixels.
+        recompute: whether blocks recompute their activations in the backward pass.
+        small: whether to build a tiny network.
     """
 
-    model: Callable[[], nn.Module]
+    model: Callable[[Shape], nn.Module]
     kind: str
     samples: int
     dtype: torch.dtype = torch.bfloat16
-    length: int = LONGEST
+    length: int = LENGTHS["gpt"].longest
     varying: bool = False
     vocabulary: int = VOCABULARY
     dense: bool = True
     repeats: bool = True
     side: int = IMAGE
+    recompute: bool = False
+    small: bool = False
 
-    def create(self, samples: int = 0) -> Program:
+    def create(self, samples: int = 0, *, recompute: bool = False) -> Program:
         """Make the program on the current device."""
         samples = samples or self.samples
         torch.manual_seed(SEED)
         with torch.device("cuda"):
-            model = self.model()
+            model = self.model(Shape(samples, recompute or self.recompute, self.small))
         return Program(
             model,
             lambda index: self._batch(index, samples),
@@ -129,32 +134,15 @@ LONGEST_AT = 9
 """Iteration with the longest sequence. The session has planned by then, and plans again."""
 
 
-def _medium(**options: bool) -> Callable[[], nn.Module]:
-    return lambda: GPT(1024, 24, **options)
+def _experts(shape: Shape) -> nn.Module:
+    model = gpt.Model(shape, (768, 4, 12, VOCABULARY))
+    for layer in model.layers:
+        layer.feed = Experts(768)
+    return model
 
 
-def _resnet50() -> nn.Module:
-    return resnet.network(Shape(batch=0))
-
-
-def _unet() -> nn.Module:
-    return unet.Model(Shape(batch=0))
-
-
-def _experts() -> nn.Module:
-    return GPT(768, 4, experts=True)
-
-
-def _alexnet() -> nn.Module:
-    return alexnet.network(Shape(batch=0))
-
-
-def _googlenet() -> nn.Module:
+def _googlenet(shape: Shape) -> nn.Module:
     return googlenet.Network(auxiliary=False)
-
-
-def _inception_resnet() -> nn.Module:
-    return inception_resnet.network(Shape(batch=0))
 
 
 def _seq2seq(**options: Any) -> Workload:
@@ -164,22 +152,24 @@ def _seq2seq(**options: Any) -> Workload:
 HALF = torch.float16
 
 WORKLOADS: dict[str, Workload] = {
-    "gpt2_medium": Workload(_medium(), "tokens", 4),
-    "gpt2_medium_checkpoint": Workload(_medium(recompute=True), "tokens", 8),
-    "gpt2_medium_varying": Workload(_medium(), "tokens", 4, varying=True),
-    "gpt2_medium_varying_checkpoint": Workload(_medium(recompute=True), "tokens", 8, varying=True),
-    "resnet50": Workload(_resnet50, "image", 64, dtype=HALF),
-    "unet": Workload(_unet, "mask", 16, dtype=HALF, repeats=False),
+    "gpt2_medium": Workload(gpt.Model, "tokens", 4),
+    "gpt2_medium_checkpoint": Workload(gpt.Model, "tokens", 8, recompute=True),
+    "gpt2_medium_varying": Workload(gpt.Model, "tokens", 4, varying=True),
+    "gpt2_medium_varying_checkpoint": Workload(
+        gpt.Model, "tokens", 8, varying=True, recompute=True
+    ),
+    "resnet50": Workload(resnet.network, "image", 64, dtype=HALF),
+    "unet": Workload(unet.Model, "mask", 16, dtype=HALF, repeats=False),
     "seq2seq": _seq2seq(),
     "experts": Workload(_experts, "tokens", 8, dense=False),
-    "alexnet": Workload(_alexnet, "image", 256, dtype=HALF),
+    "alexnet": Workload(alexnet.network, "image", 256, dtype=HALF),
     "googlenet": Workload(_googlenet, "image", 64, dtype=HALF, repeats=False),
 }
 """Workloads in order of interest: if the time is over, the last ones are left out."""
 
 BATCHES: dict[str, Workload] = {
-    "gpt2_medium_512_checkpoint": Workload(_medium(recompute=True), "tokens", 8, length=512),
-    "gpt2_medium_512": Workload(_medium(), "tokens", 8, length=512),
+    "gpt2_medium_512_checkpoint": Workload(gpt.Model, "tokens", 8, length=512, recompute=True),
+    "gpt2_medium_512": Workload(gpt.Model, "tokens", 8, length=512),
     "gpt2_medium_varying_checkpoint": WORKLOADS["gpt2_medium_varying_checkpoint"],
     "resnet50": WORKLOADS["resnet50"],
 }
@@ -188,15 +178,19 @@ BATCHES: dict[str, Workload] = {
 FULL = torch.float32
 
 SEKIYAMA: dict[str, Workload] = {
-    "resnet50_float32": Workload(_resnet50, "image", 64, dtype=FULL),
-    "inception_resnet_float32": Workload(_inception_resnet, "image", 16, dtype=FULL, side=299),
-    "alexnet_float32": Workload(_alexnet, "image", 512, dtype=FULL),
+    "resnet50_float32": Workload(resnet.network, "image", 64, dtype=FULL),
+    "inception_resnet_float32": Workload(
+        inception_resnet.network, "image", 16, dtype=FULL, side=299
+    ),
+    "alexnet_float32": Workload(alexnet.network, "image", 512, dtype=FULL),
     "seq2seq_float32": _seq2seq(dtype=FULL),
     "googlenet_float32": Workload(_googlenet, "image", 64, dtype=FULL, repeats=False),
 }
 """Networks of Sekiyama et al. 2018 in float32, whose speed at their largest batches is measured."""
 
-QUICK: dict[str, Workload] = {"tiny": Workload(lambda: GPT(64, 2), "tokens", 2, length=64)}
+QUICK: dict[str, Workload] = {
+    "tiny": Workload(gpt.Model, "tokens", 2, length=64, vocabulary=SMALL_VOCABULARY, small=True)
+}
 """Workload of quick runs."""
 
 EVERY: dict[str, Workload] = WORKLOADS | BATCHES | SEKIYAMA | QUICK

@@ -11,7 +11,6 @@ bit, or pgmo replays fewer than 99 % of the requests, the script ends without fi
 
 # Not named cupy.py: this folder is first on the path, and `import cupy` would import the script.
 
-import argparse
 import contextlib
 import gc
 import hashlib
@@ -21,13 +20,10 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-HERE = Path(__file__).resolve().parent
-ROOT = HERE.parents[1]
-sys.path[:0] = [str(HERE.parent), str(ROOT)]
-from support.machine import add_common_options, write_result  # noqa: E402
+from _launch import ROOT, gpu_parser
+from support.machine import write_result
 
 SIZES = (512, 65536, 4 << 20)
 ARRAYS, STEPS, QUICK_STEPS, WARM_UP = 2000, 50, 2, 8
@@ -169,10 +165,7 @@ def measure(who: str, pool: Any, make: Callable[[], Any], times: int) -> Outcome
 
 def main() -> None:
     """Measure while there is time, and write the result."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--seconds", type=float, default=60, help="time budget")
-    add_common_options(parser)
-    arguments = parser.parse_args()
+    arguments = gpu_parser(__doc__, 60).parse_args()
     try:
         import cupy
 

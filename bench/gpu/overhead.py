@@ -14,7 +14,6 @@ and the pages' figures per step.
 import json
 import os
 import subprocess
-import sys
 from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -25,8 +24,8 @@ from _launch import (
     Budget,
     budget_of,
     device_or_exit,
-    environment,
     gpu_parser,
+    run_worker,
     write_gpu_result,
 )
 from support.machine import Seconds
@@ -72,19 +71,9 @@ def measure(
     while rounds < (1 if quick else MOST_ROUNDS) and (rounds == 0 or budget.left > 1.3 * taken):
         before = budget.left
         for kind in KINDS if rounds % 2 == 0 else reversed(KINDS):
-            command = [sys.executable, str(HERE / "_overhead_worker.py"), kind, library]
-            command += ["quick"] * quick
-            process = subprocess.run(
-                command,
-                env=environment("default"),
-                capture_output=True,
-                text=True,
-                timeout=max(60, budget.left),
-                check=False,
-            )
-            if process.returncode:
-                sys.exit(f"{kind} failed:\n{process.stderr[-3000:]}")
-            found = json.loads(process.stdout.splitlines()[-1])
+            command = [str(HERE / "_overhead_worker.py"), kind, library, *["quick"] * quick]
+            done = run_worker(command, "default", budget)
+            found = json.loads(done.stdout.splitlines()[-1])
             pages = found.get("pages", pages)
             for what, by_allocator in found["samples"].items():
                 for who, values in by_allocator.items():

@@ -12,10 +12,7 @@ compared bit for bit. On the stub, the rank is one of eight in a fake process gr
 
 import json
 import os
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -24,18 +21,19 @@ from _launch import (
     HERE,
     Budget,
     OutOfTimeError,
+    TooLongError,
     WorkerError,
     budget_of,
     device_or_exit,
-    environment,
     gpu_parser,
+    run_worker,
     write_gpu_result,
 )
 
 ENGINES = ("ddp", "fsdp2")
 CONTENDERS = ("default", "expandable", "pgmo")
-MEDIUM = {"width": 1024, "layers": 24, "length": 512, "batch": 8}
-QUICK = {"width": 256, "layers": 2, "length": 128, "batch": 4}
+MEDIUM = {"length": 512, "batch": 8, "small": False}
+QUICK = {"length": 128, "batch": 4, "small": True}
 ITERATIONS, STEADY_FROM = 12, 8
 STUB_WORLD = 8
 _STUB = bool(os.environ.get("PGMO_FAKECUDA"))
@@ -46,57 +44,30 @@ def launch(job: dict[str, Any], world: int, budget: Budget) -> list[dict[str, An
 
     Raises:
         WorkerError: if a rank fails, or takes too long.
-        OutOfTimeError: if the budget is over before the ranks start.
+        OutOfTimeError: if the budget is over before the ranks end.
     """
-    timeout = budget.for_one()
-    command = [sys.executable, str(HERE / "_rank_worker.py"), json.dumps(job)]
-    with TemporaryDirectory() as folder:
+    command = (str(HERE / "_rank_worker.py"), json.dumps(job))
+    with TemporaryDirectory() as folder, ThreadPoolExecutor(world) as pool:
         running = [
-            subprocess.Popen(
+            pool.submit(
+                run_worker,
                 command,
-                env={
-                    **environment(job["allocator"]),
+                job["allocator"],
+                budget,
+                settings={
                     "RANK": str(rank),
                     "WORLD_SIZE": str(STUB_WORLD if _STUB else world),
                     "LOCAL_RANK": str(rank),
                     "MEETING": str(Path(folder, "meeting")),
                 },
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
             )
             for rank in range(1 if _STUB else world)
         ]
-        with ThreadPoolExecutor(len(running)) as pool:  # a full pipe would stop a rank
-            ended = list(pool.map(lambda one: end_of(one, timeout), running))
-    troubles = [one for one in ended if one.trouble]
-    if troubles:
+    errors = [error for one in running if (error := one.exception()) is not None]
+    if errors:
         # The other ranks wait for the one that fails, so only its own message has the cause.
-        first = [one for one in troubles if not one.late] or troubles
-        raise WorkerError("; ".join(one.trouble for one in first))
-    return [json.loads(one.output.splitlines()[-1]) for one in ended]
-
-
-@dataclass(frozen=True)
-class Ended:
-    """Output of a rank, or the reason why there is none."""
-
-    output: str
-    trouble: str = ""
-    late: bool = False
-
-
-def end_of(running: subprocess.Popen[str], timeout: float) -> Ended:
-    """Wait for a rank, and kill it after `timeout` seconds."""
-    try:
-        output, errors = running.communicate(timeout=timeout)
-    except subprocess.TimeoutExpired:
-        running.kill()
-        _, errors = running.communicate()
-        return Ended("", f"took longer than {timeout:.0f} s: {errors[-400:]}", late=True)
-    if running.returncode:
-        return Ended("", f"exit code {running.returncode}: {errors[-400:]}")
-    return Ended(output)
+        raise min(errors, key=lambda error: isinstance(error, TooLongError | OutOfTimeError))
+    return [json.loads(one.result().stdout.splitlines()[-1]) for one in running]
 
 
 def row(
@@ -122,7 +93,7 @@ def row(
     }
 
 
-def measure(engine: str, world: int, size: dict[str, int], budget: Budget) -> dict[str, Any]:
+def measure(engine: str, world: int, size: dict[str, Any], budget: Budget) -> dict[str, Any]:
     """Run all contenders on one engine, and print the figures of each."""
     entry: dict[str, Any] = {"engine": engine, "world": world, "rows": [], "errors": {}}
     default: list[dict[str, Any]] = []

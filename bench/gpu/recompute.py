@@ -14,7 +14,6 @@ import argparse
 import gc
 import json
 import statistics
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -23,10 +22,13 @@ from typing import Any
 
 from _launch import (
     Budget,
+    OutOfTimeError,
+    TooLongError,
+    WorkerError,
     budget_of,
     device_or_exit,
-    environment,
     gpu_parser,
+    run_worker,
     write_gpu_result,
 )
 
@@ -107,10 +109,9 @@ def _largest(job: Job) -> dict[str, Any]:
     The bytes that two batches reserve predict the next batch. The search ends when the answer is
     right to a tenth, or after `TRIES` batches.
     """
-    import torch
+    from _worker import limit_memory
 
-    total = torch.cuda.get_device_properties(0).total_memory
-    torch.cuda.set_per_process_memory_fraction(min(1.0, job.limit / total))
+    limit_memory(job.limit)
     seen: list[tuple[int, int]] = []
     fails, batch = 0, job.samples
     for _ in range(TRIES):
@@ -186,17 +187,10 @@ def _train(job: Job, samples: int, steps: int) -> tuple[int, Any, list[float]]:
     from _workloads import EVERY
     from recomputation.step_ways import MemoryBudget, Plain, Planned
     from torch import nn
-    from workloads import resnet, unet
     from workloads.step import WithLoss
 
-    program = EVERY[job.workload].create(samples)
+    program = EVERY[job.workload].create(samples, recompute=job.way == "checkpoint")
     inputs = [one.contiguous() for one in program.batch(0)]
-    if job.way == "checkpoint":
-        for module in program.model.modules():
-            whole = isinstance(module, resnet.Bottleneck) or type(module).__name__ == "Block"
-            parts = [*module.down, *module.merge] if isinstance(module, unet.Model) else []
-            for block in [module] * whole + parts:
-                _checkpoint(block)
     model: nn.Module = _Autocast(WithLoss(program.model))
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
     torch.cuda.synchronize()
@@ -224,13 +218,6 @@ def _train(job: Job, samples: int, steps: int) -> tuple[int, Any, list[float]]:
     return before, way, seconds
 
 
-def _checkpoint(block: Any) -> None:
-    from torch.utils.checkpoint import checkpoint
-
-    forward = block.forward
-    block.forward = lambda *inputs: checkpoint(forward, *inputs, use_reentrant=False)
-
-
 def _Autocast(module: Any) -> Any:  # noqa: N802, its class needs torch
     import torch
     from torch import nn
@@ -251,25 +238,13 @@ def _Autocast(module: Any) -> Any:  # noqa: N802, its class needs torch
 
 def launch(job: Job, budget: Budget) -> dict[str, Any]:
     """Run a job in a fresh process; return its result, or the reason why there is none."""
-    timeout = min(max(LONGEST, budget.longest), budget.left)
-    if timeout < 10:
-        return {"left_out": "the time was over"}
-    command = [sys.executable, __file__, "--job", json.dumps(asdict(job))]
     try:
-        done = subprocess.run(
-            command,
-            env=environment("default"),
-            capture_output=True,
-            text=True,
-            timeout=timeout,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        return {"left_out": f"it took longer than {timeout:.0f} s"}
-    try:
-        found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    except (IndexError, ValueError):
-        return {"failed": " | ".join(done.stderr.splitlines()[-3:])}
+        done = run_worker((__file__, "--job", json.dumps(asdict(job))), "default", budget)
+    except (TooLongError, OutOfTimeError) as error:
+        return {"left_out": str(error)}
+    except WorkerError as error:
+        return {"failed": str(error)}
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return found
 
 
@@ -285,6 +260,7 @@ def main() -> None:
         print(json.dumps(work(Job(**json.loads(arguments.job)))), flush=True)
         return
     budget = budget_of(arguments)
+    budget.longest = max(LONGEST, budget.longest)
     rows = []
     limit = int(arguments.limit * 2**30)
     for job in jobs(limit, quick=arguments.quick):

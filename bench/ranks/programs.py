@@ -47,7 +47,7 @@ def create(job: RankJob) -> Step:
 def ddp(job: RankJob) -> Step:
     """Build DDP: replicas under autocast, with gradients averaged in buckets."""
     model = DistributedDataParallel(_model(job), device_ids=[0])
-    model.register_comm_hook(None, _sum_of_bucket)
+    model.register_comm_hook(None, sum_of_bucket)
     return _training(model, job, autocast=True)
 
 
@@ -84,8 +84,8 @@ def tensor_parallel(job: RankJob) -> Step:
     model = _model(job)
     for layer in model.layers:
         layer.heads //= together
-        parts = {"project": ColwiseParallel(), "widen": ColwiseParallel()}
-        parts |= {"mix": RowwiseParallel(), "narrow": RowwiseParallel()}
+        parts = {"project": ColwiseParallel(), "feed.0": ColwiseParallel()}
+        parts |= {"mix": RowwiseParallel(), "feed.2": RowwiseParallel()}
         parallelize_module(layer, mesh["parts"], parts)
     parallelize_module(model, mesh["parts"], {"head": ColwiseParallel(output_layouts=Replicate())})
     if job.world > together:
@@ -175,7 +175,7 @@ def _shard_layers(layers: nn.Module, mesh: DeviceMesh) -> None:
 _POLICY = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
 
 
-def _sum_of_bucket(_: None, bucket: dist.GradBucket) -> torch.futures.Future[Tensor]:
+def sum_of_bucket(_: None, bucket: dist.GradBucket) -> torch.futures.Future[Tensor]:
     """Reduce a bucket as DDP does; the futures of a fake process group have no tensor."""
     dist.all_reduce(bucket.buffer(), async_op=True)
     done: torch.futures.Future[Tensor] = torch.futures.Future()

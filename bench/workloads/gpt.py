@@ -11,6 +11,14 @@ from torch.nn import functional
 from workloads import LENGTHS, Shape
 from workloads.training import Training, recomputing
 
+VOCABULARY, SMALL_VOCABULARY = 50304, 4096
+MEDIUM = (1024, 24, 16, VOCABULARY)
+
+
+def feed_forward(width: int) -> nn.Module:
+    """Return a feed-forward net with an inner width of four times its width."""
+    return nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
+
 
 class Layer(nn.Module):
     """Causal attention and a feed-forward net, each normalised before and added to its input."""
@@ -22,8 +30,7 @@ class Layer(nn.Module):
         self.norm2 = nn.LayerNorm(width)
         self.project = nn.Linear(width, 3 * width)
         self.mix = nn.Linear(width, width)
-        self.widen = nn.Linear(width, 4 * width)
-        self.narrow = nn.Linear(4 * width, width)
+        self.feed: nn.Module = feed_forward(width)
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -33,18 +40,22 @@ class Layer(nn.Module):
         query, key, value = parts.permute(2, 0, 3, 1, 4).unbind(0)
         seen = functional.scaled_dot_product_attention(query, key, value, is_causal=True)
         x = x + self.dropout(self.mix(seen.transpose(1, 2).reshape(batch, length, -1)))
-        fed = self.narrow(functional.gelu(self.widen(self.norm2(x))))
-        result: Tensor = x + self.dropout(fed)
+        result: Tensor = x + self.dropout(self.feed(self.norm2(x)))
         return result
 
 
 class Model(nn.Module):
-    """Embeddings, layers, logits over the vocabulary."""
+    """Embeddings, layers, logits over the vocabulary.
 
-    def __init__(self, shape: Shape) -> None:
+    Args:
+        shape: size, and options of training.
+        real: width, layers, heads and vocabulary of the real size.
+    """
+
+    def __init__(self, shape: Shape, real: tuple[int, int, int, int] = MEDIUM) -> None:
         super().__init__()
         width, layers, heads, vocabulary = shape.choose(
-            (1024, 24, 16, 50304), reduced=(256, 12, 8, 1024), small=(256, 4, 4, 4096)
+            real, reduced=(256, 12, 8, 1024), small=(256, 4, 4, SMALL_VOCABULARY)
         )
         self.tokens = nn.Embedding(vocabulary, width)
         self.positions = nn.Embedding(LENGTHS["gpt"].longest, width)
