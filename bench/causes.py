@@ -15,18 +15,15 @@ advice on them must name no cause.
 """
 
 import argparse
-import json
-import os
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
 from support.machine import result_path, write_result
-from support.stub_jobs import print_earlier, stub_parser
+from support.stub_jobs import earlier_rows, print_earlier, stub_parser
 from workloads.job import LARGE_CARD, process_settings
-from workloads.launch import ROOT, Stub
+from workloads.launch import Stub
 
 from pgmo.cli.source import import_profiles
 from pgmo.report.summary import explain
@@ -61,20 +58,8 @@ def measure(stub: Stub, name: str, cause: str, report: str) -> dict[str, Any]:
 
 def _run(stub: Stub, name: str, folder: str, *fixed: str) -> int:
     """Run a program in a process of its own. Return its peak of allocated or reserved bytes."""
-    python = os.path.abspath(stub.python)
-    done = subprocess.run(
-        [str(stub.out / "run"), python, "-m", "faulty.run", name, folder, *fixed],
-        cwd=ROOT,
-        env={
-            **os.environ,
-            **process_settings("default", LARGE_CARD),
-            "PYTHONPATH": os.pathsep.join([str(ROOT / "bench"), str(ROOT)]),
-        },
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return int(json.loads(done.stdout.splitlines()[-1]))
+    command = ("-m", "faulty.run", name, folder, *fixed)
+    return int(stub.result_of(command, process_settings("default", LARGE_CARD)))
 
 
 def programs(stub: Stub) -> dict[str, tuple[str, str]]:
@@ -83,15 +68,7 @@ def programs(stub: Stub) -> dict[str, tuple[str, str]]:
         "import json, faulty; print(json.dumps({name: (one.cause, one.report) "
         "for name, one in faulty.load().items()}))"
     )
-    paths = os.pathsep.join([str(ROOT / "bench"), str(ROOT)])
-    done = subprocess.run(
-        [os.path.abspath(stub.python), "-c", code],
-        env={**os.environ, "PYTHONPATH": paths},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    found: dict[str, tuple[str, str]] = json.loads(done.stdout)
+    found: dict[str, tuple[str, str]] = stub.result_of(("-c", code), {})
     return found
 
 
@@ -137,10 +114,8 @@ def main() -> None:
     stub = Stub.build(arguments.python, arguments.stub.resolve())
     wanted = arguments.program or (QUICK if arguments.quick else None)
     path = result_path("causes", arguments.output, quick=arguments.quick)
-    rows: dict[str, dict[str, Any]] = {}
-    if arguments.resume and path.exists():
-        found = json.loads(path.read_text("utf-8"))["rows"]
-        rows = {row["program"]: row for row in found}
+    found = earlier_rows(path) if arguments.resume else []
+    rows = {row["program"]: row for row in found}
     known = programs(stub)
     for name, (cause, report) in known.items():
         if name not in wanted if wanted else name in rows:

@@ -18,18 +18,19 @@ passes. Its answer is trained for five steps.
 import argparse
 import gc
 import json
-import os
-import subprocess
 import sys
 import time
-from pathlib import Path
 from typing import Any
 
-from support.machine import RESULTS, add_common_options, write_result
-from workloads.launch import ROOT, Stub
+from support.machine import result_path, write_result
+from support.stub_jobs import print_earlier, stub_parser
+from workloads.job import process_settings
+from workloads.launch import Stub
+from workloads.search import largest
 
 CARDS, QUICK_CARD = (16.0, 24.0, 40.0), 0.75
 TRIED, TRAINED = 3, 5  # steps
+SETTINGS = {"FAKECUDA_COPY_LIMIT": str(1 << 20), "PYTHONWARNINGS": "ignore"}
 START = 8  # samples in the first batch that `pgmo.recompute.largest` tries
 
 WAYS = {
@@ -44,25 +45,10 @@ WAYS = {
 
 def found(stub: Stub, way: str, card: float, longest: float, *, quick: bool) -> dict[str, Any]:
     """Run one way on a card in its own process; return the row that the process prints."""
-    setting = {} if way == "default" else {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}
+    allocator = "default" if way == "default" else "expandable"
+    settings = process_settings(allocator, int(card * 2**30)) | SETTINGS
     job = {"way": way, "card": card, "quick": quick}
-    done = subprocess.run(
-        [str(stub.out / "run"), stub.python, __file__, "--job", json.dumps(job)],
-        env={name: it for name, it in os.environ.items() if name != "PYTORCH_CUDA_ALLOC_CONF"}
-        | setting
-        | {
-            "FAKECUDA_BYTES": str(int(card * 2**30)),
-            "FAKECUDA_COPY_LIMIT": str(1 << 20),
-            "PGMO_FAKECUDA": str(stub.out),
-            "PYTHONPATH": str(ROOT),
-            "PYTHONWARNINGS": "ignore",
-        },
-        stdout=subprocess.PIPE,
-        text=True,
-        timeout=longest,
-        check=True,
-    )
-    row: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    row: dict[str, Any] = stub.result_of((__file__, "--job", json.dumps(job)), settings, longest)
     return row
 
 
@@ -121,20 +107,20 @@ def work(way: str, card: float, *, quick: bool) -> dict[str, Any]:
             card, None if way == "pgmo" else "pcie4", state=way == "state", quick=quick
         )
         return {"way": way, "card": card, **found}
-    works, fails, reserved = 0, 0, {}
-    batch = 1
-    while batch > works:
-        bytes_ = _tried(way, batch, quick=quick)
-        if bytes_ is None:
-            fails = batch
-        else:
-            works, reserved[batch] = batch, bytes_
-        batch = (works + fails) // 2 if fails else 2 * works
+    reserved: dict[int, int] = {}
+
+    def trains(batch: int) -> bool:
+        found = _tried(way, batch, quick=quick)
+        if found is not None:
+            reserved[batch] = found
+        return found is not None
+
+    works = largest(trains, guess=1)
     return {
         "way": way,
         "card": card,
         "largest_batch": works,
-        "least_that_fails": fails,
+        "least_that_fails": works + 1,
         "reserved": reserved.get(works),
     }
 
@@ -229,28 +215,22 @@ def _cell(row: dict[str, Any] | None) -> str:
 
 def main() -> None:
     """Look for the largest batch of each way on each card, and write the result."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
-    parser.add_argument("--python", default=sys.executable, help="one with the CUDA torch")
-    parser.add_argument("--stub", type=Path, default=ROOT / "build/fakecuda")
+    parser = stub_parser(__doc__)
     parser.add_argument("--ways", nargs="+", choices=WAYS, default=list(WAYS))
     parser.add_argument("--cards", nargs="+", type=float, default=list(CARDS), help="GiB")
     parser.add_argument("--longest", type=float, default=3600, help="seconds of a process")
-    parser.add_argument("--table", action="store_true", help="print the table of the result")
     parser.add_argument("--add", action="store_true", help="keep the rows of an earlier run")
     parser.add_argument("--job", help=argparse.SUPPRESS)
-    add_common_options(parser)
     arguments = parser.parse_args()
     if arguments.job:
         print(json.dumps(work(**json.loads(arguments.job))), flush=True)
         return
-    if arguments.table:
-        path = arguments.output or RESULTS / "fakecuda_card.json"
-        print(table(json.loads(path.read_text())))
+    if print_earlier("fakecuda_card", arguments, table):
         return
     stub = Stub.build(arguments.python, arguments.stub.resolve())
     quick = arguments.quick
     rows, runs = [], []
-    path = arguments.output or RESULTS / "fakecuda_card.json"
+    path = result_path("fakecuda_card", arguments.output)
     if arguments.add and path.exists():
         before = json.loads(path.read_text())
         rows = before["rows"]

@@ -31,18 +31,23 @@ the rows of other cases in the file.
 """
 
 import argparse
-import json
 import sys
-from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path
 
 from ranks import NAMES, WORLDS, RankJob
 from ranks.table import table
 from support.machine import result_path, write_result
-from support.stub_jobs import Row, compare, print_earlier, row_of, stub_parser
+from support.stub_jobs import (
+    Row,
+    compare,
+    earlier_rows,
+    print_earlier,
+    replaced,
+    row_of,
+    stub_parser,
+)
 from workloads.columns import calls
 from workloads.job import CONTENDERS, OURS
 from workloads.launch import ROOT, Stub
@@ -107,22 +112,6 @@ def progress(row: Row) -> str:
     )
 
 
-def earlier(path: Path) -> list[Row]:
-    """Return the rows of an earlier run; none if there is no file."""
-    if not path.exists():
-        return []
-    found = json.loads(path.read_text("utf-8"))
-    return [{"measured": found["date"], **row} for row in found["rows"]]
-
-
-def replaced(rows: Iterable[Row], anew: Iterable[Row]) -> list[Row]:
-    """Return all rows, where new rows replace older ones of the same cases."""
-    anew = list(anew)
-    cases = {(row["program"], row["world"]) for row in anew}
-    others = [row for row in rows if (row["program"], row["world"]) not in cases]
-    return sorted([*others, *anew], key=in_order)
-
-
 def in_order(row: Row) -> tuple[int, int]:
     """Return a sort key; rows of one case keep their order."""
     return NAMES.index(row["program"]), row["world"]
@@ -156,10 +145,12 @@ def main() -> None:
         for world in arguments.world or ((4,) if quick else WORLDS)
     ]
     path = result_path("fakecuda_ranks", arguments.output, quick=quick)
-    rows = earlier(path) if arguments.keep else []
+    rows = earlier_rows(path) if arguments.keep else []
     with ThreadPoolExecutor(arguments.jobs) as pool:
         for part in pool.map(lambda case: measure(stub, case), cases):
-            rows = replaced(rows, part)
+            rows = sorted(
+                replaced(rows, part, "program", "world", "contender", "lag"), key=in_order
+            )
             write_result("fakecuda_ranks", {"rows": rows}, arguments.output, quick=quick)
     print(table(rows))
     if any("failed" in row for row in rows):

@@ -11,19 +11,18 @@ own that runs a job of `bench/gpu/recompute.py`. The job looks for the largest b
 steps run, and for the smallest that fails. All ways have expandable segments.
 """
 
-import argparse
 import json
-import os
-import subprocess
 import sys
 import time
-from pathlib import Path
 from typing import Any
 
-from support.machine import add_common_options, write_result
+from support.machine import write_result
+from support.stub_jobs import print_earlier, stub_parser
+from workloads.job import process_settings
 from workloads.launch import ROOT, Stub
 
 CARD, QUICK_CARD = 16 << 30, 1 << 29
+SETTINGS = {"FAKECUDA_COPY_LIMIT": str(1 << 20), "PYTHONWARNINGS": "ignore"}
 SCRIPT = ROOT / "bench/gpu/recompute.py"
 
 WAYS: dict[str, dict[str, Any]] = {
@@ -40,36 +39,30 @@ def found(stub: Stub, name: str, samples: int, longest: float, *, quick: bool) -
     workload, card = ("tiny", QUICK_CARD) if quick else ("gpt2_medium", CARD)
     job = {"workload": workload, "samples": samples, "limit": card, **WAYS[name]}
     begin = time.monotonic()
-    done = subprocess.run(
-        [str(stub.out / "run"), stub.python, str(SCRIPT), "--job", json.dumps(job)],
-        env=os.environ
-        | {
-            "FAKECUDA_BYTES": str(card),
-            "FAKECUDA_COPY_LIMIT": str(1 << 20),
-            "PGMO_FAKECUDA": str(stub.out),
-            "PYTHONPATH": str(ROOT),
-            "PYTHONWARNINGS": "ignore",
-            "PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True",
-        },
-        stdout=subprocess.PIPE,
-        text=True,
-        timeout=longest,
-        check=True,
-    )
-    row: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    settings = process_settings("expandable", card) | SETTINGS
+    row = stub.result_of((str(SCRIPT), "--job", json.dumps(job)), settings, longest)
     return {"name": name} | job | row | {"seconds": time.monotonic() - begin}
+
+
+def table(result: dict[str, Any]) -> str:
+    """Return the table of bench/details.md, one row per way."""
+    lines = ["| | largest batch | reserved there |", "|---|---:|---:|"]
+    for row in result["rows"]:
+        largest = row["largest_batch"]
+        reserved = row["reserved"][str(largest)] / 2**30
+        lines.append(f"| {row['name']} | {largest} | {reserved:.2f} GiB |")
+    return "\n".join(lines)
 
 
 def main() -> None:
     """Look for the largest batch of each way, and write the result."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
-    parser.add_argument("--python", default=sys.executable, help="one with the CUDA torch")
-    parser.add_argument("--stub", type=Path, default=ROOT / "build/fakecuda")
+    parser = stub_parser(__doc__)
     parser.add_argument("--ways", nargs="+", choices=WAYS, default=list(WAYS))
     parser.add_argument("--samples", type=int, default=4, help="in the first batch (default: 4)")
     parser.add_argument("--longest", type=float, default=600, help="seconds of a way")
-    add_common_options(parser)
     arguments = parser.parse_args()
+    if print_earlier("fakecuda_recompute", arguments, table):
+        return
     stub = Stub.build(arguments.python, arguments.stub.resolve())
     quick = arguments.quick
     longest = 3600 if quick else arguments.longest

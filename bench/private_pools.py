@@ -25,9 +25,6 @@ transformers with graph trees (`programs/graph_trees.py`), which need the packag
 """
 
 import argparse
-import json
-import os
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable
@@ -37,7 +34,7 @@ from pathlib import Path
 
 import numpy as np
 from support.machine import result_path, write_result
-from support.stub_jobs import Row, print_earlier, stub_parser
+from support.stub_jobs import Row, earlier_rows, print_earlier, replaced, stub_parser
 from workloads.job import LARGE_CARD, process_settings
 from workloads.launch import ROOT, Stub
 
@@ -215,11 +212,9 @@ def run(stub: Stub, name: str, contender: str, quick: bool, one: Contender | Non
     """Return a row with the card's peak in bytes, or with the reason of a failure."""
     program, one = PROGRAMS[name], one or CONTENDERS[contender]
     arguments = (*program.command, *(program.quick if quick else ()), *one.suffix)
-    environment = os.environ | process_settings(one.settings, LARGE_CARD)
-    environment |= {"PGMO_GRAPHS": one.share, "PYTHONPATH": str(ROOT)}
-    del environment["FAKECUDA_COPY_LIMIT"]  # pgmo copies blocks that survive a capture
-    command = [str(stub.out / "run"), os.path.abspath(stub.python), *one.prefix, *arguments]
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    settings = process_settings(one.settings, LARGE_CARD) | {"PGMO_GRAPHS": one.share}
+    del settings["FAKECUDA_COPY_LIMIT"]  # pgmo copies blocks that survive a capture
+    done = stub.run((*one.prefix, *arguments), settings)
     row: Row = {"program": name, "contender": contender}
     if done.returncode != 0:
         last = (done.stderr.strip().splitlines() or ["no message"])[-1]
@@ -247,12 +242,6 @@ def measure(
 
     with ThreadPoolExecutor(jobs) as pool:
         return list(pool.map(run_one, cases))
-
-
-def updated(earlier: Iterable[Row], rows: Iterable[Row]) -> list[Row]:
-    """Return the rows of an earlier result, with those that were measured again in their place."""
-    found = {(row["program"], row["contender"]): row for row in (*earlier, *rows)}
-    return list(found.values())
 
 
 def table(rows: Iterable[Row]) -> str:
@@ -301,7 +290,7 @@ def main() -> None:
     rows = measure(stub, names, contenders, arguments.quick, arguments.jobs)
     if arguments.update:
         path = result_path("private_pools", arguments.output, quick=arguments.quick)
-        rows = updated(json.loads(path.read_text("utf-8"))["rows"], rows)
+        rows = replaced(earlier_rows(path), rows, "program", "contender")
     write_result("private_pools", {"rows": rows}, arguments.output, quick=arguments.quick)
     print(table(rows))
 

@@ -19,16 +19,14 @@ written loop by loop; rows of other loops stay in the file.
 """
 
 import argparse
-import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import Any
 
 from loops import NAMES, OWN, LoopJob
 from support.machine import result_path, write_result
-from support.stub_jobs import Row, print_earlier, row_of, stub_parser
+from support.stub_jobs import Row, earlier_rows, print_earlier, replaced, row_of, stub_parser
 from switches import RULES
 from switches.table import tables
 from workloads.columns import calls
@@ -41,6 +39,8 @@ LEFT_OUT = ("decoding", "rollouts", "trainer_callback")
 QUICK_LOOPS = ("graph_batches",)
 QUICK_RULES = ("stale", "look_ahead", "price")
 EVERYTHING = "everything on"
+IDENTITY = ("loop", "seed", "contender", "rule", "iterations", "without")
+"""Fields of a row: a new row replaces the old row with equal ones."""
 
 
 def measure(stub: Stub, case: LoopJob, rules: Iterable[str]) -> Iterator[Row]:
@@ -96,12 +96,6 @@ def progress(row: Row) -> str:
     )
 
 
-def identity(row: Row) -> tuple[Any, ...]:
-    """Return a key: a new row replaces the old row with the same key."""
-    names = ("loop", "seed", "contender", "rule", "iterations")
-    return *(row[name] for name in names), *row["without"]
-
-
 def numbers_off(rules: Iterable[str]) -> Mapping[str, float]:
     """Return the values of heuristics that switch rules off."""
     return {name: value for rule in rules for name, value in RULES[rule].off.items()}
@@ -146,12 +140,10 @@ def main() -> None:
         return found
 
     path = result_path("rules", arguments.output, quick=quick)
-    earlier = json.loads(path.read_text("utf-8"))["rows"] if path.exists() and not quick else []
-    rows: list[Row] = earlier
+    rows = [] if quick else earlier_rows(path)
     with ThreadPoolExecutor(arguments.jobs) as pool:
         for part in pool.map(rows_of, cases):
-            measured = {identity(row) for row in part}
-            rows = [row for row in rows if identity(row) not in measured] + part
+            rows = replaced(rows, part, *IDENTITY)
             write_result("rules", {"rows": rows}, path, quick=quick)
     print(tables({"rows": rows}))
     if any("failed" in row for row in rows):

@@ -14,7 +14,6 @@ The sign of the verdict's saving has to be right if the real one is above 3 %, a
 
 import argparse
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -25,10 +24,10 @@ from typing import Any
 
 from programs import PROGRAMS
 from support.machine import result_path, write_result
-from support.stub_jobs import print_earlier, stub_parser
+from support.stub_jobs import earlier_rows, print_earlier, stub_parser
 from verdicts import Case, all_cases, table
 from workloads.job import process_settings
-from workloads.launch import ROOT, Stub
+from workloads.launch import Stub
 
 QUICK = ("llama_padded", "nanogpt")
 
@@ -73,17 +72,9 @@ def _run(stub: Stub, case: Case, out: Path, report: Path | None = None) -> dict[
         **process_settings("expandable" if case.configuration else "default", case.card),
         "HF_HUB_OFFLINE": "1",
         "TOKENIZERS_PARALLELISM": "false",
-        "PYTHONPATH": os.pathsep.join([str(ROOT / "bench"), str(ROOT)]),
     }
-    python = os.path.abspath(stub.python)
-    done = subprocess.run(
-        [str(stub.out / "run"), python, "-m", *pgmo, "verdicts.run", json.dumps(asdict(case)), out],
-        cwd=ROOT,
-        env={**os.environ, **settings},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    command = ("-m", *pgmo, "verdicts.run", json.dumps(asdict(case)), str(out))
+    done = stub.run(command, settings)
     if done.returncode or not out.exists():
         return {"failed": (done.stderr.strip().splitlines() or ["no output"])[-1][:300]}
     counted: dict[str, Any] = json.loads(out.read_text("utf-8"))
@@ -117,8 +108,8 @@ def main() -> None:
     cases = [one for one in all_cases(small=arguments.quick) if not names or one.name in names]
     rows: list[dict[str, Any]] = []
     path = result_path("verdict", arguments.output, quick=arguments.quick)
-    if arguments.resume and path.exists():
-        rows = json.loads(path.read_text("utf-8"))["rows"]
+    if arguments.resume:
+        rows = earlier_rows(path)
         done = {row["label"] for row in rows}
         rows = [row for row in rows if row["name"] not in (arguments.case or ())]
         cases = [case for case in cases if arguments.case or case.label not in done]

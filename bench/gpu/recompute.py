@@ -51,7 +51,6 @@ SEARCHED = (WAYS[0], WAYS[4], WAYS[2], WAYS[5])
 """Ways whose largest batch is looked for."""
 
 WARM, TIMED = 3, 8
-TRIES = 12
 LONGEST = 120
 LINK = "pcie5"
 
@@ -104,27 +103,21 @@ def work(job: Job) -> dict[str, Any]:
 
 
 def _largest(job: Job) -> dict[str, Any]:
-    """Search for the largest batch that trains within the limit, and the least that does not.
-
-    The bytes that two batches reserve predict the next batch. The search ends when the answer is
-    right to a tenth, or after `TRIES` batches.
-    """
+    """Search for the largest batch that trains within the limit."""
     from _worker import limit_memory
+    from workloads.search import largest
 
     limit_memory(job.limit)
-    seen: list[tuple[int, int]] = []
-    fails, batch = 0, job.samples
-    for _ in range(TRIES):
-        reserved = _reserved(job, batch)
-        if reserved is None:
-            fails = batch
-        else:
-            seen.append((batch, reserved))
-        works = seen[-1][0] if seen else 0
-        if fails and fails - works <= max(1, fails // 10):
-            break
-        batch = next_batch(seen, fails, job.limit)
-    return {"largest_batch": works, "least_that_fails": fails or None, "reserved": dict(seen)}
+    reserved: dict[int, int] = {}
+
+    def trains(batch: int) -> bool:
+        size = _reserved(job, batch)
+        if size is not None:
+            reserved[batch] = size
+        return size is not None
+
+    found = largest(trains, job.samples)
+    return {"largest_batch": found, "least_that_fails": found + 1, "reserved": reserved}
 
 
 def _reserved(job: Job, batch: int) -> int | None:
@@ -140,24 +133,6 @@ def _reserved(job: Job, batch: int) -> int | None:
     finally:
         gc.collect()
         torch.cuda.empty_cache()
-
-
-def next_batch(seen: list[tuple[int, int]], fails: int, limit: int) -> int:
-    """Return the batch to try next.
-
-    Args:
-        seen: batches that trained with the bytes that they reserved, in ascending order.
-        fails: the least batch that did not train; 0 if all did.
-        limit: bytes that torch may reserve.
-    """
-    works, reserved = seen[-1] if seen else (0, 0)
-    if fails:
-        return (works + fails) // 2
-    if len(seen) < 2:
-        return 2 * works
-    before, less = seen[-2]
-    slope = max(1.0, (reserved - less) / (works - before))
-    return min(8 * works, works + max(1, int((limit - reserved) / slope)))
 
 
 def _measure(job: Job) -> dict[str, Any]:

@@ -4,7 +4,7 @@ import argparse
 import contextlib
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -85,3 +85,15 @@ def print_earlier(name: str, arguments: argparse.Namespace, table: Callable[[Any
     if arguments.table:
         print(table(json.loads(result_path(name, arguments.output).read_text("utf-8"))))
     return bool(arguments.table)
+
+
+def earlier_rows(path: Path) -> list[Row]:
+    """Return the rows of an earlier result; none if there is no file."""
+    found: list[Row] = json.loads(path.read_text("utf-8"))["rows"] if path.exists() else []
+    return found
+
+
+def replaced(earlier: Iterable[Row], rows: Iterable[Row], *fields: str) -> list[Row]:
+    """Return the rows of an earlier result, in which new rows replace those with equal fields."""
+    found = {json.dumps([row[name] for name in fields]): row for row in (*earlier, *rows)}
+    return list(found.values())

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import threading
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,8 @@ from workloads.job import StubJob
 
 ROOT = Path(__file__).parents[2]
 BUILD = ROOT / "pgmo/rehearsal/build.py"
+PATHS = os.pathsep.join([str(ROOT / "bench"), str(ROOT)])
+"""Value of `PYTHONPATH` for processes that import modules of this folder."""
 
 
 class WorkerError(RuntimeError):
@@ -39,6 +42,44 @@ class Stub:
         command = [sys.executable, str(BUILD), "--python", python, "--out", str(out)]
         subprocess.run(command, check=True, stderr=subprocess.DEVNULL)
         return cls(python, out)
+
+    def run(
+        self, arguments: Sequence[str], settings: Mapping[str, str], timeout: float | None = None
+    ) -> "subprocess.CompletedProcess[str]":
+        """Run Python on the stub.
+
+        Args:
+            arguments: arguments of Python.
+            settings: environment variables, in addition to this process's.
+            timeout: most seconds of the process; None for no limit.
+        """
+        return subprocess.run(
+            [str(self.out / "run"), self._python, *arguments],
+            cwd=ROOT,
+            env={**os.environ, "PYTHONPATH": PATHS, **settings},
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
+        )
+
+    def result_of(
+        self, arguments: Sequence[str], settings: Mapping[str, str], timeout: float | None = None
+    ) -> Any:
+        """Run Python on the stub, and return the last line of its output as JSON.
+
+        Raises:
+            WorkerError: if the process fails.
+        """
+        done = self.run(arguments, settings, timeout)
+        if done.returncode:
+            raise WorkerError(done.stderr[-3000:])
+        return json.loads(done.stdout.splitlines()[-1])
+
+    @property
+    def _python(self) -> str:
+        """Absolute path of the Python; a virtual environment is lost if links are resolved."""
+        return os.path.abspath(shutil.which(self.python) or self.python)
 
     def ask(self, job: StubJob, module: str) -> dict[str, Any]:
         """Send a job to a worker of this thread, and return the answer.
@@ -66,12 +107,10 @@ class Stub:
 
     def _start(self, job: StubJob, module: str) -> "subprocess.Popen[str]":
         """Start a worker, which ends with its standard input, at the latest with this process."""
-        paths = os.pathsep.join([str(ROOT / "bench"), str(ROOT)])
-        python = os.path.abspath(shutil.which(self.python) or self.python)
         return subprocess.Popen(
-            [str(self.out / "run"), python, "-m", module],
+            [str(self.out / "run"), self._python, "-m", module],
             cwd=ROOT,  # first on the worker's path
-            env={**os.environ, **job.environment, "PYTHONPATH": paths},
+            env={**os.environ, **job.environment, "PYTHONPATH": PATHS},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
