@@ -15,12 +15,11 @@ advice on them must name no cause.
 """
 
 import argparse
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
-from support.machine import result_path, write_result
+from support.machine import result_path, show, write_result
 from support.stub_jobs import earlier_rows, print_earlier, stub_parser
 from workloads.job import LARGE_CARD, process_settings
 from workloads.launch import Stub
@@ -121,8 +120,7 @@ def main() -> None:
         if name not in wanted if wanted else name in rows:
             continue
         rows[name] = measure(stub, name, cause, report)
-        first = rows[name]["hints"][:1]
-        print(f"{name:28} {rows[name]['right']!s:6} {first}", file=sys.stderr, flush=True)
+        show(rows[name])
         ordered = [rows[one] for one in known if one in rows]
         # Written after each program, so that an interrupted run keeps its rows.
         write_result("causes", {"rows": ordered}, arguments.output, quick=arguments.quick)

@@ -49,7 +49,6 @@ class Contender:
     preload: str = ""
 
     def job(self, network: str, iterations: int, folder: str) -> Job:
-        """Return the job of its worker."""
         job = Job(network, "default", iterations)
         if self.name == "pgmo":
             return replace(job, mode="pgmo", save_as=f"{folder}/{network}.pgmoplan")
@@ -58,7 +57,6 @@ class Contender:
         return job
 
     def run(self, network: str, iterations: int, folder: str) -> Outcome:
-        """Train once in a fresh process."""
         environment = {"LD_PRELOAD": self.preload} if self.preload else {}
         return launch(self.job(network, iterations, folder), environment=environment)
 

@@ -18,11 +18,10 @@ passes. Its answer is trained for five steps.
 import argparse
 import gc
 import json
-import sys
 import time
 from typing import Any
 
-from support.machine import result_path, write_result
+from support.machine import result_path, show, write_result
 from support.stub_jobs import print_earlier, stub_parser
 from workloads.job import process_settings
 from workloads.launch import Stub
@@ -242,7 +241,7 @@ def main() -> None:
         for way in ("checkpoint", "pgmo", "offload", "state") if quick else arguments.ways:
             rows = [row for row in rows if (row["way"], row["card"]) != (way, card)]
             rows.append(found(stub, way, card, arguments.longest, quick=quick))
-            print(rows[-1], file=sys.stderr, flush=True)
+            show(rows[-1])
             result = {"rows": rows} | ({"runs_before": runs} if runs else {})
             write_result("fakecuda_card", result, arguments.output, quick=quick)
 

@@ -38,7 +38,7 @@ from datetime import UTC, datetime
 
 from ranks import NAMES, WORLDS, RankJob
 from ranks.table import table
-from support.machine import result_path, write_result
+from support.machine import result_path, show, write_result
 from support.stub_jobs import (
     Row,
     compare,
@@ -48,7 +48,6 @@ from support.stub_jobs import (
     row_of,
     stub_parser,
 )
-from workloads.columns import calls
 from workloads.job import CONTENDERS, OURS
 from workloads.launch import ROOT, Stub
 
@@ -63,7 +62,7 @@ def measure(stub: Stub, case: RankJob) -> list[Row]:
         rows += [run(stub, replace(case, contender=name, lag=lag)) for name in OURS]
     for row in rows:
         compare_steady(row, *rows[:2])
-        print(progress(row), file=sys.stderr, flush=True)
+        show(row)
     return rows
 
 
@@ -87,29 +86,6 @@ def compare_steady(row: Row, default: Row, expandable: Row) -> None:
         more = max(0, (row["ordered_load"] or row["max_load"]) - row["max_load"])
         row["bound"] = row["steady_live"] + more
         row["bound_efficiency"] = row["bound"] / row["steady_peak"]
-
-
-def progress(row: Row) -> str:
-    """Return a status line for a row."""
-    lag = " lag" if row["lag"] else ""
-    begin = f"{row['program'] + lag:20}{row['world']:4} {row['contender']:11}"
-    if "efficiency" not in row:
-        return f"{begin} FAILED: {row.get('failed') or row.get('error') or 'the others did'}"
-    ours = ""
-    if row["contender"] in OURS:
-        ours = (
-            f"  mapping {row['requests_that_map']:.1f}"
-            f"  waits {row['waits']:.1f} ({row['waits_added']:.1f} added)"
-            f"  hand-overs {row['hand_overs']:.1f}  calls {calls(row):.0f}"
-        )
-    if "gap" in row:
-        ours += f"  slots {row['from_slots'] or 0:.3f}  gap {row['gap']:.4f}"
-        ours += f"  bound {row.get('bound_efficiency', 0):.3f}"
-    return (
-        f"{begin}{row['live'] / 2**20:8,.0f} MiB  whole {row['efficiency']:.3f}"
-        f"  replay {row['steady_efficiency']:.3f}{ours}  {row['seconds']:.0f} s"
-        + ("  BEHIND" if row["behind"] else "")
-    )
 
 
 def in_order(row: Row) -> tuple[int, int]:

@@ -12,11 +12,10 @@ steps run, and for the smallest that fails. All ways have expandable segments.
 """
 
 import json
-import sys
 import time
 from typing import Any
 
-from support.machine import write_result
+from support.machine import show, write_result
 from support.stub_jobs import print_earlier, stub_parser
 from workloads.job import process_settings
 from workloads.launch import ROOT, Stub
@@ -69,8 +68,7 @@ def main() -> None:
     rows = []
     for name in ("plain", "pgmo") if quick else arguments.ways:
         rows.append(found(stub, name, arguments.samples, longest, quick=quick))
-        largest, fails = rows[-1]["largest_batch"], rows[-1]["least_that_fails"]
-        print(f"{name:12} largest batch {largest}; {fails} fails", file=sys.stderr)
+        show(rows[-1])
         result = {"card": QUICK_CARD if quick else CARD, "rows": rows}
         write_result("fakecuda_recompute", result, arguments.output, quick=quick)
 

@@ -31,9 +31,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from loops import NAMES, LoopJob, table
-from support.machine import result_path, write_result
+from support.machine import result_path, show, write_result
 from support.stub_jobs import Row, compare, row_of, stub_parser
-from workloads.columns import calls
 from workloads.job import CONTENDERS, OURS
 from workloads.launch import Stub
 
@@ -54,32 +53,13 @@ def measure(stub: Stub, case: LoopJob) -> list[Row]:
         rows += [run(stub, replace(case, contender=contender)) for contender in OURS]
     for row in rows:
         compare(row, default, expandable)
-        print(progress(row), file=sys.stderr, flush=True)
+        show(row)
     return rows
 
 
 def run(stub: Stub, job: LoopJob) -> Row:
     """Return the answer of the job's process, or its failure."""
     return row_of(job, lambda: stub.ask(job, "loops.worker"), "loop", "seed", "iterations")
-
-
-def progress(row: Row) -> str:
-    begin = f"{row['loop']:28}{row['seed']:2} {row['iterations']:3} {row['contender']:11}"
-    if "skipped" in row:
-        return f"{begin} skipped: {row['skipped']}"
-    if "efficiency" not in row:
-        return f"{begin} FAILED: {row.get('failed', 'the others did')}"
-    slots = row.get("from_slots")
-    called = calls(row)
-    return (
-        f"{begin}{row['live'] / 2**20:8,.0f} MiB {row['efficiency']:6.3f}"
-        f"  over expandable {row['over_expandable']:.3f}  default {row['over_default']:.3f}"
-        + (f"  slots {slots:.2f}" if slots is not None else "")
-        + (f"  calls {called:.0f}" if called is not None else "")
-        + f"  CPU {row['cpu_over_default']:.2f}  {row['seconds']:.0f} s"
-        + ("  OUT OF MEMORY" if row["out_of_memory"] else "")
-        + ("  BEHIND" if row["behind"] else "")
-    )
 
 
 def parse() -> argparse.Namespace:

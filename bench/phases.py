@@ -19,12 +19,11 @@ PyTorch's own allocators and with pages alone, caches are emptied between phases
 """
 
 import argparse
-import sys
 import tempfile
 from dataclasses import replace
 
 from phased import CONTENDERS, PROGRAMS, PhasedJob
-from support.machine import write_result
+from support.machine import show, write_result
 from support.stub_jobs import Row, print_earlier, row_of, stub_parser
 from workloads.job import LARGE_CARD
 from workloads.launch import ROOT, Stub
@@ -55,18 +54,8 @@ def measure(stub: Stub, program: str, contender: str, *, quick: bool) -> Row:
         row["more_files"] = row["files"][-1] - row["files"][middle]
         row["more_idle"] = row["idle"][-1] - row["idle"][middle]
         row["files"], row["idle"], row["caches"] = row["files"][-1], row["idle"][-1], None
-    print(progress(row), file=sys.stderr, flush=True)
+    show(row)
     return row
-
-
-def progress(row: Row) -> str:
-    """Return a status line for a row."""
-    begin = f"{row['program']:9} {row['contender']:10}"
-    if "failed" in row:
-        return f"{begin} FAILED: {row['failed']}"
-    peaks = "  ".join(f"{name} {peak / MIB:,.0f}" for name, peak in row["peaks"].items())
-    cache = f"  cache {row['smallest_cache'] / MIB:,.0f}" if "smallest_cache" in row else ""
-    return f"{begin} {peaks}{cache}  host {row['host'] / MIB:,.0f} MiB  {row['error']}"
 
 
 def table(rows: list[Row]) -> str:

@@ -25,7 +25,6 @@ transformers with graph trees (`programs/graph_trees.py`), which need the packag
 """
 
 import argparse
-import sys
 import tempfile
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -33,7 +32,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from support.machine import result_path, write_result
+from support.machine import result_path, show, write_result
 from support.stub_jobs import Row, earlier_rows, print_earlier, replaced, stub_parser
 from workloads.job import LARGE_CARD, process_settings
 from workloads.launch import ROOT, Stub
@@ -81,7 +80,6 @@ class Program:
 
     @property
     def graphs(self) -> bool:
-        """Whether the program captures graphs."""
         return self.command[0] != POOLS
 
 
@@ -237,7 +235,7 @@ def measure(
         name, contender = case
         recorded = contender == NEED
         row = run_recorded(stub, name, quick) if recorded else run(stub, *case, quick)
-        print(*row.values(), file=sys.stderr, flush=True)
+        show(row)
         return row
 
     with ThreadPoolExecutor(jobs) as pool:

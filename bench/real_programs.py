@@ -32,7 +32,7 @@ from typing import Any
 
 from programs import NAMES, PROGRAMS
 from support.agreement import Agreement, agreement
-from support.machine import result_path, write_result
+from support.machine import result_path, show, write_result
 from support.stub_jobs import compare, row_of, stub_parser
 from whole_runs import CONTENDERS, ENDLESS, WholeRun, cpu, table
 from workloads.launch import Stub, WorkerError
@@ -102,31 +102,6 @@ def measure_on_stub(stub: Stub, name: str, steps: int, *, small: bool) -> list[d
     return rows
 
 
-def progress_on_stub(row: dict[str, Any]) -> str:
-    begin = f"{row['program']:22}{row['contender']:11}"
-    if "efficiency" not in row:
-        return f"{begin}{row.get('skipped') or row.get('failed') or 'another one failed'}"
-    text = f"{begin}{row['peak'] / 2**20:8.1f} MiB  over expandable {row['over_expandable']:.3f}"
-    if row.get("iterations"):
-        text += f"  slots {row['from_slots']:6.1%}"
-    if row.get("requests_that_map") is not None:
-        text += f"  mapping {row['requests_that_map']:.1f}  waits {row['waits']:.1f}"
-    return text + f"  {row['seconds']:.0f} s"
-
-
-def progress(row: dict[str, Any]) -> str:
-    begin = f"{row['program']:22}"
-    for key in ("skipped", "failed"):
-        if key in row:
-            return f"{begin}{key}: {row[key]}"
-    return (
-        f"{begin}{'same bits' if row['identical'] else row['agreement']}"
-        f"  {row['iterations']:4} iterations  slots {row['from_slots']:6.1%}"
-        f"  peak {row['plain_peak'] / 2**20:7.1f} MiB {row['above_plain'] / 2**20:+6.1f}"
-        f"  {sum(row['seconds']):.0f} s"
-    )
-
-
 def versions() -> dict[str, str]:
     """Return the versions of the packages that the programs import."""
     names = sorted({one for program in PROGRAMS.values() for one in program.packages} | {"torch"})
@@ -159,12 +134,12 @@ def main() -> None:
     stub = Stub.build(arguments.python, arguments.stub.resolve()) if arguments.on_stub else None
     for program in programs:
         if stub is not None:
-            found, show = measure_on_stub(stub, program, steps, small=quick), progress_on_stub
+            found = measure_on_stub(stub, program, steps, small=quick)
         else:
-            found, show = [measure(program, steps, repetitions, small=quick)], progress
+            found = [measure(program, steps, repetitions, small=quick)]
         rows += found
         for row in found:
-            print(show(row), file=sys.stderr, flush=True)
+            show(row)
         write_result(name, result, arguments.output, quick=quick)  # kept if the run is interrupted
     print(table.TABLES[name](rows))
     if any("failed" in row or row.get("agreement") == Agreement.DIFFERENT for row in rows):

@@ -25,7 +25,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 from loops import NAMES, OWN, LoopJob
-from support.machine import result_path, write_result
+from support.machine import result_path, show, write_result
 from support.stub_jobs import Row, earlier_rows, print_earlier, replaced, row_of, stub_parser
 from switches import RULES
 from switches.table import tables
@@ -84,18 +84,6 @@ def compare(row: Row, usual: Row, expandable: Row) -> None:
         row["usual_calls_before"] = usual["calls_before"]
 
 
-def progress(row: Row) -> str:
-    """Return a status line for a row."""
-    begin = f"{row['loop']:28}{row['seed']:2} {row['contender']:9}{row['rule']:16}"
-    if "over_expandable" not in row:
-        return f"{begin}{row.get('failed') or row.get('skipped') or 'nothing to compare with'}"
-    return (
-        f"{begin} over expandable {row['over_expandable']:.4f}  everything on "
-        f"{row['over_usual']:.4f}  calls {row['calls'] or 0:.0f}, not {row['usual_calls'] or 0:.0f}"
-        f"  {row['seconds']:.0f} s" + ("  OUT OF MEMORY" if row["out_of_memory"] else "")
-    )
-
-
 def numbers_off(rules: Iterable[str]) -> Mapping[str, float]:
     """Return the values of heuristics that switch rules off."""
     return {name: value for rule in rules for name, value in RULES[rule].off.items()}
@@ -135,7 +123,7 @@ def main() -> None:
     def rows_of(case: LoopJob) -> list[Row]:
         found = []
         for row in measure(stub, case, asked):
-            print(progress(row), file=sys.stderr, flush=True)
+            show(row)
             found.append(row | {"iterations": iterations, "without": arguments.without})
         return found
 

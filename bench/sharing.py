@@ -19,11 +19,10 @@ stream, so its peak with several threads depends on what happens to live at once
 """
 
 import argparse
-import sys
 from dataclasses import replace
 
 from shared import CONTENDERS, NAMES, PROCESSES, SharedJob, processes
-from support.machine import write_result
+from support.machine import show, write_result
 from support.stub_jobs import Row, print_earlier, row_of, stub_parser
 from workloads.launch import ROOT, Stub
 
@@ -41,7 +40,7 @@ def measure(stub: Stub, case: SharedJob) -> list[Row]:
             row["over"] = row["peak"] / row["needed"]
             if case.program == PROCESSES:
                 row["fits_without"] = processes.fits(stub, case, row["peak"])
-        print(progress(row), file=sys.stderr, flush=True)
+        show(row)
     return rows
 
 
@@ -54,17 +53,6 @@ def run(stub: Stub, job: SharedJob) -> Row:
         return stub.ask(job, "shared.worker")
 
     return row_of(job, answer, "program", "models", "iterations")
-
-
-def progress(row: Row) -> str:
-    """Return a status line for a row."""
-    begin = f"{row['program']:8} {row['models']} {row['contender']:12}"
-    if "failed" in row:
-        return f"{begin} FAILED: {row['failed']}"
-    over = f"  over {row['over']:.4f}" if "over" in row else ""
-    slots = f"  slots {row['from_slots']:.3f}" if row.get("from_slots") else ""
-    out = "  OUT OF MEMORY" if row["out_of_memory"] else ""
-    return f"{begin}{row['peak'] / MIB:10,.0f} MiB{over}{slots}  {row['seconds']:.0f} s{out}"
 
 
 def table(rows: list[Row]) -> str:

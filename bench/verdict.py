@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from programs import PROGRAMS
-from support.machine import result_path, write_result
+from support.machine import result_path, show, write_result
 from support.stub_jobs import earlier_rows, print_earlier, stub_parser
 from verdicts import Case, all_cases, table
 from workloads.job import process_settings
@@ -83,15 +83,6 @@ def _run(stub: Stub, case: Case, out: Path, report: Path | None = None) -> dict[
     return counted
 
 
-def progress(row: dict[str, Any]) -> str:
-    """Return a status line for a row."""
-    if "right" not in row:
-        return f"{row['label']:40} {row.get('failed') or row.get('skipped')}"
-    return f"{row['label']:40} {row['verdict']['sentence']:60} real {-row['real']:+.1%}" + (
-        "" if row["right"] else "  WRONG"
-    )
-
-
 def parse() -> argparse.Namespace:
     parser = stub_parser(__doc__)
     parser.add_argument("--case", action="append", help="only this program; repeatable")
@@ -115,7 +106,7 @@ def main() -> None:
         cases = [case for case in cases if arguments.case or case.label not in done]
     for case in cases:
         rows.append(measure(stub, case))
-        print(progress(rows[-1]), file=sys.stderr, flush=True)
+        show(rows[-1])
         # Written after each case, so that an interrupted run keeps its rows.
         write_result("verdict", {"rows": rows}, arguments.output, quick=arguments.quick)
     print(table.table(rows))

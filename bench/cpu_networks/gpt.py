@@ -102,6 +102,5 @@ class GPTTraining(Network):
         return tokens[:, :-1].contiguous(), tokens[:, 1:].contiguous()
 
     def loss(self, batch: tuple[Tensor, ...]) -> Tensor:
-        """Return the cross entropy of the next tokens."""
         inputs, targets = batch
         return functional.cross_entropy(self.model(inputs).flatten(0, 1), targets.flatten())

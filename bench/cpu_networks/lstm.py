@@ -54,7 +54,6 @@ class LSTMTraining(Network):
         return source, previous, target
 
     def loss(self, batch: tuple[Tensor, ...]) -> Tensor:
-        """Return the cross entropy of the target tokens."""
         source, previous, target = batch
         return functional.cross_entropy(
             self.model(source, previous).flatten(0, 1), target.flatten()

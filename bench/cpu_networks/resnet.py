@@ -76,6 +76,5 @@ class ResNetTraining(Network):
         return 0.3 * self._patterns[labels] + noise, labels
 
     def loss(self, batch: tuple[Tensor, ...]) -> Tensor:
-        """Return the cross entropy of the classes."""
         images, labels = batch
         return functional.cross_entropy(self.model(images), labels)

@@ -71,6 +71,5 @@ class UNetTraining(Network):
         return masks + 0.5 * noise, masks
 
     def loss(self, batch: tuple[Tensor, ...]) -> Tensor:
-        """Return the binary cross entropy of the pixels."""
         images, masks = batch
         return functional.binary_cross_entropy_with_logits(self.model(images), masks)

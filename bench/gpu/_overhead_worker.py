@@ -77,7 +77,6 @@ class Loops:
         return (time.perf_counter_ns() - begin) / turns
 
     def all(self) -> dict[str, Callable[[], float]]:
-        """Return all loops by name."""
         loops = {
             f"C++, {name}": lambda live=live: self.interface(live) for name, live in LIVE.items()
         }

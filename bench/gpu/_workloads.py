@@ -48,7 +48,6 @@ class Program:
         self.scaler = torch.amp.GradScaler("cuda", enabled=dtype is torch.float16)
 
     def step(self, index: int) -> Tensor:
-        """Train once and return the loss."""
         torch.manual_seed(SEED * 1_000_003 + index)
         inputs, targets = self.batch(index)
         self.optimizer.zero_grad(set_to_none=True)
@@ -97,7 +96,6 @@ class Workload:
     small: bool = False
 
     def create(self, samples: int = 0, *, recompute: bool = False) -> Program:
-        """Make the program on the current device."""
         samples = samples or self.samples
         torch.manual_seed(SEED)
         with torch.device("cuda"):

@@ -32,6 +32,7 @@ from _launch import (
     gpu_parser,
     write_gpu_result,
 )
+from support.machine import show
 
 CONTENDERS = ("default", "pgmo", "pages", "expandable")
 """Contenders in their order: if the time is over, the last ones are left out."""
@@ -114,18 +115,8 @@ def measure(cases: Sequence[Case], limit: int, budget: Budget) -> list[dict[str,
         except OutOfTimeError as error:
             entry["left_out"] = str(error)
         entries.append(entry)
-        print(shown(entry), flush=True)
+        show(entry | {"error": "; ".join(entry["errors"])})
     return entries
-
-
-def shown(entry: dict[str, Any]) -> str:
-    """Return a status line for an entry."""
-    text = f"{entry['workload']:31}{entry['contender']:12}"
-    if "largest" in entry:
-        text += f"{entry['largest']:5} of {entry['bound']}"
-    if entry.get("samples_per_second"):
-        text += f"  {entry['samples_per_second']:.1f} samples/s"
-    return "  ".join([text, *entry["errors"], entry.get("left_out", "")]).rstrip()
 
 
 def main() -> None:

@@ -78,7 +78,6 @@ class Trained:
             sys.exit(f"the session does not replay: {self.session.summary()}")
 
     def step(self, index: int = 0) -> None:
-        """Run one iteration."""
         with self.session.iteration():
             self.program.step(index)
 

@@ -30,6 +30,7 @@ from _launch import (
     write_gpu_result,
 )
 from _worker import Job, Outcome
+from support.machine import show
 
 CONTENDERS = ("default", "expandable", "pages", "pgmo", "pgmo_saved_plan")
 PEERS = ("default", "expandable")
@@ -143,21 +144,6 @@ def missed(entry: dict[str, Any]) -> list[str]:
     return found
 
 
-def show(entry: dict[str, Any]) -> None:
-    for row in entry["rows"]:
-        hits = "" if row["hit_bytes"] is None else f"  {row['hit_bytes']:.2%} from slots"
-        hits += f"  maps {row['maps']:.0f}" if row.get("maps") is not None else ""
-        print(
-            f"{entry['workload']:31}{row['contender']:17}{row['reserved_steady'] / 2**30:7.2f} GiB"
-            f"  {row['efficiency_steady']:.3f} (whole run {row['efficiency']:.3f}){hits}",
-            flush=True,
-        )
-    for contender, error in entry["errors"].items():
-        print(f"{entry['workload']:31}{contender:17}{error}", flush=True)
-    if not entry.get("identical", True):
-        print(f"{entry['workload']:31}losses or weights differ", flush=True)
-
-
 def measure(names: list[str], budget: Budget, workers: int) -> list[dict[str, Any]]:
     """Run all contenders of the workloads, in order of interest."""
     from _workloads import EVERY
@@ -184,7 +170,10 @@ def measure(names: list[str], budget: Budget, workers: int) -> list[dict[str, An
             if not entry.get("identical", True):  # is the workload itself to blame?
                 again = run("default", job(name), budget)
                 entry = summarise(name, EVERY[name].dense, runs, again)
-            show(entry)
+            for row in entry["rows"]:
+                show({"workload": name, **row})
+            for contender, error in entry["errors"].items():
+                show({"workload": name, "contender": contender, "error": error})
             entries.append(entry)
     return entries
 

@@ -28,7 +28,7 @@ from _launch import (
     run_worker,
     write_gpu_result,
 )
-from support.machine import Seconds
+from support.machine import Seconds, show
 
 MOST_ROUNDS = 5
 KINDS = ("pgmo", "pages", "plugin")
@@ -103,16 +103,6 @@ def summarise(samples: dict[str, dict[str, list[float]]]) -> list[dict[str, Any]
                 }
             )
     return rows
-
-
-def show(row: dict[str, Any]) -> None:
-    scale, unit = (1e6, "µs") if row["unit"] == "seconds" else (1, "ns")
-    low, middle, high = (row[name] * scale for name in ("fastest", "median", "slowest"))
-    goal = "" if row["goal"] is None else f"  (goal {row['goal']:.2f})"
-    print(
-        f"{row['what']:14}{row['allocator']:14}{middle:9.1f} {unit}"
-        f"{f'  {low:.1f}-{high:.1f}':22}{row['against_default']:6.2f} of default{goal}"
-    )
 
 
 def main() -> None:

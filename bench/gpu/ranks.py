@@ -29,6 +29,7 @@ from _launch import (
     run_worker,
     write_gpu_result,
 )
+from support.machine import show
 
 ENGINES = ("ddp", "fsdp2")
 CONTENDERS = ("default", "expandable", "pgmo")
@@ -109,17 +110,12 @@ def measure(engine: str, world: int, size: dict[str, Any], budget: Budget) -> di
             ranks = launch(job, world, budget)
         except (WorkerError, OutOfTimeError) as error:
             entry["errors"][contender] = str(error)
-            print(f"{engine:8}{world:3} {contender:12}{error}", flush=True)
+            show({"engine": engine, "contender": contender, "error": str(error)})
             continue
         default = default or ranks
         made = row(contender, ranks, default)
         entry["rows"].append(made)
-        bits = "" if made["identical"] or _STUB else "  losses or weights differ"
-        print(
-            f"{engine:8}{world:3} {contender:12}{made['reserved_steady'] / 2**30:7.2f} GiB  "
-            f"{made['efficiency_steady']:.3f} (whole run {made['efficiency']:.3f}){bits}",
-            flush=True,
-        )
+        show({"engine": engine, "world": world, **made})
     return entry
 
 

@@ -32,6 +32,7 @@ from _launch import (
     write_gpu_result,
 )
 from programs import PROGRAMS, script
+from support.machine import show
 
 ORDER = (
     "nanogpt",
@@ -91,7 +92,6 @@ def measure(name: str, budget: Budget, *, quick: bool) -> Row:
     entry: Row = {"program": name, "rows": [], "errors": {}}
     missing = [one for one in PROGRAMS[name].packages if find_spec(one) is None]
     if missing:
-        print(f"{name:22}not installed: {', '.join(missing)}", flush=True)
         return entry | {"skipped": f"{', '.join(missing)} not installed"}
     computed = {}
     for contender in CONTENDERS:
@@ -107,20 +107,11 @@ def measure(name: str, budget: Budget, *, quick: bool) -> Row:
         row["cpu_over_default"] = row["cpu_seconds"] / entry["rows"][0]["cpu_seconds"]
     entry["repeats"] = default == computed.get("default again")
     entry["identical"] = {one: found == default for one, found in computed.items()}
-    print(shown(entry), flush=True)
-    return entry
-
-
-def shown(entry: Row) -> str:
-    """Return a status line for an entry."""
-    text = f"{entry['program']:22}"
     for row in entry["rows"]:
-        if row["contender"] != "default again":
-            text += f" {row['contender']} {row['reserved'] / 2**20:7.0f} MiB"
-    if len(entry["rows"]) == len(CONTENDERS):
-        bits = "same bits" if entry["identical"]["pgmo_run"] else "OTHER BITS"
-        text += f"  {bits if entry['repeats'] else 'no two runs give the same bits'}"
-    return text + "".join(f"  {who}: {what}" for who, what in entry["errors"].items())
+        show({"program": name, "repeats": entry["repeats"], **row})
+    for contender, error in entry["errors"].items():
+        show({"program": name, "contender": contender, "error": error})
+    return entry
 
 
 def main() -> None:

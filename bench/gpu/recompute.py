@@ -31,6 +31,7 @@ from _launch import (
     run_worker,
     write_gpu_result,
 )
+from support.machine import show
 
 WORKLOADS = {"resnet50": 64, "unet": 16, "gpt2_medium": 4}
 """Networks, and the samples of their batches."""
@@ -242,7 +243,7 @@ def main() -> None:
         if arguments.ways and job.way not in arguments.ways:
             continue
         rows.append(asdict(job) | launch(job, budget))
-        print(rows[-1], file=sys.stderr, flush=True)
+        show(rows[-1])
     write_gpu_result("recompute", {"rows": rows}, arguments.output, quick=arguments.quick)
     if any("failed" in row for row in rows):
         sys.exit(1)

@@ -32,6 +32,7 @@ from _launch import (
     run_worker,
     write_gpu_result,
 )
+from support.machine import show
 
 from pgmo.cards import Card, find
 from pgmo.errors import PgmoError
@@ -147,20 +148,6 @@ def error_of(row: Row, which: str) -> float | None:
     return float(row["rehearsed"][which] / row["card"][which] - 1)
 
 
-def shown(row: Row) -> str:
-    """Return a status line for a row."""
-    text = f"{row['model']:22}"
-    for which in ("allocated", "reserved"):
-        error = error_of(row, which)
-        if error is not None:
-            text += f" {which} {row['card'][which] / 2**20:8.1f} MiB {error:+7.2%}"
-    iterations = row.get("with_the_plan", [])
-    if iterations:
-        hits, requests = (sum(one[key] for one in iterations) for key in ("hits", "requests"))
-        text += f"  {hits / max(1, requests):.1%} of requests from the plan"
-    return text + "".join(f"  {when}: {what}" for when, what in row["errors"].items())
-
-
 def main() -> None:
     parser = gpu_parser(__doc__, 180)
     arguments = parser.parse_args()
@@ -171,7 +158,8 @@ def main() -> None:
     with ThreadPoolExecutor(at_once) as pool:
         rows = []
         for row in pool.map(lambda name: measure(name, card, budget), names):
-            print(shown(row), flush=True)
+            off = {f"{one} off by": error_of(row, one) for one in ("allocated", "reserved")}
+            show({"model": row["model"], **off, **row["errors"]})
             rows.append(row)
     result: Row = {"rows": rows}
     for which in ("allocated", "reserved"):

@@ -93,7 +93,6 @@ class Setting:
     small: bool = False
 
     def choose(self, real: T, small: T) -> T:
-        """Return the value for this size."""
         return small if self.small else real
 
 

@@ -34,7 +34,6 @@ class Bert(Loop):
         self.scaler = torch.amp.GradScaler("cuda")
 
     def step(self, iteration: int) -> None:
-        """Train on one batch."""
         longest = self.setting.choose(512, 48)
         length = longest_of_batch(self.chance, 16, longest, median=longest / 4)
         tokens, mask, labels = loaded(16, length), loaded(16, length), loaded(16)

@@ -40,7 +40,6 @@ class Decoding(Loop):
         self.model = llama(setting, cache=True).to(torch.bfloat16).eval()
 
     def step(self, iteration: int) -> None:
-        """Serve one request."""
         decode(self.model, 16, *request(self.chance, self.setting))
 
 

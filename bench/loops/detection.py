@@ -76,7 +76,6 @@ class Detection(Loop):
         return high, wide
 
     def step(self, iteration: int) -> None:
-        """Train on one batch."""
         pictures = loaded(2, 3, *self.sides(), kind=torch.float32)
         with torch.autocast("cuda", BFLOAT16):
             levels = self.backbone(pictures)

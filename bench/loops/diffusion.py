@@ -33,7 +33,6 @@ class Diffusion(Loop):
         self.optimizer = adamw([self.model])
 
     def step(self, iteration: int) -> None:
-        """Train on one batch, and update the average."""
         pictures = loaded(8, 3, self.side, self.side, kind=torch.float32)
         noise, times = torch.randn_like(pictures), zeros(8)
         with torch.autocast("cuda", BFLOAT16):

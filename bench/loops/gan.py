@@ -32,7 +32,6 @@ class Generator(nn.Module):
         self.end = nn.Conv2d(width, 3, 1)
 
     def forward(self, latents: Tensor) -> Tensor:
-        """Return pictures, shape (batch, 3, side, side)."""
         made: Tensor = self.end(self.stages(self.begin(latents).view(-1, self.width, 4, 4)))
         return made
 
@@ -47,7 +46,6 @@ class Discriminator(nn.Module):
         self.end = nn.Linear(width * 16, 1)
 
     def forward(self, pictures: Tensor) -> Tensor:
-        """Return scores, shape (batch, 1)."""
         scores: Tensor = self.end(self.stages(self.begin(pictures)).flatten(1))
         return scores
 
@@ -66,7 +64,6 @@ class LazyGAN(Loop):
         self.of_discriminator = adamw([self.discriminator])
 
     def step(self, iteration: int) -> None:
-        """Train the discriminator and the generator, and run regularisers that are due."""
         self.discriminate()
         if iteration % 16 == 15:
             self.penalise_gradients()
@@ -79,7 +76,6 @@ class LazyGAN(Loop):
         return torch.randn(batch, LATENT, device="cuda")
 
     def pictures(self) -> Tensor:
-        """Return a batch of the data, shape (batch, 3, side, side)."""
         return loaded(self.batch, 3, self.side, self.side, kind=torch.float32)
 
     def discriminate(self) -> None:

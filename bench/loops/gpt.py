@@ -22,7 +22,6 @@ class GPT(Loop):
         self.workload = create_workload("gpt", Shape(8, recompute=True, small=setting.small))
 
     def run(self, iterations: int, ended: Callable[[], None], *, session: bool = False) -> None:
-        """Run the loop, see `Loop.run`."""
         for length in self.lengths.draw("any", iterations, self.setting.seed):
             self.workload.step(length)
             ended()

@@ -43,7 +43,6 @@ class GraphBatches(Loop):
         self.optimizer = adamw([self.begin, self.layers, self.end])
 
     def step(self, iteration: int) -> None:
-        """Train on one batch."""
         sizes = [int(200 * self.chance.lognormvariate(0.0, 0.7)) + 1 for _ in range(self.graphs)]
         nodes = sum(sizes)
         edges = sum(int(size * self.chance.uniform(2.0, 8.0)) for size in sizes)

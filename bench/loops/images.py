@@ -26,7 +26,6 @@ class GrowingImages(Loop):
         self.optimizer = adamw([self.model])
 
     def step(self, iteration: int) -> None:
-        """Train on one batch of mixed pictures, and update the average."""
         side = self.side + GROWTH * (iteration // ITERATIONS_PER_SIDE)
         pictures = zeros(self.batch, 3, side, side, kind=torch.float32)
         pictures = pictures.to(memory_format=torch.channels_last)

@@ -51,7 +51,6 @@ class Llama(Loop):
         self.optimizer = adamw([self.model], fused=True)
 
     def build(self) -> nn.Module:
-        """Build the model."""
         return llama(self.setting)
 
     def length(self) -> int:
@@ -60,7 +59,6 @@ class Llama(Loop):
         return longest_of_batch(self.chance, BATCH, longest, median=longest / 5)
 
     def step(self, iteration: int) -> None:
-        """Train on the micro-batches, and step the optimizer once."""
         made = loaded if iteration % 2 else zeros
         for _ in range(self.accumulation):
             tokens = made(BATCH, self.length())
@@ -71,7 +69,6 @@ class Llama(Loop):
         self.update()
 
     def update(self) -> None:
-        """Clip the gradients, and step the optimizer."""
         trained = [one for one in self.model.parameters() if one.requires_grad]
         nn.utils.clip_grad_norm_(trained, 1.0)
         self.optimizer.step()
@@ -102,7 +99,6 @@ class Packed(Llama):
     """Documents of any length, packed into 4,096 tokens, each with its own positions."""
 
     def step(self, iteration: int) -> None:
-        """Train on one batch of packed documents."""
         budget, median = self.setting.choose((4096, 300.0), (256, 40.0))
         total = 0
         while True:

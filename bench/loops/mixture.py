@@ -73,7 +73,6 @@ class MixtureOfExperts(Loop):
         self.optimizer = adamw([self.layers, self.head], fused=True)
 
     def step(self, iteration: int) -> None:
-        """Train on one batch."""
         x = zeros(self.tokens, self.width, kind=torch.float32)
         with torch.autocast("cuda", BFLOAT16):
             for layer in self.layers:

@@ -27,7 +27,6 @@ class Recurrent(Loop):
         self.optimizer = adamw(self.modules, fused=True)
 
     def step(self, iteration: int) -> None:
-        """Train on one batch of sentences, padded to the longest."""
         length = longest_of_batch(self.chance, BATCH, self.longest, median=self.longest / 5)
         tokens = zeros(BATCH, length)
         with torch.autocast("cuda", BFLOAT16):

@@ -28,7 +28,6 @@ class Rollouts(Loop):
         self.optimizer = adamw([self.policy, self.value], fused=True)
 
     def step(self, iteration: int) -> None:
-        """Run one rollout, and train on it for three epochs."""
         prompt, answer = request(self.chance, self.setting)
         with torch.autocast("cuda", BFLOAT16):
             tokens = decode(self.policy, BATCH, prompt // 4 + 1, answer)

@@ -90,7 +90,6 @@ class Served(Loop, ABC):
     layers: nn.ModuleList
 
     def run(self, iterations: int, ended: Callable[[], None], *, session: bool = False) -> None:
-        """Serve requests, see `Loop.run`."""
         baton = Baton()
         for layer in self.layers:
             layer.register_forward_pre_hook(baton.pass_on)

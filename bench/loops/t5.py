@@ -29,7 +29,6 @@ class T5(Loop):
         self.optimizer = adamw([self.model])
 
     def step(self, iteration: int) -> None:
-        """Train on one batch."""
         longest = self.setting.choose(512, 48)
         source = longest_of_batch(self.chance, 8, longest, median=longest / 4)
         target = longest_of_batch(self.chance, 8, longest // 2, median=longest / 12)

@@ -41,7 +41,6 @@ class Ends(TrainerCallback):
         self.ended = ended
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Call `ended`."""
         self.ended()
 
 
@@ -59,7 +58,6 @@ class WithTrainer(Loop):
         self.model = bert(setting, layers=8).to("cuda")
 
     def run(self, iterations: int, ended: Callable[[], None], *, session: bool = False) -> None:
-        """Run the loop, see `Loop.run`."""
         callbacks = self.callbacks() if session else []
         with tempfile.TemporaryDirectory() as folder:
             arguments = TrainingArguments(
@@ -89,7 +87,6 @@ class WithTrainer(Loop):
             trainer.train()
 
     def callbacks(self) -> list[TrainerCallback]:
-        """Return the callbacks that open a session."""
         return []
 
 
@@ -99,7 +96,6 @@ class WithCallback(WithTrainer):
     opens_session = True
 
     def callbacks(self) -> list[TrainerCallback]:
-        """Return pgmo's callback."""
         from pgmo.integrations.transformers import PgmoTrainerCallback
 
         made = PgmoTrainerCallback()

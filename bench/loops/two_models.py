@@ -23,7 +23,6 @@ class TwoModels(Loop):
         self.optimizers = [adamw([model]) for model in self.models]
 
     def step(self, iteration: int) -> None:
-        """Train one of the models."""
         turn = iteration % 2
         samples = self.setting.choose(4096, 64)
         x = zeros(samples, self.widths[turn], kind=torch.float32)

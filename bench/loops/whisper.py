@@ -31,7 +31,6 @@ class Whisper(Loop):
         self.optimizer = adamw([self.model])
 
     def step(self, iteration: int) -> None:
-        """Train on one batch."""
         frames = self.setting.choose(3000, 200)
         sound = loaded(8, 80, frames, kind=torch.float32)
         text = zeros(8, self.chance.randint(20, self.setting.choose(300, 40)))

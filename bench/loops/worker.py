@@ -24,7 +24,6 @@ class Ended:
         self.costs, self.session = RunCosts(iterations), session
 
     def __call__(self) -> None:
-        """Step the session, and read the counters."""
         if self.session:
             self.session.step()
         self.costs.end_iteration()

@@ -35,6 +35,5 @@ class PhasedJob(StubJob):
 
     @property
     def environment(self) -> dict[str, str]:
-        """Environment variables of the job's process."""
         shared = {"FAKECUDA_SHARED": self.card_file} if self.card_file else {}
         return super().environment | shared

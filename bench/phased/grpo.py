@@ -47,7 +47,6 @@ class Grpo(Loop):
         return torch.cuda.use_mem_pool(self.pool)
 
     def step(self, iteration: int) -> None:
-        """Run one round of all phases."""
         engines = [self.engine] if self.engine is not None else []
         with self.way.phase("rollout", [self.optimizer, self.reference]):
             answers = self.rollout()

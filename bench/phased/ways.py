@@ -32,7 +32,6 @@ class Way:
 
     @contextmanager
     def entered(self, name: str, asleep: list[Any], drop: list[Any]) -> Iterator[None]:
-        """Prepare and end a phase."""
         torch.cuda.empty_cache()
         yield
         torch.cuda.empty_cache()
@@ -43,7 +42,6 @@ class Phases(Way):
 
     @contextmanager
     def entered(self, name: str, asleep: list[Any], drop: list[Any]) -> Iterator[None]:
-        """Prepare and end a phase by `pgmo.phase`."""
         import pgmo
 
         with pgmo.phase(name, asleep=asleep, drop=drop):

@@ -49,18 +49,15 @@ class Classifier(lightning.LightningModule):
         )
 
     def training_step(self, samples: list[Tensor], number: int) -> Tensor:
-        """Return the loss."""
         loss = functional.cross_entropy(self.network(samples[0]), samples[1])
         self.log("train_loss", loss)
         losses.append(loss.item())
         return loss
 
     def validation_step(self, samples: list[Tensor], number: int) -> None:
-        """Log the loss."""
         self.log("val_loss", functional.cross_entropy(self.network(samples[0]), samples[1]))
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
-        """Return SGD with momentum."""
         return torch.optim.SGD(self.parameters(), lr=0.05, momentum=0.9, weight_decay=5e-4)
 
 

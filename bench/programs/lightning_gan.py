@@ -47,7 +47,6 @@ class GAN(lightning.LightningModule):
         )
 
     def training_step(self, pictures: list[Tensor]) -> None:
-        """Train the generator, and then the discriminator."""
         real = pictures[0]
         optimizer_g, optimizer_d = self.optimizers()
         noise = torch.randn(real.size(0), noise_size).type_as(real)
@@ -75,7 +74,6 @@ class GAN(lightning.LightningModule):
         self.log("judged", self.discriminator(pictures[0]).mean())
 
     def configure_optimizers(self) -> tuple[list[Any], list[Any]]:
-        """Return an optimizer for each network."""
         adam = {"lr": 2e-4, "betas": (0.5, 0.999)}
         both = self.generator, self.discriminator
         return [torch.optim.Adam(one.parameters(), **adam) for one in both], []

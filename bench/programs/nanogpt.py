@@ -53,7 +53,6 @@ class GPT(nn.Module):
         self.tokens.weight = self.head.weight
 
     def forward(self, tokens: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the logits and the loss."""
         x = self.tokens(tokens) + self.positions(torch.arange(tokens.size(1), device=where))
         for block in self.blocks:
             x = block(x)

@@ -1,7 +1,7 @@
-"""Machine, repeated measurements and result files of benchmarks.
+"""Machine, status lines and result files of benchmarks.
 
 add_common_options(parser)
-repetitions = repeat(lambda: pack(problem), times=1 if args.quick else 5)
+show(row)
 write_result("packing", {"rows": rows}, args.output, quick=args.quick)
 """
 
@@ -12,8 +12,7 @@ import platform
 import statistics
 import sys
 import sysconfig
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -36,7 +35,6 @@ class Machine:
 
     @classmethod
     def here(cls) -> "Machine":
-        """Describe the machine of this process."""
         return cls(
             cpu=_cpu_name(),
             cores=len(os.sched_getaffinity(0)),
@@ -70,14 +68,17 @@ class Seconds:
         return cls(statistics.median(samples), min(samples), max(samples), len(samples))
 
 
-def repeat(work: Callable[[], object], times: int = 5) -> Seconds:
-    """Run `work` the given number of times, and summarise the wall-clock seconds."""
-    samples = []
-    for _ in range(times):
-        begin = time.perf_counter()
-        work()
-        samples.append(time.perf_counter() - begin)
-    return Seconds.of(samples)
+def show(row: Mapping[str, Any]) -> None:
+    """Print a status line with the texts and numbers of a row; lists are left out."""
+    parts = []
+    for name, value in row.items():
+        if isinstance(value, bool):
+            parts.append(name if value else "")
+        elif isinstance(value, str):
+            parts.append(value.partition("\n")[0][:80])
+        elif isinstance(value, int | float):
+            parts.append(f"{name} {value:,}" if isinstance(value, int) else f"{name} {value:.4g}")
+    print("  ".join(filter(None, parts)), file=sys.stderr, flush=True)
 
 
 def add_common_options(parser: argparse.ArgumentParser) -> None:

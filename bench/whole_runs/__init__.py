@@ -29,5 +29,4 @@ class WholeRun(StubJob):
 
     @property
     def environment(self) -> dict[str, str]:
-        """Environment variables of the job's process."""
         return super().environment | {"HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}

@@ -52,7 +52,6 @@ class Shape:
     train: bool = True
 
     def choose(self, real: T, reduced: T, small: T) -> T:
-        """Return the value for this size."""
         return small if self.small else reduced if self.reduced else real
 
 

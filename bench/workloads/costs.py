@@ -48,7 +48,6 @@ class RunCosts:
         self.cpu_seconds = 0.0
 
     def end_iteration(self) -> None:
-        """Read the counters."""
         self.cpu_seconds = time.process_time() - self._began
         self._readings.append(Reading.now())
 
@@ -112,7 +111,6 @@ class Reading:
 
     @classmethod
     def now(cls) -> "Reading":
-        """Read all counters."""
         pages = page_counters()
         if "PGMO_FAKECUDA" in os.environ:
             from pgmo.rehearsal import control

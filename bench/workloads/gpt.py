@@ -77,7 +77,6 @@ class GPT(Training):
     """Training that predicts the next token."""
 
     def build(self, shape: Shape) -> nn.Module:
-        """Build a `Model`."""
         return Model(shape)
 
     def batch(self, length: int) -> tuple[Tensor, ...]:
@@ -87,6 +86,5 @@ class GPT(Training):
         return tokens, torch.zeros(count * length, dtype=torch.long, device="cuda")
 
     def loss(self, *batch: Tensor) -> Tensor:
-        """Return the cross entropy of the next tokens."""
         tokens, following = batch
         return functional.cross_entropy(self.model(tokens).flatten(0, 1), following)

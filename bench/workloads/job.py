@@ -49,7 +49,6 @@ class StubJob:
 
     @property
     def environment(self) -> dict[str, str]:
-        """Environment variables of the job's process."""
         return process_settings(self.contender, self.card)
 
 
@@ -81,7 +80,6 @@ class Job(StubJob):
 
     @property
     def shape(self) -> Shape:
-        """Size of the network, and options of its training."""
         return Shape(self.batch, self.recompute, self.small, train=self.train)
 
     @property

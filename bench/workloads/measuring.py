@@ -10,6 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from support.machine import show
+
 from workloads.job import SAVED_PLAN, Job
 from workloads.launch import Stub, WorkerError
 from workloads.search import largest
@@ -62,7 +64,7 @@ def measure_case(stub: Stub, case: Job, contenders: Iterable[str], seeds: int) -
         row |= figures(outcomes, defaults)
         row |= {"seeds": seeds, "identical": alike(outcomes)}
         rows.append(row)
-        print(progress(row), file=sys.stderr)
+        show(row)
     return rows
 
 
@@ -104,22 +106,6 @@ def figures(outcomes: list[Row], defaults: list[Row]) -> Row:
     row["hit_bytes_rate"] = min(hits, default=None)
     del row["torch"]
     return row
-
-
-def progress(row: Row) -> str:
-    """Return a status line for a row."""
-    ours = ""
-    if row["hit_bytes_rate"] is not None:
-        ours = f"  hits {row['hit_bytes_rate']:.2%}  replans {row['replans']}"
-    if row["driver_calls"] is not None:
-        ours += f"  calls {row['driver_calls']:.0f}"
-    ours += f"  CPU {row['cpu_over_default']:.2f}"
-    recompute = "recompute" if row["recompute"] else "" if row["train"] else "inference"
-    full = "  OUT OF MEMORY" if row["out_of_memory"] else ""
-    return (
-        f"{row['network']:26}{row['lengths']:7}{recompute:10}{row['batch']:4} "
-        f"{row['allocator']:16}{row['live'] / GIB:7.2f} GiB {row['efficiency']:6.3f}{ours}{full}"
-    )
 
 
 def largest_batches(
@@ -167,12 +153,7 @@ def largest_batches(
             row["failed"] = str(error).strip().splitlines()[-1]
         rows.append(row)
     for row in rows:
-        recompute = "recompute" if row["recompute"] else ""
-        print(
-            f"{row['network']:26}{row['lengths']:7}{recompute:10}{row['allocator']:16}"
-            f"largest batch {row['batch']}",
-            file=sys.stderr,
-        )
+        show(row)
     return rows
 
 

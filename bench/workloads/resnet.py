@@ -66,7 +66,6 @@ class ResNet(Training):
     optimizer = functools.partial(optim.SGD, lr=0.1, momentum=0.9)
 
     def build(self, shape: Shape) -> nn.Module:
-        """Build the `network`."""
         return network(shape)
 
     def batch(self, length: int) -> tuple[Tensor, ...]:
@@ -76,6 +75,5 @@ class ResNet(Training):
         return images, torch.zeros(count, dtype=torch.long, device="cuda")
 
     def loss(self, *batch: Tensor) -> Tensor:
-        """Return the cross entropy of the classes."""
         images, classes = batch
         return functional.cross_entropy(self.model(images), classes)

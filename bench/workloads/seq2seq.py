@@ -46,7 +46,6 @@ class Seq2Seq(Training):
     """Training that predicts a sequence from another one of the same length."""
 
     def build(self, shape: Shape) -> nn.Module:
-        """Build a `Model`."""
         return Model(shape)
 
     def batch(self, length: int) -> tuple[Tensor, ...]:
@@ -57,6 +56,5 @@ class Seq2Seq(Training):
         return source, previous, torch.zeros(count * length, dtype=torch.long, device="cuda")
 
     def loss(self, *batch: Tensor) -> Tensor:
-        """Return the cross entropy of the next tokens."""
         source, previous, following = batch
         return functional.cross_entropy(self.model(source, previous).flatten(0, 1), following)

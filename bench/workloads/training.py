@@ -65,7 +65,6 @@ class Recomputing(nn.Module):
         self.inner = inner
 
     def forward(self, *inputs: Any) -> Any:
-        """Return the result of the inner module."""
         return checkpoint(self.inner, *inputs, use_reentrant=False)
 
 

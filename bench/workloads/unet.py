@@ -53,7 +53,6 @@ class UNet(Training):
     """Training that segments foreground and background."""
 
     def build(self, shape: Shape) -> nn.Module:
-        """Build a `Model`."""
         return Model(shape)
 
     def batch(self, length: int) -> tuple[Tensor, ...]:
@@ -63,6 +62,5 @@ class UNet(Training):
         return images, torch.zeros(count, side, side, dtype=torch.long, device="cuda")
 
     def loss(self, *batch: Tensor) -> Tensor:
-        """Return the cross entropy of the pixels."""
         images, masks = batch
         return functional.cross_entropy(self.model(images), masks)

@@ -34,7 +34,6 @@ class Arguments:
     result: Path | None
 
     def choose(self, real: T, small: T) -> T:
-        """Return the value for this size."""
         return small if self.small else real
 
 

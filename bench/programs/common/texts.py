@@ -32,7 +32,6 @@ class Texts:
         self.tokens = tokenizer(self._shape[0])
 
     def sentences(self, count: int, seed: int = 0) -> list[str]:
-        """Return made-up texts."""
         return sentences(count, *self._shape, seed)
 
 

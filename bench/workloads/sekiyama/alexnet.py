@@ -25,5 +25,4 @@ class AlexNet(Classifier):
     """Training and inference of AlexNet."""
 
     def build(self, shape: Shape) -> nn.Module:
-        """Build the `network`."""
         return network(shape)

@@ -108,5 +108,4 @@ class GoogLeNet(Classifier):
     """Training and inference of GoogLeNet."""
 
     def build(self, shape: Shape) -> nn.Module:
-        """Build a `Network`."""
         return Network(shape.choose(1, reduced=2, small=8))

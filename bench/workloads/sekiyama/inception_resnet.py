@@ -43,7 +43,6 @@ class Beside(nn.Module):
         self.paths = nn.ModuleList(paths)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return the channels of all paths."""
         return torch.cat([one(x) for one in self.paths], dim=1)
 
 
@@ -122,5 +121,4 @@ class InceptionResNet(Classifier):
     side = 299
 
     def build(self, shape: Shape) -> nn.Module:
-        """Build the `network`."""
         return network(shape)

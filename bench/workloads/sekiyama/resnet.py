@@ -11,5 +11,4 @@ class ResNet(Classifier):
     """Training and inference of ResNet-50."""
 
     def build(self, shape: Shape) -> nn.Module:
-        """Build the `network`."""
         return network(shape)
