@@ -23,10 +23,11 @@ def all_scripts(folder=BENCH):
     return sorted(path.stem for path in folder.glob("[!_]*.py"))
 
 
-def quick_result(folder, name, *options):
-    """Run a benchmark with --quick, and return its result."""
+def quick_result(folder, name, *options, shown=""):
+    """Run a benchmark with --quick, look for a text in its output, and return its result."""
     output = folder / f"{name}.json"
-    run(folder, BENCH / f"{name}.py", "--quick", "--output", output, *options)
+    done = run(folder, BENCH / f"{name}.py", "--quick", "--output", output, *options)
+    assert shown in done.stdout
     result = json.loads(output.read_text())
     assert result["benchmark"] == name
     assert result["quick"]

@@ -26,7 +26,7 @@ STUB = (
 """Benchmarks that tests/fakecuda runs."""
 
 LIBRARIES = ("recompute_zoo", "recompute_exact")
-"""Benchmarks that need libraries of models, and have tests of their own."""
+"""Benchmarks that need libraries beyond PyTorch, which `make bench` leaves out."""
 
 
 def test_every_benchmark_is_run_by_a_test():
@@ -35,10 +35,8 @@ def test_every_benchmark_is_run_by_a_test():
     assert [name for name in STUB if f'"{name}.py"' not in fakecuda] == []
     for path in BENCH.rglob("[!_]*.py"):
         if path.parent.name in ("bench", "gpu"):
-            text = path.read_text()
-            shared = ("add_common_options(", "stub_parser(", "gpu_parser(")
-            borrowed = ("from largest_batch", "from workloads.scripts")
-            assert any(one in text for one in (*shared, *borrowed)), path
+            shared = ("add_common_options(", "stub_parser(", "gpu_parser(", "workloads.scripts")
+            assert any(one in path.read_text() for one in shared), path
 
 
 def test_make_bench_runs_all_that_a_cpu_can():
@@ -127,3 +125,47 @@ def test_a_program_whose_packages_are_missing_is_left_out(tmp_path, monkeypatch)
     monkeypatch.setitem(PROGRAMS, "nanogpt", Program("GPT", ("no_such_package",)))
     row = real_programs.measure("nanogpt", 1, 1, small=True)
     assert row["skipped"] == "no_such_package not installed"
+
+
+@pytest.mark.slow
+def test_recomputation_keeps_to_its_budgets_and_to_the_bits(tmp_path):
+    pytest.importorskip("torch")
+    options = ("--networks", "unet", "--repetitions", "1")
+    result = quick_result(tmp_path, "recompute", *options, shown="| U-Net | pgmo | 0.")
+    (verdict,) = result["verdicts"]
+    assert verdict["monotone"]
+    assert verdict["same_bits"]
+    assert verdict["most_above_budget"] <= 0.02
+    ours = [row for row in result["rows"] if row["way"] == "pgmo" and "peak" in row]
+    assert len(ours) >= 3
+    assert all(row["peak"] < row["default_peak"] for row in ours)
+    checkpointed = next(row for row in result["rows"] if row["way"] == "checkpoint")
+    assert checkpointed["same"]["gradients"]
+    assert not checkpointed["same"]["buffers"]  # checkpointing updates the statistics twice
+
+
+def test_a_small_step_is_solved_and_proved_by_cp_sat(tmp_path):
+    pytest.importorskip("torch")
+    pytest.importorskip("ortools")
+    result = quick_result(
+        tmp_path, "recompute_exact", "--seconds", "60", shown="| MLP, widening | 9 + 19 | 0."
+    )
+    (row,) = result["rows"]
+    assert row["least"]["proved"]
+    assert row["least"]["optimum"] <= row["least"]["found"] <= 1.02 * row["least"]["optimum"]
+    assert row["least"]["optimum"] < row["least"]["once"] < row["default_peak"]
+    for cell in row["cells"]:
+        assert cell["proved"]
+        # CP-SAT rounds costs to millionths.
+        assert cell["optimum"] - 1e-4 <= cell["overhead"] <= cell["optimum"] + 0.02
+
+
+@pytest.mark.slow
+def test_a_model_of_transformers_has_the_same_bits_under_all_changes(tmp_path):
+    pytest.importorskip("transformers")
+    shown = "| GPT-2 | transformers | yes |"
+    (row,) = quick_result(tmp_path, "recompute_zoo", "--models", "GPT-2", shown=shown)["rows"]
+    assert len(row["same"]) == 5
+    ways = {(way["way"], way["setting"]): way for way in row["ways"]}
+    assert ways["pgmo", 0.5]["peak_share"] <= 0.51
+    assert ways["pgmo", "min"]["peak_share"] <= ways["checkpoint", "each block"]["peak_share"]

@@ -1,5 +1,6 @@
 """Tests that networks of Sekiyama et al. 2018 have as many parameters as in their papers."""
 
+import importlib
 import sys
 
 import pytest
@@ -26,25 +27,19 @@ def count(make):
         return sum(one.numel() for one in make().parameters())
 
 
-def test_alexnet():
+@pytest.mark.parametrize(
+    ("name", "parameters"),
+    [
+        ("sekiyama.alexnet", 61_100_840),  # as in torchvision
+        ("resnet", 25_557_032),  # as in torchvision
+        ("sekiyama.inception_resnet", 55_843_464),  # as in timm
+    ],
+)
+def test_parameters(name, parameters):
     from workloads import Shape
-    from workloads.sekiyama.alexnet import network
 
-    assert count(lambda: network(Shape(1))) == 61_100_840  # as in torchvision
-
-
-def test_resnet():
-    from workloads import Shape
-    from workloads.resnet import network
-
-    assert count(lambda: network(Shape(1))) == 25_557_032  # as in torchvision
-
-
-def test_inception_resnet():
-    from workloads import Shape
-    from workloads.sekiyama.inception_resnet import network
-
-    assert count(lambda: network(Shape(1))) == 55_843_464  # as in timm
+    network = importlib.import_module(f"workloads.{name}").network
+    assert count(lambda: network(Shape(1))) == parameters
 
 
 def test_googlenet():
@@ -63,8 +58,6 @@ def test_googlenet():
 @pytest.mark.parametrize("name", ["alexnet", "googlenet", "resnet", "inception_resnet"])
 def test_small_ones_are_trained(name):
     """Thin networks train on images of the usual size."""
-    import importlib
-
     from workloads import CLASSES, Shape
 
     made = getattr(
