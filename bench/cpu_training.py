@@ -23,9 +23,7 @@ from typing import Any
 from cpu_networks import NAMES
 from cpu_networks.training import ENVIRONMENT, STEADY_FROM, Job, Outcome, launch
 from support.agreement import Agreement, agreement
-from support.machine import Seconds, add_common_options, write_result
-
-from pgmo.units import format_bytes
+from support.machine import Seconds, add_common_options, show, write_result
 
 LIBRARIES = {
     "jemalloc": "libjemalloc.so.2",
@@ -106,10 +104,7 @@ def measure(
             outcome = player.run(network, iterations, folder)
             outcomes[player.name].append(outcome)
             step = statistics.median(outcome.seconds[STEADY_FROM:])
-            print(
-                f"{network:8}{player.name:16}{step * 1000:8.1f} ms  {format_bytes(outcome.rss)}",
-                file=sys.stderr,
-            )
+            show({"network": network, "allocator": player.name, "seconds": step})
     return outcomes
 
 
@@ -158,18 +153,6 @@ def summarise(
     return rows
 
 
-def show(rows: list[dict[str, Any]]) -> None:
-    head = f"{'network':9}{'allocator':17}{'step ms':>9}{'range':>16}{'faults':>9}"
-    print(head + f"{'peak':>10}{'steady':>10}")
-    for row in rows:
-        low, high = row["step_seconds_fastest"] * 1e3, row["step_seconds_slowest"] * 1e3
-        print(
-            f"{row['network']:9}{row['allocator']:17}{row['step_seconds'] * 1e3:9.1f}"
-            f"{f'{low:.1f}-{high:.1f}':>16}{row['page_faults_per_step']:9.0f}"
-            f"{format_bytes(row['rss']):>10}{format_bytes(row['rss_steady']):>10}"
-        )
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     names = ("glibc", *LIBRARIES, *OURS)
@@ -195,7 +178,8 @@ def main() -> None:
         outcomes = measure(network, players, arguments.repetitions, arguments.iterations)
         agreed = agree(network, outcomes, arguments.iterations)
         rows.extend(summarise(network, outcomes, agreed))
-    show(rows)
+    for row in rows:
+        show(row)
     write_result(
         "cpu_training",
         {

@@ -31,7 +31,7 @@ from typing import Any
 from packers.contestants import CONTESTANTS, Run, run
 from packers.dissected import dissected
 from packers.large_networks import record_large_networks
-from support.machine import add_common_options, result_path, write_result
+from support.machine import add_common_options, result_path, show, write_result
 
 from pgmo.packing.csv_file import read_csv
 from pgmo.packing.lower_bound import max_load
@@ -99,7 +99,7 @@ def compare(
         }
         if contestant.startswith(FIRST):
             row["seconds_to_peak"] = until(runs, max(found)) if found else None
-        tell(row)
+        show(row)
         yield row
 
 
@@ -110,18 +110,6 @@ def until(runs: list[Run], arena: float | None) -> float | None:
     times = [min((at for at, got in one.trace if got <= arena), default=None) for one in runs]
     reached = sorted(at for at in times if at is not None)
     return reached[(len(runs) - 1) // 2] if 2 * len(reached) > len(runs) else None
-
-
-def tell(row: dict[str, Any]) -> None:
-    peak = "   -   " if row["peak"] is None else f"{row['peak']:.5f}"
-    same = row["pgmo_seconds_to_same_peak"]
-    told = "" if same is None else f"   pgmo there after {same:.3f} s"
-    why = f"   ({row['why']})" if row["why"] else ""
-    print(
-        f"{row['instance']:26} {row['blocks']:6} {row['contestant']:24} {peak} "
-        f"{row['seconds']:9.3f} s{told}{why}",
-        flush=True,
-    )
 
 
 def table(rows: list[dict[str, Any]]) -> str:

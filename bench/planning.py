@@ -22,7 +22,7 @@ from typing import Any
 
 import torch
 from cpu_networks import NAMES, TITLES, VARYING_NAMES, create
-from support.machine import add_common_options, result_path, write_result
+from support.machine import add_common_options, result_path, show, write_result
 from workloads.columns import markdown
 
 import pgmo
@@ -72,12 +72,7 @@ def row_of(network: str, iterations: int, repetitions: int, *, varies: bool) -> 
     row |= {"iterations": iterations, "shares": [run["share"] for run in runs]}
     for name in runs[0]:
         row[name] = statistics.median(run[name] for run in runs)
-    print(
-        f"{network:8}{row['lengths']:7}{row['cpu_seconds']:7.1f} s  planning "
-        f"{1e3 * row['planning_seconds']:4.0f} ms  {row['share']:.2%}"
-        f"  CPU {row['cpu_over_plain']:.2f}",
-        flush=True,
-    )
+    show(row)
     return row
 
 

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from _launch import ROOT, gpu_parser
-from support.machine import write_result
+from support.machine import show, write_result
 
 SIZES = (512, 65536, 4 << 20)
 ARRAYS, STEPS, QUICK_STEPS, WARM_UP = 2000, 50, 2, 8
@@ -199,12 +199,10 @@ def main() -> None:
                 "peak_pool_bytes": last.peak,
                 "replay_pool_bytes": last.held,
             }
-            text = f"{seconds * 1e3:9.3f} ms a step"
             if name == "arrays":
                 row["nanoseconds_per_array"] = seconds / ARRAYS * 1e9
-                text = f"{row['nanoseconds_per_array']:9.0f} ns an array"
             figures.setdefault(name, {})[who] = row
-            print(f"{name:20}{who:14}{text}   pool {last.held:,} B, at its peak {last.peak:,} B")
+            show({"program": name, "pool": who, **row})
     about = {
         "cupy": str(cupy.__version__),
         "gpu": cupy.cuda.runtime.getDeviceProperties(0)["name"].decode(),

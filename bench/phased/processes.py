@@ -109,7 +109,7 @@ def serve(job: PhasedJob, orders: Any, answers: Any) -> None:
         order, given = one
         del one
         if order == "bucket":
-            with way.entered("weights", [], []):
+            with way.entered("weights", []):
                 received.append(given.numel())
                 target = torch.empty(given.shape, dtype=BFLOAT16, device="cuda")
                 target.copy_(given)
@@ -130,12 +130,12 @@ def serve(job: PhasedJob, orders: Any, answers: Any) -> None:
 def generate(way: Way, engine: Any, setting: Setting) -> int:
     """Generate with a cache of `SHARE` of the free memory; return the cache's bytes."""
     batch, prompt, tokens = setting.choose((8, 256, 4), (4, 16, 2))
-    with way.entered("rollout", [], []):
+    with way.entered("rollout", []):
         free, _ = torch.cuda.mem_get_info()
         cache = torch.empty(int(SHARE * free), dtype=torch.uint8, device="cuda")
         size = cache.nbytes
         decode(engine, batch, prompt, tokens)
         del cache
-    with way.entered("training", [engine], []):
+    with way.entered("training", [engine]):
         pass
     return size

@@ -23,15 +23,15 @@ class Way:
         self.host = 0
 
     @contextmanager
-    def phase(self, name: str, asleep: list[Any], drop: list[Any] | None = None) -> Iterator[None]:
+    def phase(self, name: str, asleep: list[Any]) -> Iterator[None]:
         """Run a phase that does not use some objects."""
         control.card_peak(reset=True)
-        with self.entered(name, asleep, drop or []):
+        with self.entered(name, asleep):
             yield
         self.peaks[name] = max(self.peaks.get(name, 0), control.card_peak())
 
     @contextmanager
-    def entered(self, name: str, asleep: list[Any], drop: list[Any]) -> Iterator[None]:
+    def entered(self, name: str, asleep: list[Any]) -> Iterator[None]:
         torch.cuda.empty_cache()
         yield
         torch.cuda.empty_cache()
@@ -41,10 +41,10 @@ class Phases(Way):
     """Phases of pgmo."""
 
     @contextmanager
-    def entered(self, name: str, asleep: list[Any], drop: list[Any]) -> Iterator[None]:
+    def entered(self, name: str, asleep: list[Any]) -> Iterator[None]:
         import pgmo
 
-        with pgmo.phase(name, asleep=asleep, drop=drop):
+        with pgmo.phase(name, asleep=asleep):
             pinned = torch.cuda.host_memory_stats()["allocated_bytes.current"]
             self.host = max(self.host, pinned)
             yield
@@ -63,11 +63,11 @@ class Backup(Way):
         self._away: dict[StorageWeakRef, tuple[Any, int, int]] = {}  # storage, bytes, bytes copied
 
     @contextmanager
-    def entered(self, name: str, asleep: list[Any], drop: list[Any]) -> Iterator[None]:
+    def entered(self, name: str, asleep: list[Any]) -> Iterator[None]:
         """Put objects to sleep, wake those that the phase uses, and end the phase."""
         from pgmo.allocator.sleeping.storages import listed
 
-        kept, dropped = self._storages(listed(asleep)), self._storages(listed(drop))
+        kept = self._storages(listed(asleep))
         torch.cuda.empty_cache()
         segments = {}
         for segment in torch.cuda.memory_snapshot():
@@ -78,11 +78,11 @@ class Backup(Way):
         copied = dict.fromkeys(kept, 0)
         for at, size in segments.values():
             copied[at] += size
-        for at, storage in {**kept, **dropped}.items():
-            self._away[at] = storage, storage.nbytes(), copied.get(at, 0)
+        for at, storage in kept.items():
+            self._away[at] = storage, storage.nbytes(), copied[at]
             storage.resize_(0)
         torch.cuda.empty_cache()
-        wanted = {*self._keys(listed(asleep)), *self._keys(listed(drop))}
+        wanted = {StorageWeakRef(one.untyped_storage()) for one in _tensors(listed(asleep))}
         for at in self._away.keys() - wanted:
             storage, size, _ = self._away.pop(at)
             storage.resize_(size)
@@ -98,9 +98,6 @@ class Backup(Way):
             if storage.nbytes():
                 found[StorageWeakRef(storage)] = storage
         return found
-
-    def _keys(self, objects: list[Any]) -> list[StorageWeakRef]:
-        return [StorageWeakRef(tensor.untyped_storage()) for tensor in _tensors(objects)]
 
 
 def _tensors(objects: list[Any]) -> Iterator[torch.Tensor]:

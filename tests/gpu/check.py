@@ -124,15 +124,12 @@ class Outcome:
 
     @property
     def failed(self) -> bool:
-        """Return whether the step failed."""
         return self.exit_code not in (0, NOT_BEGUN)
 
     @property
     def state(self) -> str:
-        """Return the outcome in words."""
-        if self.failed:
-            return f"FAILED, {self.message}"
-        return self.message or "done"
+        """Outcome in words."""
+        return f"FAILED, {self.message}" if self.failed else self.message or "done"
 
 
 class Running:
@@ -184,19 +181,14 @@ def tests() -> list[Step]:
     ]
 
 
-def benchmark(name: str, seconds: float, results: Path) -> Step:
-    """Return the step of a script of bench/gpu."""
+def part(name: str, seconds: float, results: Path) -> list[Step]:
+    """Return the steps of a part: the tests, or a script of bench/gpu."""
+    if name == "tests":
+        return tests()
     script = BENCHES / f"{SCRIPTS.get(name, name)}.py"
     output = ("--output", str(results / f"{name}.json"))
     command = (sys.executable, str(script), "--seconds", SHARE, *ARGUMENTS.get(name, ()), *output)
-    return Step(name, command, seconds, LEAST_SHARE * seconds)
-
-
-def part(name: str, seconds: float, results: Path) -> list[Step]:
-    """Return the steps of a part."""
-    if name == "tests":
-        return tests()
-    return [benchmark(name, seconds, results)]
+    return [Step(name, command, seconds, LEAST_SHARE * seconds)]
 
 
 def plan(results: Path, seconds: float = ALL_SECONDS, only: Sequence[str] = ()) -> list[list[Step]]:
@@ -244,11 +236,6 @@ def run(groups: list[list[Step]], results: Path, seconds: float = ALL_SECONDS) -
     return outcomes
 
 
-def missing_packages() -> list[str]:
-    """Return the required packages that are not installed."""
-    return [name for name in PACKAGES if importlib.util.find_spec(name) is None]
-
-
 def what_to_carry(missing: Sequence[str]) -> str:
     """Return how to bring missing packages to a machine without a network."""
     names = " ".join(missing)
@@ -287,7 +274,8 @@ def main() -> int:
     if reason and not cupy_alone:
         print(f"gpu-check: {reason}; nothing to do.")
         return 0
-    missing = [name for name in missing_packages() if name != "torch" or not cupy_alone]
+    needed = [name for name in PACKAGES if name != "torch" or not cupy_alone]
+    missing = [name for name in needed if importlib.util.find_spec(name) is None]
     if missing:
         print(f"gpu-check: {what_to_carry(missing)}")
         return 1

@@ -5,7 +5,6 @@ each engine without pgmo, with it, and from the directory of plans, and prints o
 the stub, which has no NCCL, the process group is a fake one, and values mean nothing.
 """
 
-import hashlib
 import json
 import os
 import sys
@@ -23,6 +22,7 @@ def train(engine, session):
     import torch
     import torch.distributed as dist
 
+    from tests.gpu.running import digest
     from tests.integration.ranks.engines import ENGINES, ROWS, WIDTH
 
     made = ENGINES[engine]("cuda")
@@ -34,10 +34,7 @@ def train(engine, session):
                 batch = torch.randn(ROWS, WIDTH, generator=data, device="cuda")
                 losses.append(float(made.step(batch)).hex())
     torch.cuda.synchronize()
-    digest = hashlib.sha256()
-    for weight in made.weights():
-        digest.update(weight.cpu().contiguous().numpy().tobytes())
-    return losses, digest.hexdigest()
+    return losses, digest(made.weights())
 
 
 def main(folder, engines):

@@ -8,7 +8,6 @@ of the final state, and the session's phases, hits and summary.
 
 import argparse
 import contextlib
-import hashlib
 import json
 
 from tests.gpu.device import make_deterministic
@@ -27,7 +26,7 @@ def main() -> None:
 
     import pgmo
     from tests.gpu.programs import PROGRAMS
-    from tests.gpu.running import plan_at_once, run
+    from tests.gpu.running import digest, plan_at_once, run
 
     if arguments.mode == "official":
         torch.cuda.memory.change_current_allocator(pgmo.torch_allocator())
@@ -40,12 +39,9 @@ def main() -> None:
         context = pgmo.optimize(device="cuda", model_name=arguments.program, **options)
     with context as session:
         outcome = run(PROGRAMS[arguments.program], session, arguments.iterations)
-    digest = hashlib.sha256()
-    for tensor in outcome.state:
-        digest.update(tensor.contiguous().numpy().tobytes())
     result = {
         "losses": [float(value).hex() for value in outcome.values],
-        "state": digest.hexdigest(),
+        "state": digest(outcome.state),
     }
     if session is not None:
         result["phases"] = [one.phase.value for one in session.history]

@@ -9,7 +9,8 @@ A call without arguments makes a program. `step(index)` runs an iteration and re
 compare, and `state()` returns the tensors to compare at the end.
 """
 
-from collections.abc import Callable
+import hashlib
+from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -21,6 +22,15 @@ from tests.gpu.device import STUB
 
 ITERATIONS = 14
 """Iterations of a run, of which a session records four or five."""
+
+
+def digest(tensors: Iterable[torch.Tensor]) -> str:
+    """Return a digest of the bytes of tensors."""
+    total = hashlib.sha256()
+    for tensor in tensors:
+        flat = tensor.detach().cpu().reshape(-1).contiguous()  # scalars have no dimension
+        total.update(flat.view(torch.uint8).numpy().tobytes())
+    return total.hexdigest()
 
 
 def plan_at_once() -> None:

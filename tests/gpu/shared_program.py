@@ -3,7 +3,6 @@
 python -m tests.gpu.shared_program PROGRAM FOLDER
 """
 
-import hashlib
 import json
 import sys
 import time
@@ -14,7 +13,7 @@ import torch
 import pgmo
 from tests.gpu import programs
 from tests.gpu.device import make_deterministic
-from tests.gpu.running import ITERATIONS, plan_at_once
+from tests.gpu.running import ITERATIONS, digest, plan_at_once
 
 
 def main() -> None:
@@ -37,12 +36,8 @@ def main() -> None:
                 program.optimizer.zero_grad()
         between = torch.cuda.memory_reserved()
     torch.cuda.synchronize()
-    digest = hashlib.sha256()
-    for tensor in (*values, *program.state()):
-        flat = tensor.detach().cpu().reshape(-1).contiguous()  # scalars have no dimension
-        digest.update(flat.view(torch.uint8).numpy().tobytes())
     told = {
-        "digest": digest.hexdigest(),
+        "digest": digest([*values, *program.state()]),
         "between": between,
         "replayed": sum(one.phase.value == "replay" for one in session.history),
         "arena": session.plan.arena if session.plan else 0,
