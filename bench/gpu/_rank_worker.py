@@ -25,7 +25,7 @@ def wrapped(engine: str, model: Any, world: int) -> nn.Module:
     if engine == "ddp":
         model = nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=True)
         if dist.get_backend() == "fake":  # DDP cannot read the results of its collectives
-            from ranks.programs import sum_of_bucket
+            from workloads.training import sum_of_bucket
 
             model.register_comm_hook(None, sum_of_bucket)
         return model

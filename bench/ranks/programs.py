@@ -23,6 +23,7 @@ from torch.testing._internal.distributed.fake_pg import FakeStore
 from workloads import LENGTHS, Shape
 from workloads.gpt import Model
 from workloads.job import SMALL_GPT
+from workloads.training import sum_of_bucket
 
 from ranks import RankJob
 
@@ -173,14 +174,6 @@ def _shard_layers(layers: nn.Module, mesh: DeviceMesh) -> None:
 
 
 _POLICY = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
-
-
-def sum_of_bucket(_: None, bucket: dist.GradBucket) -> torch.futures.Future[Tensor]:
-    """Reduce a bucket as DDP does; the futures of a fake process group have no tensor."""
-    dist.all_reduce(bucket.buffer(), async_op=True)
-    done: torch.futures.Future[Tensor] = torch.futures.Future()
-    done.set_result(bucket.buffer())
-    return done
 
 
 def _adamw(model: nn.Module) -> optim.Optimizer:
