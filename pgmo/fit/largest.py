@@ -152,13 +152,7 @@ def search(
 ) -> Search:
     """Find the largest value of the varying option that fits on a card, for each allocator.
 
-    Args:
-        job: a job with an option that varies.
-        card: the card.
-        ways: allocators to search, in the order in which their results are rehearsed.
-        values: values at which the laws are learned, at least two; () for `values_of` the job.
-        prove: whether to rehearse the results at the card's size, with `MOST` rehearsals in all.
-        limit: largest value to consider.
+    `pgmo.fit.ask.Question` describes the options. There are at most `MOST` rehearsals.
 
     Raises:
         OptionError: if nothing varies, or fewer than two values are given.

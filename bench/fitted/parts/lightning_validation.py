@@ -2,7 +2,7 @@
 
 import lightning
 import torch
-from network import Network, parser
+from network import Network, Words, parser
 from torch import Tensor
 from torch.nn import functional
 from torch.utils.data import DataLoader
@@ -30,19 +30,6 @@ class Model(lightning.LightningModule):
         return torch.optim.AdamW(self.parameters(), lr=1e-4)
 
 
-class Words(torch.utils.data.Dataset[Tensor]):
-    """Samples of random words."""
-
-    def __init__(self, samples: int) -> None:
-        self.samples = samples
-
-    def __len__(self) -> int:
-        return self.samples
-
-    def __getitem__(self, at: int) -> Tensor:
-        return torch.randint(model.network.head.out_features, (model.network.length,))
-
-
 model = Model()
 batch, larger = given.batch_size, 16 * given.batch_size
 lightning.Trainer(
@@ -52,4 +39,8 @@ lightning.Trainer(
     enable_checkpointing=False,
     enable_progress_bar=False,
     enable_model_summary=False,
-).fit(model, DataLoader(Words(given.steps * batch), batch), DataLoader(Words(2 * larger), larger))
+).fit(
+    model,
+    DataLoader(Words(model.network, given.steps * batch), batch),
+    DataLoader(Words(model.network, 2 * larger), larger),
+)

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.utils.data import Dataset
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--batch-size", type=int, default=8)
@@ -46,6 +47,19 @@ class Network(nn.Module):
         """Run a forward pass over random words, and return the loss."""
         tokens = self.tokens(batch)
         return functional.cross_entropy(self(tokens).flatten(0, 1), tokens.flatten())
+
+
+class Words(Dataset[Tensor]):
+    """Samples of random words."""
+
+    def __init__(self, network: Network, samples: int) -> None:
+        self.network, self.samples = network, samples
+
+    def __len__(self) -> int:
+        return self.samples
+
+    def __getitem__(self, at: int) -> Tensor:
+        return torch.randint(self.network.head.out_features, (self.network.length,))
 
 
 def train(

@@ -4,7 +4,7 @@ import tempfile
 from typing import Any
 
 import torch
-from network import Network, parser
+from network import Network, Words, parser
 from torch import Tensor, nn
 from torch.nn import functional
 from transformers import Trainer, TrainingArguments
@@ -27,18 +27,10 @@ class Model(nn.Module):
         return {"loss": loss, "logits": scores}
 
 
-class Words(torch.utils.data.Dataset[dict[str, Tensor]]):
-    """Samples of random words."""
-
-    def __init__(self, samples: int) -> None:
-        self.samples = samples
-
-    def __len__(self) -> int:
-        return self.samples
-
-    def __getitem__(self, at: int) -> dict[str, Tensor]:
-        words = torch.randint(network.head.out_features, (network.length,))
-        return {"tokens": words, "labels": words}
+def batch_of(samples: list[Tensor]) -> dict[str, Tensor]:
+    """Return a batch whose labels are the words themselves."""
+    words = torch.stack(samples)
+    return {"tokens": words, "labels": words}
 
 
 def accuracy(found: Any) -> dict[str, float]:
@@ -58,8 +50,9 @@ with tempfile.TemporaryDirectory() as folder:
             report_to=[],
             disable_tqdm=True,
         ),
-        train_dataset=Words(given.steps * given.batch_size),
-        eval_dataset=Words(32 * given.batch_size),
+        data_collator=batch_of,
+        train_dataset=Words(network, given.steps * given.batch_size),
+        eval_dataset=Words(network, 32 * given.batch_size),
         compute_metrics=accuracy,
     )
     trainer.train()

@@ -1,6 +1,5 @@
 """The command `pgmo fit`, and runs that continue with the next plan."""
 
-import json
 import os
 import subprocess
 import sys
@@ -20,20 +19,6 @@ def pgmo(folder: Path, *words: str, **environment: str) -> subprocess.CompletedP
         text=True,
         check=False,
     )
-
-
-def test_it_answers_in_a_sentence_as_json_and_as_a_page(tmp_path: Path) -> None:
-    script = write(tmp_path)
-    size = f"{card(400).usable >> 20}MiB"
-    words = ("fit", "--card", size, "--vary", "--batch-size {}", "--effective-batch", "64")
-    done = pgmo(tmp_path, *words, "--json", "--report", "fit.html", "--cards", script)
-    assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout)
-    micro, steps = told["accumulation"]
-    assert micro * steps == 64
-    assert micro <= told["largest"][0]["value"]
-    assert (tmp_path / "fit.html").read_text().startswith("<!doctype html>")
-    assert "Wrote fit.html" in done.stderr
 
 
 def test_its_exit_code_says_whether_it_fits(tmp_path: Path) -> None:
@@ -68,9 +53,3 @@ def test_a_run_that_has_no_smaller_batch_recomputes(tmp_path: Path) -> None:
     assert "starting with recomputed activations within" in done.stderr
     assert "memory ran out" not in done.stderr
     assert "trained at 12 1" in done.stdout
-
-
-def test_a_script_that_fails_otherwise_is_not_run_again(tmp_path: Path) -> None:
-    (tmp_path / "broken.py").write_text("print('once')\nraise SystemExit(7)\n")
-    done = pgmo(tmp_path, "run", "--fit", "-q", "broken.py")
-    assert (done.returncode, done.stdout.count("once")) == (7, 1)

@@ -99,12 +99,6 @@ CANNOT = [
         """,
         "it calls a CUDA library that rehearsals lack",
     ),
-    (
-        """
-        raise RuntimeError("Error building extension 'fused': [1/3] nvcc -c fused.cu")
-        """,
-        "it compiles CUDA code of its own",
-    ),
 ]
 
 
