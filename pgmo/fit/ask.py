@@ -76,14 +76,7 @@ def ask(
 ) -> Answer:
     """Rehearse a job, and answer a question about it.
 
-    Args:
-        job: the script and its option that varies.
-        card: card to answer for.
-        question: the question; None for the defaults.
-        notify: called with status messages.
-
-    Returns:
-        The answer. Sizes are in bytes.
+    `notify` is called with status messages. Sizes in the answer are in bytes.
 
     Raises:
         OptionError: if a search has fewer than two values.

@@ -103,13 +103,8 @@ def batch_table(
 ) -> BatchTable:
     """Find the largest batch for each length.
 
-    Args:
-        job: a script with both options; its own `vary` is replaced. A script without optimizer
-            steps must end by itself.
-        vary: the options, such as "--batch-size {b} --length {l}".
-        card: the card.
-        lengths: values of the second option to rehearse, at least two.
-        notify: called with status messages.
+    The job's own `vary` is replaced; a script without optimizer steps must end by itself. At least
+    two `lengths` are rehearsed. `notify` is called with status messages.
 
     Raises:
         RehearsalError: if the script cannot be rehearsed, or its peak does not grow with the batch.

@@ -9,7 +9,6 @@ Batches of differing lengths would follow no law, so that no larger batch could 
 import random
 import sys
 import time
-from collections.abc import Callable
 from functools import wraps
 from math import ceil
 from typing import Any
@@ -43,12 +42,10 @@ class LongestSamples:
         after_import("torch.utils.data.dataloader", self._hook)
 
     def _hook(self) -> None:
-        loader: Any = sys.modules["torch.utils.data.dataloader"].DataLoader
-        fetcher: Any = sys.modules["torch.utils.data._utils.fetch"]._MapDatasetFetcher
-        loader.__iter__ = self._choosing(loader.__iter__)
-        fetcher.fetch = self._fetching(fetcher.fetch)
+        loaders: Any = sys.modules["torch.utils.data.dataloader"].DataLoader
+        fetchers: Any = sys.modules["torch.utils.data._utils.fetch"]._MapDatasetFetcher
+        begin, fetch = loaders.__iter__, fetchers.fetch
 
-    def _choosing(self, begin: Callable[[Any], Any]) -> Callable[[Any], Any]:
         @wraps(begin)
         def iterate(loader: Any) -> Any:
             dataset = loader.dataset
@@ -58,9 +55,6 @@ class LongestSamples:
                 self._longest[id(dataset)] = self._choose(loader)
             return begin(loader)
 
-        return iterate
-
-    def _fetching(self, fetch: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
         @wraps(fetch)
         def fetched(fetcher: Any, index: Any) -> Any:
             longest = self._longest.get(id(fetcher.dataset))
@@ -68,7 +62,7 @@ class LongestSamples:
                 index = [longest] * len(index)
             return fetch(fetcher, index)
 
-        return fetched
+        loaders.__iter__, fetchers.fetch = iterate, fetched
 
     def _choose(self, loader: Any) -> int | None:
         """Return the index of the longest sample; None if all are equally long or unknown."""

@@ -9,7 +9,7 @@ An evaluation that begins only after the end of the rehearsal counts as not run.
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from functools import wraps
+from functools import partial, wraps
 from typing import Any
 
 from pgmo.imports import after_import
@@ -109,40 +109,37 @@ class LightningValidation(EarlyEvaluation):
     def attach(self) -> None:
         """See `EarlyEvaluation`."""
         for package in ("lightning.pytorch", "pytorch_lightning"):
-            after_import(f"{package}.loops.training_epoch_loop", self._hook_training(package))
-            after_import(f"{package}.loops.evaluation_loop", self._hook_evaluation(package))
+            for name, hook in (
+                ("training_epoch_loop", self._hook_training),
+                ("evaluation_loop", self._hook_evaluation),
+            ):
+                module = f"{package}.loops.{name}"
+                after_import(module, partial(hook, module))
 
-    def _hook_training(self, package: str) -> Callable[[], None]:
-        def hook() -> None:
-            module: Any = sys.modules[f"{package}.loops.training_epoch_loop"]
-            loop = module._TrainingEpochLoop
-            plain = loop._should_check_val_fx
-            began = False
+    def _hook_training(self, module: str) -> None:
+        loop: Any = sys.modules[module]._TrainingEpochLoop
+        plain = loop._should_check_val_fx
+        began = False
 
-            @wraps(plain)
-            def is_time(self_: Any, *args: Any, **kwargs: Any) -> Any:
-                nonlocal began
-                self.is_planned |= self_.trainer.enable_validation
-                is_early = self.is_missed and not began and self_.trainer.global_step >= _STEP
-                began |= is_early
-                return plain(self_, *args, **kwargs) or is_early
+        @wraps(plain)
+        def is_time(self_: Any, *args: Any, **kwargs: Any) -> Any:
+            nonlocal began
+            self.is_planned |= self_.trainer.enable_validation
+            is_early = self.is_missed and not began and self_.trainer.global_step >= _STEP
+            began |= is_early
+            return plain(self_, *args, **kwargs) or is_early
 
-            loop._should_check_val_fx = is_time
+        loop._should_check_val_fx = is_time
 
-        return hook
+    def _hook_evaluation(self, module: str) -> None:
+        loop: Any = sys.modules[module]._EvaluationLoop
+        plain = loop.run
 
-    def _hook_evaluation(self, package: str) -> Callable[[], None]:
-        def hook() -> None:
-            loop: Any = sys.modules[f"{package}.loops.evaluation_loop"]._EvaluationLoop
-            plain = loop.run
+        @wraps(plain)
+        def recorded(self_: Any, *args: Any, **kwargs: Any) -> Any:
+            found = plain(self_, *args, **kwargs)
+            trainer = self_.trainer
+            self.has_run |= trainer.validating and not trainer.sanity_checking
+            return found
 
-            @wraps(plain)
-            def recorded(self_: Any, *args: Any, **kwargs: Any) -> Any:
-                found = plain(self_, *args, **kwargs)
-                trainer = self_.trainer
-                self.has_run |= trainer.validating and not trainer.sanity_checking
-                return found
-
-            loop.run = recorded
-
-        return hook
+        loop.run = recorded

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from html import escape
+from math import ceil, log2
 
 from pgmo.fit.answer import NAMES, Answer
 from pgmo.rehearsal.environment import WAYS
@@ -60,7 +61,7 @@ def curve(answer: Answer) -> str:
 
 def _grid(top: float, y: Callable[[float], float]) -> str:
     lines = []
-    step = _round_step(top / 4)
+    step = 2.0 ** ceil(log2(top / 4))
     size = 0.0
     while size <= top:
         height = y(size)
@@ -80,11 +81,3 @@ def _axis(values: list[int], x: Callable[[float], float]) -> str:
         f'<text x="{x(value):.1f}" y="{_HEIGHT - 12}" text-anchor="middle">{value}</text>'
         for value in shown
     )
-
-
-def _round_step(size: float) -> float:
-    """Return the smallest power of two of at least `size` bytes."""
-    step = 1.0
-    while step < size:
-        step *= 2
-    return step

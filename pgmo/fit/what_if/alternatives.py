@@ -1,7 +1,8 @@
 """Other ways to train the same model, with their bytes and the source of each figure."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import product
 
 from pgmo.cards import Card
@@ -72,8 +73,9 @@ def alternatives(
     plain = law.at(value)
     curves = curves_of(plain)
     bases: list[tuple[str, int, Curves, str]] = []
-    rows = [_row("unchanged, with pgmo", law, card, plain.peak, "rehearsed", "", rank=0)]
-    rows += _other_values(law, card, value)
+    row = partial(_row, law, card)
+    rows = [row("unchanged, with pgmo", plain.peak, "rehearsed", "", rank=0)]
+    rows += _other_values(law, value, row)
     made = []
     for one in rehearse:
         evidence, trouble = _try(job, card, value, one)
@@ -86,18 +88,16 @@ def alternatives(
         if changed.peak == plain.peak:
             how += "; the peak stayed the same: the script may have this change already"
         time = _time(law.last, evidence, card)
-        rows.append(
-            _row(one.name, law, card, changed.peak, "rehearsed", how, time=time, rank=one.rank)
-        )
+        rows.append(row(one.name, changed.peak, "rehearsed", how, time, one.rank))
         bases.append((one.name, one.rank, curves_of(changed), how))
         if one.change == _BFLOAT16:
             alike = replace(rows[-1], name="autocast to float16", source="computed", how=_ALIKE)
             rows.append(alike)
     for change in COMPUTED:
         size, how = peak(change.apply(curves, model)), change.explain(model)
-        rows.append(_row(change.name, law, card, size, "computed", how, change.time, change.rank))
+        rows.append(row(change.name, size, "computed", how, change.time, change.rank))
     if not any(one.fits for one in rows if one.rank):
-        rows += _pairs(law, card, model, bases)
+        rows += _pairs(model, bases, row)
     return rows, made
 
 
@@ -108,20 +108,23 @@ def least_change(rows: Iterable[Alternative]) -> Alternative | None:
 
 
 def _row(
-    name: str,
     law: Law,
     card: Card,
+    name: str,
     size: int,
     source: str,
     how: str,
     time: str = "",
     rank: int = 1,
 ) -> Alternative:
+    """Return the row of a change that takes `size` live bytes."""
     total = law.with_pgmo(size) + law.context
     return Alternative(name, total, total <= card.usable, source, how, time, rank)
 
 
-def _other_values(law: Law, card: Card, value: int | None) -> list[Alternative]:
+def _other_values(
+    law: Law, value: int | None, row: Callable[..., Alternative]
+) -> list[Alternative]:
     """Return rows for half and twice the value, if there are laws."""
     if value is None or len(law.evidence) < 2:
         return []
@@ -133,11 +136,9 @@ def _other_values(law: Law, card: Card, value: int | None) -> list[Alternative]:
             size = law.at(other).peak
         except ProfileError:
             continue
-        how = law.description
         rank = 1 if other < value else 9
-        rows.append(
-            _row(f"{other} instead of {value}", law, card, size, "predicted", how, rank=rank)
-        )
+        name = f"{other} instead of {value}"
+        rows.append(row(name, size, "predicted", law.description, rank=rank))
     return rows
 
 
@@ -161,19 +162,16 @@ def _time(plain: Evidence, changed: Evidence, card: Card) -> str:
 
 
 def _pairs(
-    law: Law,
-    card: Card,
     model: Model,
     bases: Sequence[tuple[str, int, Curves, str]],
+    row: Callable[..., Alternative],
 ) -> list[Alternative]:
     """Return the nearest fitting pair of a rehearsed and a computed change; [] if there is none."""
     rows = []
     for (name, rank, curves, how), change in product(bases, COMPUTED):
         rows.append(
-            _row(
+            row(
                 f"{name}, and {change.name}",
-                law,
-                card,
                 peak(change.apply(curves, model)),
                 "computed",
                 f"from the rehearsal of the first change: {how}; {change.explain(model)}",
