@@ -187,3 +187,20 @@ with pgmo.optimize(device="cuda") as session:
     )
     assert seen[-4:] == ["replay"] * 4
     assert calls == 0
+
+
+def test_equal_models_in_turn_take_no_more_than_on_pages_alone():
+    """A plan that lacks more pages than windows move would move pages in each iteration."""
+    code = """
+gradients = {{}}
+{before}
+    for step in range(80):
+        gradients.pop(step % 2, None)
+        iterate(5000, 10)
+        gradients[step % 2] = [block((3 + layer % 2) << 20) for layer in range(10)]
+        {step}
+    print(json.dumps([peak(), sum(driver_calls().values())]))
+"""
+    opened = "with pgmo.optimize(device='cuda') as session:"
+    with_session = run(code.format(before=opened, step="session.step()"))
+    assert with_session == run(code.format(before="if True:", step=""))

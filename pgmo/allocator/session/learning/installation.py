@@ -6,8 +6,9 @@
 Windows serve requests by best fit, without a plan. Blocks alive at the end of an iteration were
 placed among blocks that have been freed since, so their pages have holes. Windows fill the holes in
 the next iteration. An arena cannot, so it needs pages in addition. If all iterations are
-equal, a plan maps no page in replay, but windows do if streams lag behind each other. If lengths
-vary or structures alternate, each divergence from a plan moves pages out of the arena and back.
+equal, a plan with enough pages maps none in replay, but windows do if streams lag behind each
+other. If lengths vary or structures alternate, each divergence from a plan moves pages out of the
+arena and back.
 docs/design.md derives the conditions of this rule.
 """
 
@@ -93,8 +94,8 @@ class InstallationRule:
         by_requests = [replace(one, follows_events=False) for one in plans]
         if self._missing_pages(by_requests) <= spare:
             return by_requests, ""
-        if repeats and self._is_paid(most=1):
-            return plans, ""
+        if repeats and self._is_paid(most=1) and self.moved > missing * self.iterations:
+            return plans, ""  # in each iteration, the plan moves as many pages as it lacks
         return [], f"with a plan, the program would take {missing:,} pages more than without a plan"
 
     def _is_paid(self, most: float = math.inf) -> bool:

@@ -92,9 +92,12 @@ def test_blocks_that_live_at_once_share_no_page():
 def test_windows_that_move_pages_all_the_time_justify_some_more():
     """Streams that lag cause such moves. Moves because of varying lengths justify no pages."""
     one = rule(occupied=90, held=90)
-    one.served_by_windows(10)
+    one.served_by_windows(11)
     assert one.choose([planned(10 * PAGE)], repeats=True)[1] == ""
     assert "pages more" in one.choose([planned(10 * PAGE)], repeats=False)[1]
+    assert "pages more" in one.choose([planned(11 * PAGE)], repeats=True)[1]
+    one.served_by_windows(8)
+    assert "pages more" in one.choose([planned(10 * PAGE)], repeats=True)[1]
 
 
 def test_gradients_are_in_the_arena_once():
