@@ -7,6 +7,7 @@ group, even a fake group, takes precedence, and exists only if the program has i
 import os
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 
@@ -28,3 +29,15 @@ def world() -> World | None:
     if not (number.isdecimal() and count.isdecimal()) or int(count) < 2:
         return None
     return World(int(number), int(count)) if int(number) < int(count) else None
+
+
+def rank() -> int | None:
+    """Return the rank of this process; None for a single process, or if it is unknown."""
+    own = world()
+    return None if own is None else own.rank
+
+
+def of_rank(path: str) -> str:
+    """Return a file name or path with the rank, so that no other rank uses it."""
+    own = rank()
+    return path if own is None else str(Path(path).with_stem(f"{Path(path).stem}-rank{own}"))

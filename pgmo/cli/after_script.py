@@ -1,4 +1,4 @@
-"""Check of the arguments after the script's name. pgmo passes them to the script."""
+"""Script of a command, and check of the arguments after its name, which the script gets."""
 
 import argparse
 import importlib.util
@@ -8,6 +8,27 @@ from pathlib import Path
 
 from pgmo.cli.forgiving import with_templates
 from pgmo.errors import OptionError
+
+
+def add_script(parser: argparse.ArgumentParser, *, nargs: str | None = None) -> None:
+    """Add `-m`, the script, and the arguments after its name."""
+    parser.add_argument(
+        "-m", dest="is_module", action="store_true", help="SCRIPT is a module, as for python -m"
+    )
+    parser.add_argument(
+        "script",
+        metavar="SCRIPT",
+        nargs=nargs,
+        help="path of the script, or name of the module after -m",
+    )
+    parser.add_argument(
+        "arguments", metavar="...", nargs=argparse.REMAINDER, help="arguments of the script"
+    )
+
+
+def command_of(arguments: argparse.Namespace) -> list[str]:
+    """Return the command that runs the script, after `python`."""
+    return [*(["-m"] if arguments.is_module else []), arguments.script, *arguments.arguments]
 
 
 def check_arguments(

@@ -7,6 +7,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from pgmo.cli.after_script import command_of
 from pgmo.cli.exit_codes import shell_code
 from pgmo.fit.next_plan.attempts import Attempt, possible_attempts
 from pgmo.terminal import say
@@ -23,11 +24,8 @@ def run_until_it_fits(arguments: argparse.Namespace) -> int:
     Each attempt is a new process that runs the script from its beginning. So progress is lost,
     unless the script saves and loads checkpoints.
     """
-    command = [arguments.script, *arguments.arguments]
-    if arguments.is_module:
-        command.insert(0, "-m")
     given = _words(arguments)
-    attempts = possible_attempts(command, arguments.vary, arguments.accumulate)
+    attempts = possible_attempts(command_of(arguments), arguments.vary, arguments.accumulate)
     if arguments.vary is not None and arguments.accumulate is None:
         say("pgmo run: without --accumulate the batch stays as it is")
     first = _first(attempts, arguments)

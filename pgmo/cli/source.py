@@ -3,7 +3,9 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pgmo.cli.terminal.output import as_command
 from pgmo.errors import FileError, OptionError
+from pgmo.terminal import say
 
 if TYPE_CHECKING:
     from pgmo.packing.plan import Plan
@@ -30,10 +32,8 @@ def read_profile(path: Path, *, noted: bool = True) -> "Profile":
     Raises:
         FileError: if the file cannot be read, is a plan, or has recordings of several devices.
     """
-    from pgmo.cli.terminal.output import as_command
     from pgmo.profiler.importers.contents import contents
     from pgmo.profiler.profile import Profile
-    from pgmo.terminal import say
 
     if path.suffix == ".pgmoplan":
         raise FileError(
@@ -85,7 +85,6 @@ def import_profiles(
     """
     from pgmo.profiler.importers.formats import read_file
     from pgmo.profiler.iterations.traces.block_ends import pair_blocks
-    from pgmo.terminal import say
 
     found = read_file(path, device)
     if device is not None and any(own.table is not None for own in found):

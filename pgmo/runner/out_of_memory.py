@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pgmo.errors import PgmoError
-from pgmo.runner.ranks import rank
 from pgmo.terminal import say
+from pgmo.world import rank
 
 if TYPE_CHECKING:
     from pgmo.allocator.session.session import Session

@@ -3,6 +3,9 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pgmo.cli.source import read_profile
+from pgmo.cli.terminal.holders import print_held, print_table
+from pgmo.cli.terminal.output import as_command, console, print_json, print_text, print_wrote
 from pgmo.units import format_bytes
 
 if TYPE_CHECKING:
@@ -15,8 +18,6 @@ KINDS: "tuple[By, ...]" = ("module", "op", "phase", "file", "stream", "size")
 
 def show_blocks(path: Path, *, at_peak: bool, by: "By | None", top: int, as_json: bool) -> None:
     """List the largest blocks, or their sums by one of `KINDS`."""
-    from pgmo.cli.source import read_profile
-    from pgmo.cli.terminal.output import as_command, console, print_json, print_text, print_wrote
     from pgmo.report.findings.moment import find_moment
 
     profile = read_profile(path)
@@ -80,7 +81,6 @@ def _row(profile: "Profile", row: int, copies: int) -> dict[str, Any]:
 
 
 def _print(out: Any, fields: dict[str, Any]) -> None:
-    from pgmo.cli.terminal.holders import print_held, print_table
     from pgmo.profiler.tag import Tag
     from pgmo.report.blocks.origins import describe
 

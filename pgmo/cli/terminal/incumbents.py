@@ -36,12 +36,8 @@ class IncumbentLine:
 
     def show(self, event: Incumbent) -> None:
         """Replace the displayed line."""
-        self._progress.update(self._task, description=in_words(event))
-
-
-def in_words(event: Incumbent) -> str:
-    """Format an incumbent in one line: arena, bound, gap and solver."""
-    return (
-        f"arena {format_bytes(event.arena)}, bound {format_bytes(event.bound)}, "
-        f"{event.gap:.2%} above it, by {event.solver}"
-    )
+        text = (
+            f"arena {format_bytes(event.arena)}, bound {format_bytes(event.bound)}, "
+            f"{event.gap:.2%} above it, by {event.solver}"
+        )
+        self._progress.update(self._task, description=text)

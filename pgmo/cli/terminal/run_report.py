@@ -15,9 +15,9 @@ from pgmo.cli.terminal.streams import checked_stdout
 from pgmo.runner.early_pages import baselines, summary_of
 from pgmo.runner.out_of_memory import is_out_of_memory, print_saved_files, save_out_of_memory
 from pgmo.runner.program import Ending, Program
-from pgmo.runner.ranks import rank
 from pgmo.runner.supervision import Supervision
 from pgmo.terminal import say
+from pgmo.world import rank
 
 _PROCESS = os.getpid()
 

@@ -1,7 +1,7 @@
 """Tests of answers of rehearsals as values, and of their printed text."""
 
 from pgmo.cards import find
-from pgmo.cli.terminal.rehearsal import lines
+from pgmo.cli.commands.programs.rehearse import lines
 from pgmo.rehearsal.answer import Rehearsal, of_ranks, read_answer
 from pgmo.rehearsal.environment import context_bytes, of_card, of_way
 

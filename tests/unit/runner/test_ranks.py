@@ -1,6 +1,6 @@
 import pytest
 
-from pgmo.runner.ranks import of_rank, rank
+from pgmo.world import of_rank, rank
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,13 @@ again when needed. After that and `pip uninstall pgmo`, only your profiles and p
 
 import argparse
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict
+from typing import TYPE_CHECKING
 
-from pgmo.doctor.removal import KINDS
+from pgmo.cli.terminal.output import print_json
+from pgmo.doctor.removal import KINDS, clear, remove_unusable_adapters
 from pgmo.errors import OptionError
+from pgmo.files.cache_folder import cache_directory
 from pgmo.units import format_bytes
 
 if TYPE_CHECKING:
@@ -58,9 +61,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run `pgmo doctor`."""
-    from dataclasses import asdict
-
-    from pgmo.cli.terminal.output import print_json
     from pgmo.doctor.examination import examine
 
     if arguments.clear is not None:
@@ -73,8 +73,6 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     done: tuple[str, ...] = ()
     if arguments.fix:
-        from pgmo.doctor.removal import remove_unusable_adapters
-
         done = remove_unusable_adapters(examine().frameworks)
     found = examine(build=arguments.fix)
     if arguments.json:
@@ -87,10 +85,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _clear(wanted: str, *, as_json: bool) -> None:
-    from pgmo.cli.terminal.output import print_json
-    from pgmo.doctor.removal import clear
-    from pgmo.files.cache_folder import cache_directory
-
     gone = clear(KINDS if wanted == "all" else (wanted,))
     if as_json:
         rows = [{"kind": one.kind, "files": one.files, "bytes": one.size} for one in gone]
@@ -111,17 +105,22 @@ def _lines(found: "Examination") -> Iterator[str]:
     torch = found.frameworks.get("torch", {})
     cupy = found.frameworks.get("cupy", {})
     for name, text in versions.items():
-        aside = _cuda(torch) if name == "torch" else _package(cupy) if name == "cupy" else ""
-        yield _line(name, text + aside)
+        if name == "torch" and "version" in torch:
+            text += f", CUDA {torch['cuda']}" if torch["cuda"] else ", built without CUDA"
+        elif name == "cupy" and cupy.get("packages"):
+            text += f" ({', '.join(cupy['packages'])})"
+        yield _line(name, text)
     if not cupy and found.driver:
         yield _line("cupy", "not installed; pip install cupy-cuda13x if you use it")
     yield _line("driver", found.driver or "none")
     for device in found.frameworks.get("devices", ()):
+        size = device.get("context")
+        context = "" if size is None else f", a context takes {format_bytes(size)}"
         yield _line(
             f"cuda:{device['index']}",
             f"{device['name']}, {format_bytes(device['memory'])}, "
             f"compute capability {device['capability']}{_UNIFIED[device.get('unified')]}"
-            f"{_context(device.get('context'))}",
+            f"{context}",
         )
     yield _line("compiler", found.compiler.version or found.compiler.command or "none")
     yield _line("cache", f"{found.cache.folder}{_kept(found.cache)}")
@@ -139,11 +138,6 @@ def _lines(found: "Examination") -> Iterator[str]:
         yield "pgmo cannot serve any framework here; it can still read profiles and make plans."
 
 
-def _context(size: int | None) -> str:
-    """Return a text about a measured context; "" if none was measured."""
-    return "" if size is None else f", a context takes {format_bytes(size)}"
-
-
 def _kept(cache: "Cache") -> str:
     parts = []
     if cache.adapters:
@@ -156,14 +150,3 @@ def _kept(cache: "Cache") -> str:
 
 def _line(name: str, text: str) -> str:
     return f"{name:<10}  {text}"
-
-
-def _package(cupy: dict[str, Any]) -> str:
-    packages = ", ".join(cupy.get("packages", ()))
-    return f" ({packages})" if packages else ""
-
-
-def _cuda(torch: dict[str, Any]) -> str:
-    if "version" not in torch:
-        return ""
-    return f", CUDA {torch['cuda']}" if torch["cuda"] else ", built without CUDA"

@@ -11,6 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pgmo.cli.option_values import check_number
+from pgmo.cli.source import read_profile_or_plan
+from pgmo.cli.terminal.holders import print_table
+from pgmo.cli.terminal.output import as_command, console, print_json, print_text, print_wrote
 from pgmo.errors import FileError
 from pgmo.units import format_bytes
 
@@ -19,7 +22,7 @@ if TYPE_CHECKING:
 
     from pgmo.packing.plan import Plan
     from pgmo.profiler.profile import Profile
-    from pgmo.report.findings.comparison import Change, Comparison, Side
+    from pgmo.report.findings.comparison import Change, Comparison
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -36,8 +39,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run `pgmo compare`."""
-    from pgmo.cli.source import read_profile_or_plan
-    from pgmo.cli.terminal.output import console, print_json
     from pgmo.report.findings.comparison import compare
     from pgmo.report.summary import plain
 
@@ -56,7 +57,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _with_pytorch(arguments: argparse.Namespace, profile: "Profile | Plan") -> int:
     """Compare one profile with the predicted memory of PyTorch's allocator."""
-    from pgmo.cli.terminal.output import as_command, print_json, print_wrote
     from pgmo.packing.plan import Plan
     from pgmo.packing.planner import plan
     from pgmo.report.summary import explain, plain
@@ -69,21 +69,14 @@ def _with_pytorch(arguments: argparse.Namespace, profile: "Profile | Plan") -> i
         )
     explanation = explain(profile, plan(profile, effort="fast"))
     if arguments.json:
-        figures = ("arena", "max_load", "gap", "optimal", "solver")
-        made = None
+        parts = ("moment", "reserved", "fragmentation")
+        fields = {name: plain(getattr(explanation, name)) for name in parts}
+        fields |= {"plan": None, "max_load": None}
         if explanation.plan is not None:
-            made = {name: getattr(explanation.plan, name) for name in figures}
-        print_json(
-            {
-                "file": arguments.file,
-                **{
-                    key: plain(getattr(explanation, key))
-                    for key in ("moment", "reserved", "fragmentation")
-                },
-                "plan": made,
-                "max_load": None if explanation.plan is None else explanation.plan.max_load,
-            }
-        )
+            figures = ("arena", "max_load", "gap", "optimal", "solver")
+            fields["plan"] = {name: getattr(explanation.plan, name) for name in figures}
+            fields["max_load"] = explanation.plan.max_load
+        print_json({"file": arguments.file, **fields})
         return 0
     if explanation.moment is not None:
         print("\n".join(explanation.moment.lines()))
@@ -97,8 +90,6 @@ def _with_pytorch(arguments: argparse.Namespace, profile: "Profile | Plan") -> i
 def _print(out: "Console", files: list[str], comparison: "Comparison", top: int) -> None:
     from rich.markup import escape
     from rich.table import Table
-
-    from pgmo.cli.terminal.output import print_text
 
     table = Table("", *(escape(name) for name in files), "change")
     for column in table.columns[1:]:
@@ -164,7 +155,9 @@ def _verdict(comparison: "Comparison") -> str:
         )
     kinds = {comparison.before.kind, comparison.after.kind}
     if kinds == {"profile", "plan"}:
-        plan, profile = _sorted(comparison)
+        plan, profile = comparison.before, comparison.after
+        if profile.kind == "plan":
+            plan, profile = profile, plan
         gap = (plan.arena or 0) / profile.max_load - 1 if profile.max_load else 0.0
         if comparison.same:
             return f"The plan was made from this profile; it is {gap:.2%} above its max load."
@@ -176,22 +169,11 @@ def _verdict(comparison: "Comparison") -> str:
     )
 
 
-def _sorted(comparison: "Comparison") -> "tuple[Side, Side]":
-    if comparison.before.kind == "plan":
-        return comparison.before, comparison.after
-    return comparison.after, comparison.before
-
-
 def _print_changes(out: "Console", heading: str, changes: "tuple[Change, ...]", top: int) -> None:
-    from pgmo.cli.terminal.holders import print_table
-
-    rows = [
-        (
-            *(format_bytes(one.before), format_bytes(one.after)),
-            *(_change(one.before, one.after, format_bytes), one.name),
-        )
-        for one in changes[:top]
-    ]
+    rows = []
+    for one in changes[:top]:
+        change = _change(one.before, one.after, format_bytes)
+        rows.append((format_bytes(one.before), format_bytes(one.after), change, one.name))
     print_table(out, ("before", "after", "change", heading), rows)
     if len(changes) > top:
         out.print(f"and {len(changes) - top} more", markup=False)

@@ -18,8 +18,14 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
+from pgmo.cli.option_values import check_number
+from pgmo.cli.source import import_profiles, read_profile_or_plan
+from pgmo.cli.targets import check_suffix, check_targets, next_to, refuse_our_suffix
+from pgmo.cli.terminal.output import as_command, print_json, print_wrote
 from pgmo.errors import OptionError
+from pgmo.files.replacement import replace_file
 from pgmo.removed import FORMATS
+from pgmo.terminal import say
 
 if TYPE_CHECKING:
     from pgmo.packing.plan import Plan
@@ -86,12 +92,6 @@ def _format(name: str) -> str:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run `pgmo export`."""
-    from pgmo.cli.source import read_profile_or_plan
-    from pgmo.cli.targets import check_targets, refuse_our_suffix
-    from pgmo.cli.terminal.output import print_json, print_wrote
-    from pgmo.files.replacement import replace_file
-    from pgmo.terminal import say
-
     to = arguments.format
     if to == "profile":
         return _write_profiles(arguments)
@@ -131,8 +131,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _target(arguments: argparse.Namespace) -> Path:
     """Return the output path. For the input a.csv.gz, the default is a.pgmoprof."""
-    from pgmo.cli.targets import next_to
-
     if arguments.output:
         return Path(arguments.output)
     source = arguments.file
@@ -141,13 +139,8 @@ def _target(arguments: argparse.Namespace) -> Path:
 
 
 def _write_profiles(arguments: argparse.Namespace) -> int:
-    from pgmo.cli.option_values import check_number
-    from pgmo.cli.source import import_profiles
-    from pgmo.cli.targets import check_suffix, check_targets
-    from pgmo.cli.terminal.output import as_command, print_json, print_wrote
     from pgmo.report.findings.moment import find_moment
     from pgmo.report.findings.pools import find_private_pools
-    from pgmo.terminal import say
 
     if arguments.device is not None:
         check_number("--device", arguments.device, -1, 2**31 - 1)
@@ -216,8 +209,6 @@ def _snapshot(source: "Profile | Plan") -> bytes:
 
 
 def _next(to: str, path: Path, target: Path) -> str:
-    from pgmo.cli.terminal.output import as_command
-
     if to == "perfetto":
         return f"open {target} in https://ui.perfetto.dev (it stays on your machine)"
     if to == "memory-viz":

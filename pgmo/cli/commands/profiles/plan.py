@@ -12,6 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pgmo.cli.option_values import check_number
+from pgmo.cli.source import is_table, read_profile
+from pgmo.cli.targets import check_suffix, check_targets
+from pgmo.cli.terminal.output import as_command, print_json, print_wrote
+from pgmo.errors import FileError, OptionError
+from pgmo.removed import TABLES
+from pgmo.terminal import say
 
 if TYPE_CHECKING:
     from pgmo.packing.csv_file import BlockTable
@@ -76,10 +82,8 @@ def run(arguments: argparse.Namespace) -> int:
         packing_lines,
         plan_lines,
     )
-    from pgmo.cli.terminal.output import as_command, print_json, print_wrote
     from pgmo.packing.planning_options import PlanningOptions
     from pgmo.packing.solving.result import Packing
-    from pgmo.terminal import say
 
     if arguments.alignment is not None:
         check_number("--alignment", arguments.alignment, 1, 2**40)
@@ -113,8 +117,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _next(source: Path, target: Path, *, is_profile: bool) -> str | None:
     """Return the next command: the report of a profile, or the figures of a packing; or None."""
-    from pgmo.cli.terminal.output import as_command
-
     if target.suffix.lower() == _CSV:
         return None
     if not is_profile:
@@ -125,39 +127,30 @@ def _next(source: Path, target: Path, *, is_profile: bool) -> str | None:
 
 
 def _read(source: Path) -> "tuple[BlockTable | None, Profile | Problem]":
-    from pgmo.cli.source import is_table, read_profile
+    """Return the table, if the file is one, and what to plan."""
     from pgmo.packing.csv_file import read_csv
-
-    if not is_table(source):
-        return None, _with_history(source, read_profile(source))
-    table = read_csv(source)
-    return table, table.problem
-
-
-def _with_history(source: Path, profile: "Profile") -> "Profile":
-    """Return the profile, or raise FileError if it has no history to plan."""
-    from pgmo.errors import FileError
     from pgmo.report.findings.moment import find_moment
 
+    if is_table(source):
+        table = read_csv(source)
+        return table, table.problem
+    profile = read_profile(source)
     moment = find_moment(profile)
-    if moment is None:
-        return profile
-    raise FileError(f"{source}: there is nothing to plan. {moment.sentences()}")
+    if moment is not None:
+        raise FileError(f"{source}: there is nothing to plan. {moment.sentences()}")
+    return None, profile
 
 
 def _target(source: Path, is_profile: bool, arguments: argparse.Namespace) -> Path | None:
-    from pgmo.cli.targets import check_suffix, check_targets
-    from pgmo.errors import OptionError
-    from pgmo.removed import TABLES
-
     if not arguments.output and not is_profile:
         return None
     target = Path(arguments.output or source.with_suffix(".pgmoplan"))
-    if is_profile and target.suffix.lower() == _CSV:
+    is_csv = target.suffix.lower() == _CSV
+    if is_profile and is_csv:
         raise OptionError(f"{target}: {TABLES}")
     if is_profile:
         check_suffix(target, ".pgmoplan")
-    elif target.suffix.lower() != _CSV:
+    elif not is_csv:
         check_suffix(target, ".pgmoplan", _CSV)
     check_targets([target], force=arguments.force, sources=[source])
     return target
@@ -182,10 +175,9 @@ def _write(made: "Plan | Packing", table: "BlockTable | None", target: Path) -> 
     from pgmo.packing.csv_file import write_csv
     from pgmo.packing.solving.result import Packing
 
-    if isinstance(made, Packing):
-        if table is not None and target.suffix.lower() == _CSV:
-            write_csv(table, made.offset, target)
-        else:
-            made.as_plan().save(target)
-    else:
+    if not isinstance(made, Packing):
         made.save(target)
+    elif table is not None and target.suffix.lower() == _CSV:
+        write_csv(table, made.offset, target)
+    else:
+        made.as_plan().save(target)

@@ -11,7 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pgmo.cli.source import read_profile
+from pgmo.cli.targets import check_targets, next_to, refuse_our_suffix
+from pgmo.cli.terminal.output import as_command, print_json, print_wrote
 from pgmo.errors import OptionError, PgmoError
+from pgmo.files.replacement import replace_file
+from pgmo.terminal import say
 
 if TYPE_CHECKING:
     from pgmo.packing.plan import Plan
@@ -41,10 +45,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run `pgmo report`."""
-    from pgmo.cli.targets import check_targets, next_to, refuse_our_suffix
-    from pgmo.cli.terminal.output import as_command, print_json, print_wrote
-    from pgmo.files.replacement import replace_file
-
     target = Path(arguments.output or next_to(arguments.profile, ".html"))
     refuse_our_suffix(target, "a report", ".html")
     to_stdout = arguments.output == "-"
@@ -73,7 +73,6 @@ def _page(arguments: argparse.Namespace, profile: "Profile") -> tuple[str, dict[
     from pgmo.report.findings.pools import find_private_pools
     from pgmo.report.page.html import render
     from pgmo.report.summary import plain
-    from pgmo.terminal import say
 
     source = Path(arguments.profile)
     plan = Plan.load(arguments.plan) if arguments.plan else _plan_beside(source, profile)
@@ -92,10 +91,8 @@ def _page(arguments: argparse.Namespace, profile: "Profile") -> tuple[str, dict[
 
 def _plan_beside(source: Path, profile: "Profile") -> "Plan | None":
     """Return the plan file next to a profile; print a note and return None if none fits."""
-    from pgmo.cli.terminal.output import as_command
     from pgmo.packing.plan import Plan
     from pgmo.report.page.html import plan_of
-    from pgmo.terminal import say
 
     path = source.with_suffix(".pgmoplan")
     again = f"`{as_command('pgmo plan', source)}"

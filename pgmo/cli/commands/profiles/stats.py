@@ -18,13 +18,20 @@ directory has files of `pgmo run --json` under torchrun, or of pgmo.log_metrics.
 
 import argparse
 import os
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 from pgmo.cli.exit_codes import CHECK_FAILED
 from pgmo.cli.option_values import check_number
+from pgmo.cli.source import read_profile, read_profile_or_plan
 from pgmo.cli.terminal.block_list import KINDS, show_blocks
+from pgmo.cli.terminal.holders import print_holders, print_table
+from pgmo.cli.terminal.output import as_command, console, print_json, print_text, print_wrote
 from pgmo.errors import OptionError
+
+_OF_RANKS = ("peak_live", "reserved", "stuck", "retries", "from_plan", "growth")
+"""Figures in the table of ranks."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -86,30 +93,80 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _ranks(arguments: argparse.Namespace) -> int:
-    from pgmo.cli.terminal.rank_table import show_ranks
+    """Print the figures of the ranks in a directory, and the ranks that differ from the others."""
+    from pgmo.report.ranks import FIGURES, find_differences, format_figure, read_ranks
 
     if arguments.leaks or arguments.blocks or arguments.by or arguments.at_peak or arguments.check:
         raise OptionError(
             f"{arguments.file} is a directory, whose ranks are compared; "
             "leave all options but --json out, or give a file"
         )
-    show_ranks(Path(arguments.file), as_json=arguments.json)
+    folder = Path(arguments.file)
+    ranks = read_ranks(folder)
+    differences = find_differences(ranks)
+    if arguments.json:
+        rows = [
+            {"rank": one.rank, "device": one.device, "file": one.file}
+            | {name: one.figures[name] for name in FIGURES}
+            for one in ranks
+        ]
+        differing = [asdict(one) for one in differences]
+        print_json({"directory": str(folder), "ranks": rows, "differences": differing})
+        return 0
+    out = console()
+    odd = {one.rank for one in differences}
+    print_table(
+        out,
+        ("rank", *(name.replace("_", " ") for name in _OF_RANKS), "file"),
+        [
+            (
+                f"{one.rank} *" if one.rank in odd else str(one.rank),
+                *(format_figure(name, one.figures[name]) for name in _OF_RANKS),
+                one.file,
+            )
+            for one in ranks
+        ],
+    )
+    for difference in differences:
+        print_text(out, f"* {difference}")
     return 0
 
 
 def _leaks(arguments: argparse.Namespace) -> int:
-    from pgmo.cli.terminal.leak_view import show_leaks
+    """Print the blocks that accumulate over the iterations of a recording."""
+    from pgmo.profiler.iterations.from_trace import marked_every
+    from pgmo.report.findings.leaks import find_leaks
+    from pgmo.report.findings.moment import find_moment
+    from pgmo.report.summary import plain
+    from pgmo.report.words import leak_lines
 
     if arguments.blocks or arguments.by or arguments.at_peak:
         raise OptionError(
             "--leaks lists the blocks that accumulate; leave --blocks, --by and --at-peak out"
         )
-    leaks = show_leaks(Path(arguments.file), as_json=arguments.json, every=arguments.every)
-    return CHECK_FAILED if arguments.check and leaks else 0
+    path = Path(arguments.file)
+    profile = read_profile(path)
+    if arguments.every is not None:
+        if profile.trace is None or not profile.trace.has_history:
+            raise OptionError(
+                f"--every needs a recording of several iterations, and {path} has no history"
+            )
+        profile = replace(profile, trace=marked_every(profile.trace, arguments.every))
+    leaks = find_leaks(profile)
+    if arguments.json:
+        print_json({"file": str(path), **plain(leaks), "growth": leaks.growth})
+    else:
+        moment = find_moment(profile)
+        lines = moment.lines() if moment is not None else []
+        print_text(console(), "\n".join(lines + leak_lines(leaks)))
+        if leaks.found:
+            tag = leaks.found[0].tag
+            by = next((by for by in ("file", "module", "op") if getattr(tag, by, "")), "size")
+            print_wrote([], as_command("pgmo stats", path, "--by", by))
+    return CHECK_FAILED if arguments.check and leaks.found else 0
 
 
 def _show_summary(path: Path, arguments: argparse.Namespace) -> None:
-    from pgmo.cli.source import read_profile_or_plan
     from pgmo.cli.terminal.describe import (
         describe_plan,
         describe_profile,
@@ -118,8 +175,6 @@ def _show_summary(path: Path, arguments: argparse.Namespace) -> None:
         pool_lines,
         profile_lines,
     )
-    from pgmo.cli.terminal.holders import print_holders
-    from pgmo.cli.terminal.output import as_command, console, print_json, print_text, print_wrote
     from pgmo.packing.plan import Plan
 
     fields: dict[str, Any]

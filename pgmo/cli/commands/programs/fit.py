@@ -12,14 +12,20 @@ that has one. Options of pgmo go before SCRIPT, all arguments after it go to the
 """
 
 import argparse
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pgmo.cards import Card, find
+from pgmo.cli.after_script import add_script, check_arguments, command_of
 from pgmo.cli.exit_codes import DOES_NOT_FIT
 from pgmo.cli.option_values import check_number
+from pgmo.cli.targets import check_targets, refuse_our_suffix
+from pgmo.cli.terminal.output import as_command, console, print_json, print_wrote
 from pgmo.errors import OptionError
+from pgmo.runner.program import Program
+from pgmo.terminal import say
 
 if TYPE_CHECKING:
-    from pgmo.cards import Card
     from pgmo.fit.ask import Question
     from pgmo.fit.evidence import Job
 
@@ -32,9 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "pgmo fit [options] SCRIPT ... | pgmo fit [options] -m MODULE ... | "
         "pgmo fit --environment DIR"
     )
-    parser.add_argument(
-        "-m", dest="is_module", action="store_true", help="SCRIPT is a module, as for python -m"
-    )
+    add_script(parser, nargs="?")
     _add_options_after_script(parser)
     parser.set_defaults(card=_CARD)
     parser.add_argument(
@@ -92,15 +96,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--json", action="store_true", help="print one JSON object instead of tables"
     )
     parser.add_argument("-f", "--force", action="store_true", help="overwrite existing files")
-    parser.add_argument(
-        "script",
-        metavar="SCRIPT",
-        nargs="?",
-        help="path of the script, or name of the module after -m",
-    )
-    parser.add_argument(
-        "arguments", metavar="...", nargs=argparse.REMAINDER, help="arguments of the script"
-    )
 
 
 def _add_options_after_script(parser: argparse.ArgumentParser) -> None:
@@ -136,13 +131,9 @@ def run(arguments: argparse.Namespace) -> int:
     """Run `pgmo fit`."""
     from dataclasses import replace
 
-    from pgmo.cards import find
-    from pgmo.cli.after_script import check_arguments
     from pgmo.cli.terminal.fit_view import print_answer
-    from pgmo.cli.terminal.output import console, print_json
     from pgmo.fit.ask import ask
     from pgmo.fit.two_values import has_two_values
-    from pgmo.terminal import say
 
     check_arguments(arguments, _add_options_after_script)
     if arguments.script is None:
@@ -155,7 +146,7 @@ def run(arguments: argparse.Namespace) -> int:
     _check_files(arguments)
     if arguments.environment is not None:
         job = replace(job, python=_environment(arguments))
-    answer = ask(job, card, question, lambda text: say(f"pgmo fit: {text}"))
+    answer = ask(job, card, question, _notify)
     if arguments.json:
         print_json(answer.as_json())
     else:
@@ -167,32 +158,28 @@ def run(arguments: argparse.Namespace) -> int:
     return 0 if answer.is_fit else DOES_NOT_FIT
 
 
-def _run_table(arguments: argparse.Namespace, card: "Card") -> int:
-    """Print the largest batch for each length, if two options vary."""
-    from dataclasses import replace
-    from pathlib import Path
+def _notify(text: str) -> None:
+    say(f"pgmo fit: {text}")
 
+
+def _run_table(arguments: argparse.Namespace, card: Card) -> int:
+    """Print the largest batch for each length, if two options vary."""
     from pgmo.cli.terminal.fit_view import print_table
-    from pgmo.cli.terminal.output import console, print_json
     from pgmo.fit.evidence import Job
     from pgmo.fit.two_values import LENGTHS, batch_table
     from pgmo.rehearsal.library import find_torch_build
-    from pgmo.terminal import say
 
-    for name in ("value", "effective_batch", "also", "what_if", "cards"):
-        if getattr(arguments, name) not in (None, [], False):
-            option = name.replace("_", "-")
-            raise OptionError(f"--{option} needs one option that varies; --vary names two")
+    for option in _given(arguments, "value", "effective_batch", "also", "what_if", "cards"):
+        raise OptionError(f"{option} needs one option that varies; --vary names two")
     _check_files(arguments)
-    command = [arguments.script, *arguments.arguments]
-    job = Job(("-m", *command) if arguments.is_module else tuple(command), steps=arguments.steps)
     python = arguments.python if arguments.environment is None else _environment(arguments)
+    python = find_torch_build(python).python
     found = batch_table(
-        replace(job, python=find_torch_build(python).python),
+        Job(tuple(command_of(arguments)), steps=arguments.steps, python=python),
         arguments.vary,
         card,
         lengths=_learned(arguments) or LENGTHS,
-        notify=lambda text: say(f"pgmo fit: {text}"),
+        notify=_notify,
     )
     if arguments.json:
         print_json(found.as_json())
@@ -207,9 +194,6 @@ def _run_table(arguments: argparse.Namespace, card: "Card") -> int:
 
 def _check_files(arguments: argparse.Namespace) -> None:
     """Check the script, and the file of `--report`, before anything is rehearsed."""
-    from pgmo.cli.targets import check_targets, refuse_our_suffix
-    from pgmo.runner.program import Program
-
     Program(arguments.script, arguments.is_module).check()
     if arguments.report:
         refuse_our_suffix(arguments.report, "a page", ".html")
@@ -218,17 +202,12 @@ def _check_files(arguments: argparse.Namespace) -> None:
 
 
 def _write_page(path: str, text: str) -> None:
-    from pathlib import Path
-
-    from pgmo.cli.terminal.output import print_wrote
-
     Path(path).write_text(text, "utf-8")
     print_wrote([path], f"xdg-open {path}")
 
 
 def _run_without_script(arguments: argparse.Namespace) -> int:
     """Create the environment of `--environment`, and rehearse no script."""
-    from pgmo.cli.terminal.output import as_command, print_json, print_wrote
     from pgmo.rehearsal.library import PYTHON
 
     if arguments.environment is None:
@@ -242,16 +221,13 @@ def _run_without_script(arguments: argparse.Namespace) -> int:
 
 def _environment(arguments: argparse.Namespace) -> str:
     """Make the environment of `--environment`, unless it exists, and return its Python."""
-    from pathlib import Path
-
     from pgmo.rehearsal.cuda_environment import make_environment
-    from pgmo.terminal import say
 
     if arguments.python is not None:
         raise OptionError(
             "--environment and --python both choose the Python; leave one of them out"
         )
-    return make_environment(Path(arguments.environment), lambda text: say(f"pgmo fit: {text}"))
+    return make_environment(Path(arguments.environment), _notify)
 
 
 def _check_numbers(arguments: argparse.Namespace) -> None:
@@ -273,16 +249,15 @@ def _job(arguments: argparse.Namespace) -> "Job":
             f'--vary "{arguments.vary}" has no {{}} for the value: write --vary "--batch-size {{}}"'
         )
     if arguments.vary is None:
-        for name in ("value", "effective_batch", "also"):
-            if getattr(arguments, name) not in (None, []):
-                option = name.replace("_", "-")
-                raise OptionError(f'--{option} needs --vary, as in --vary "--batch-size {{}}"')
-    command = [arguments.script, *arguments.arguments]
-    return Job(
-        ("-m", *command) if arguments.is_module else tuple(command),
-        vary=arguments.vary,
-        python=arguments.python,
-    )
+        for option in _given(arguments, "value", "effective_batch", "also"):
+            raise OptionError(f'{option} needs --vary, as in --vary "--batch-size {{}}"')
+    return Job(tuple(command_of(arguments)), vary=arguments.vary, python=arguments.python)
+
+
+def _given(arguments: argparse.Namespace, *names: str) -> list[str]:
+    """Return those of the options that were given."""
+    given = [name for name in names if getattr(arguments, name) not in (None, [], False)]
+    return [f"--{name.replace('_', '-')}" for name in given]
 
 
 def _learned(arguments: argparse.Namespace) -> list[int]:
@@ -300,7 +275,6 @@ def _learned(arguments: argparse.Namespace) -> list[int]:
 
 
 def _question(arguments: argparse.Namespace) -> "Question":
-    from pgmo.cards import find
     from pgmo.fit.ask import Question
     from pgmo.fit.what_if.timing import TimedStep
 

@@ -14,8 +14,12 @@ from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pgmo.cli.factory import call_factory
 from pgmo.cli.option_values import check_number
+from pgmo.cli.targets import check_suffix, check_targets, refuse_our_suffix
+from pgmo.cli.terminal.output import as_command, console, print_json, print_text, print_wrote
 from pgmo.errors import OptionError
+from pgmo.units import format_bytes
 
 if TYPE_CHECKING:
     from pgmo.recompute.outcome import RecomputePlan
@@ -58,8 +62,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run `pgmo recompute`."""
-    from pgmo.cli.terminal.output import as_command, console, print_json, print_text, print_wrote
-
     if arguments.points == 1:
         raise OptionError("--points is 1; give 0, or 2 or more")
     check_number("--points", arguments.points, 0, _MOST_POINTS)
@@ -102,8 +104,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _plan(arguments: argparse.Namespace) -> "RecomputePlan":
-    from pgmo.cli.factory import call_factory
-
     model, inputs = call_factory(arguments.factory)
     from pgmo.recompute.apply import recompute
 
@@ -130,8 +130,6 @@ def _link(text: str | None) -> float | str | None:
 
 def _call(plan: "RecomputePlan", arguments: argparse.Namespace) -> str:
     """Return the Python call that makes the same plan."""
-    from pgmo.units import format_bytes
-
     link = _link(arguments.offload)
     options = "" if link is None else f", offload={json.dumps(link)}"
     return (
@@ -142,8 +140,6 @@ def _call(plan: "RecomputePlan", arguments: argparse.Namespace) -> str:
 
 def _check_files(arguments: argparse.Namespace) -> Path | None:
     """Check the output files before planning. Return the path of the profile."""
-    from pgmo.cli.targets import check_suffix, check_targets, refuse_our_suffix
-
     if arguments.output:
         check_suffix(arguments.output, ".pgmoprof")
     if arguments.picture:

@@ -12,12 +12,21 @@ Exit code 0: it fits; 4: it does not; 1: the script failed for another reason.
 """
 
 import argparse
+import shlex
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pgmo.cards import Card, find
+from pgmo.cli.after_script import add_script, check_arguments, command_of
 from pgmo.cli.exit_codes import DOES_NOT_FIT
 from pgmo.cli.option_values import check_number
+from pgmo.cli.targets import check_targets
+from pgmo.cli.terminal.output import console, print_json, print_wrote
 from pgmo.errors import OptionError
+from pgmo.runner.program import Program
+from pgmo.terminal import say
+from pgmo.units import format_bytes
 
 if TYPE_CHECKING:
     from pgmo.rehearsal.answer import Rehearsal
@@ -26,13 +35,21 @@ _ITERATIONS = 10
 _MOST = 1 << 30
 _FAILED = 1
 
+_WAYS = {
+    "default": "PyTorch's allocator",
+    "expandable": "PyTorch's allocator with expandable segments",
+    "pgmo": "pgmo run",
+}
+
+_LEAST_PINNED = 1 << 20
+"""Minimum number of pinned bytes that are shown. Scalars that are copied to the host are
+smaller."""
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `pgmo rehearse`."""
     parser.usage = "pgmo rehearse [options] SCRIPT ... | pgmo rehearse [options] -m MODULE ..."
-    parser.add_argument(
-        "-m", dest="is_module", action="store_true", help="SCRIPT is a module, as for python -m"
-    )
+    add_script(parser)
     _add_card(parser)
     parser.set_defaults(world=1)
     parser.add_argument(
@@ -74,12 +91,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "-q", "--quiet", action="store_true", help="do not show the script's output"
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of text")
-    parser.add_argument(
-        "script", metavar="SCRIPT", help="path of the script, or name of the module after -m"
-    )
-    parser.add_argument(
-        "arguments", metavar="...", nargs=argparse.REMAINDER, help="arguments of the script"
-    )
 
 
 def _add_card(parser: argparse.ArgumentParser) -> None:
@@ -98,12 +109,7 @@ def _add_card(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run `pgmo rehearse`."""
-    from pgmo.cards import find
-    from pgmo.cli.after_script import check_arguments
-    from pgmo.cli.terminal.output import console, print_json, print_wrote
-    from pgmo.cli.terminal.rehearsal import lines, next_command, words
     from pgmo.rehearsal import rehearse
-    from pgmo.terminal import say
 
     check_arguments(arguments, _add_card)
     if arguments.card is None:
@@ -113,14 +119,14 @@ def run(arguments: argparse.Namespace) -> int:
     card = find(arguments.card)
     _check_files(arguments)
     answer = rehearse(
-        words(arguments.script, arguments.is_module, arguments.arguments),
+        command_of(arguments),
         card=card,
         world=arguments.world,
         ranks=(arguments.rank,),
         way=arguments.way,
         iterations=_iterations(arguments.iterations),
-        save=_path(arguments.save),
-        plan=_path(arguments.plan),
+        save=None if arguments.save is None else Path(arguments.save),
+        plan=None if arguments.plan is None else Path(arguments.plan),
         python=arguments.python,
         quiet=arguments.quiet or arguments.json,
     )
@@ -134,11 +140,11 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.quiet and answer.error and not arguments.json:
         say(answer.error)
     wrote = [one for one in (answer.profile, answer.plan) if one is not None and one.exists()]
-    print_wrote(wrote, next_command(answer, arguments))
-    return _code(answer)
-
-
-def _code(answer: "Rehearsal") -> int:
+    again = None
+    if answer.plan is not None and answer.fits and arguments.world == 1:
+        script = shlex.join(command_of(arguments))
+        again = f"pgmo run --plan {shlex.quote(str(answer.plan))} {script}"
+    print_wrote(wrote, again)
     if answer.fits:
         return 0
     return _FAILED if answer.failed else DOES_NOT_FIT
@@ -152,19 +158,41 @@ def _iterations(text: str) -> int | None:
     return int(text)
 
 
-def _path(text: str | None) -> Path | None:
-    return None if text is None else Path(text)
-
-
 def _check_files(arguments: argparse.Namespace) -> None:
     if not arguments.save:
         return
     from pgmo.allocator.plans.directory import prepare_directory
-    from pgmo.cli.targets import check_targets
-    from pgmo.runner.program import Program
 
     prepare_directory(Path(arguments.save))
     if arguments.world == 1:
         name = Program(arguments.script, arguments.is_module).name
         outputs = [f"{arguments.save}/{name}{end}" for end in (".pgmoprof", ".pgmoplan")]
         check_targets(outputs, force=arguments.force)
+
+
+def lines(answer: "Rehearsal", script: str, card: Card, way: str) -> Iterator[str]:
+    """Yield the result as lines of text."""
+    size = format_bytes(card.usable)
+    where = f"a card of {size}" if card.anonymous else f"{card.name} ({size})"
+    verdict = "it fits" if answer.fits else "it failed" if answer.failed else "it does not fit"
+    yield f"{script} on {where}, under {_WAYS[way]}: {verdict}"
+    left = card.usable - answer.card_peak
+    yield _line(
+        "card", f"{format_bytes(answer.card_peak)} at the peak, {format_bytes(left)} are left"
+    )
+    yield _line("allocator", f"{format_bytes(answer.reserved_peak)} reserved at the peak")
+    yield _line("tensors", f"{format_bytes(answer.allocated_peak)} at the peak")
+    yield _line("context", f"{format_bytes(answer.context)}, an estimate")
+    if answer.pinned_peak >= _LEAST_PINNED:
+        yield _line("host", f"{format_bytes(answer.pinned_peak)} pinned at the peak")
+    yield _line("iterations", str(answer.iterations or "none: no optimizer took a step"))
+    if answer.out_of_memory:
+        message, _, place = answer.out_of_memory.rpartition("\n")
+        yield _line("error", message.partition(". ")[0])
+        yield _line("at", place)
+    for note in answer.notes:
+        yield _line("note", note)
+
+
+def _line(name: str, text: str) -> str:
+    return f"{name:<10}  {text}"

@@ -14,9 +14,17 @@ share one directory of plans, and only rank 0 reports.
 
 import argparse
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pgmo.cli.after_script import add_script, check_arguments
+from pgmo.cli.targets import check_targets, refuse_our_suffix
 from pgmo.errors import OptionError
+from pgmo.runner.program import Program
+from pgmo.share.address import PRIORITY, VARIABLE, default_address
+from pgmo.share.protocol import MOST_PRIORITY
+from pgmo.units import parse_bytes
+from pgmo.world import of_rank, rank
 
 if TYPE_CHECKING:
     from pgmo.runner.supervision import RunOptions
@@ -25,9 +33,7 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `pgmo run`."""
     parser.usage = "pgmo run [options] SCRIPT ... | pgmo run [options] -m MODULE ..."
-    parser.add_argument(
-        "-m", dest="is_module", action="store_true", help="SCRIPT is a module, as for python -m"
-    )
+    add_script(parser)
     parser.add_argument(
         "--profile-only", action="store_true", help="record, save the profile, and replay nothing"
     )
@@ -103,12 +109,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="print the status line also if stderr is not a terminal, every 30 seconds",
     )
-    parser.add_argument(
-        "script", metavar="SCRIPT", help="path of the script, or name of the module after -m"
-    )
-    parser.add_argument(
-        "arguments", metavar="...", nargs=argparse.REMAINDER, help="arguments of the script"
-    )
 
 
 def _add_fit_options(parser: argparse.ArgumentParser) -> None:
@@ -134,24 +134,21 @@ def _add_fit_options(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run `pgmo run`."""
-    from pathlib import Path
-
-    from pgmo.cli.after_script import check_arguments
-
     check_arguments(arguments, _add_fit_options)
     _share(arguments)
     if arguments.fit:
-        return _until_it_fits(arguments)
+        from pgmo.cli.next_plan import run_until_it_fits
+
+        if arguments.json is not None:
+            raise OptionError("--fit uses --json for its own runs; leave --json out")
+        return run_until_it_fits(arguments)
     for name in ("vary", "accumulate"):
         if getattr(arguments, name) is not None:
             raise OptionError(f"--{name} is used only with --fit; add --fit, or leave --{name} out")
-    from pgmo.cli.targets import check_targets, refuse_our_suffix
     from pgmo.cli.terminal.run_line import RunLine
     from pgmo.cli.terminal.run_report import finish
     from pgmo.imports import after_import
     from pgmo.runner.early_pages import serve_from_the_start
-    from pgmo.runner.program import Program
-    from pgmo.runner.ranks import of_rank, rank
     from pgmo.runner.supervision import RunOptions, Supervision
     from pgmo.runner.watcher import Watcher
 
@@ -164,8 +161,8 @@ def run(arguments: argparse.Namespace) -> int:
         profile_only=arguments.profile_only,
         start=Path.cwd(),
         memory=arguments.memory,
-        budget=_bytes(arguments.budget),
-        limit=_bytes(arguments.limit),
+        budget=None if arguments.budget is None else parse_bytes(arguments.budget),
+        limit=None if arguments.limit is None else parse_bytes(arguments.limit),
         step_on=arguments.step_on,
         tags=not arguments.no_tags,
         who_keeps=arguments.who_keeps,
@@ -211,14 +208,6 @@ def run(arguments: argparse.Namespace) -> int:
     return finish(program, ending, supervision, json_path=json_path, quiet=quiet)
 
 
-def _until_it_fits(arguments: argparse.Namespace) -> int:
-    from pgmo.cli.next_plan import run_until_it_fits
-
-    if arguments.json is not None:
-        raise OptionError("--fit uses --json for its own runs; leave --json out")
-    return run_until_it_fits(arguments)
-
-
 def _share(arguments: argparse.Namespace) -> None:
     """Start a broker if none runs, and set the variable by which sessions find it."""
     if not arguments.share:
@@ -227,10 +216,6 @@ def _share(arguments: argparse.Namespace) -> None:
                 "--priority is used only with --share; add --share, or leave --priority out"
             )
         return
-    from pathlib import Path
-
-    from pgmo.share.address import PRIORITY, VARIABLE, default_address
-    from pgmo.share.protocol import MOST_PRIORITY
     from pgmo.share.starting import ensure_broker
 
     priority = arguments.priority or 0
@@ -241,14 +226,6 @@ def _share(arguments: argparse.Namespace) -> None:
     os.environ[VARIABLE] = str(address)
     if arguments.priority is not None:
         os.environ[PRIORITY] = str(priority)
-
-
-def _bytes(text: str | None) -> int | None:
-    if text is None:
-        return None
-    from pgmo.units import parse_bytes
-
-    return parse_bytes(text)
 
 
 def _check(options: "RunOptions") -> None:

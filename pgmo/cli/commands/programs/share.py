@@ -10,16 +10,24 @@ continue without turns. --status shows which programs have a turn on each card, 
 """
 
 import argparse
-from typing import TYPE_CHECKING, Any
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
-from pgmo.errors import OptionError
-
-if TYPE_CHECKING:
-    import subprocess
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from pgmo.share.schedule import Rules
+from pgmo.cli.exit_codes import shell_code
+from pgmo.cli.terminal.output import print_json
+from pgmo.errors import OptionError, ShareError
+from pgmo.share.address import PRIORITY, VARIABLE, default_address
+from pgmo.share.broker import Broker
+from pgmo.share.handshake import status
+from pgmo.share.protocol import MOST_PRIORITY
+from pgmo.share.schedule import Rules
+from pgmo.share.starting import listens
+from pgmo.terminal import say
+from pgmo.units import format_bytes, parse_bytes
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -81,10 +89,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run `pgmo share`."""
-    from pathlib import Path
-
-    from pgmo.share.address import default_address
-
     rules = _rules(arguments)
     address = Path(arguments.socket).absolute() if arguments.socket else default_address()
     if arguments.status:
@@ -99,11 +103,7 @@ def run(arguments: argparse.Namespace) -> int:
     return _serve(address, rules, log, arguments.linger, quiet=arguments.quiet)
 
 
-def _show_status(address: "Path", *, as_json: bool) -> int:
-    from pgmo.cli.terminal.output import print_json
-    from pgmo.errors import ShareError
-    from pgmo.share.handshake import status
-
+def _show_status(address: Path, *, as_json: bool) -> int:
     try:
         cards = status(address)["cards"]
     except OSError as error:
@@ -117,9 +117,7 @@ def _show_status(address: "Path", *, as_json: bool) -> int:
     return 0
 
 
-def _card_lines(card: "dict[str, Any]") -> "Iterator[str]":
-    from pgmo.units import format_bytes
-
+def _card_lines(card: dict[str, Any]) -> Iterator[str]:
     state = "crowded: programs take turns" if card["crowded"] else "all programs fit at once"
     yield f"card {card['card']!a}, {format_bytes(card['total'])}, {state}"
     whole = sum(one["used"] for one in card["members"]) or 1.0
@@ -143,14 +141,8 @@ def _check_together(arguments: argparse.Namespace, has_command: bool) -> None:
 
 
 def _serve(
-    address: "Path", rules: "Rules", log: "Path | None", linger: float | None, *, quiet: bool
+    address: Path, rules: Rules, log: Path | None, linger: float | None, *, quiet: bool
 ) -> int:
-    import signal
-
-    from pgmo.share.address import VARIABLE
-    from pgmo.share.broker import Broker
-    from pgmo.terminal import say
-
     with Broker(address, rules, log, linger=linger) as broker:
         for one in (signal.SIGINT, signal.SIGTERM):
             signal.signal(one, lambda _number, _frame: broker.stop())
@@ -161,17 +153,8 @@ def _serve(
 
 
 def _run_command(
-    words: list[str], address: "Path", rules: "Rules", log: "Path | None", priority: int
+    words: list[str], address: Path, rules: Rules, log: Path | None, priority: int
 ) -> int:
-    import os
-    import signal
-
-    from pgmo.cli.exit_codes import shell_code
-    from pgmo.share.address import PRIORITY, VARIABLE
-    from pgmo.share.broker import Broker
-    from pgmo.share.schedule import Rules
-    from pgmo.share.starting import listens
-
     environment = {**os.environ, VARIABLE: str(address), PRIORITY: str(priority)}
     if listens(address):
         if log is not None or rules != Rules():
@@ -184,9 +167,7 @@ def _run_command(
             return shell_code(child.wait())
     with Broker(address, rules, log) as broker:
         child = _started(words, environment)
-        signal.signal(
-            signal.SIGINT, signal.SIG_IGN
-        )  # the command handles it: the terminal sends it, too
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal sends it to the command, too
         signal.signal(signal.SIGTERM, lambda number, _frame: child.send_signal(number))
         ended = os.pidfd_open(child.pid)
         broker.watch(ended, broker.stop)
@@ -195,20 +176,14 @@ def _run_command(
         return shell_code(child.wait())
 
 
-def _started(words: list[str], environment: dict[str, str]) -> "subprocess.Popen[bytes]":
-    import subprocess
-
+def _started(words: list[str], environment: dict[str, str]) -> subprocess.Popen[bytes]:
     try:
         return subprocess.Popen(words, env=environment)
     except OSError as error:
         raise OptionError(f"{words[0]} cannot be run: {error.strerror}") from error
 
 
-def _rules(arguments: argparse.Namespace) -> "Rules":
-    from pgmo.share.protocol import MOST_PRIORITY
-    from pgmo.share.schedule import Rules
-    from pgmo.units import parse_bytes
-
+def _rules(arguments: argparse.Namespace) -> Rules:
     for name in ("deadline", "patience", "linger"):
         value = getattr(arguments, name)
         if value is not None and not 0 < value < float("inf"):
