@@ -5,8 +5,6 @@ import os
 import sys
 from collections.abc import Callable, Iterable
 
-import pytest
-
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OMP_DYNAMIC": "FALSE", "MKL_DYNAMIC": "FALSE"}
 """Environment in which plain PyTorch gives the same bits in each run on the CPU."""
 
@@ -44,5 +42,7 @@ def assert_same_bits(plain: object, other: object, repeat_plain: Callable[[], ob
         repeat_plain: computes the result without pgmo once more.
     """
     if other != plain and repeat_plain() != plain:
+        import pytest  # not above, because scripts import this module, too
+
         pytest.skip("plain PyTorch does not repeat itself here")
     assert other == plain

@@ -135,7 +135,6 @@ def _commands() -> str:
     parts = []
     for stage, title in STAGES.items():
         names = [name for name, command in COMMANDS.items() if command.stage == stage]
-        if names:
-            lines = [f"  {name:<10}  {COMMANDS[name].summary}" for name in names]
-            parts.append("\n".join([f"{title}:", *lines]))
+        lines = [f"  {name:<10}  {COMMANDS[name].summary}" for name in names]
+        parts.append("\n".join([f"{title}:", *lines]))
     return "\n".join(parts)

@@ -85,7 +85,8 @@ def save_out_of_memory(
     """
     from pgmo.report.kept import with_kept
 
-    stem = Path(folder) / f"pgmo-oom-{_rank()}"
+    own_rank = rank()
+    stem = Path(folder) / f"pgmo-oom-{os.getpid() if own_rank is None else own_rank}"
     with suppress(OSError):  # then no file can be written, which is reported below
         stem.parent.mkdir(parents=True, exist_ok=True)
     open_sessions = list(sessions)
@@ -131,9 +132,9 @@ def print_saved_files(files: Iterable[Path]) -> None:
     if not files:
         return
     say("pgmo: memory ran out; these files show what held it")
-    for cause in map(_saved_cause, files[-1:]):
-        if cause:
-            say(cause)
+    cause = _saved_cause(files[-1])
+    if cause:
+        say(cause)
     for path in files:
         say(f"Wrote {path}")
     say(f"Next: {look_at(files) or f'less {shlex.quote(str(files[-1]))}'}")
@@ -153,11 +154,6 @@ def look_at(files: Iterable[Path]) -> str | None:
     by_suffix = {path.suffix: shlex.quote(str(path)) for path in files}
     shown = by_suffix.get(".pgmoprof") or by_suffix.get(".pickle")
     return f"pgmo report {shown}" if shown else None
-
-
-def _rank() -> int:
-    own = rank()
-    return os.getpid() if own is None else own
 
 
 def _known(session: "Session") -> "Profile | None":
@@ -207,21 +203,16 @@ def _reserved_memory() -> list[str]:
 
 def _explained(profile: "Profile") -> list[str]:
     """Return the explanation, or a line about an error in pgmo that prevented it."""
-    try:
-        return _explain(profile)
-    except Exception as problem:  # An error here must not hide the program's error.
-        name = type(problem).__name__
-        return [f"The profile could not be explained, an error in pgmo: {name}: {problem}"]
-
-
-def _explain(profile: "Profile") -> list[str]:
     from pgmo.allocator.session.advice import HOW_TO_NAME
     from pgmo.report.summary import explain
 
     what = "The iteration that repeats" if profile.circular else "Up to the failing request"
-    explanation = explain(profile, top=_LINES, predict=False)
-    causes = [
-        f"{_CAUSE}{hint.title}: {hint.text}" for hint in explanation.hints[:1] if hint.is_cause
-    ]
+    try:
+        explanation = explain(profile, top=_LINES, predict=False)
+        lines = [f"{what}, as recorded:", *explanation.lines()]
+    except Exception as problem:  # An error here must not hide the program's error.
+        name = type(problem).__name__
+        return [f"The profile could not be explained, an error in pgmo: {name}: {problem}"]
+    causes = [one for one in explanation.hints[:1] if one.is_cause]
     names = [] if profile.tags else [HOW_TO_NAME]
-    return [*causes, f"{what}, as recorded:", *explanation.lines(), *names]
+    return [*(f"{_CAUSE}{one.title}: {one.text}" for one in causes), *lines, *names]

@@ -9,20 +9,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import CodeType, ModuleType, TracebackType
-from typing import NoReturn, Protocol
+from typing import TYPE_CHECKING, NoReturn
 
 from pgmo.errors import FileError
 from pgmo.terminal import say
 
-
-class Rewriter(Protocol):
-    """Object that can replace the code of a program."""
-
-    def compile_script(self, source: bytes, path: str) -> CodeType | None:
-        """Return the code that `__main__` runs; None if it runs the program's own code."""
-
-    def attach(self) -> None:
-        """Handle the start: `sys.path` is final, and the program's first line runs next."""
+if TYPE_CHECKING:
+    from pgmo.runner.step_on import StepOn
 
 
 @dataclass(frozen=True)
@@ -69,11 +62,14 @@ class Program:
                 hint = f"; for a module write: pgmo run -m {self.target}"
             raise FileError(f"there is no file {self.target}{hint}")
 
-    def run(self, rewriter: Rewriter | None = None) -> "Ending":
+    def run(self, step_on: "StepOn | None" = None) -> "Ending":
         """Run the program to its end, as `__main__` of this process.
 
         An exception of the program is returned, not raised. Changes of `sys` are kept: threads and
         exit handlers of the program may need them.
+
+        Args:
+            step_on: finder of the function whose calls are iterations; None for none.
 
         Returns:
             The exit code, and the exception if there was one.
@@ -84,9 +80,9 @@ class Program:
         sys.argv = [self.target, *self.arguments]
         try:
             # Tracebacks of the program begin in this block, even if compiling fails.
-            code = self._load(rewriter)
-            if rewriter is not None:
-                rewriter.attach()
+            code = self._load(step_on)
+            if step_on is not None:
+                step_on.attach()
             exec(code, sys.modules["__main__"].__dict__)
             _await_threads()
         except SystemExit as ended:
@@ -104,26 +100,26 @@ class Program:
             raise ending.error
         sys.exit(ending.code)
 
-    def _load(self, rewriter: Rewriter | None) -> CodeType:
+    def _load(self, step_on: "StepOn | None") -> CodeType:
         """Create `__main__` and return its code."""
         if self.is_module:
-            return self._load_module(rewriter)
+            return self._load_module(step_on)
         if os.path.isdir(self.target) or self.target.endswith((".zip", ".pyz")):
             _set_first_path(os.path.abspath(self.target))
             spec = importlib.machinery.PathFinder.find_spec("__main__", [self.target])
             if spec is None:
                 raise FileError(f"there is no __main__.py in {self.target}")
-            return _code_of(spec, rewriter)
+            return _code_of(spec, step_on)
         _set_first_path(os.path.dirname(os.path.realpath(self.target)))
         path = os.path.abspath(self.target)
         loader = importlib.machinery.SourceFileLoader("__main__", path)
         main = _new_main(path, loader)
         main.__dict__["__cached__"] = None
         source = Path(self.target).read_bytes()
-        other = rewriter.compile_script(source, path) if rewriter is not None else None
+        other = step_on.compile_script(source, path) if step_on is not None else None
         return other or compile(source, path, "exec", dont_inherit=True)
 
-    def _load_module(self, rewriter: Rewriter | None) -> CodeType:
+    def _load_module(self, step_on: "StepOn | None") -> CodeType:
         _set_first_path(os.getcwd())
         try:
             spec = importlib.util.find_spec(self.target)
@@ -139,7 +135,7 @@ class Program:
                 "among Python's packages"
             )
         sys.argv[0] = spec.origin or self.target
-        return _code_of(spec, rewriter)
+        return _code_of(spec, step_on)
 
 
 @dataclass(frozen=True)
@@ -185,7 +181,7 @@ def _set_first_path(path: str) -> None:
     sys.path[:1] = [path]
 
 
-def _code_of(spec: importlib.machinery.ModuleSpec, rewriter: Rewriter | None) -> CodeType:
+def _code_of(spec: importlib.machinery.ModuleSpec, step_on: "StepOn | None") -> CodeType:
     """Create `__main__` from a module's spec and return its code."""
     loader = spec.loader
     get_code = getattr(loader, "get_code", None)
@@ -197,10 +193,10 @@ def _code_of(spec: importlib.machinery.ModuleSpec, rewriter: Rewriter | None) ->
     main.__package__ = spec.parent
     main.__dict__["__cached__"] = spec.cached
     get_source = getattr(loader, "get_source", None)
-    source = get_source(spec.name) if get_source and rewriter is not None else None
-    if rewriter is None or source is None:
+    source = get_source(spec.name) if get_source and step_on is not None else None
+    if step_on is None or source is None:
         return code
-    return rewriter.compile_script(source.encode(), spec.origin or spec.name) or code
+    return step_on.compile_script(source.encode(), spec.origin or spec.name) or code
 
 
 _replaced: list[ModuleType] = []
@@ -217,8 +213,8 @@ def _new_main(path: str, loader: object) -> ModuleType:
     return main
 
 
-def _await_threads(skip: Sequence[threading.Thread] = ()) -> None:
+def _await_threads() -> None:
     """Wait for the non-daemon threads, as the interpreter does after the program's last line."""
-    others = {threading.current_thread(), *skip}
-    while waited := [one for one in threading.enumerate() if not (one.daemon or one in others)]:
+    own = threading.current_thread()
+    while waited := [one for one in threading.enumerate() if not (one.daemon or one is own)]:
         waited[0].join()  # The thread may have started more threads.

@@ -54,7 +54,7 @@ class StepPattern:
             self._idle |= waited_for - {optimizer}
             waited_for = {optimizer}
         for period in range(1, len(self._history) // 2 + 1):
-            if waited_for <= self._of_last(period) and self._repeats(period, 2):
+            if waited_for <= set(list(self._history)[-period:]) and self._repeats(period, 2):
                 self._period, self._position = period, 0
                 return self._end(True)
         return self._end(waited_for <= self._since)
@@ -63,9 +63,6 @@ class StepPattern:
         if ended:
             self._since.clear()
         return ended
-
-    def _of_last(self, count: int) -> set[object]:
-        return set(list(self._history)[-count:])
 
     def _repeats(self, period: int, times: int) -> bool:
         last = list(self._history)[-period * times :]

@@ -6,8 +6,8 @@ or never train.
 
 import os
 import warnings
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
@@ -22,7 +22,6 @@ from pgmo.world import world
 
 if TYPE_CHECKING:
     from pgmo.allocator.session.session import Session
-    from pgmo.allocator.session.statistics import IterationStatistics
     from pgmo.allocator.session.verdict.summary import Summary
 
 
@@ -161,17 +160,14 @@ class Supervision:
         if os.getpid() != self._process:
             return
         with exclusive():  # threads may still train after the program's last line
-            self._close()
-
-    def _close(self) -> None:
-        self.resume()
-        with self.harmless():
-            self._read_metrics()
-        with self.harmless(), warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the summary mentions a missing iteration
-            self._close_sessions()
-        for session in self.sessions:
-            self.saved += [path for path in session.saved if path not in self.saved]
+            self.resume()
+            with self.harmless():
+                self._read_metrics()
+            with self.harmless(), warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # the summary mentions a missing iteration
+                self._close_sessions()
+            for session in self.sessions:
+                self.saved += [path for path in session.saved if path not in self.saved]
 
     def _read_metrics(self) -> None:
         if self.sessions:
@@ -201,7 +197,17 @@ class Supervision:
                     "device": session.device,
                     "summary": asdict(self.summary(session)),
                     "metrics": self.metrics.get(session.device, {}),
-                    "iterations": [_fields(one) for one in session.history],
+                    "iterations": [
+                        {
+                            "phase": str(one.phase),
+                            "requests": one.requests,
+                            "hits": one.hits,
+                            "bytes_requested": one.bytes_requested,
+                            "bytes_hit": one.bytes_hit,
+                            "misses": {why: count for why, count in one.misses.items() if count},
+                        }
+                        for one in session.history
+                    ],
                 }
                 for session in self.sessions
             ],
@@ -276,22 +282,20 @@ class Supervision:
                 session.profile.save(path)
                 self.saved.append(path)
 
-    def harmless(self) -> "_Harmless":
-        """Return a context in which an error becomes a note and ends the supervision."""
-        return _Harmless(self)
+    @contextmanager
+    def harmless(self) -> Iterator[None]:
+        """Turn an error in the block into a note, and end the supervision."""
+        try:
+            yield
+        except Exception as error:
+            self._give_up(error)
 
-    def give_up(self, error: Exception) -> None:
-        """Note an error and stop the supervision."""
-        if self._broken:
-            return
-        kind = "" if isinstance(error, PgmoError) else f"{type(error).__name__}: "
-        self._end(f"{kind}{error}; the program continued without pgmo")
-
-    def _end(self, note: str) -> None:
+    def _give_up(self, error: Exception) -> None:
         if self._broken:
             return
         self._broken = True
-        self.notes.append(note)
+        kind = "" if isinstance(error, PgmoError) else f"{type(error).__name__}: "
+        self.notes.append(f"{kind}{error}; the program continued without pgmo")
         try:
             with ExitStack() as steps:
                 steps.callback(self._close_sessions)
@@ -299,30 +303,3 @@ class Supervision:
         except Exception as error:  # the program must continue
             self.notes.append(f"a session could not be closed: {error}")
         self.end_iteration = self.pause = lambda: None  # type: ignore[method-assign]
-
-
-class _Harmless:
-    """Context manager that keeps pgmo's errors out of the program."""
-
-    def __init__(self, supervision: Supervision) -> None:
-        self._supervision = supervision
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
-        if not isinstance(error, Exception):
-            return False
-        self._supervision.give_up(error)
-        return True
-
-
-def _fields(iteration: "IterationStatistics") -> dict[str, Any]:
-    return {
-        "phase": str(iteration.phase),
-        "requests": iteration.requests,
-        "hits": iteration.hits,
-        "bytes_requested": iteration.bytes_requested,
-        "bytes_hit": iteration.bytes_hit,
-        "misses": {reason: count for reason, count in iteration.misses.items() if count},
-    }

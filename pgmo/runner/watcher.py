@@ -137,7 +137,9 @@ class Watcher:
     def _end_wait(self) -> None:
         self._waiting = False
         self._hook()
-        self._end_evaluation()
+        if self._evaluated is not None:
+            self._evaluated = None
+            self._listener.resume()
 
     def _begin(self, module: Any = None) -> None:
         self._began = True
@@ -257,11 +259,6 @@ class Watcher:
             own.issuperset(id(parameter) for parameter in _parameters(optimizer))
             for optimizer in self._optimizers
         )
-
-    def _end_evaluation(self) -> None:
-        if self._evaluated is not None:
-            self._evaluated = None
-            self._listener.resume()
 
 
 def _parameters(optimizer: Any) -> list[Any]:

@@ -40,16 +40,14 @@ def _places(called: object) -> Iterator[Any]:
     if isinstance(called, nn.Module):
         modules = [called]
     else:
-        modules = [one for one in _parts(called) if isinstance(one, nn.Module)]
+        # A copy, because another thread may set an attribute.
+        parts = list(getattr(called, "__dict__", {}).values())
+        modules = [one for one in parts if isinstance(one, nn.Module)]
     for module in modules:
         for tensor in module.parameters():
             yield tensor.device
         for tensor in module.buffers():
             yield tensor.device
-
-
-def _parts(called: object) -> list[object]:
-    return list(getattr(called, "__dict__", {}).values())
 
 
 def _current() -> str:

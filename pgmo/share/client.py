@@ -15,7 +15,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import Enum
 from pathlib import Path
 from typing import Protocol
@@ -71,44 +71,34 @@ class MemoryHolder(Protocol):
         """Release idle memory at the end of a turn, or on the listener's thread between turns."""
 
 
-@dataclass(frozen=True)
-class Registration:
-    """Registration with the broker: the card and the program.
-
-    Args:
-        key: name of the card, the same for all processes of the machine.
-        total: bytes of the card.
-        name: display name of the program.
-        priority: each step doubles the process's share of the card.
-    """
-
-    key: str
-    total: int
-    name: str
-    priority: int = 0
-
-
 class Client:
     """Turns of one process on one card. All methods are thread-safe.
 
     Args:
         address: socket of the broker.
-        registration: the card and the name of the program.
         holder: owner of the process's memory on the card.
+        card: name of the card, the same for all processes of the machine.
+        total: bytes of the card.
+        name: display name of the program.
+        priority: each step doubles the process's share of the card.
         notify: called with a message when a broker cannot be used, or is gone.
-        clock: returns seconds.
     """
 
     def __init__(
         self,
         address: Path,
-        registration: Registration,
         holder: MemoryHolder,
+        *,
+        card: str,
+        total: int,
+        name: str,
+        priority: int = 0,
         notify: Callable[[str], object] = lambda _text: None,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._address, self._registration, self._holder = address, registration, holder
-        self._notify, self._clock = notify, clock
+        self._address, self._holder, self._notify = address, holder, notify
+        program = {"name": name, "priority": priority}
+        self._hello = {"version": VERSION, "card": card, "total": total, **program}
+        self._clock = time.monotonic
         self._changed = threading.Condition(threading.RLock())
         self._socket: socket.socket | None = None
         self._patience = 0.0
@@ -210,7 +200,8 @@ class Client:
         if now < self._next_try:
             return False
         try:
-            met, patience, lines, more = shake_hands(self._address, self._hello())
+            hello = {**self._hello, **asdict(self._holder.sizes())}
+            met, patience, lines, more = shake_hands(self._address, hello)
         except (OSError, ShareError) as error:
             self._next_try = now + self._retry
             if self._retry == RETRY and not isinstance(error, FileNotFoundError):
@@ -229,19 +220,6 @@ class Client:
         )
         listener.start()
         return True
-
-    def _hello(self) -> Message:
-        sizes, registration = self._holder.sizes(), self._registration
-        return {
-            "version": VERSION,
-            "card": registration.key,
-            "name": registration.name,
-            "priority": registration.priority,
-            "total": registration.total,
-            "free": sizes.free,
-            "held": sizes.held,
-            "idle": sizes.idle,
-        }
 
     def _listen(self, met: socket.socket, lines: Lines) -> None:
         while True:
@@ -286,7 +264,7 @@ class Client:
 
     def _report(self, kind: str, peak: int | None = None) -> None:
         sizes = self._holder.sizes()
-        fields = {"held": sizes.held, "idle": sizes.idle, "free": sizes.free}
+        fields = asdict(sizes)
         if peak is not None:
             fields["need"] = max(0, peak - sizes.lasting)
         self._send(kind, fields)

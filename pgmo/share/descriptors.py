@@ -24,7 +24,7 @@ def member_capacity() -> int:
     fixed = opened + GUESTS + _OTHERS
     needed = fixed + _PER_MEMBER * MOST_MEMBERS
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    allowed = _at_least(soft, needed)
+    allowed = needed if soft == resource.RLIM_INFINITY else soft
     if allowed < needed:
         allowed = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
         try:
@@ -32,7 +32,3 @@ def member_capacity() -> int:
         except (OSError, ValueError):
             allowed = soft
     return max(1, min(MOST_MEMBERS, (allowed - fixed) // _PER_MEMBER))
-
-
-def _at_least(soft: int, needed: int) -> int:
-    return needed if soft == resource.RLIM_INFINITY else soft

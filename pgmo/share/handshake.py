@@ -23,13 +23,7 @@ def shake_hands(address: Path, hello: Message) -> tuple[socket.socket, float, Li
     connection, lines = connect(address), Lines()
     try:
         connection.sendall(encode("hello", hello))
-        messages: list[Message] = []
-        while not messages:
-            data = connection.recv(1 << 16)
-            if not data:
-                raise ShareError("it has closed the connection")
-            messages = lines.feed(data)
-        first = messages[0]
+        first, *further = _answer(connection, lines, "it has closed the connection")
         if first["kind"] != "welcome":
             raise ShareError(f"it refuses: {first.get('why', first['kind'])}")
         connection.settimeout(None)
@@ -37,7 +31,7 @@ def shake_hands(address: Path, hello: Message) -> tuple[socket.socket, float, Li
             patience = float(first["patience"])
         except (KeyError, TypeError, ValueError) as error:
             raise ShareError("its welcome has no maximum wait") from error
-        return connection, patience, lines, messages[1:]
+        return connection, patience, lines, further
     except BaseException:
         connection.close()
         raise
@@ -81,13 +75,18 @@ def status(address: Path) -> dict[str, Any]:
     """Return the status of a broker: its cards and their members."""
     with connect(address) as connection:
         connection.sendall(encode("status", {}))
-        lines = Lines()
-        messages: list[Message] = []
-        while not messages:
-            data = connection.recv(1 << 16)
-            if not data:
-                raise ShareError(f"the broker at {address} sends no answer")
-            messages = lines.feed(data)
-    if messages[0]["kind"] != "status":
-        raise ShareError(f"the broker at {address} refuses: {messages[0].get('why', '')}")
-    return messages[0]
+        answer = _answer(connection, Lines(), f"the broker at {address} sends no answer")[0]
+    if answer["kind"] != "status":
+        raise ShareError(f"the broker at {address} refuses: {answer.get('why', '')}")
+    return answer
+
+
+def _answer(connection: socket.socket, lines: Lines, closed: str) -> list[Message]:
+    """Wait for at least one message; raise an error with the text `closed` if none comes."""
+    messages: list[Message] = []
+    while not messages:
+        data = connection.recv(1 << 16)
+        if not data:
+            raise ShareError(closed)
+        messages = lines.feed(data)
+    return messages

@@ -68,25 +68,24 @@ class TurnSchedule:
     def join(self, member: Member, total: int, free: int) -> list[Record]:
         """Handle a new process."""
         member.debt = self.floor
-        self.total = self.rules.total or max(self.total, total)
         self.members[member.number] = member
-        self._update_foreign(free, total)
         fields = {"pid": member.pid, "name": member.name, "priority": member.priority}
-        sizes = {"held": member.held, "idle": member.idle, "total": self.total}
-        return [
-            self._record("join", member, **fields, **sizes, foreign=self.foreign),
-            *self._decide(member.joined),
-        ]
+        record = self._record("join", member, **fields, **self._sizes(member, total, free))
+        return [record, *self._decide(member.joined)]
 
     def rejoin(self, number: int, fresh: Member, total: int, free: int) -> list[Record]:
         """Handle a member that has connected again."""
         member = self.members[number]
         member.returns(fresh)
+        record = self._record("rejoin", member, **self._sizes(member, total, free))
+        return [record, *self._decide(fresh.joined)]
+
+    def _sizes(self, member: Member, total: int, free: int) -> dict[str, int]:
+        """Update the sizes of the card, and return them with those of a member."""
         self.total = self.rules.total or max(self.total, total)
         self._update_foreign(free, total)
-        sizes = {"held": member.held, "idle": member.idle, "total": self.total}
-        record = self._record("rejoin", member, **sizes, foreign=self.foreign)
-        return [record, *self._decide(fresh.joined)]
+        sizes = {"held": member.held, "idle": member.idle}
+        return {**sizes, "total": self.total, "foreign": self.foreign}
 
     def number_of(self, pid: int) -> int | None:
         """Return a process's member; None if there is none, or the system hides the process ID.

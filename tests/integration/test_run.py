@@ -25,7 +25,7 @@ def test_twelve_steps_come_from_slots_from_the_seventh_on(tmp_path, how, options
 
 
 def test_gradient_accumulation(tmp_path):
-    session = plainly_and_under_pgmo(tmp_path, "accumulation.py", 12)
+    session = plainly_and_under_pgmo(tmp_path, "loops.py", "accumulation", 12)
     assert session["summary"]["iterations"] == 12
     assert min(hit_rates(session, last=6)) >= 0.99
 
@@ -39,12 +39,12 @@ def test_two_optimizers_are_one_iteration(tmp_path, critic_steps):
 
 
 def test_an_optimizer_that_evaluates_several_times(tmp_path):
-    session = plainly_and_under_pgmo(tmp_path, "closures.py", 10)
+    session = plainly_and_under_pgmo(tmp_path, "loops.py", "closures", 10)
     assert session["summary"]["iterations"] == 10
 
 
 def test_steps_that_a_scaler_leaves_out_end_iterations(tmp_path):
-    session = plainly_and_under_pgmo(tmp_path, "scaled.py", 20)
+    session = plainly_and_under_pgmo(tmp_path, "loops.py", "scaled", 20)
     assert session["summary"]["iterations"] == 20
     assert max(one["requests"] for one in session["iterations"]) < 2 * min(
         one["requests"] for one in session["iterations"]

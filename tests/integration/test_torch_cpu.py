@@ -1,7 +1,6 @@
 """Tests of PyTorch in a session, on the CPU."""
 
 import gc
-import threading
 import warnings
 
 import pytest
@@ -82,18 +81,6 @@ def test_training_is_bit_identical_and_served_from_slots(plain):
     assert not session.profile.persistent.any()
 
 
-def test_tags_name_module_operator_and_phase():
-    training = Training()
-    with pgmo.optimize(tags=True) as session:
-        for _ in range(6):
-            with session.iteration():
-                training.step()
-    tags = [session.profile.tags[tag] for tag in session.profile.tag if tag >= 0]
-    assert len(tags) == len(session.profile)
-    assert {tag.phase for tag in tags} >= {"forward", "backward", "optimizer"}
-    assert any(tag.module == "Sequential.0" and "convolution" in tag.op for tag in tags)
-
-
 def test_switching_on_and_off_with_tensors_alive(plain):
     training = Training()
     training.step()
@@ -149,33 +136,6 @@ def test_storage_keeps_its_allocator_after_the_session():
             session.step()
     tensor.resize_(100_000)  # calls the allocator of the tensor, which is no longer installed
     assert torch.equal(tensor[:10], torch.arange(10.0))
-
-
-def test_threads_that_allocate_at_once():
-    """Another thread allocates at random moments during the training."""
-    stop = threading.Event()
-    sums = []
-
-    def disturb():
-        while not stop.wait(0.0005):  # otherwise, it would hold the GIL most of the time
-            sums.append(torch.arange(257.0).sum().item())
-
-    thread = threading.Thread(target=disturb)
-    training, plain = Training(), Training()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        with pgmo.optimize() as session:
-            thread.start()
-            for _ in range(12):
-                with session.iteration():
-                    training.step()
-            stop.set()
-            thread.join()
-    for _ in range(12):
-        plain.step()
-    assert_same(plain, training)
-    assert len(sums) > 12
-    assert set(sums) == {257 * 256 / 2}
 
 
 def test_smaller_last_batch_and_evaluation(plain):

@@ -59,14 +59,6 @@ def test_an_iteration_that_ends_with_its_block(adapter):
     assert {one.filename for one in said} == {__file__}
 
 
-def test_a_session_that_saw_no_iteration():
-    with warnings.catch_warnings(record=True) as said:
-        with pgmo.optimize(device="cpu"):
-            pass
-    (one,) = [one for one in said if "without a single iteration" in str(one.message)]
-    assert one.filename == __file__
-
-
 def test_a_session_on_an_exit_stack(adapter):
     with pytest.warns(UserWarning, match="without a single iteration") as said:
         with contextlib.ExitStack() as stack:

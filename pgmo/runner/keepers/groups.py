@@ -95,7 +95,18 @@ def find_keepers(
         for node in _path(root, block.place):
             node.before += block.size
     least = max(1, _LEAST * sum(max(0, one.grown) for one in root.children.values()))
-    found = [_keeper(node) for node in _largest(root, least) if node.place is not None]
+    found = [
+        Keeper(
+            node.place.name,
+            node.place.kind,
+            node.tensors,
+            node.size,
+            node.by_graphs,
+            node.grown,
+        )
+        for node in _largest(root, least)
+        if node.place is not None
+    ]
     found.sort(key=lambda one: (-one.grown, one.name))
     return tuple(found[:most])
 
@@ -125,15 +136,3 @@ def _largest(node: _Node, least: float) -> list[_Node]:
     found = [one for child in parts for one in _largest(child, least)]
     is_scope = node.place is None or node.place.parent is None
     return found if found or is_scope else [node]
-
-
-def _keeper(node: _Node) -> Keeper:
-    assert node.place is not None
-    return Keeper(
-        node.place.name,
-        node.place.kind,
-        node.tensors,
-        node.size,
-        node.by_graphs,
-        node.grown,
-    )

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from pgmo.runner.keepers.place import Place, key_step
-from pgmo.runner.keepers.tensors import gradient, graph_node, is_tensor, saved_tensors
+from pgmo.runner.keepers.tensors import attribute, gradient, is_tensor, saved_tensors
 
 _LEFT_OUT = (
     *(type, property, staticmethod, types.ModuleType, types.CodeType, types.BuiltinFunctionType),
@@ -209,24 +209,15 @@ def _of_optimizer(value: object, place: Place) -> Iterator[Part]:
 
 def _of_tensor(value: Any, place: Place) -> Iterator[Part]:
     yield from _of_attributes(attributes_of(value), place)
-    hooks = _hooks(value)
+    hooks = attribute(value, "_backward_hooks")
     if hooks:
         yield Part(hooks, place_of(hooks, place, "._backward_hooks"))
     own = gradient(value)
     if own is not None:
         yield Part(own, Place(place, "", whole="gradient"))
-    node = graph_node(value)
+    node = attribute(value, "grad_fn")
     if node is not None:
         yield Part(AutogradGraph(node), Place(place, "", "graph", whole="graph"), later=True)
-
-
-def _hooks(value: Any) -> object:
-    torch: Any = sys.modules["torch"]
-    try:
-        with torch._C.DisableTorchFunctionSubclass():
-            return value._backward_hooks
-    except Exception:
-        return None
 
 
 class AutogradGraph(NamedTuple):

@@ -41,24 +41,22 @@ def python_tensors() -> list[Any]:
     return [one for one in gc.get_objects() if is_tensor(one)]
 
 
-def graph_node(tensor: Any) -> Any:
-    """Return the node of the autograd graph that computed a tensor; None if there is no node."""
+def attribute(tensor: Any, name: str) -> Any:
+    """Return an attribute of a tensor; None if that raises an error.
+
+    For example, `grad_fn` of a view that was changed in place may raise an error.
+    """
     torch: Any = sys.modules["torch"]
     try:
         with torch._C.DisableTorchFunctionSubclass():
-            return tensor.grad_fn
-    except Exception:  # A view that was changed in place may raise an error.
+            return getattr(tensor, name)
+    except Exception:
         return None
 
 
 def gradient(tensor: Any) -> Any:
     """Return the gradient of a leaf tensor; None if it has no gradient, or is no leaf."""
-    torch: Any = sys.modules["torch"]
-    try:
-        with torch._C.DisableTorchFunctionSubclass():
-            return tensor.grad if tensor.is_leaf else None
-    except Exception:
-        return None
+    return attribute(tensor, "grad") if attribute(tensor, "is_leaf") else None
 
 
 def saved_tensors(node: Any) -> Iterator[Any]:

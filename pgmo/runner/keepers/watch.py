@@ -138,7 +138,8 @@ class WhoKeeps:
                 for one in find_keepers(taken.blocks(device), first.blocks(device))
                 if _LEAST * expected <= one.grown <= _MOST * expected
             )
-            found = tuple(one for one in found if _accounts_for_growth(one, expected)) or found
+            alone = tuple(one for one in found if abs(one.grown - expected) <= _ALONE * expected)
+            found = alone or found
             best = max(best, found, key=lambda some: sum(one.grown for one in some))
             if sum(one.grown for one in best) >= _EXPLAINS * expected:
                 break
@@ -154,8 +155,3 @@ class WhoKeeps:
             shown = most
         found = find_keepers(shown.blocks(device), most=_LARGEST)
         return tuple(f"{shown}: {one}" for one in found)
-
-
-def _accounts_for_growth(keeper: Keeper, expected: float) -> bool:
-    """Return whether a place accounts for all of the expected growth."""
-    return abs(keeper.grown - expected) <= _ALONE * expected

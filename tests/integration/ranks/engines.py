@@ -130,8 +130,9 @@ def fsdp2_offloaded(device: str) -> Engine:
     return fsdp2(device, offload_policy=CPUOffloadPolicy(pin_memory=device == "cuda"))
 
 
-def tensor_parallel(device: str) -> Engine:
+def tensor_parallel(device: str, *, sequence: bool = False) -> Engine:
     """Train with the columns and rows of each block's matrices divided among the ranks."""
+    from torch.distributed.tensor import Replicate, Shard
     from torch.distributed.tensor.parallel import (
         ColwiseParallel,
         RowwiseParallel,
@@ -140,27 +141,17 @@ def tensor_parallel(device: str) -> Engine:
 
     model = network(device)
     mesh = init_device_mesh(device, (dist.get_world_size(),))
+    between = Shard(0) if sequence else Replicate()
     for block in model:
-        parallelize_module(block, mesh, {"0": ColwiseParallel(), "2": RowwiseParallel()})
+        columns = ColwiseParallel(input_layouts=between)
+        rows = RowwiseParallel(output_layouts=between)
+        parallelize_module(block, mesh, {"0": columns, "2": rows})
     return _trained(model, torch.optim.AdamW(model.parameters(), lr=1e-3, foreach=False))
 
 
 def sequence_parallel(device: str) -> Engine:
     """Train with tensor parallelism, and activations divided among the ranks between blocks."""
-    from torch.distributed.tensor import Shard
-    from torch.distributed.tensor.parallel import (
-        ColwiseParallel,
-        RowwiseParallel,
-        parallelize_module,
-    )
-
-    model = network(device)
-    mesh = init_device_mesh(device, (dist.get_world_size(),))
-    for block in model:
-        columns = ColwiseParallel(input_layouts=Shard(0))
-        rows = RowwiseParallel(output_layouts=Shard(0))
-        parallelize_module(block, mesh, {"0": columns, "2": rows})
-    return _trained(model, torch.optim.AdamW(model.parameters(), lr=1e-3, foreach=False))
+    return tensor_parallel(device, sequence=True)
 
 
 def pipeline(device: str) -> Engine:

@@ -4,12 +4,13 @@ sgd      without momentum, not Adam         fresh   each batch is made in the st
 zeroed   gradients become zeros, not None   loader  batches of a DataLoader, and an evaluation
 """
 
-import hashlib
 import sys
 
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
+
+from tests.same_bits import bits
 
 torch.manual_seed(0)
 model = nn.Sequential(nn.Linear(128, 256), nn.ReLU(), nn.Linear(256, 10))
@@ -41,7 +42,4 @@ for step, (given, wanted) in zip(range(12), batches(), strict=False):
         with torch.no_grad():
             print(model(inputs).mean().item().hex())
         model.train()
-total = hashlib.sha256()
-for value in model.state_dict().values():
-    total.update(value.numpy().tobytes())
-print(total.hexdigest())
+print(bits(model.state_dict().values()))

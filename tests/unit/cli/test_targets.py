@@ -5,30 +5,12 @@ import os
 
 import pytest
 
-import pgmo
 from pgmo.cli.main import main
 from pgmo.cli.targets import check_targets
 from pgmo.errors import FileError, OptionError
 from pgmo.profiler.profile import Profile
 
-TABLE = "id,lower,upper,size\na,0,2,64\nb,1,3,32\n"
-FACTORY = """
-import torch
-def make():
-    return torch.nn.Linear(8, 1), (torch.randn(4, 8),)
-"""
-
-
-@pytest.fixture
-def folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    profile = Profile.from_columns(size=[64, 32], start=[0, 1], end=[2, 3], ticks=3)
-    profile.save("net.pgmoprof")
-    pgmo.plan(profile).save("net.pgmoplan")
-    (tmp_path / "table.csv").write_text(TABLE)
-    (tmp_path / "script.py").write_text("print('ran')\n")
-    return tmp_path
-
+TABLE = "id,lower,upper,size\na,0,2,64\n"
 
 # For each case, the file that is read, a name for it that is valid as an output, and the command.
 WRITERS = {
@@ -62,13 +44,25 @@ def test_an_input_survives_under_another_name(case, link, folder, capsys):
     assert (folder / alias).read_bytes() == before
 
 
+@pytest.mark.parametrize("case", WRITERS)
+def test_an_existing_output_is_kept_unless_forced(case, folder, capsys):
+    _, target, command = WRITERS[case]
+    (folder / target).write_text("mine")
+    assert main([*command, "-o", target]) == 1
+    assert f"{target} exists already; pass --force" in capsys.readouterr().err
+    assert (folder / target).read_text() == "mine"
+    assert main([*command, "-o", target, "--force"]) == 0
+    assert (folder / target).read_bytes() != b"mine"
+
+
 @pytest.mark.parametrize("name", ["table.csv", "./table.csv", "folder/../table.csv"])
 def test_an_input_survives_under_its_own_name(name, folder, capsys):
+    before = (folder / "table.csv").read_text()
     (folder / "folder").mkdir()
     assert main(["plan", "table.csv", "-o", name, "-f"]) == 2
     assert main(["export", "net.pgmoprof", "--to", "csv", "-o", "net.pgmoprof", "-f"]) == 2
     assert main(["export", "table.csv", "--to", "profile", "-o", name, "-f"]) == 2
-    assert (folder / "table.csv").read_text() == TABLE
+    assert (folder / "table.csv").read_text() == before
     Profile.load("net.pgmoprof")
 
 
@@ -85,11 +79,11 @@ def test_a_script_and_its_plan_survive(json, folder, capsys):
 def test_a_factory_survives_its_picture(folder, capsys):
     pytest.importorskip("torch")
     pytest.importorskip("matplotlib")
-    (folder / "net.py").write_text(FACTORY)
-    os.symlink("net.py", "curve.png")
-    command = ["recompute", "net.py:make", "--points", "2", "--picture", "curve.png"]
+    before = (folder / "factory.py").read_text()
+    os.symlink("factory.py", "curve.png")
+    command = ["recompute", "factory.py:make", "--points", "2", "--picture", "curve.png"]
     assert main([*command, "-f"]) == 2
-    assert (folder / "net.py").read_text() == FACTORY
+    assert (folder / "factory.py").read_text() == before
     os.unlink("curve.png")
     (folder / "curve.png").write_text("mine")
     assert main(command) == 1

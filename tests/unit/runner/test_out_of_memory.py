@@ -1,5 +1,4 @@
 import sys
-from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -24,17 +23,18 @@ def raised(function):
     return caught.value
 
 
-def test_errors_for_want_of_memory():
-    assert is_out_of_memory(MemoryError())
-    assert is_out_of_memory(RuntimeError(MESSAGE))
-    assert is_out_of_memory(
-        RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory")
-    )
-    assert is_out_of_memory(
-        RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`")
-    )
-    assert is_out_of_memory(RuntimeError("cuDNN error: CUDNN_STATUS_ALLOC_FAILED"))
-    assert not is_out_of_memory(RuntimeError("cuDNN error: CUDNN_STATUS_EXECUTION_FAILED"))
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError(),
+        RuntimeError(MESSAGE),
+        RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory"),
+        RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"),
+        RuntimeError("cuDNN error: CUDNN_STATUS_ALLOC_FAILED"),
+    ],
+)
+def test_errors_for_want_of_memory(error):
+    assert is_out_of_memory(error)
 
 
 def test_torch_has_a_type_of_its_own():
@@ -42,11 +42,17 @@ def test_torch_has_a_type_of_its_own():
     assert is_out_of_memory(torch.OutOfMemoryError("full"))
 
 
-def test_other_errors():
-    assert not is_out_of_memory(None)
-    assert not is_out_of_memory(RuntimeError("shapes do not match"))
-    assert not is_out_of_memory(ValueError(MESSAGE))
-    assert not is_out_of_memory(KeyboardInterrupt())
+@pytest.mark.parametrize(
+    "error",
+    [
+        None,
+        RuntimeError("cuDNN error: CUDNN_STATUS_EXECUTION_FAILED"),
+        ValueError(MESSAGE),
+        KeyboardInterrupt(),
+    ],
+)
+def test_other_errors(error):
+    assert not is_out_of_memory(error)
 
 
 def test_an_error_that_was_raised_for_it():
@@ -80,26 +86,26 @@ def test_the_command_is_for_the_most_telling_file():
     assert look_at([Path("my runs/a.pgmoprof")]) == "pgmo report 'my runs/a.pgmoprof'"
 
 
-@contextmanager
-def keeping(*sessions, folder):
-    """Save files if memory runs out, as `pgmo run` and the callbacks do."""
-    try:
-        yield
-    except BaseException as error:
-        if is_out_of_memory(error):
-            print_saved_files(save_out_of_memory(error, sessions, folder))
-        raise
+def fail(folder, iterations=2, extra=None, last=None):
+    """Run some iterations until memory runs out, and save files, as `pgmo run` does."""
+    framework = SimulatedAdapter()
+    with pytest.raises(MemoryError, match="no more"), open_session(framework) as session:
+        try:
+            more = None if extra is None else lambda: framework.request(extra)
+            run(Loop(framework, LAYERS), session, iterations, extra=more)
+            if last is not None:
+                framework.request(last)
+            raise MemoryError("no more")
+        except MemoryError as error:
+            print_saved_files(save_out_of_memory(error, [session], folder))
+            raise
+    return session
 
 
 def test_a_block_that_ends_for_want_of_memory_keeps_what_is_known(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("WORLD_SIZE", "2")
     monkeypatch.setenv("RANK", "1")
-    framework = SimulatedAdapter()
-    with pytest.raises(MemoryError), open_session(framework) as session:
-        with keeping(session, folder=tmp_path / "kept"):
-            run(Loop(framework, LAYERS), session, 2)
-            framework.request(4711)
-            raise MemoryError("no more")
+    fail(tmp_path / "kept", last=4711)
     profile = Profile.load(tmp_path / "kept" / "pgmo-oom-1.pgmoprof")
     assert profile.size[-1] == 4711
     text = (tmp_path / "kept" / "pgmo-oom-1.txt").read_text()
@@ -110,11 +116,7 @@ def test_a_block_that_ends_for_want_of_memory_keeps_what_is_known(tmp_path, monk
 
 
 def test_growth_is_said_before_the_holders(tmp_path):
-    framework = SimulatedAdapter()
-    with pytest.raises(MemoryError), open_session(framework) as session:
-        with keeping(session, folder=tmp_path):
-            run(Loop(framework, LAYERS), session, 16, extra=lambda: framework.request(2 << 20))
-            raise MemoryError("no more")
+    session = fail(tmp_path, iterations=16, extra=2 << 20)
     (path,) = tmp_path.glob("*.txt")
     first = path.read_text().split("\n\n")[1]
     assert first.startswith(f"{session.device}: live memory grows by 2.00 MiB in each iteration")
@@ -125,11 +127,7 @@ def test_an_error_in_the_explanation_does_not_hide_that_of_the_program(tmp_path,
         raise IndexError("index 3 is out of bounds")
 
     monkeypatch.setattr("pgmo.report.summary.explain", explain)
-    framework = SimulatedAdapter()
-    with pytest.raises(MemoryError, match="no more"), open_session(framework) as session:
-        with keeping(session, folder=tmp_path):
-            run(Loop(framework, LAYERS), session, 2)
-            raise MemoryError("no more")
+    fail(tmp_path)
     (path,) = tmp_path.glob("*.txt")
     lines = path.read_text().splitlines()
     told = [line for line in lines if "IndexError: index 3 is out of bounds" in line]
@@ -146,28 +144,14 @@ def test_the_explanation_does_not_wait_for_a_prediction(tmp_path, monkeypatch):
         raise AssertionError("this takes longest")
 
     monkeypatch.setattr("pgmo.report.summary.predict_reserved", predict_reserved)
-    framework = SimulatedAdapter()
-    with pytest.raises(MemoryError, match="no more"), open_session(framework) as session:
-        with keeping(session, folder=tmp_path):
-            run(Loop(framework, LAYERS), session, 2)
-            raise MemoryError("no more")
+    fail(tmp_path)
     (path,) = tmp_path.glob("*.txt")
     assert "as recorded:" in path.read_text()
 
 
-def test_a_block_that_fails_for_another_reason_keeps_nothing(tmp_path):
-    with pytest.raises(KeyError), keeping(folder=tmp_path):
-        raise KeyError("x")
-    assert not list(tmp_path.iterdir())
-
-
 def test_where_nothing_can_be_written_the_error_still_comes(tmp_path, capsys):
     (tmp_path / "kept").write_text("a file")
-    framework = SimulatedAdapter()
-    with pytest.raises(MemoryError, match="no more"), open_session(framework) as session:
-        with keeping(session, folder=tmp_path / "kept"):
-            run(Loop(framework, LAYERS), session, 1)
-            raise MemoryError("no more")
+    fail(tmp_path / "kept")
     assert "could not be written" in capsys.readouterr().err
 
 

@@ -12,17 +12,22 @@ from pgmo.runner.supervision import RunOptions, Supervision
 from tests.unit.allocator.simulated import LAYERS, Loop, SimulatedAdapter
 
 
+def own_session(frameworks, device, **options):
+    """Return a session as the program itself would open it."""
+    framework = frameworks.get(device)
+    if framework is None:
+        framework = frameworks[device] = SimulatedAdapter()
+        framework.device = device
+    return Session(Options(**options), lambda: framework)
+
+
 @pytest.fixture
 def frameworks(monkeypatch):
-    """Replace `optimize`, and return the simulated adapters of its sessions, by device."""
+    """Replace `optimize`, and return the simulated adapters of all sessions, by device."""
     made = {}
-
-    def optimize(*, device, **options):
-        framework = made[device] = SimulatedAdapter()
-        framework.device = device
-        return Session(Options(**options), lambda: framework)
-
-    monkeypatch.setattr(module, "optimize", optimize)
+    monkeypatch.setattr(
+        module, "optimize", lambda device, **options: own_session(made, device, **options)
+    )
     yield made
     for opened in list(open_sessions._open.values()):
         opened.session().close()
@@ -165,45 +170,26 @@ def test_a_pause_ends_at_the_end(frameworks):
     assert supervision.sessions[0].phase == "closed"
 
 
-def own_session(frameworks, device):
-    """Return a session as the program itself would open it."""
-    framework = frameworks.get(device)
-    if framework is None:
-        framework = frameworks[device] = SimulatedAdapter()
-        framework.device = device
-    return Session(Options(), lambda: framework)
-
-
-@pytest.fixture
-def same_frameworks(monkeypatch):
-    """Replace `optimize`, with one simulated adapter for each device in all sessions."""
-    made = {}
-    monkeypatch.setattr(module, "optimize", lambda device, **_: own_session(made, device))
-    yield made
-    for opened in list(open_sessions._open.values()):
-        opened.session().close()
-
-
 @pytest.mark.parametrize(("own", "other"), [("cpu", "cuda:0"), ("cuda:0", "cpu")])
-def test_a_session_of_the_programs_leaves_other_devices_served(same_frameworks, own, other):
-    with own_session(same_frameworks, own):
+def test_a_session_of_the_programs_leaves_other_devices_served(frameworks, own, other):
+    with own_session(frameworks, own):
         supervision = Supervision(RunOptions("train"))
         supervision.begin([other])
-        iterate(supervision, same_frameworks[other], 8)
+        iterate(supervision, frameworks[other], 8)
         assert supervision.sessions[0].history[-1].phase == "replay"
     assert supervision.notes == []
     assert not supervision.gave_up
 
 
 @pytest.mark.parametrize("own", ["cpu", "cuda:0"])
-def test_a_session_that_was_there_before_keeps_its_device_alone(same_frameworks, own):
-    with own_session(same_frameworks, own) as session:
+def test_a_session_that_was_there_before_keeps_its_device_alone(frameworks, own):
+    with own_session(frameworks, own) as session:
         supervision = Supervision(RunOptions("train"))
         supervision.begin(["cpu", "cuda:0"])
         assert session.phase == "record"
         (other,) = supervision.sessions
         assert {own, other.device} == {"cpu", "cuda:0"}
-        iterate(supervision, same_frameworks[other.device], 8)
+        iterate(supervision, frameworks[other.device], 8)
         assert other.history[-1].phase == "replay"
     note = f"the script opened its own session on {own}, which serves it"
     assert supervision.notes == [note]
@@ -211,16 +197,16 @@ def test_a_session_that_was_there_before_keeps_its_device_alone(same_frameworks,
 
 
 @pytest.mark.parametrize("paused", [False, True])
-def test_a_session_that_comes_later_takes_its_device_alone(same_frameworks, paused):
+def test_a_session_that_comes_later_takes_its_device_alone(frameworks, paused):
     supervision = Supervision(RunOptions("train"))
     supervision.begin(["cpu", "cuda:0"])
     if paused:
         supervision.pause()
-    with own_session(same_frameworks, "cpu") as session:
+    with own_session(frameworks, "cpu") as session:
         assert session.phase == "record"
         if paused:
             supervision.resume()
-        iterate(supervision, same_frameworks["cuda:0"], 8)
+        iterate(supervision, frameworks["cuda:0"], 8)
     given_way, other = supervision.sessions
     assert (given_way.phase, other.phase) == ("closed", "replay")
     assert supervision.notes == [
@@ -229,13 +215,13 @@ def test_a_session_that_comes_later_takes_its_device_alone(same_frameworks, paus
     supervision.close()
 
 
-def test_nobody_is_told_of_iterations_where_none_is_served(same_frameworks):
+def test_nobody_is_told_of_iterations_where_none_is_served(frameworks):
     told = []
     supervision = Supervision(RunOptions("train"), told.append)
     supervision.begin(["cpu"])
     supervision.end_iteration()
     assert told == [supervision]
-    with own_session(same_frameworks, "cpu"):
+    with own_session(frameworks, "cpu"):
         supervision.end_iteration()
         supervision.pause()
         supervision.resume()

@@ -33,14 +33,9 @@ optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 """
 
 
-def seen(program):
-    ended = forked.run(PRELUDE + program)
-    assert ended.exit_code == 0, ended.errors
-    return ended.output.split("\n")[:-1]
-
-
-def test_training_begins_with_the_first_forward_pass_that_needs_gradients():
-    program = """
+# Each program follows a line with its name, and with the calls of the listener and its own prints.
+PROGRAMS = """
+## training begins with the first forward pass that needs gradients -> now, begin cpu
 with torch.no_grad():
     model(torch.ones(1, 4))
 model.eval()
@@ -48,20 +43,12 @@ model(torch.ones(1, 4))
 model.train()
 print("now")
 model(torch.ones(1, 4))
-"""
-    assert seen(program) == ["now", "begin cpu"]
 
-
-def test_no_hook_on_forward_passes_is_left():
-    program = """
+## no hook on forward passes is left -> begin cpu, end, 0
 step(model, optimizer)
 print(len(nn.modules.module._global_forward_pre_hooks))
-"""
-    assert seen(program) == ["begin cpu", "end", "0"]
 
-
-def test_a_function_without_modules_begins_with_the_second_iteration():
-    program = """
+## a function without modules begins with the second iteration -> begin cpu, end, end
 weight = nn.Parameter(torch.ones(3))
 own = torch.optim.SGD([weight], lr=0.1)
 del optimizer
@@ -69,63 +56,104 @@ for _ in range(3):
     own.zero_grad()
     weight.sum().backward()
     own.step()
-"""
-    assert seen(program) == ["begin cpu", "end", "end"]
 
-
-def test_evaluation_pauses_until_the_model_is_trained_again():
-    program = """
+## evaluation pauses until the model is trained again -> begin cpu, end, pause, resume, end
 step(model, optimizer)
 model.eval()
 model(torch.ones(1, 4))
 model.train()
 step(model, optimizer)
-"""
-    assert seen(program) == ["begin cpu", "end", "pause", "resume", "end"]
 
-
-def test_a_mode_that_is_set_back_in_another_way_is_seen_in_the_next_forward_pass():
-    program = """
+## a mode that is set back in another way is seen -> begin cpu, end, pause, back, resume, end
 step(model, optimizer)
 model.eval()
 for module in model.modules():
     module.training = True
 print("back")
 step(model, optimizer)
-"""
-    assert seen(program) == ["begin cpu", "end", "pause", "back", "resume", "end"]
 
-
-def test_a_part_that_stays_in_evaluation_mode_is_no_evaluation():
-    program = """
+## a part that stays in evaluation mode is no evaluation -> begin cpu, end, end
 step(model, optimizer)
 model[0].eval()
 step(model, optimizer)
-"""
-    assert seen(program) == ["begin cpu", "end", "end"]
 
-
-def test_a_model_that_trains_in_evaluation_mode_is_paused_once():
-    program = """
+## a model that trains in eval mode is paused once -> begin cpu, end, pause, resume, end, end, end
 step(model, optimizer)
 for _ in range(3):
     model.train()
     model.eval()
     step(model, optimizer)
-"""
-    assert seen(program) == ["begin cpu", "end", "pause", "resume", "end", "end", "end"]
 
-
-def test_a_second_training_goes_on():
-    program = """
+## a second training goes on -> begin cpu, end, end, end
 step(model, optimizer)
 del model, optimizer
 model = make(4, 4)
 optimizer = torch.optim.Adam(model.parameters(), fused=True)
 step(model, optimizer)
 step(model, optimizer)
+
+## hooks and schedulers of the program work as before -> begin cpu, own, end, True
+scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1)
+optimizer.register_step_post_hook(lambda *_: print("own"))
+step(model, optimizer)
+scheduler.step()
+print(optimizer.param_groups[0]["lr"] < 0.1)
+
+## a step that fails ends nothing -> begin cpu, end, failed, end
+step(model, optimizer)
+def fail():
+    raise ZeroDivisionError
+try:
+    optimizer.step(fail)
+except ZeroDivisionError:
+    print("failed")
+step(model, optimizer)
+
+## compiled models are seen -> begin cpu, end, end
+compiled = torch.compile(model, backend="eager")
+step(compiled, optimizer)
+step(compiled, optimizer)
+
+## steps inside of an engine are no iterations -> begin cpu, end, step, end, step, end, step
+# DeepSpeed steps its optimizer once for each part of the parameters, or never.
+import sys, types
+module = types.ModuleType("deepspeed.runtime.engine")
+
+class DeepSpeedEngine:
+    optimizer, basic_optimizer = None, optimizer
+    def _take_model_step(self, parts):
+        for part in range(parts):
+            optimizer.step()
+
+module.DeepSpeedEngine = DeepSpeedEngine
+sys.modules[module.__name__] = module
+watcher._attach_to_deepspeed()  # as once it has been imported
+for group in optimizer.param_groups:
+    group["params"] = []
+engine = DeepSpeedEngine()
+for parts in (3, 0, 3):
+    model(torch.ones(2, 4)).sum().backward()
+    engine._take_model_step(parts)
+    print("step")
 """
-    assert seen(program) == ["begin cpu", "end", "end", "end"]
+
+
+def programs():
+    for part in PROGRAMS.split("\n## ")[1:]:
+        title, _, program = part.partition("\n")
+        name, _, expected = title.partition(" -> ")
+        yield pytest.param(program, expected.split(", "), id=name)
+
+
+def seen(program):
+    ended = forked.run(PRELUDE + program)
+    assert ended.exit_code == 0, ended.errors
+    return ended.output.split("\n")[:-1]
+
+
+@pytest.mark.parametrize(("program", "expected"), programs())
+def test_calls_of_the_listener(program, expected):
+    assert seen(program) == expected
 
 
 def test_a_copied_optimizer_counts():
@@ -136,40 +164,6 @@ for _ in range(2):
     other.step()
 """
     assert seen(program)[-1] == "end"
-
-
-def test_hooks_and_schedulers_of_the_program_work_as_before():
-    program = """
-scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1)
-optimizer.register_step_post_hook(lambda *_: print("own"))
-step(model, optimizer)
-scheduler.step()
-print(optimizer.param_groups[0]["lr"] < 0.1)
-"""
-    assert seen(program) == ["begin cpu", "own", "end", "True"]
-
-
-def test_a_step_that_fails_ends_nothing():
-    program = """
-step(model, optimizer)
-def fail():
-    raise ZeroDivisionError
-try:
-    optimizer.step(fail)
-except ZeroDivisionError:
-    print("failed")
-step(model, optimizer)
-"""
-    assert seen(program) == ["begin cpu", "end", "failed", "end"]
-
-
-def test_compiled_models_are_seen():
-    program = """
-compiled = torch.compile(model, backend="eager")
-step(compiled, optimizer)
-step(compiled, optimizer)
-"""
-    assert seen(program) == ["begin cpu", "end", "end"]
 
 
 def test_threads_have_patterns_of_their_own():
@@ -220,32 +214,6 @@ print("now")
 scaler.step(optimizer)
 """
     assert seen(program)[-2:] == ["end", "end"]
-
-
-def test_steps_inside_of_an_engines_are_no_iterations():
-    """DeepSpeed steps its optimizer once for each part of the parameters, or never."""
-    program = """
-import sys, types
-module = types.ModuleType("deepspeed.runtime.engine")
-
-class DeepSpeedEngine:
-    optimizer, basic_optimizer = None, optimizer
-    def _take_model_step(self, parts):
-        for part in range(parts):
-            optimizer.step()
-
-module.DeepSpeedEngine = DeepSpeedEngine
-sys.modules[module.__name__] = module
-watcher._attach_to_deepspeed()  # as once it has been imported
-for group in optimizer.param_groups:
-    group["params"] = []
-engine = DeepSpeedEngine()
-for parts in (3, 3, 0, 3):
-    model(torch.ones(2, 4)).sum().backward()
-    engine._take_model_step(parts)
-    print("step")
-"""
-    assert seen(program) == ["begin cpu", *4 * ["end", "step"]]
 
 
 def test_switching_modes_on_two_threads():

@@ -103,14 +103,6 @@ def test_copies_are_not_wrapped_and_need_no_pgmo(model, copied):
     assert b"pgmo" not in pickle.dumps(model)
 
 
-def test_a_saved_model_can_be_loaded(model, tmp_path):
-    pgmo.wrap(model)
-    torch.save(model, tmp_path / "model.pt")
-    loaded = torch.load(tmp_path / "model.pt", weights_only=False)
-    assert type(loaded) is Net
-    assert torch.equal(ask(loaded, 1)[0], ask(model, 1)[0])
-
-
 def test_training_is_passed_on_and_said_once(model):
     plain = copy.deepcopy(model).train()
     pgmo.wrap(model.train())

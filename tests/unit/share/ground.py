@@ -3,10 +3,14 @@
 import threading
 import time
 
-from pgmo.share.client import Client, Registration, Sizes
+from pgmo.share.client import Client, Sizes
 from pgmo.share.handshake import status
+from pgmo.share.protocol import VERSION
+from tests.unit.share.oracle import Oracle
 
 TOTAL = 1000
+HELLO = {"version": VERSION, "card": "GPU-1", "name": "test", "held": 600, "idle": 0}
+HELLO |= {"total": TOTAL, "free": 400}
 
 
 class Memory:
@@ -30,16 +34,31 @@ class Memory:
 
 def client(address, memory=None, **fields):
     told = []
-    made = Client(
-        address, Registration("GPU-1", TOTAL, "test", **fields), memory or Memory(), told.append
-    )
+    program = {"card": "GPU-1", "total": TOTAL, "name": "test", **fields}
+    made = Client(address, memory or Memory(), notify=told.append, **program)
     made.told = told
     return made
 
 
-def shown(address):
-    (card,) = status(address)["cards"]
-    return {one["pid"]: one["state"] for one in card["members"]}
+def members(address):
+    return [one for card in status(address)["cards"] for one in card["members"]]
+
+
+def states(address):
+    return [one["state"] for one in members(address)]
+
+
+def drain(connection):
+    """Read until the broker closes the connection."""
+    while connection.recv(1 << 16):
+        pass
+
+
+def wrong(records):
+    """Return a sentence for each rule that records of a schedule break."""
+    begin = {"event": "begin", "pid": 1, "patience": 60.0}
+    log = [{"n": n, "t": 0.0, **one} for n, one in enumerate([begin, *records], 1)]
+    return Oracle().read(log).wrong
 
 
 def wait_for(condition):

@@ -26,7 +26,7 @@ from pathlib import Path
 
 from pgmo.share import client as clients
 from pgmo.share.broker import Broker
-from pgmo.share.client import Client, Registration, Sizes, TurnAnswer
+from pgmo.share.client import Client, Sizes, TurnAnswer
 from pgmo.share.handshake import status
 from pgmo.share.schedule import Rules
 from tests.unit.share.oracle import check
@@ -129,9 +129,8 @@ def be_client(folder, seats, seat):
     while not pages.take(LASTING - pages.sizes().held):
         time.sleep(0.001)  # waits for pages of the killed predecessor
     pages.stay()
-    client = Client(
-        folder / "socket" / "share", Registration("card", PAGES, f"client {seat}"), pages
-    )
+    address = folder / "socket" / "share"
+    client = Client(address, pages, card="card", total=PAGES, name=f"client {seat}")
     while True:
         answer = client.take()
         seats.state(seat, IN_TURN if answer is TurnAnswer.TURN else WITHOUT)

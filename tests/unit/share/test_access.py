@@ -16,7 +16,7 @@ from pgmo.share.handshake import connect, shake_hands, status
 from pgmo.share.protocol import LIMIT, encode
 from pgmo.share.schedule import Rules
 from pgmo.share.starting import ensure_broker, listens
-from tests.unit.share.ground import client, wait_for
+from tests.unit.share.ground import HELLO, client, drain, wait_for
 
 
 def test_folder_and_socket_are_the_users_alone(serve, address):
@@ -124,8 +124,7 @@ def test_what_is_no_message_ends_that_connection_alone(serve, address, data):
     assert one.take() is TurnAnswer.TURN
     with connect(address) as met:
         met.sendall(data)
-        while met.recv(1 << 16):
-            pass
+        drain(met)
     one.give()
     assert one.take() is TurnAnswer.TURN
     one.close()
@@ -133,28 +132,17 @@ def test_what_is_no_message_ends_that_connection_alone(serve, address, data):
 
 def test_what_makes_no_sense_of_a_known_client_ends_its_connection(serve, address):
     serve()
-    hello = {
-        "version": 1,
-        "card": "GPU-1",
-        "name": "x",
-        "held": 0,
-        "idle": 0,
-        "total": 1,
-        "free": 1,
-    }
     for line in (b'{"kind":"give"}\n', b'{"kind":"turn"}\n'):
-        met, _, _, _ = shake_hands(address, hello)
+        met, _, _, _ = shake_hands(address, HELLO)
         met.sendall(line)
-        while met.recv(1 << 16):
-            pass
+        drain(met)
         met.close()
-    met, _, _, _ = shake_hands(address, hello)
+    met, _, _, _ = shake_hands(address, HELLO)
     for kind in ("withdraw", "ask", "ask", "withdraw"):
         met.sendall(encode(kind, {}))
     met.sendall(encode("released", {"held": 0, "idle": 0, "free": 1}))
     met.sendall(encode("bye", {}))
-    while met.recv(1 << 16):
-        pass
+    drain(met)
     met.close()
 
 

@@ -12,10 +12,17 @@ import pytest
 from pgmo.share.address import prepare_folder
 from pgmo.share.broker import Broker
 from pgmo.share.client import TurnAnswer
-from pgmo.share.handshake import status
-from pgmo.share.protocol import LIMIT, VERSION, Lines, encode
+from pgmo.share.protocol import LIMIT, Lines, encode
 from pgmo.share.schedule import Rules
-from tests.unit.share.ground import TOTAL, Memory, client, shown, wait_for
+from tests.unit.share.ground import (
+    HELLO,
+    TOTAL,
+    Memory,
+    client,
+    members,
+    states,
+    wait_for,
+)
 
 
 def test_turns_go_round(serve, address):
@@ -26,7 +33,7 @@ def test_turns_go_round(serve, address):
     taken = threading.Event()
     thread = threading.Thread(target=lambda: (other.take(), taken.set()))
     thread.start()
-    wait_for(lambda: "waits" in [m["state"] for m in status(address)["cards"][0]["members"]])
+    wait_for(lambda: "waits" in states(address))
     assert not taken.is_set()
     one.give()
     thread.join()
@@ -125,7 +132,7 @@ def test_a_broker_that_ends_is_noticed_and_its_successor_found(serve, address):
     waiting = []
     thread = threading.Thread(target=lambda: waiting.append(other.take()))
     thread.start()
-    wait_for(lambda: "waits" in [m["state"] for m in status(address)["cards"][0]["members"]])
+    wait_for(lambda: "waits" in states(address))
     serve.end()
     thread.join()
     assert waiting == [TurnAnswer.ALONE]
@@ -165,9 +172,9 @@ def test_who_waits_too_long_goes_on_without(serve, address):
 HOLD = """
 import os, sys, time
 from pathlib import Path
-from pgmo.share.client import Client, Registration
-from tests.unit.share.test_broker import Memory
-client = Client(Path(sys.argv[1]), Registration("GPU-1", 1000, "holder"), Memory())
+from pgmo.share.client import Client
+from tests.unit.share.ground import Memory
+client = Client(Path(sys.argv[1]), Memory(), card="GPU-1", total=1000, name="holder")
 client.take()
 if "fork" in sys.argv and os.fork() == 0:
     time.sleep(60)
@@ -213,11 +220,10 @@ with socket.socket(socket.AF_UNIX) as broker:
 
 
 def test_a_goodbye_and_the_end_may_be_heard_of_at_once(address):
-    hello = {"version": VERSION, "card": "GPU-1", "name": "test", "held": 0, "idle": 0}
     command = [sys.executable, "-c", GOODBYE, address]
     with Broker(address, Rules(total=TOTAL)) as broker:
         child = subprocess.Popen(
-            [*command, encode("hello", {**hello, "total": TOTAL, "free": TOTAL})],
+            [*command, encode("hello", HELLO)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )
@@ -241,7 +247,7 @@ def test_who_is_stopped_is_passed_over_after_the_deadline(serve, address):
     os.kill(process.pid, signal.SIGSTOP)
     other = client(address)
     assert other.take() is TurnAnswer.TURN
-    assert shown(address)[process.pid] == "overdue"
+    assert {"pid": process.pid, "state": "overdue"}.items() <= members(address)[0].items()
     process.kill()
     process.wait()
     process.stdout.close()

@@ -14,12 +14,9 @@ from pgmo.share.address import prepare_folder
 from pgmo.share.broker import Broker
 from pgmo.share.descriptors import GUESTS, MOST_MEMBERS, member_capacity
 from pgmo.share.handshake import connect, shake_hands, status
-from pgmo.share.protocol import VERSION
 from pgmo.share.schedule import Rules
 from pgmo.share.starting import listens
-from tests.unit.share.ground import TOTAL, client, wait_for
-
-HELLO = {"version": VERSION, "name": "test", "held": 1, "idle": 0, "total": TOTAL, "free": 1}
+from tests.unit.share.ground import HELLO, client, wait_for
 
 
 @pytest.fixture

@@ -4,19 +4,11 @@ import os
 
 import pytest
 
-from pgmo.share.handshake import shake_hands, status
+from pgmo.share.handshake import shake_hands
 from pgmo.share.member import Member
-from pgmo.share.protocol import VERSION, encode
+from pgmo.share.protocol import encode
 from pgmo.share.schedule import Rules, TurnSchedule
-from tests.unit.share.ground import TOTAL, client, wait_for
-from tests.unit.share.oracle import Oracle
-
-HELLO = {"version": VERSION, "card": "GPU-1", "name": "test", "held": 600, "idle": 0}
-HELLO |= {"total": TOTAL, "free": 400}
-
-
-def members(address):
-    return [one for card in status(address)["cards"] for one in card["members"]]
+from tests.unit.share.ground import HELLO, client, drain, members, states, wait_for, wrong
 
 
 def connected(address, **fields):
@@ -52,14 +44,12 @@ def test_a_second_connection_replaces_the_first(serve, address):
     first.sendall(encode("ask", {}))
     assert next_message(first, lines)["kind"] == "turn"
     second, lines, _ = connected(address)
-    while first.recv(1 << 16):
-        pass
-    assert [one["state"] for one in members(address)] == ["between turns"]
+    drain(first)
+    assert states(address) == ["between turns"]
     second.sendall(encode("ask", {}))
     assert next_message(second, lines)["kind"] == "turn"
     second.sendall(encode("bye", {}))
-    while second.recv(1 << 16):
-        pass
+    drain(second)
     assert members(address) == []
     first.close()
     second.close()
@@ -74,18 +64,18 @@ def test_a_client_that_loses_its_connection_gets_its_turn_again(serve, address):
     one.give()
     one._next_try = 0.0
     assert one.take().value == "turn"
-    assert [m["state"] for m in members(address)] == ["turn"]
+    assert states(address) == ["turn"]
     one.close()
 
 
 def test_reconnections_take_no_descriptors(serve, address):
     serve(one_process=True)
     connected(address)[0].close()
-    wait_for(lambda: [m["state"] for m in members(address)] == ["lost"])
+    wait_for(lambda: states(address) == ["lost"])
     before = len(os.listdir("/proc/self/fd"))
     for _ in range(50):
         connected(address)[0].close()
-    wait_for(lambda: [m["state"] for m in members(address)] == ["lost"])
+    wait_for(lambda: states(address) == ["lost"])
     wait_for(lambda: len(os.listdir("/proc/self/fd")) <= before)
 
 
@@ -108,9 +98,7 @@ def test_a_member_keeps_its_debt_and_needs_but_not_its_turn():
     assert (member.held, member.need, member.debt, member.began) == (200, 300, 5.0, None)
     records += schedule.ask(1, 9.0)
     assert records[-1]["event"] == "turn"
-    begin = {"event": "begin", "pid": 1, "patience": 60.0}
-    log = [{"n": n, "t": 0.0, **one} for n, one in enumerate([begin, *records], 1)]
-    assert Oracle().read(log).wrong == []
+    assert wrong(records) == []
 
 
 def test_who_connects_again_is_told_anew_that_the_card_is_crowded():
@@ -134,18 +122,14 @@ def test_the_oracle_notices_who_comes_back_without_having_been_lost():
     schedule = TurnSchedule("GPU-1", Rules())
     records = schedule.join(joined(1, 4711), 1000, 900)
     records += schedule.rejoin(1, joined(2, 4711), 1000, 900)
-    begin = {"event": "begin", "pid": 1, "patience": 60.0}
-    log = [{"n": n, "t": 0.0, **one} for n, one in enumerate([begin, *records], 1)]
-    assert Oracle().read(log).wrong == [
-        "line 3: client 1 came back without having been lost",
-    ]
+    assert wrong(records) == ["line 3: client 1 came back without having been lost"]
 
 
 @pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="takes pidfds")
 def test_a_new_process_with_an_old_number_is_another_member(serve, address, monkeypatch):
     broker = serve(one_process=True)
     connected(address)[0].close()
-    wait_for(lambda: [m["state"] for m in members(address)] == ["lost"])
+    wait_for(lambda: states(address) == ["lost"])
     monkeypatch.setattr(broker._processes, "has_ended", lambda number: True)
     met = connected(address, held=100)[0]
     (member,) = members(address)

@@ -19,7 +19,7 @@ from pgmo.allocator.adapters.adapter import Adapter
 from pgmo.allocator.session.threads.card_memory import card_memory
 from pgmo.locks import new_lock
 from pgmo.share.address import PRIORITY, VARIABLE
-from pgmo.share.client import Client, Registration, TurnAnswer
+from pgmo.share.client import Client, TurnAnswer
 from pgmo.share.protocol import MOST_PRIORITY
 from pgmo.world import world
 
@@ -130,8 +130,8 @@ def join(
             return None
         holder, key, total = found
         name = os.path.basename(sys.argv[0]) if sys.argv and sys.argv[0] else "python"
-        registration = Registration(key, total, name, _priority(warn))
-        client = Client(Path(path), registration, holder, warn)
+        program = {"name": name, "priority": _priority(warn)}
+        client = Client(Path(path), holder, card=key, total=total, notify=warn, **program)
         _turns[adapter.device] = ProcessTurns(client, warn)
     turns = _turns[adapter.device]
     turns.sessions.add(session)

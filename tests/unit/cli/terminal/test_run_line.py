@@ -75,12 +75,6 @@ def screen(text):
     return [line.replace("\x1b[0m", "") for line in shown]
 
 
-def test_it_says_iteration_hits_arena_and_peak():
-    assert [one.replace("[bold]", "").replace("[/bold]", "") for one in describe(SUPERVISION)] == [
-        LINE
-    ]
-
-
 def test_it_says_that_live_memory_grows():
     session = FakeSession()
     session._summary = replace(session._summary, growth=LiveGrowth(3 << 20, 30 << 20, 10))
@@ -101,18 +95,14 @@ def test_it_is_the_last_line_while_the_script_runs(terminal):
         assert screen(terminal.getvalue()) == ["epoch 1", "epoch 2", ""]
 
 
-def test_it_is_gone_in_the_end(terminal):
-    with run_line(terminal) as line:
-        line.update(SUPERVISION)
-    assert screen(terminal.getvalue()) == [""]
-
-
-def test_the_streams_are_given_back(terminal):
+def test_it_is_gone_in_the_end_and_the_streams_are_given_back(terminal):
     with redirect_stdout(terminal), redirect_stderr(terminal):
-        with RunLine():
+        with RunLine() as line:
             assert sys.stdout is not terminal
+            line.update(SUPERVISION)
         assert sys.stdout is terminal
         assert sys.stderr is terminal
+    assert screen(terminal.getvalue()) == [""]
 
 
 def test_a_line_that_the_script_has_begun_is_left_alone(terminal):

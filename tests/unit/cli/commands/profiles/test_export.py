@@ -67,11 +67,6 @@ def test_a_format_that_was_removed_names_what_to_use(source, capsys):
     assert "speedscope was removed; `pgmo report` shows the peak" in capsys.readouterr().err
 
 
-def test_files_of_other_kinds_are_refused(tmp_path, capsys):
-    assert main(["export", str(tmp_path / "x.txt"), "--to", "csv"]) == 1
-    assert "x.txt: cannot be read" in capsys.readouterr().err
-
-
 def test_json_describes_the_file(source, capsys):
     target = source.with_name("net.csv")
     assert main(["export", str(source), "--to", "csv", "--json"]) == 0

