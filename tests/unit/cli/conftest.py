@@ -1,6 +1,9 @@
+import json
+
 import pytest
 
 import pgmo
+from pgmo.cli.main import main
 from pgmo.profiler.profile import Profile
 
 FACTORY = """
@@ -21,3 +24,32 @@ def folder(tmp_path, monkeypatch):
     (tmp_path / "script.py").write_text("print('ran')\n")
     (tmp_path / "factory.py").write_text(FACTORY)
     return tmp_path
+
+
+@pytest.fixture
+def run(capsys):
+    """Return a function that runs a command, and returns what it prints on stdout and stderr."""
+
+    def run(*words, code=0):
+        assert main(list(map(str, words))) == code
+        return capsys.readouterr()
+
+    return run
+
+
+@pytest.fixture
+def printed(run):
+    """Return a function that runs a command, and returns what it prints on stdout."""
+    return lambda *words: run(*words).out
+
+
+@pytest.fixture
+def reported(run):
+    """Return a function that runs a command with --json, and returns the object."""
+    return lambda *words, code=0: json.loads(run(*words, "--json", code=code).out)
+
+
+@pytest.fixture
+def refused(run):
+    """Return a function that runs a command, which fails, and returns what it prints on stderr."""
+    return lambda *words, code=1: run(*words, code=code).err

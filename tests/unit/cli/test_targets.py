@@ -34,29 +34,27 @@ WRITERS = {
 
 @pytest.mark.parametrize("link", [os.symlink, os.link], ids=["symbolic", "hard"])
 @pytest.mark.parametrize("case", WRITERS)
-def test_an_input_survives_under_another_name(case, link, folder, capsys):
+def test_an_input_survives_under_another_name(case, link, folder, refused):
     source, alias, command = WRITERS[case]
     link(source, alias)
     before = (folder / source).read_bytes()
-    assert main([*command, "-o", alias, "--force"]) == 2
-    assert "this would replace the input" in capsys.readouterr().err
+    assert "this would replace the input" in refused(*command, "-o", alias, "--force", code=2)
     assert (folder / source).read_bytes() == before
     assert (folder / alias).read_bytes() == before
 
 
 @pytest.mark.parametrize("case", WRITERS)
-def test_an_existing_output_is_kept_unless_forced(case, folder, capsys):
+def test_an_existing_output_is_kept_unless_forced(case, folder, refused):
     _, target, command = WRITERS[case]
     (folder / target).write_text("mine")
-    assert main([*command, "-o", target]) == 1
-    assert f"{target} exists already; pass --force" in capsys.readouterr().err
+    assert f"{target} exists already; pass --force" in refused(*command, "-o", target)
     assert (folder / target).read_text() == "mine"
     assert main([*command, "-o", target, "--force"]) == 0
     assert (folder / target).read_bytes() != b"mine"
 
 
 @pytest.mark.parametrize("name", ["table.csv", "./table.csv", "folder/../table.csv"])
-def test_an_input_survives_under_its_own_name(name, folder, capsys):
+def test_an_input_survives_under_its_own_name(name, folder):
     before = (folder / "table.csv").read_text()
     (folder / "folder").mkdir()
     assert main(["plan", "table.csv", "-o", name, "-f"]) == 2
@@ -98,6 +96,7 @@ def test_a_factory_survives_its_picture(folder, capsys):
     [
         ["export", "net.pgmoprof", "--to", "csv", "-o"],
         ["report", "net.pgmoprof", "-o"],
+        ["check", "net.pgmoprof", "--against", "net.pgmoprof", "--markdown"],
         ["run", "script.py", "--json"],
     ],
     ids=lambda command: command[0],
@@ -142,9 +141,8 @@ def test_targets_that_cannot_be_files(folder):
     ],
     ids=" ".join,
 )
-def test_what_names_no_file_is_reported(command, name, folder, capsys):
-    assert main([*command, name]) == 1
-    said = capsys.readouterr().err
+def test_what_names_no_file_is_reported(command, name, folder, run):
+    said = run(*command, name, code=1).err
     assert said.startswith(f"pgmo {command[0]}: ")
     assert len(said.splitlines()) == 1
 

@@ -1,5 +1,7 @@
 from pathlib import Path
 
+import pytest
+
 from pgmo.doctor.cache import Cache
 from pgmo.doctor.compiler import Compiler
 from pgmo.doctor.examination import (
@@ -39,27 +41,29 @@ def test_what_works():
     assert list(served(CUDA, GOOD, MISPLACED)) == ["PyTorch on the CPU"]  # its adapter exists
 
 
-def test_a_missing_torch():
-    assert texts(framework_problems({}, "")) == [("error", "PyTorch is not installed")]
+HIDDEN = {**CUDA, "devices": [], "cuda": {"error": "too old\nmore"}}
+CRASH = {"failed": "ended with signal 11: x"}
+BROKEN = {"torch": {"error": "OSError: libc10.so"}}
 
 
-def test_a_broken_torch():
-    (problem,) = framework_problems({"torch": {"error": "OSError: libc10.so"}}, "")
-    assert problem.what == "PyTorch cannot be imported: OSError: libc10.so"
+@pytest.mark.parametrize(
+    ("frameworks", "driver", "severity", "what"),
+    [
+        ({}, "", "error", "PyTorch is not installed"),
+        (BROKEN, "", "error", "PyTorch cannot be imported: OSError: libc10.so"),
+        (CRASH, "", "error", "the process that examines the frameworks ended with signal 11: x"),
+        (CPU, "", "warning", "there is no GPU: only tensors on the CPU can be served"),
+        (CPU, "580.65", "warning", "there is a GPU (driver 580.65), but PyTorch 2.13 was built"),
+        (HIDDEN, "1", "warning", "PyTorch finds no GPU: too old"),
+    ],
+)
+def test_problems_of_pytorch(frameworks, driver, severity, what):
+    (problem,) = framework_problems(frameworks, driver)
+    assert problem.severity == severity
+    assert problem.what.startswith(what)
 
 
-def test_a_crash_is_not_taken_for_a_missing_torch():
-    (problem,) = framework_problems({"failed": "ended with signal 11: x"}, "")
-    assert "ended with signal 11" in problem.what
-
-
-def test_no_gpu_and_a_gpu_that_torch_cannot_use():
-    assert "there is no GPU" in texts(framework_problems(CPU, ""))[0][1]
-    (problem,) = framework_problems(CPU, "580.65")
-    assert "driver 580.65" in problem.what
-    assert "CUDA build" in problem.remedy
-    hidden = {**CUDA, "devices": [], "cuda": {"error": "too old\nmore"}}
-    assert texts(framework_problems(hidden, "1")) == [("warning", "PyTorch finds no GPU: too old")]
+def test_pytorch_with_a_gpu_has_no_problem():
     assert not texts(framework_problems(CUDA, "580.65"))
 
 

@@ -171,11 +171,3 @@ def test_a_script_without_the_function_says_what_it_defines():
     step_on = StepOn("script:ask", "script", Watching())
     with pytest.raises(OptionError, match=r"no ask; it has keep, predict, Model.answer"):
         step_on.compile_script(APP.encode(), "script.py")
-
-
-@pytest.mark.parametrize(
-    "target", ["predict", "a:b:c", ":predict", "app:", "app:predict()", "a-b:c"]
-)
-def test_what_is_no_name_is_said(target):
-    with pytest.raises(OptionError, match="MODULE:FUNCTION"):
-        StepOn(target, "script", Watching())

@@ -65,11 +65,10 @@ def test_whether_unified_memory_works(machine, capsys, unified, reported):
     assert reported in capsys.readouterr().out
 
 
-def test_a_machine_with_cupy_alone(machine, capsys):
+def test_a_machine_with_cupy_alone(machine, printed):
     cupy = {"version": "14.2.0", "packages": ["cupy-cuda13x"], "devices": 1, "hip": False}
     machine({"cupy": cupy}, "no C++20")
-    assert main(["doctor"]) == 0
-    shown = capsys.readouterr().out
+    shown = printed("doctor")
     assert "cupy        14.2.0 (cupy-cuda13x)\n" in shown
     assert "Warning: PyTorch is not installed\n" in shown
     assert shown.endswith("pgmo works here with CuPy.\n")
@@ -84,10 +83,9 @@ def test_a_machine_on_which_nothing_works(machine, capsys):
     assert "pgmo cannot serve any framework here" in shown
 
 
-def test_json(machine, capsys):
+def test_json(machine, reported):
     machine({**FOUND, "failed": "ended with signal 11: x"})
-    assert main(["doctor", "--json"]) == 0
-    fields = json.loads(capsys.readouterr().out)
+    fields = reported("doctor")
     assert fields["works"] == ["PyTorch on the CPU", "PyTorch on CUDA"]
     assert fields["frameworks"]["devices"][0]["name"] == "H200"
     assert fields["problems"][0]["severity"] == "error"

@@ -1,4 +1,3 @@
-import json
 from dataclasses import replace
 
 import numpy as np
@@ -46,9 +45,8 @@ def test_another_profile_is_exit_code_3(files, tmp_path, capsys):
     assert "row 1: size is 3000 in the plan, 3001 in the profile" in capsys.readouterr().out
 
 
-def test_one_object_for_continuous_integration(files, capsys):
-    assert main(["check", str(files[0]), "--json"]) == 0
-    fields = json.loads(capsys.readouterr().out)
+def test_one_object_for_continuous_integration(files, reported):
+    fields = reported("check", str(files[0]))
     assert (fields["passed"], fields["arena"]) == (True, Plan.load(files[0]).arena)
     assert all(check["passed"] for check in fields["checks"])
 

@@ -47,10 +47,6 @@ def test_files_for_others(files, capsys, tmp_path):
     assert against("same", "--markdown", "memory.md", "--force") == 0
 
 
-def test_it_does_not_replace_what_it_reads(files):
-    assert against("more", "--markdown", "base.pgmoprof", "--force") == 2
-
-
 @pytest.mark.parametrize(
     "command",
     [
@@ -80,7 +76,6 @@ def test_odd_names_are_in_files_for_others(files, tmp_path):
         ["a.pgmoplan", ""],
     ],
 )
-def test_a_name_that_is_empty_checks_nothing_less(words, files, capsys):
+def test_a_name_that_is_empty_checks_nothing_less(words, files, refused):
     plan(state()).save("a.pgmoplan")
-    assert main(["check", *words]) == 2
-    assert "is empty; name a file" in capsys.readouterr().err
+    assert "is empty; name a file" in refused("check", *words, code=2)

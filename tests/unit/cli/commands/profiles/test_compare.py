@@ -1,9 +1,6 @@
-import json
-
 import pytest
 
 import pgmo
-from pgmo.cli.main import main
 from pgmo.profiler.iterations.from_trace import profile_of
 from pgmo.profiler.profile import Profile
 from pgmo.profiler.tag import Tag
@@ -27,13 +24,11 @@ def paths(tmp_path) -> list[str]:
     return names
 
 
-def test_two_profiles(paths, capsys):
-    assert main(["compare", *paths, "--json"]) == 0
-    fields = json.loads(capsys.readouterr().out)
+def test_two_profiles(paths, printed, reported):
+    fields = reported("compare", *paths)
     assert (fields["before"]["max_load"], fields["after"]["max_load"]) == (3 * MIB, 7 * MIB)
     assert fields["peaks"]["phase"] == [{"name": "backward", "before": 2 * MIB, "after": 6 * MIB}]
-    assert main(["compare", *paths]) == 0
-    shown = capsys.readouterr().out
+    shown = printed("compare", *paths)
     for expected in (
         "+4.00 MiB (+133.3%)",
         "They make different requests",
@@ -43,46 +38,40 @@ def test_two_profiles(paths, capsys):
     assert "Net.b, aten.mm (backward): 1 blocks of 2.00 MiB in all, now 2 of 6.00 MiB" in shown
 
 
-def test_a_profile_and_a_plan_in_either_order(paths, tmp_path, capsys):
+def test_a_profile_and_a_plan_in_either_order(paths, tmp_path, printed):
     plan = pgmo.plan(Profile.load(paths[0]))
     target = str(tmp_path / "small.pgmoplan")
     plan.save(target)
     for order in ((paths[0], target), (target, paths[0])):
-        assert main(["compare", *order]) == 0
-        shown = capsys.readouterr().out
+        shown = printed("compare", *order)
         assert "The plan was made from this profile; it is 0.00% above its max load." in shown
-    assert main(["compare", paths[1], target]) == 0
-    assert "The plan was made from another profile" in capsys.readouterr().out
+    assert "The plan was made from another profile" in printed("compare", paths[1], target)
 
 
-def test_one_profile_beside_pytorch(tmp_path, capsys):
+def test_one_profile_beside_pytorch(tmp_path, reported, run):
     path = tmp_path / "steps.pgmoprof"
     profile = Profile.from_columns(
         size=[20 * MIB, 20 * MIB, 30 * MIB], start=[0, 1, 2], end=[2, 2, 3], ticks=3
     )
     profile.save(path)
-    assert main(["compare", str(path), "--json"]) == 0
-    fields = json.loads(capsys.readouterr().out)
+    fields = reported("compare", path)
     assert fields["max_load"] == fields["plan"]["arena"] == 40 * MIB
     assert fields["reserved"]["default"]["peak"] == 70 * MIB
-    assert main(["compare", str(path)]) == 0
-    said = capsys.readouterr()
+    said = run("compare", path)
     assert "would reserve 70.0 MiB on CUDA by default for these blocks" in said.out
     assert "plan        needs 40.0 MiB" in said.out
     assert "max load    40.0 MiB" in said.out
     assert said.err == f"Next: pgmo plan {path}\n"
 
 
-def test_what_cannot_be_compared_is_said(paths, tmp_path, capsys):
-    assert main(["compare", paths[0], "x.npz"]) == 1
-    assert "x.npz: cannot be read" in capsys.readouterr().err
+def test_what_cannot_be_compared_is_said(paths, tmp_path, refused):
+    assert "x.npz: cannot be read" in refused("compare", paths[0], "x.npz")
     target = str(tmp_path / "small.pgmoplan")
     pgmo.plan(Profile.load(paths[0])).save(target)
-    assert main(["compare", target]) == 1
-    assert "a plan alone has nothing to be compared with" in capsys.readouterr().err
+    assert "a plan alone has nothing to be compared with" in refused("compare", target)
 
 
-def test_parts_of_the_unused_memory_of_two_recordings(tmp_path, capsys):
+def test_parts_of_the_unused_memory_of_two_recordings(tmp_path, printed, reported):
     def recording(name, hole):
         loop = Loop()
         loop.segment(512, 64 << 20)
@@ -95,11 +84,9 @@ def test_parts_of_the_unused_memory_of_two_recordings(tmp_path, capsys):
         return str(tmp_path / name)
 
     names = recording("a.pgmoprof", 4), recording("b.pgmoprof", 8)
-    assert main(["compare", *names, "--json"]) == 0
-    before, after = json.loads(capsys.readouterr().out)["unused"]
+    before, after = reported("compare", *names)["unused"]
     assert (before["between"], after["between"]) == (4 * MIB, 8 * MIB)
     assert (before["ends"], after["ends"]) == (18 * MIB, 14 * MIB)
-    assert main(["compare", *names]) == 0
-    shown = capsys.readouterr().out
+    shown = printed("compare", *names)
     assert "+4.00 MiB (+100.0%)" in shown
     assert "private pools" not in shown

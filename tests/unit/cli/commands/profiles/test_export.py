@@ -23,12 +23,11 @@ def source(tmp_path):
 
 @pytest.mark.parametrize("to", FORMATS)
 @pytest.mark.parametrize("suffix", [".pgmoprof", ".pgmoplan"])
-def test_each_format_is_written_next_to_its_source(to, suffix, source, capsys):
+def test_each_format_is_written_next_to_its_source(to, suffix, source, run):
     plan(Profile.load(source)).save(source.with_suffix(".pgmoplan"))
     source = source.with_suffix(suffix)
     target = source.with_name(FORMATS[to])
-    assert main(["export", str(source), "--to", to]) == 0
-    captured = capsys.readouterr()
+    captured = run("export", source, "--to", to)
     assert captured.out == ""
     assert f"Wrote {target}\nNext: " in captured.err
     text = target.read_text()
@@ -38,12 +37,11 @@ def test_each_format_is_written_next_to_its_source(to, suffix, source, capsys):
 
 
 @pytest.mark.parametrize("to", FORMATS)
-def test_stdout_gets_what_a_file_would(to, source, tmp_path, capsys):
+def test_stdout_gets_what_a_file_would(to, source, tmp_path, capsys, run):
     target = tmp_path / "out"
     assert main(["export", str(source), "--to", to, "-o", str(target)]) == 0
     capsys.readouterr()
-    assert main(["export", str(source), "--to", to, "-o", "-"]) == 0
-    captured = capsys.readouterr()
+    captured = run("export", source, "--to", to, "-o", "-")
     assert captured.out == target.read_text()
     assert "Wrote" not in captured.err
 
@@ -67,10 +65,9 @@ def test_a_format_that_was_removed_names_what_to_use(source, capsys):
     assert "speedscope was removed; `pgmo report` shows the peak" in capsys.readouterr().err
 
 
-def test_json_describes_the_file(source, capsys):
+def test_json_describes_the_file(source, capsys, reported):
     target = source.with_name("net.csv")
-    assert main(["export", str(source), "--to", "csv", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out) == {
+    assert reported("export", source, "--to", "csv") == {
         "file": str(target),
         "format": "csv",
         "bytes": target.stat().st_size,

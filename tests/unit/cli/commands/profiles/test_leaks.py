@@ -1,5 +1,3 @@
-import json
-
 import pytest
 
 from pgmo.cli.main import main
@@ -19,10 +17,9 @@ def saved(tmp_path):
     return save
 
 
-def test_a_leak_with_its_origin(saved, capsys):
+def test_a_leak_with_its_origin(saved, run):
     path = saved("leaky.pgmoprof", iterations=12, keep_losses_every=1)
-    assert main(["stats", "--leaks", path]) == 0
-    said = capsys.readouterr()
+    said = run("stats", "--leaks", path)
     assert "4 B more in each iteration" in said.out
     assert "train.py:12 in step, aten.nll_loss (forward)" in said.out
     assert said.err == f"Next: pgmo stats {path} --by file\n"
@@ -39,20 +36,18 @@ def test_check_is_an_exit_code(saved, capsys):
     )
 
 
-def test_json_has_growth_and_what_is_in_use(saved, capsys):
+def test_json_has_growth_and_what_is_in_use(saved, reported):
     path = saved("leaky.pgmoprof", iterations=12, keep_activations=True)
-    assert main(["stats", "--leaks", path, "--json"]) == 0
-    fields = json.loads(capsys.readouterr().out)
+    fields = reported("stats", "--leaks", path)
     assert (fields["file"], fields["growth"], fields["judged"]) == (path, 2048.0, True)
     assert fields["found"][0]["tag"]["op"] == "aten.mm"
     assert fields["live"] > 12 * 2048
 
 
 @pytest.mark.parametrize(("every", "growth"), [(1, "4 B"), (2, "8 B"), (3, "12 B")])
-def test_several_steps_as_one_iteration(saved, capsys, every, growth):
+def test_several_steps_as_one_iteration(saved, every, growth, printed):
     path = saved("leaky.pgmoprof", iterations=24, keep_losses_every=1)
-    assert main(["stats", "--leaks", path, "--every", str(every)]) == 0
-    printed = capsys.readouterr().out
+    printed = printed("stats", "--leaks", path, "--every", every)
     assert f"{growth} more in each iteration ({24 // every} iterations of the trace" in printed
 
 
@@ -66,6 +61,5 @@ def test_too_few_iterations_and_a_file_without_a_history_are_refused(saved, tmp_
 
 
 @pytest.mark.parametrize("options", [["--check"], ["--leaks", "--blocks"], ["--every", "3"]])
-def test_options_that_would_do_nothing_are_refused(saved, capsys, options):
-    assert main(["stats", saved("a.pgmoprof", iterations=5), *options]) == 2
-    assert "--leaks" in capsys.readouterr().err
+def test_options_that_would_do_nothing_are_refused(saved, options, refused):
+    assert "--leaks" in refused("stats", saved("a.pgmoprof", iterations=5), *options, code=2)

@@ -1,7 +1,5 @@
 """Tests of commands on snapshots without a history, of which each first reports that."""
 
-import json
-
 import pytest
 
 from pgmo.cli.main import main
@@ -37,10 +35,9 @@ def source(tmp_path):
     return path, live_at_end(snapshot(device))
 
 
-def test_an_export_says_what_was_allocated(source, capsys):
+def test_an_export_says_what_was_allocated(source, run):
     path, alive = source
-    assert main(["export", str(path), "--to", "profile"]) == 0
-    err = capsys.readouterr().err
+    err = run("export", path, "--to", "profile").err
     assert FIRST in err
     assert HOW in err
     size = format_bytes(sum(alive.values()))
@@ -60,10 +57,9 @@ def test_an_export_says_what_was_allocated(source, capsys):
     ],
     ids=" ".join,
 )
-def test_commands_say_it_first(source, capsys, command):
+def test_commands_say_it_first(source, command, printed):
     profile, alive = source
-    assert main([command[0], str(profile), *command[1:]]) == 0
-    out = capsys.readouterr().out
+    out = printed(command[0], profile, *command[1:])
     assert out.startswith(FIRST)
     assert HOW in out.splitlines()[1]
     assert f" in {len(alive)} blocks; " in out
@@ -74,34 +70,29 @@ def test_commands_say_it_first(source, capsys, command):
         assert format_bytes(30 * MIB) in out
 
 
-def test_there_is_no_plan(source, tmp_path, capsys):
+def test_there_is_no_plan(source, tmp_path, refused):
     profile, _ = source
-    assert main(["plan", str(profile)]) == 1
-    assert f"there is nothing to plan. {FIRST}" in capsys.readouterr().err
+    assert f"there is nothing to plan. {FIRST}" in refused("plan", profile)
     assert not profile.with_suffix(".pgmoplan").exists()
 
 
-def test_json_says_it_too(source, capsys):
+def test_json_says_it_too(source, reported):
     profile, alive = source
     for command in ("compare", "stats"):
-        assert main([command, str(profile), "--json"]) == 0
-        reported = json.loads(capsys.readouterr().out)
+        reported = reported(command, profile)
         assert reported["moment"]["size"] == sum(alive.values())
         assert reported["moment"]["blocks"] == len(alive)
-    assert main(["compare", str(profile), "--json"]) == 0
-    reported = json.loads(capsys.readouterr().out)
+    reported = reported("compare", profile)
     assert (reported["plan"], reported["max_load"], reported["reserved"]) == (None, None, {})
 
 
-def test_two_are_compared_by_what_was_allocated(source, capsys):
+def test_two_are_compared_by_what_was_allocated(source, printed, reported):
     profile, _ = source
-    assert main(["compare", str(profile), str(profile)]) == 0
-    out = capsys.readouterr().out
+    out = printed("compare", profile, profile)
     assert out.startswith(f"{profile}: {FIRST}")
     assert "The requests cannot be compared" in out
     assert "max load" not in out
-    assert main(["compare", str(profile), str(profile), "--json"]) == 0
-    reported = json.loads(capsys.readouterr().out)
+    reported = reported("compare", profile, profile)
     assert reported["before"]["max_load"] is None
     assert reported["moments"][0]["blocks"] > 0
 
@@ -119,7 +110,7 @@ def test_the_report_says_it_first(source, tmp_path):
 
 
 @pytest.mark.parametrize("empty", [0, 1])
-def test_a_device_on_which_nothing_was_allocated_is_left_out(tmp_path, capsys, empty):
+def test_a_device_on_which_nothing_was_allocated_is_left_out(tmp_path, capsys, empty, run):
     devices = [Device(0), Device(1)]
     train(devices[1 - empty], 3)
     saved = snapshot(*devices)
@@ -130,8 +121,7 @@ def test_a_device_on_which_nothing_was_allocated_is_left_out(tmp_path, capsys, e
         {"device": empty, "address": 2**50, "total_size": 2 * MIB, "stream": 0, "blocks": []}
     )
     path = save(saved, tmp_path / "two.pickle")
-    assert main(["export", "--to", "profile", str(path)]) == 0
-    err = capsys.readouterr().err
+    err = run("export", "--to", "profile", path).err
     assert f"cuda:{empty}: nothing was allocated there, so it has no profile" in err
     assert [one.name for one in tmp_path.glob("*.pgmoprof")] == ["two.pgmoprof"]
     assert main(["export", "--to", "profile", str(path), "--device", str(empty), "-f"]) == 1

@@ -37,14 +37,13 @@ def test_a_plan_elsewhere_is_named_in_the_next_command(source, tmp_path, capsys)
     assert capsys.readouterr().err.endswith(f"Next: pgmo report {source} --plan {target}\n")
 
 
-def test_within_a_budget(source, capsys):
+def test_within_a_budget(source, capsys, reported):
     assert main(["plan", str(source), "--budget", "3 KiB"]) == 0  # the smaller block leaves
     made = Plan.load(source.with_suffix(".pgmoplan"))
     assert (made.resident, made.spilled) == (3008, 1024)
     reported = "spilled     1.00 KiB of the arena, to unified memory on the host; "
     assert reported + "2.94 KiB stay on the device" in capsys.readouterr().out.splitlines()
-    assert main(["stats", str(source.with_suffix(".pgmoplan")), "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["spilled"] == made.spilled
+    assert reported("stats", source.with_suffix(".pgmoplan"))["spilled"] == made.spilled
 
 
 def failure(arguments, capsys, code=1):
@@ -105,9 +104,8 @@ def blocks(tmp_path):
     return path
 
 
-def test_blocks_are_packed_and_nothing_is_written_unasked(blocks, capsys):
-    assert main(["plan", str(blocks)]) == 0
-    captured = capsys.readouterr()
+def test_blocks_are_packed_and_nothing_is_written_unasked(blocks, run):
+    captured = run("plan", blocks)
     assert captured.out.splitlines()[:3] == [
         "blocks      3",
         "max load    96 B, no arena is smaller",
@@ -117,9 +115,8 @@ def test_blocks_are_packed_and_nothing_is_written_unasked(blocks, capsys):
     assert list(blocks.parent.iterdir()) == [blocks]
 
 
-def test_figures_of_blocks(blocks, capsys):
-    assert main(["plan", str(blocks), "--json"]) == 0
-    fields = json.loads(capsys.readouterr().out)
+def test_figures_of_blocks(blocks, reported):
+    fields = reported("plan", blocks)
     assert {name: fields[name] for name in ("file", "blocks", "max_load", "bound", "arena")} == {
         "file": None,
         "blocks": 3,
@@ -132,10 +129,9 @@ def test_figures_of_blocks(blocks, capsys):
     assert set(fields["trace"][-1]) == {"seconds", "arena", "bound", "solver"}
 
 
-def test_blocks_with_offsets(blocks, tmp_path, capsys):
+def test_blocks_with_offsets(blocks, tmp_path, capsys, run):
     target = tmp_path / "out.csv"
-    assert main(["plan", str(blocks), "-o", str(target)]) == 0
-    assert capsys.readouterr().err == f"Wrote {target}\n"
+    assert run("plan", blocks, "-o", target).err == f"Wrote {target}\n"
     assert target.read_text() == (
         "id,lower,upper,size,offset\na,0,2,64,0\nb,1,3,32,64\nc,2,3,64,0\n"
     )
@@ -164,7 +160,7 @@ def test_a_bad_row_is_named(blocks, capsys):
     )
 
 
-def test_ctrl_c_leaves_the_best_so_far(blocks, monkeypatch, capsys):
+def test_ctrl_c_leaves_the_best_so_far(blocks, monkeypatch, run):
     said = "interrupted: this is the best plan found so far\n"
     for bound, reported in ((1, True), (96, False)):  # a proved optimum needs no such note
 
@@ -172,8 +168,7 @@ def test_ctrl_c_leaves_the_best_so_far(blocks, monkeypatch, capsys):
             return replace(plan(what, **options), interrupted=True, bound=bound)
 
         monkeypatch.setattr(planner, "plan", interrupted)
-        assert main(["plan", str(blocks), "--json"]) == 0
-        captured = capsys.readouterr()
+        captured = run("plan", blocks, "--json")
         assert json.loads(captured.out)["interrupted"] is True
         assert captured.err.startswith(said) is reported
 

@@ -25,9 +25,8 @@ def export(*words) -> int:
     return main(["export", "--to", "profile", *map(str, words)])
 
 
-def test_a_snapshot_goes_through_all_commands(source, tmp_path, capsys):
-    assert main(["stats", str(source)]) == 0
-    out, err = capsys.readouterr()
+def test_a_snapshot_goes_through_all_commands(source, tmp_path, capsys, run):
+    out, err = run("stats", source)
     assert "found by their period" not in err  # the result says it already
     assert "iterations  6 of 9 requests, found by their period" in out.replace("5 of", "6 of")
     assert "out of memory 8.00 GiB with 0 B free on the device" in out
@@ -88,13 +87,12 @@ def test_a_file_for_each_device(tmp_path, capsys):
     )
 
 
-def test_a_table(tmp_path, capsys):
+def test_a_table(tmp_path, capsys, printed):
     source = tmp_path / "blocks.csv"
     source.write_text("id,lower,upper,size\n0,0,10,64\n1,5,20,32\n")
     assert export(source) == 0
     assert Profile.load(tmp_path / "blocks.pgmoprof").max_load() == 96
-    assert main(["stats", str(source)]) == 0
-    assert "blocks      2 in 2 ticks" in capsys.readouterr().out
+    assert "blocks      2 in 2 ticks" in printed("stats", source)
     assert export(source, "--iteration", "0", "--force") != 0
     assert "is a table of blocks without iterations" in capsys.readouterr().err
     assert export(source, "--whole", "--force") == 0
@@ -132,17 +130,6 @@ def test_the_whole_or_one_iteration(source, tmp_path, capsys):
     assert "iteration 77 is not in the recording" in capsys.readouterr().err
 
 
-def test_a_guess_stays_a_guess_in_the_file(source, tmp_path, capsys):
-    device = Device()
-    for _ in range(8):
-        device.free(device.alloc(9000))
-        device.alloc(700)  # never freed
-    leaky = save(snapshot(device), tmp_path / "leaky.pickle")
-    assert main(["stats", "--leaks", str(leaky), "--json"]) == 0
-    (leak,) = json.loads(capsys.readouterr().out)["found"]
-    assert leak["confidence"] == "likely"
-
-
 @pytest.mark.parametrize(
     "options",
     [
@@ -155,7 +142,7 @@ def test_options_of_another_format_are_refused(options, source, capsys):
     assert f"leave them out with --to {options[1]}" in capsys.readouterr().err
 
 
-def test_private_pools_are_explained_by_stats_report_and_export(tmp_path, capsys):
+def test_private_pools_are_explained_by_stats_report_and_export(tmp_path, capsys, reported):
     device = Device()
     device.free(device.alloc(8 * MIB, stream=7))
     device.alloc(2 * MIB)
@@ -169,6 +156,5 @@ def test_private_pools_are_explained_by_stats_report_and_export(tmp_path, capsys
         assert main([*command, str(source)]) == 0
         assert reported in "".join(capsys.readouterr())
     for command in (["stats"], ["report", "--force"]):
-        assert main([*command, str(source.with_suffix(".pgmoprof")), "--json"]) == 0
-        pools = json.loads(capsys.readouterr().out)["pools"]
+        pools = reported(*command, source.with_suffix(".pgmoprof"))["pools"]
         assert [one["temporaries"] for one in pools["pools"]] == [8 * MIB]

@@ -58,7 +58,9 @@ def alignment_of(page) -> int:
     return header["alignment"]
 
 
-def test_the_plan_next_to_the_profile_is_shown_unless_another_is_given(source, tmp_path, capsys):
+def test_the_plan_next_to_the_profile_is_shown_unless_another_is_given(
+    source, tmp_path, capsys, refused
+):
     page, other = source.with_suffix(".html"), tmp_path / "other.pgmoplan"
     plan(profile(64), alignment=256).save(source.with_suffix(".pgmoplan"))
     plan(profile(64), alignment=1024).save(other)
@@ -68,42 +70,37 @@ def test_the_plan_next_to_the_profile_is_shown_unless_another_is_given(source, t
     assert main(["report", str(source), "--plan", str(other), "-f"]) == 0
     assert alignment_of(page) == 1024
     plan(profile(128)).save(other)
-    assert main(["report", str(source), "--plan", str(other), "-f"]) == 1
-    assert "another profile" in capsys.readouterr().err
+    assert "another profile" in refused("report", source, "--plan", other, "-f")
 
 
-def test_a_plan_next_to_it_that_is_of_another_profile_or_broken_is_not_shown(source, capsys):
+def test_a_plan_next_to_it_that_is_of_another_profile_or_broken_is_not_shown(source, run):
     beside = source.with_suffix(".pgmoplan")
     plan(profile(128)).save(beside)
-    assert main(["report", str(source)]) == 0
-    said = capsys.readouterr().err
+    said = run("report", source).err
     assert f"{beside} belongs to another profile" in said
     assert f"`pgmo plan {source} --force`" in said
     beside.write_bytes(b"PK")
-    assert main(["report", str(source), "-f"]) == 0
-    said = capsys.readouterr().err
+    said = run("report", source, "-f").err
     assert str(beside) in said
     assert "plan of the fast packers" in said
 
 
-def test_a_page_can_go_to_stdout(source, capsys, monkeypatch):
+def test_a_page_can_go_to_stdout(source, monkeypatch, run):
     monkeypatch.chdir(source.parent)
-    assert main(["report", str(source), "-o", "-"]) == 0
-    said = capsys.readouterr()
+    said = run("report", source, "-o", "-")
     assert said.out.startswith("<!doctype html>")
     assert "Wrote" not in said.err
     assert not Path("-").exists()
 
 
-def test_what_is_no_profile_is_said_before_what_is_in_the_way(source, capsys):
+def test_what_is_no_profile_is_said_before_what_is_in_the_way(source, refused):
     other = source.with_name("net.pgmoplan")
     plan(profile(64)).save(other)
     source.with_suffix(".html").write_text("mine")
-    assert main(["report", str(other)]) == 1
-    assert "give the profile" in capsys.readouterr().err
+    assert "give the profile" in refused("report", other)
 
 
-def test_json_describes_the_page(source, capsys):
+def test_json_describes_the_page(source, capsys, refused):
     plan(Profile.load(source)).save(source.with_suffix(".pgmoplan"))
     assert main(["report", str(source), "--json"]) == 0
     target = source.with_suffix(".html")
@@ -116,5 +113,4 @@ def test_json_describes_the_page(source, capsys):
         "arena": 128,
         "pools": None,
     }
-    assert main(["report", str(source), "--json", "-o", "-"]) == 2
-    assert "cannot both go to stdout" in capsys.readouterr().err
+    assert "cannot both go to stdout" in refused("report", source, "--json", "-o", "-", code=2)

@@ -1,4 +1,3 @@
-import json
 from dataclasses import replace
 
 import pytest
@@ -23,11 +22,10 @@ def profile() -> Profile:
     )
 
 
-def test_a_profile_as_json(profile, tmp_path, capsys):
+def test_a_profile_as_json(profile, tmp_path, reported):
     path = tmp_path / "net.pgmoprof"
     profile.save(path)
-    assert main(["stats", str(path), "--json"]) == 0
-    fields = json.loads(capsys.readouterr().out)
+    fields = reported("stats", path)
     assert fields["kind"] == "profile"
     assert fields["max_load"] == profile.max_load() == 4000
     counts = {key: fields[key] for key in ("blocks", "ticks", "wrapping", "persistent", "varying")}
@@ -37,56 +35,49 @@ def test_a_profile_as_json(profile, tmp_path, capsys):
     assert fields["meta"]["model"] == "net"
 
 
-def test_a_profile_in_words(profile, tmp_path, capsys):
+def test_a_profile_in_words(profile, tmp_path, printed):
     path = tmp_path / "net.pgmoprof"
     profile.save(path)
-    assert main(["stats", str(path)]) == 0
-    shown = capsys.readouterr().out
+    shown = printed("stats", path)
     for expected in ("net, torch 2.13, cpu", "3.91 KiB", "Net.conv", "backward", "75.0%"):
         assert expected in shown
     assert "NOT steady" not in shown
 
 
-def test_the_trace_and_what_would_help(profile, tmp_path, capsys):
+def test_the_trace_and_what_would_help(profile, tmp_path, printed, reported):
     path = tmp_path / "net.pgmoprof"
     replace(profile, trace=train(12, keep_losses_every=1)).save(path)
-    assert main(["stats", str(path)]) == 0
-    shown = capsys.readouterr().out
+    shown = printed("stats", path)
     assert "trace       127 events, 49 requests, 12 iterations begun" in shown
     assert "hint        A number is kept as a tensor: 4 B" in shown
-    assert main(["stats", str(path), "--json"]) == 0
-    fields = json.loads(capsys.readouterr().out)
+    fields = reported("stats", path)
     assert fields["trace"]["iterations"] == 12
     assert "A number is kept as a tensor" in [hint["title"] for hint in fields["hints"]]
 
 
-def test_blocks_that_are_shared_between_streams(profile, tmp_path, capsys):
+def test_blocks_that_are_shared_between_streams(profile, tmp_path, capsys, printed, reported):
     path = tmp_path / "net.pgmoprof"
     profile.save(path)
     assert main(["stats", str(path)]) == 0
     assert "shared" not in capsys.readouterr().out
     replace(profile, shared=[False, True, True, False]).save(path)
-    assert main(["stats", str(path)]) == 0
-    shown = capsys.readouterr().out
+    shown = printed("stats", path)
     assert "shared      1 blocks, 2.93 KiB, used on several streams, not planned" in shown
     assert "max load    1000 B of 1.46 KiB requested in all" in shown
-    assert main(["stats", str(path), "--json"]) == 0
-    fields = json.loads(capsys.readouterr().out)
+    fields = reported("stats", path)
     assert (fields["shared"], fields["shared_bytes"], fields["persistent"]) == (1, 3000, 1)
 
 
-def test_a_plan_as_json_and_in_words(profile, tmp_path, capsys):
+def test_a_plan_as_json_and_in_words(profile, tmp_path, printed, reported):
     path = tmp_path / "net.pgmoplan"
     plan = pgmo.plan(profile)
     plan.save(path)
-    assert main(["stats", str(path), "--json"]) == 0
-    fields = json.loads(capsys.readouterr().out)
+    fields = reported("stats", path)
     assert fields["kind"] == "plan"
     assert (fields["blocks"], fields["planned"]) == (4, 3)
     assert (fields["arena"], fields["max_load"]) == (plan.arena, plan.max_load)
     assert fields["gap"] == pytest.approx(plan.arena / plan.max_load - 1)
-    assert main(["stats", str(path)]) == 0
-    shown = capsys.readouterr().out
+    shown = printed("stats", path)
     assert "3 of 4 planned" in shown
     assert plan.solver in shown
 
@@ -100,16 +91,14 @@ def test_a_plan_as_json_and_in_words(profile, tmp_path, capsys):
         (2, True, "and 2 other structures, and the first iteration's plan\n"),
     ],
 )
-def test_the_plans_that_come_along(profile, tmp_path, capsys, others, opening, line):
+def test_the_plans_that_come_along(profile, tmp_path, others, opening, line, printed, reported):
     path = tmp_path / "net.pgmoplan"
     plan = pgmo.plan(profile)
     replace(plan, others=(plan,) * others, opening=plan if opening else None).save(path)
-    assert main(["stats", str(path)]) == 0
-    shown = capsys.readouterr().out
+    shown = printed("stats", path)
     if line is None:
         assert "\n            and" not in shown
     else:
         assert shown.splitlines(keepends=True)[1] == f"            {line}"
-    assert main(["stats", str(path), "--json"]) == 0
-    fields = json.loads(capsys.readouterr().out)
+    fields = reported("stats", path)
     assert (fields["others"], fields["opening"]) == (others, opening)

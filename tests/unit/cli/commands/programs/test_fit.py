@@ -1,6 +1,5 @@
 """Tests of `pgmo fit`: its output, its exit codes, and command lines that it refuses."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -21,11 +20,8 @@ def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 VARY = ("--vary", "--batch-size {}")
 
 
-def test_a_sentence_comes_first_and_the_code_is_0(
-    script: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["fit", "--card", "1GiB", *VARY, "--value", "4", script]) == 0
-    printed = capsys.readouterr().out
+def test_a_sentence_comes_first_and_the_code_is_0(script: str, printed) -> None:
+    printed = printed("fit", "--card", "1GiB", *VARY, "--value", "4", script)
     assert printed.startswith("train.py fits on 1.00 GiB: it takes ")
     for text in ("PyTorch as it is", "optimizer state", "CUDA context", "rehearsed   once"):
         assert text in printed
@@ -36,10 +32,9 @@ def test_what_does_not_fit_is_code_4(script: str, capsys: pytest.CaptureFixture[
     assert "does not fit" in capsys.readouterr().out
 
 
-def test_everything_can_be_asked_at_once(script: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_everything_can_be_asked_at_once(script: str, run) -> None:
     words = ["--what-if", "--cards", "--effective-batch", "64", "--samples", "1e6"]
-    assert main(["fit", "--card", "L4", *VARY, *words, "--report", "fit.html", script]) == 0
-    out, messages = capsys.readouterr()
+    out, messages = run("fit", "--card", "L4", *VARY, *words, "--report", "fit.html", script)
     for text in ("8-bit Adam", "least change that fits", "H100 SXM", "micro-batches of"):
         assert text in out
     assert "at least" in out
@@ -47,17 +42,15 @@ def test_everything_can_be_asked_at_once(script: str, capsys: pytest.CaptureFixt
     assert Path("fit.html").read_text().startswith("<!doctype html>")
 
 
-def test_json_is_one_object(script: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["fit", "--card", "1GiB", *VARY, "--also", "checkpoint", "--json", script]) == 0
-    reported = json.loads(capsys.readouterr().out)
+def test_json_is_one_object(script: str, reported) -> None:
+    reported = reported("fit", "--card", "1GiB", *VARY, "--also", "checkpoint", script)
     assert [one["change"] for one in reported["largest"]] == [None, None, "checkpoint"]
     assert reported["fits"]["pgmo"] is True
 
 
-def test_a_measured_step_makes_a_forecast(script: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_measured_step_makes_a_forecast(script: str, printed) -> None:
     words = ["--value", "4", "--steps", "100", "--measured", "60@L4"]
-    assert main(["fit", "--card", "L4", *VARY, *words, script]) == 0
-    assert "about 100 minutes on L4" in capsys.readouterr().out
+    assert "about 100 minutes on L4" in printed("fit", "--card", "L4", *VARY, *words, script)
 
 
 @pytest.mark.parametrize(
@@ -88,6 +81,5 @@ def test_a_report_is_not_overwritten(script: str, capsys: pytest.CaptureFixture[
     assert main([*words, "--force", script]) == 0
 
 
-def test_a_script_that_is_not_there(script: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["fit", "--card", "1GiB", "none.py"]) == 1
-    assert "there is no file none.py" in capsys.readouterr().err
+def test_a_script_that_is_not_there(script: str, refused) -> None:
+    assert "there is no file none.py" in refused("fit", "--card", "1GiB", "none.py")

@@ -60,17 +60,11 @@ def model(tmp_path):
     return path
 
 
-def reported(capsys, *arguments):
-    assert main(["recompute", *map(str, arguments), "--json"]) == 0
-    return json.loads(capsys.readouterr().out)
-
-
 def test_a_share_of_the_peak_is_kept_to_and_the_profile_shows_what_runs_again(
-    model, tmp_path, capsys
+    model, tmp_path, reported, run
 ):
     target = tmp_path / "step.pgmoprof"
-    assert main(["recompute", f"{model}:make", "--budget", "0.7", "-o", str(target)]) == 0
-    shown = capsys.readouterr()
+    shown = run("recompute", f"{model}:make", "--budget", "0.7", "-o", target)
     assert "operations of the forward pass run twice" in shown.out
     assert "layers." in shown.out
     assert "pgmo.recompute(model, inputs, budget=" in shown.out
@@ -78,43 +72,41 @@ def test_a_share_of_the_peak_is_kept_to_and_the_profile_shows_what_runs_again(
     profile = Profile.load(target)
     assert "recompute" in {tag.phase for tag in profile.tags}
     assert {tag.module.split(".")[0] for tag in profile.tags if tag.module} == {"Net"}
-    fields = reported(capsys, f"{model}:make", "--budget", "70%")
+    fields = reported("recompute", f"{model}:make", "--budget", "70%")
     assert fields["peak"] == profile.max_load() <= 0.7 * fields["default_peak"]
     assert fields["recomputed"]
     assert fields["curve"] is None
 
 
-def test_bytes_the_least_peak_and_the_whole_trade_off(model, capsys):
-    least = reported(capsys, f"{model}:make", "--points", "3")
+def test_bytes_the_least_peak_and_the_whole_trade_off(model, reported):
+    least = reported("recompute", f"{model}:make", "--points", "3")
     peaks = [point["peak"] for point in least["curve"]]
     assert peaks
     assert max(peaks) <= least["default_peak"]  # the model itself may need more than its graph
     assert least["peak"] in peaks
-    whole = reported(capsys, f"{model}:make", "--budget", "1GiB")
+    whole = reported("recompute", f"{model}:make", "--budget", "1GiB")
     assert whole["default_peak"] >= whole["peak"] > least["peak"]
     assert whole["overhead"] == 0
 
 
-def test_a_module_on_the_path_and_the_next_command(model, monkeypatch, capsys):
+def test_a_module_on_the_path_and_the_next_command(model, monkeypatch, run):
     monkeypatch.chdir(model.parent)
-    assert main(["recompute", "net_to_recompute:make"]) == 0
-    shown = capsys.readouterr()
+    shown = run("recompute", "net_to_recompute:make")
     assert shown.err == (
         "Next: pgmo recompute net_to_recompute:make --budget min -o step.pgmoprof\n"
     )
 
 
 def test_values_wait_on_the_host_and_both_commands_that_are_said_plan_the_same(
-    model, monkeypatch, capsys
+    model, monkeypatch, reported, run
 ):
     monkeypatch.chdir(model.parent)
     asked = ["--budget", "0.6", "--offload", "1e12"]
-    fields = reported(capsys, "net_to_recompute:make", *asked)
+    fields = reported("recompute", "net_to_recompute:make", *asked)
     assert fields["offloaded"]
     assert fields["host_bytes"] > 0
     assert fields["overhead"] == pytest.approx(fields["rerun"] + fields["waited"])
-    assert main(["recompute", "net_to_recompute:make", *asked]) == 0
-    shown = capsys.readouterr()
+    shown = run("recompute", "net_to_recompute:make", *asked)
     assert "operations are offloaded" in shown.out
     assert f"budget={fields['peak']}, offload=1000000000000.0)" in shown.out
     assert shown.err == (
@@ -122,9 +114,8 @@ def test_values_wait_on_the_host_and_both_commands_that_are_said_plan_the_same(
     )
 
 
-def test_what_the_factory_prints_is_not_in_the_object(model, capsys):
-    assert main(["recompute", f"{model}:chat", "--budget", "1GiB", "--json"]) == 0
-    printed = capsys.readouterr()
+def test_what_the_factory_prints_is_not_in_the_object(model, run):
+    printed = run("recompute", f"{model}:chat", "--budget", "1GiB", "--json")
     assert json.loads(printed.out)["overhead"] == 0
     assert "loading" in printed.err
 
@@ -156,7 +147,6 @@ def test_what_is_wrong_is_said(model, capsys, function, options, code, message):
 
 
 @pytest.mark.parametrize("name", ["nothing", "no_such_module_at_all:make", "none.py:make"])
-def test_what_is_not_there(capsys, name):
+def test_what_is_not_there(name, refused):
     pytest.importorskip("torch")
-    assert main(["recompute", name]) == 1
-    assert "FILE.py:FACTORY" in capsys.readouterr().err
+    assert "FILE.py:FACTORY" in refused("recompute", name)
