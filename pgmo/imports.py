@@ -43,8 +43,8 @@ class _Finder(MetaPathFinder):
 
     def __init__(self, name: str, call: Callable[[], object], compile_source: Any = None) -> None:
         self._name = name
-        self._call = call
-        self._compile = compile_source
+        self.call = call
+        self.compile = compile_source
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -53,7 +53,7 @@ class _Finder(MetaPathFinder):
             return None
         spec = self._found_by_others(path, target)
         if spec is not None and spec.loader is not None:
-            spec.loader = _CallingLoader(spec.loader, self, self._call, self._compile)
+            spec.loader = _CallingLoader(spec.loader, self)
         return spec
 
     def _found_by_others(
@@ -74,13 +74,9 @@ class _Finder(MetaPathFinder):
 class _CallingLoader(Loader):
     """Wrapper of a loader that runs the callback once and leaves the inner loader in the module."""
 
-    def __init__(
-        self, loader: Any, finder: _Finder, call: Callable[[], object], compile_source: Any
-    ) -> None:
+    def __init__(self, loader: Any, finder: _Finder) -> None:
         self._loader = loader
         self._finder = finder
-        self._call = call
-        self._compile = compile_source
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._loader, name)
@@ -102,13 +98,13 @@ class _CallingLoader(Loader):
         else:
             exec(code, module.__dict__)
         if first:
-            self._call()
+            self._finder.call()
 
     def _replacement_code(self, module: ModuleType) -> CodeType | None:
-        path = getattr(module, "__file__", None)
-        if self._compile is None or path is None or not hasattr(self._loader, "get_data"):
+        path = getattr(module, "__file__", None) or ""
+        compile_source = self._finder.compile
+        has_source = path.endswith(".py") and hasattr(self._loader, "get_data")
+        if compile_source is None or not has_source:
             return None
-        if not path.endswith(".py"):
-            return None
-        made: CodeType | None = self._compile(self._loader.get_data(path), path, module)
+        made: CodeType | None = compile_source(self._loader.get_data(path), path, module)
         return made

@@ -51,10 +51,12 @@ def warn_user(text: str, category: type[Warning] = UserWarning) -> None:
 
 def _of_user(frame: FrameType) -> FrameType:
     """Return the innermost frame of the user's code, from this one outwards."""
-    frameworks = tuple(_folders())
+    machinery = (_OURS, *_GENERATED, *_folders())
     found: FrameType | None = frame
     while found is not None:
-        if not _is_machinery(found.f_code.co_filename, frameworks):
+        file = found.f_code.co_filename
+        is_library = file.startswith(_LIBRARY) and not file.startswith(_INSTALLED)
+        if not (is_library or file.startswith(machinery)):
             return found
         frame, found = found, found.f_back
     return frame
@@ -68,9 +70,3 @@ def _folders() -> list[str]:
         for module in modules
         for folder in getattr(module, "__path__", ())
     ]
-
-
-def _is_machinery(file: str, frameworks: tuple[str, ...]) -> bool:
-    if file.startswith((_OURS, *_GENERATED, *frameworks)):
-        return True
-    return file.startswith(_LIBRARY) and not file.startswith(_INSTALLED)

@@ -65,7 +65,6 @@ def find(text: str | Card) -> Card:
 
 @cache
 def _rows() -> list[dict[str, Any]]:
-    """Read the rows of the file."""
     rows: list[dict[str, Any]] = json.loads(Path(__file__).with_name("cards.json").read_text())
     return rows
 

@@ -35,7 +35,9 @@ class ForgivingParser(argparse.ArgumentParser):
         gone = next((one for one in self._asked[:1] if one in MAIN_OPTIONS), "")
         if gone:
             message = f"`pgmo {gone}` was removed: {MAIN_OPTIONS[gone]}"
-        if "did you mean" not in message and not self._passes_on():
+        # After a program's name, options may be the program's.
+        passes_on = any(action.nargs == argparse.REMAINDER for action in self._actions)
+        if "did you mean" not in message and not passes_on:
             nearest = self.nearest_options(_own(self._asked))
             if nearest:
                 message += f"; did you mean {', '.join(nearest)}?"
@@ -69,10 +71,6 @@ class ForgivingParser(argparse.ArgumentParser):
                 wrong = f"invalid choice: {value!r}"
                 error.message = error.message.replace(wrong, f"{wrong}; did you mean {near!r}?", 1)
             raise
-
-    def _passes_on(self) -> bool:
-        """Return whether some arguments may be options of the user's program."""
-        return any(action.nargs == argparse.REMAINDER for action in self._actions)
 
 
 def nearest(word: str, names: Iterable[str]) -> str | None:

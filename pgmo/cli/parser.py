@@ -131,7 +131,6 @@ class _NoColor(argparse.Action):
 
 
 def _commands() -> str:
-    """Return the list of commands, by stage."""
     parts = []
     for stage, title in STAGES.items():
         names = [name for name, command in COMMANDS.items() if command.stage == stage]

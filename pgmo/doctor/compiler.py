@@ -47,7 +47,6 @@ def try_compiler() -> Compiler:
 
 
 def _run(command: list[str]) -> tuple[int, str]:
-    """Return the exit code and the output of a command."""
     try:
         done = subprocess.run(
             command,

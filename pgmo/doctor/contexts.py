@@ -6,6 +6,7 @@ another process               context, cuBLAS, cuDNN           without the other
 
 import subprocess
 import sys
+import threading
 from contextlib import suppress
 from typing import Any
 
@@ -77,8 +78,6 @@ def keep_context(name: str, size: int) -> None:
 
 def _first_line(process: "subprocess.Popen[str]") -> str:
     """Return the first line that a process prints; "" if it ends before or takes too long."""
-    import threading
-
     assert process.stdout is not None
     timer = threading.Timer(_SECONDS, process.kill)
     timer.start()

@@ -21,6 +21,9 @@ from pgmo.world import rank
 
 _PROCESS = os.getpid()
 
+_OF_CLOSED_STREAMS = (OSError, ValueError, AttributeError)
+"""Errors of a stdout or stderr that is closed or was replaced."""
+
 
 def finish(
     program: Program,
@@ -52,17 +55,17 @@ def finish(
         kept = save_out_of_memory(failed, supervision.sessions, folder, supervision.who_keeps)
     supervision.close()
     _note_keepers(supervision)
-    with _ignoring_closed_streams():
+    with suppress(*_OF_CLOSED_STREAMS):
         ending.show()
-    with _ignoring_closed_streams():
+    with suppress(*_OF_CLOSED_STREAMS):
         sys.stdout.flush()
-    with _ignoring_closed_streams():
+    with suppress(*_OF_CLOSED_STREAMS):
         if not quiet and (supervision.sessions or not ending.code):
             for text in conclusions(supervision):
                 say(text)
     if json_path is not None:
         _write_json(program, ending, supervision, kept, json_path)
-    with _ignoring_closed_streams():
+    with suppress(*_OF_CLOSED_STREAMS):
         if kept:
             print_saved_files(map(options.shown, kept))
         elif (not quiet or supervision.saved) and not (rank() or 0):
@@ -89,11 +92,6 @@ def _note_keepers(supervision: Supervision) -> None:
                 continue  # Ranks with equal plans share a file, which names one device.
             growing = () if summary.growth is None else summary.growth.kept
             with_kept(profile, growing, summary.kept).save(path)
-
-
-def _ignoring_closed_streams() -> "suppress":
-    """Return a context manager that ignores errors of a closed or replaced stdout or stderr."""
-    return suppress(OSError, ValueError, AttributeError)
 
 
 def conclusions(supervision: Supervision) -> list[str]:

@@ -124,7 +124,6 @@ class WhoKeeps:
         return replace(summary, growth=growth, kept=self._largest(device))
 
     def _growing(self, growth: "LiveGrowth", device: str) -> tuple[str, ...]:
-        """Return the places whose blocks grow."""
         if len(self._taken) < 2 or self._taken[0].at_end:
             return ()
         first, *later = self._taken

@@ -92,6 +92,9 @@ def _format(name: str) -> str:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run `pgmo export`."""
+    from pgmo.packing.plan import Plan
+    from pgmo.report.exporters.memory_viz import memory_viz
+
     to = arguments.format
     if to == "profile":
         return _write_profiles(arguments)
@@ -112,12 +115,19 @@ def run(arguments: argparse.Namespace) -> int:
             "a memory snapshot is binary and is not written to stdout; name a file with -o"
         )
     source = read_profile_or_plan(path)
+    notes = []
+    if isinstance(source, Plan) and source.inner:
+        further = len(source.inner)
+        notes.append(f"only the main plan is written; further plans in the file: {further}")
     if arguments.output == "-":
-        notes = _write(source, sys.stdout, arguments)
+        _write_text(source, to, sys.stdout)
     else:
-        text = io.StringIO(newline="")
-        notes = _write(source, text, arguments)
-        data = _snapshot(source) if to == "memory-viz" else text.getvalue().encode()
+        if to == "memory-viz":
+            data = memory_viz(source)
+        else:
+            text = io.StringIO(newline="")
+            _write_text(source, to, text)
+            data = text.getvalue().encode()
         replace_file(target, data)
         if arguments.json:
             written = {"file": str(target), "format": to, "bytes": len(data), "blocks": len(source)}
@@ -182,30 +192,12 @@ def _write_profiles(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _write(source: "Profile | Plan", out: TextIO, arguments: argparse.Namespace) -> list[str]:
-    """Write the blocks in the requested text format. Return remarks for the user."""
-    from pgmo.packing.plan import Plan
+def _write_text(source: "Profile | Plan", to: str, out: TextIO) -> None:
     from pgmo.report.exporters.perfetto import write_perfetto
     from pgmo.report.exporters.spreadsheet import write_spreadsheet
 
-    notes = []
-    if isinstance(source, Plan) and source.inner:
-        notes.append(
-            f"only the main plan is written; further plans in the file: {len(source.inner)}"
-        )
-    if arguments.format == "memory-viz":
-        pass  # binary: `_snapshot` makes it
-    elif arguments.format == "perfetto":
-        write_perfetto(source, out)
-    else:
-        write_spreadsheet(source, out)
-    return notes
-
-
-def _snapshot(source: "Profile | Plan") -> bytes:
-    from pgmo.report.exporters.memory_viz import memory_viz
-
-    return memory_viz(source)
+    write = write_perfetto if to == "perfetto" else write_spreadsheet
+    write(source, out)
 
 
 def _next(to: str, path: Path, target: Path) -> str:

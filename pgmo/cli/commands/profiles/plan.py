@@ -82,6 +82,8 @@ def run(arguments: argparse.Namespace) -> int:
         packing_lines,
         plan_lines,
     )
+    from pgmo.cli.terminal.incumbents import IncumbentLine
+    from pgmo.packing.planner import plan
     from pgmo.packing.planning_options import PlanningOptions
     from pgmo.packing.solving.result import Packing
 
@@ -91,7 +93,8 @@ def run(arguments: argparse.Namespace) -> int:
     source = Path(arguments.file)
     table, what = _read(source)
     target = _target(source, table is None, arguments)
-    made = _solve(what, arguments)
+    with IncumbentLine() as line:
+        made: Plan | Packing = plan(what, observer=line.show, **_options(arguments))
     if target is not None:
         _write(made, table, target)
     if isinstance(made, Packing):
@@ -160,15 +163,6 @@ def _options(arguments: argparse.Namespace) -> Any:
     from pgmo.packing.planning_options import PlanningFields
 
     return {name: getattr(arguments, name) for name in PlanningFields.__annotations__}
-
-
-def _solve(what: "Profile | Problem", arguments: argparse.Namespace) -> "Plan | Packing":
-    from pgmo.cli.terminal.incumbents import IncumbentLine
-    from pgmo.packing.planner import plan
-
-    with IncumbentLine() as line:
-        made: Plan | Packing = plan(what, observer=line.show, **_options(arguments))
-    return made
 
 
 def _write(made: "Plan | Packing", table: "BlockTable | None", target: Path) -> None:
