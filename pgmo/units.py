@@ -5,15 +5,11 @@ import re
 from pgmo.errors import OptionError
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
-_FACTORS = {
-    "": 1,
-    "b": 1,
-    **{unit.lower(): 1024**power for power, unit in enumerate(_UNITS) if power},
-    # "10G" and "10GB" count as binary, because users write them for a card's memory.
-    **{unit[0].lower(): 1024**power for power, unit in enumerate(_UNITS) if power},
-    **{f"{unit[0].lower()}b": 1024**power for power, unit in enumerate(_UNITS) if power},
-}
-_SIZE = re.compile(r"\s*(\d{1,30}(?:\.\d{0,30})?|\.\d{1,30})\s*([a-zA-Z]*)\s*", re.ASCII)
+# "10G" and "10GB" count as binary, because users write them for a card's memory.
+_SIZE = re.compile(
+    r"\s*(\d{1,30}(?:\.\d{0,30})?|\.\d{1,30})\s*(?:([kmgtp])(?:i?b)?|b)?\s*",
+    re.ASCII | re.IGNORECASE,
+)
 
 
 def format_bytes(count: int | float) -> str:
@@ -50,12 +46,12 @@ def parse_bytes(text: str | int) -> int:
             raise OptionError(f"a size cannot be negative: {text}")
         return text
     match = _SIZE.fullmatch(str(text))
-    factor = _FACTORS.get(match[2].lower()) if match else None
-    if match is None or factor is None:
+    if match is None:
         raise OptionError(
             f"cannot read {text!r} as a size; write for example '24 GiB' or '512 MiB'"
         )
     # A float would change numbers above 2**53 and overflow on huge numbers.
     from fractions import Fraction  # Slow to import, so only imported here.
 
-    return int(Fraction(match[1]) * factor)
+    power = "bkmgtp".index((match[2] or "b").lower())
+    return int(Fraction(match[1]) * 1024**power)

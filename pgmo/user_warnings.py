@@ -32,7 +32,7 @@ _GENERATED = ("<frozen ", "<eval_with_key>", "<__array_function__")
 """Beginnings of the file names of generated code."""
 
 
-def warn_user(text: str, category: type[Warning] = UserWarning) -> None:
+def warn_user(text: str) -> None:
     """Warn at the innermost line that belongs neither to pgmo nor to a framework.
 
     If there is no such line, as on a framework's own thread, warn at the outermost line.
@@ -41,7 +41,7 @@ def warn_user(text: str, category: type[Warning] = UserWarning) -> None:
     # These are the arguments that warnings.warn takes from the frame at a stack level.
     warnings.warn_explicit(
         text,
-        category,
+        UserWarning,
         filename=frame.f_code.co_filename,
         lineno=frame.f_lineno,
         module=frame.f_globals.get("__name__") or "<unknown>",

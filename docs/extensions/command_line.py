@@ -31,8 +31,8 @@ def reference() -> str:
         parser.epilog or "",
     ]
     for stage, title in STAGES.items():
-        names = [name for name, command in COMMANDS.items() if command.stage == stage]
-        parts += [f"## {title}"] if names else []
+        names = [name for name, own in COMMANDS.items() if own == stage]
+        parts.append(f"## {title}")
         for name in names:
             parts += _command(name, commands[name])
     return "\n\n".join(parts) + "\n"

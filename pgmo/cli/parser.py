@@ -6,7 +6,7 @@ import argparse
 import importlib
 import os
 
-from pgmo.cli.catalog import COMMANDS, STAGES, module_of
+from pgmo.cli.catalog import COMMANDS, STAGES, module_of, summary_of
 from pgmo.cli.forgiving import ForgivingParser
 from pgmo.removed import COMMAND_OPTIONS
 from pgmo.version import __version__
@@ -100,11 +100,11 @@ def build_parser(*, fill: bool = False) -> argparse.ArgumentParser:
         # The description lists the commands by stage, which argparse cannot do.
         help=None if fill else argparse.SUPPRESS,
     )
-    for name, command in COMMANDS.items():
+    for name in COMMANDS:
         own: CommandParser = commands.add_parser(
             name,
             command=name,
-            help=command.summary,
+            help=summary_of(name),
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         if fill:
@@ -133,7 +133,7 @@ class _NoColor(argparse.Action):
 def _commands() -> str:
     parts = []
     for stage, title in STAGES.items():
-        names = [name for name, command in COMMANDS.items() if command.stage == stage]
-        lines = [f"  {name:<10}  {COMMANDS[name].summary}" for name in names]
+        names = [name for name, own in COMMANDS.items() if own == stage]
+        lines = [f"  {name:<10}  {summary_of(name)}" for name in names]
         parts.append("\n".join([f"{title}:", *lines]))
     return "\n".join(parts)

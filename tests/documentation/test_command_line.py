@@ -1,7 +1,7 @@
 import pytest
 
 from docs.extensions.command_line import reference
-from pgmo.cli.catalog import COMMANDS, STAGES, Command
+from pgmo.cli.catalog import COMMANDS, STAGES
 from pgmo.cli.parser import build_parser, parsers_of
 
 
@@ -49,7 +49,8 @@ def test_cells_and_columns_survive_markdown(monkeypatch):
         run=None,
     )
     monkeypatch.setitem(sys.modules, "pgmo.cli.commands.profiles.odd", odd)
-    monkeypatch.setitem(COMMANDS, "odd", Command("profiles", "Do it"))
+    monkeypatch.setitem(COMMANDS, "odd", "profiles")
+    monkeypatch.setattr("pgmo.cli.parser.summary_of", lambda name: "Do it")
     text = sections()["odd"]
     assert "| `--odd ODD` | a\\|b (default: 3) |" in text
     assert "| `--pick x or y` | one |" in text

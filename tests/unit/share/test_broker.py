@@ -110,18 +110,13 @@ def test_who_is_told_with_the_welcome_that_the_card_is_crowded_heeds_it(address)
 
 
 def test_without_a_broker_everybody_goes_on(address):
-    alone = client(address)
+    memory = Memory()
+    alone = client(address, memory)
     assert alone.take() is TurnAnswer.ALONE
+    assert memory.idle == memory.need
     alone.give()
     alone.close()
     assert alone.told == []
-
-
-def test_an_iteration_that_nobody_knows_of_begins_as_well(address):
-    memory = Memory()
-    one = client(address, memory)
-    assert one.take() is TurnAnswer.ALONE
-    assert memory.idle == memory.need
 
 
 def test_a_broker_that_ends_is_noticed_and_its_successor_found(serve, address):

@@ -107,17 +107,6 @@ def test_who_does_not_give_back_what_idles_is_waited_for_until_the_deadline():
     assert world.summary().wrong == []
 
 
-def test_nobody_waits_longer_than_promised():
-    rules = Rules(deadline=30.0, patience=20.0)
-    world = World(0, rules)
-    Program(world, **BIG, seconds=1e9)
-    world.run(1.0)
-    other = Program(world, **BIG)
-    world.run(25.0)
-    assert other.passes == 1
-    assert other.turns == 0
-
-
 def test_who_dies_gives_its_turn_back_when_its_memory_is_gone():
     schedule = TurnSchedule("GPU-1", Rules())
     for number in (1, 2):

@@ -130,8 +130,15 @@ def join(
             return None
         holder, key, total = found
         name = os.path.basename(sys.argv[0]) if sys.argv and sys.argv[0] else "python"
-        program = {"name": name, "priority": _priority(warn)}
-        client = Client(Path(path), holder, card=key, total=total, notify=warn, **program)
+        client = Client(
+            Path(path),
+            holder,
+            card=key,
+            total=total,
+            name=name,
+            priority=_priority(warn),
+            notify=warn,
+        )
         _turns[adapter.device] = ProcessTurns(client, warn)
     turns = _turns[adapter.device]
     turns.sessions.add(session)
