@@ -169,24 +169,9 @@ def run(arguments: argparse.Namespace) -> int:
     )
     _check(options)
     program.check()
-    folder = "." if options.profile_only and options.save is None else options.save
     json_path = of_rank(arguments.json) if arguments.json else None
+    _check_files(options, program, json_path, force=arguments.force)
     quiet = arguments.quiet or (rank() or 0) > 0
-    script = [] if program.is_module else [program.target]
-    if json_path and json_path != "-":
-        refuse_our_suffix(json_path, "the file of the counters", ".json")
-        read = [*script, *([options.plan] if options.plan else [])]
-        check_targets([json_path], force=arguments.force, sources=read)
-    if folder is not None:
-        from pgmo.allocator.plans.directory import prepare_directory
-
-        prepare_directory(Path(folder))
-        suffixes = (".pgmoprof",) if options.profile_only else (".pgmoprof", ".pgmoplan")
-        outputs = [f"{folder}/{options.name}{suffix}" for suffix in suffixes]
-        # The input plan may be saved again with additions, so it is not a conflict. Files of
-        # several ranks have names that depend on their contents.
-        if rank() is None:
-            check_targets(outputs, force=arguments.force, sources=script)
     live = arguments.live and (rank() or 0) == 0
     with RunLine(quiet=quiet, live=live) as line:
         supervision = Supervision(options, line.update)
@@ -226,6 +211,28 @@ def _share(arguments: argparse.Namespace) -> None:
     os.environ[VARIABLE] = str(address)
     if arguments.priority is not None:
         os.environ[PRIORITY] = str(priority)
+
+
+def _check_files(
+    options: "RunOptions", program: Program, json_path: str | None, *, force: bool
+) -> None:
+    """Check, before the training, the files that it will write."""
+    script = [] if program.is_module else [program.target]
+    if json_path and json_path != "-":
+        refuse_our_suffix(json_path, "the file of the counters", ".json")
+        read = [*script, *([options.plan] if options.plan else [])]
+        check_targets([json_path], force=force, sources=read)
+    folder = "." if options.profile_only and options.save is None else options.save
+    if folder is not None:
+        from pgmo.allocator.plans.directory import prepare_directory
+
+        prepare_directory(Path(folder))
+        suffixes = (".pgmoprof",) if options.profile_only else (".pgmoprof", ".pgmoplan")
+        outputs = [f"{folder}/{options.name}{suffix}" for suffix in suffixes]
+        # The input plan may be saved again with additions, so it is not a conflict. Files of
+        # several ranks have names that depend on their contents.
+        if rank() is None:
+            check_targets(outputs, force=force, sources=script)
 
 
 def _check(options: "RunOptions") -> None:
