@@ -56,62 +56,53 @@ def describe_profile(profile: "Profile", top: int = 10) -> dict[str, Any]:
 def profile_lines(fields: Mapping[str, Any]) -> list[str]:
     """Format the fields of `describe_profile`, without the holders of the peak."""
     from pgmo.report.findings.moment import Moment
+    from pgmo.report.findings.unused_memory import UnusedMemory
     from pgmo.report.kept import KnownKeepers
 
-    steady = "steady" if fields["steady"] else "NOT steady: no two iterations agreed"
     notes = dict(fields["meta"]["notes"])
     if "source" not in notes:  # only notes of recordings are shown
         notes.clear()
     notes.pop("events", None)
+    origin = f"profile     {_origin(fields['meta'])}"
     if fields["moment"]:
         notes.pop("iterations", None)
-        moment = Moment(**fields["moment"])
-        origin = f"profile     {_origin(fields['meta'])}"
-        return [*moment.lines(), origin, *_note_lines(notes)]
+        return [*Moment(**fields["moment"]).lines(), origin, *_note_lines(notes)]
+    steady = "steady" if fields["steady"] else "NOT steady: no two iterations agreed"
     if not fields["circular"]:
         steady = "no repeating iteration was found"
-    shared = (
-        f"shared      {fields['shared']} blocks, {format_bytes(fields['shared_bytes'])}, used on "
-        "several streams, not planned"
-    )
-    trace = ""
-    if fields["trace"]:
-        events, requests, begun = (
-            fields["trace"][key] for key in ("events", "requests", "iterations")
-        )
-        plural = "" if begun == 1 else "s"
-        trace = f"trace       {events} events, {requests} requests, {begun} iteration{plural} begun"
-    peaks = [
-        f"{name:<12}{format_bytes(fields['trace'][key])} {of}"
-        for key, name, of in (
-            ("live_peak", "live peak", "of all blocks in the recording"),
-            ("reserved_peak", "reserved", "at the peak"),
-        )
-        if fields["trace"] and fields["trace"][key] is not None
-    ]
-    return [
-        f"profile     {_origin(fields['meta'])}",
+    lines = [
+        origin,
         f"blocks      {fields['blocks']} in {fields['ticks']} ticks, {steady}",
         f"            {fields['wrapping']} live into the next iteration, "
         f"{fields['doubly_live']} of them longer than one; {fields['varying']} vary in size",
         f"persistent  {fields['persistent']} blocks, {format_bytes(fields['persistent_bytes'])}, "
         "not planned",
-        *([shared] if fields["shared"] else []),
-        *([trace] if trace else []),
-        f"max load    {format_bytes(fields['max_load'])} of "
-        f"{format_bytes(fields['bytes_requested'])} requested in all",
-        *peaks,
-        *_unused_lines(fields),
-        *KnownKeepers(**fields["kept"]).lines(),
-        *_note_lines(notes),
     ]
-
-
-def _unused_lines(fields: Mapping[str, Any]) -> list[str]:
-    from pgmo.report.findings.unused_memory import UnusedMemory
-
+    if fields["shared"]:
+        size = format_bytes(fields["shared_bytes"])
+        lines.append(
+            f"shared      {fields['shared']} blocks, {size}, used on several streams, not planned"
+        )
+    trace = fields["trace"] or {"live_peak": None, "reserved_peak": None}
+    if fields["trace"]:
+        begun = trace["iterations"]
+        lines.append(
+            f"trace       {trace['events']} events, {trace['requests']} requests, {begun} "
+            f"iteration{'' if begun == 1 else 's'} begun"
+        )
+    lines.append(
+        f"max load    {format_bytes(fields['max_load'])} of "
+        f"{format_bytes(fields['bytes_requested'])} requested in all"
+    )
+    if trace["live_peak"] is not None:
+        size = format_bytes(trace["live_peak"])
+        lines.append(f"live peak   {size} of all blocks in the recording")
+    if trace["reserved_peak"] is not None:
+        lines.append(f"reserved    {format_bytes(trace['reserved_peak'])} at the peak")
     parts = UnusedMemory(**fields["unused"]).parts() if fields["unused"] else []
-    return [f"unused      at the reserved peak: {', '.join(parts)}"] if parts else []
+    if parts:
+        lines.append(f"unused      at the reserved peak: {', '.join(parts)}")
+    return [*lines, *KnownKeepers(**fields["kept"]).lines(), *_note_lines(notes)]
 
 
 def _note_lines(notes: Mapping[str, str]) -> list[str]:
@@ -178,39 +169,32 @@ def describe_plan(plan: "Plan") -> dict[str, Any]:
 
 def plan_lines(fields: Mapping[str, Any]) -> list[str]:
     """Format the fields of `describe_plan`."""
-    return [
-        f"plan        {_origin(fields['meta'])}",
-        *_further_plans(fields),
+    lines = [f"plan        {_origin(fields['meta'])}"]
+    others = fields["others"]
+    further = [f"{others} other structure{'s' if others > 1 else ''}"] if others else []
+    further += ["the first iteration's plan"] if fields["opening"] else []
+    if further:
+        lines.append(f"            and {', and '.join(further)}")
+    lines += [
         f"blocks      {fields['planned']} of {fields['blocks']} planned, "
         f"{fields['two_slots']} with two slots; {fields['varying']} vary in size",
         *_sizes(fields),
-        *_unplanned_bytes(fields),
-        _solver(fields),
-        *_spilled_bytes(fields),
     ]
-
-
-def _unplanned_bytes(fields: Mapping[str, Any]) -> list[str]:
-    """Format the bytes that are needed in addition to the arena, and the sum of both."""
     rest = fields["unplanned_bytes"]
-    if not rest:
-        return []
-    count = fields["blocks"] - fields["planned"]
-    return [
-        (
+    if rest:
+        count = fields["blocks"] - fields["planned"]
+        lines.append(
             f"in all      {format_bytes(fields['arena'] + rest)} with the {format_bytes(rest)} of "
             f"the {count} block{'s' if count > 1 else ''} without a slot"
         )
-    ]
-
-
-def _spilled_bytes(fields: Mapping[str, Any]) -> list[str]:
-    if not fields["spilled"]:
-        return []
-    return [
-        f"spilled     {format_bytes(fields['spilled'])} of the arena, to unified memory on the "
-        f"host; {format_bytes(fields['arena'] - fields['spilled'])} stay on the device"
-    ]
+    lines.append(_solver(fields))
+    if fields["spilled"]:
+        stay = format_bytes(fields["arena"] - fields["spilled"])
+        lines.append(
+            f"spilled     {format_bytes(fields['spilled'])} of the arena, to unified memory on the "
+            f"host; {stay} stay on the device"
+        )
+    return lines
 
 
 def describe_packing(packing: "Packing") -> dict[str, Any]:
@@ -243,14 +227,6 @@ def _solver(fields: Mapping[str, Any]) -> str:
         f"solver      {fields['solver']}, {fields['seconds']:.2f} s, "
         f"aligned to {fields['alignment']} bytes"
     )
-
-
-def _further_plans(fields: Mapping[str, Any]) -> list[str]:
-    """Return a line about the other plans in the file, if there are any."""
-    others = fields["others"]
-    further = [f"{others} other structure{'s' if others > 1 else ''}"] if others else []
-    further += ["the first iteration's plan"] if fields["opening"] else []
-    return [f"            and {', and '.join(further)}"] if further else []
 
 
 def _origin(fields: Mapping[str, Any]) -> str:
