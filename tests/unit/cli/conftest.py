@@ -46,7 +46,11 @@ def printed(run):
 @pytest.fixture
 def reported(run):
     """Return a function that runs a command with --json, and returns the object."""
-    return lambda *words, code=0: json.loads(run(*words, "--json", code=code).out)
+
+    def reported(command, *words, code=0):
+        return json.loads(run(command, "--json", *words, code=code).out)
+
+    return reported
 
 
 @pytest.fixture

@@ -47,8 +47,8 @@ def test_json_has_growth_and_what_is_in_use(saved, reported):
 @pytest.mark.parametrize(("every", "growth"), [(1, "4 B"), (2, "8 B"), (3, "12 B")])
 def test_several_steps_as_one_iteration(saved, every, growth, printed):
     path = saved("leaky.pgmoprof", iterations=24, keep_losses_every=1)
-    printed = printed("stats", "--leaks", path, "--every", every)
-    assert f"{growth} more in each iteration ({24 // every} iterations of the trace" in printed
+    shown = printed("stats", "--leaks", path, "--every", every)
+    assert f"{growth} more in each iteration ({24 // every} iterations of the trace" in shown
 
 
 def test_too_few_iterations_and_a_file_without_a_history_are_refused(saved, tmp_path, capsys):

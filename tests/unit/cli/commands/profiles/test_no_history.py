@@ -79,11 +79,11 @@ def test_there_is_no_plan(source, tmp_path, refused):
 def test_json_says_it_too(source, reported):
     profile, alive = source
     for command in ("compare", "stats"):
-        reported = reported(command, profile)
-        assert reported["moment"]["size"] == sum(alive.values())
-        assert reported["moment"]["blocks"] == len(alive)
-    reported = reported("compare", profile)
-    assert (reported["plan"], reported["max_load"], reported["reserved"]) == (None, None, {})
+        fields = reported(command, profile)
+        assert fields["moment"]["size"] == sum(alive.values())
+        assert fields["moment"]["blocks"] == len(alive)
+    fields = reported("compare", profile)
+    assert (fields["plan"], fields["max_load"], fields["reserved"]) == (None, None, {})
 
 
 def test_two_are_compared_by_what_was_allocated(source, printed, reported):
@@ -92,9 +92,9 @@ def test_two_are_compared_by_what_was_allocated(source, printed, reported):
     assert out.startswith(f"{profile}: {FIRST}")
     assert "The requests cannot be compared" in out
     assert "max load" not in out
-    reported = reported("compare", profile, profile)
-    assert reported["before"]["max_load"] is None
-    assert reported["moments"][0]["blocks"] > 0
+    fields = reported("compare", profile, profile)
+    assert fields["before"]["max_load"] is None
+    assert fields["moments"][0]["blocks"] > 0
 
 
 def test_the_report_says_it_first(source, tmp_path):

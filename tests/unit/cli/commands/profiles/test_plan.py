@@ -41,8 +41,8 @@ def test_within_a_budget(source, capsys, reported):
     assert main(["plan", str(source), "--budget", "3 KiB"]) == 0  # the smaller block leaves
     made = Plan.load(source.with_suffix(".pgmoplan"))
     assert (made.resident, made.spilled) == (3008, 1024)
-    reported = "spilled     1.00 KiB of the arena, to unified memory on the host; "
-    assert reported + "2.94 KiB stay on the device" in capsys.readouterr().out.splitlines()
+    spilled = "spilled     1.00 KiB of the arena, to unified memory on the host; "
+    assert spilled + "2.94 KiB stay on the device" in capsys.readouterr().out.splitlines()
     assert reported("stats", source.with_suffix(".pgmoplan"))["spilled"] == made.spilled
 
 

@@ -149,12 +149,12 @@ def test_private_pools_are_explained_by_stats_report_and_export(tmp_path, capsys
     saved = snapshot(device)
     saved["segments"][0]["segment_pool_id"] = (1, 0)
     source = save(saved, tmp_path / "graphs.pickle")
-    reported = (
+    expected = (
         "pools       8.00 MiB in 1 private pool of graphs or MemPools, 0 B of it alive; 8.00 MiB"
     )
     for command in (["stats"], ["report"], ["export", "--to", "profile"]):
         assert main([*command, str(source)]) == 0
-        assert reported in "".join(capsys.readouterr())
+        assert expected in "".join(capsys.readouterr())
     for command in (["stats"], ["report", "--force"]):
         pools = reported(*command, source.with_suffix(".pgmoprof"))["pools"]
         assert [one["temporaries"] for one in pools["pools"]] == [8 * MIB]

@@ -21,10 +21,10 @@ VARY = ("--vary", "--batch-size {}")
 
 
 def test_a_sentence_comes_first_and_the_code_is_0(script: str, printed) -> None:
-    printed = printed("fit", "--card", "1GiB", *VARY, "--value", "4", script)
-    assert printed.startswith("train.py fits on 1.00 GiB: it takes ")
+    shown = printed("fit", "--card", "1GiB", *VARY, "--value", "4", script)
+    assert shown.startswith("train.py fits on 1.00 GiB: it takes ")
     for text in ("PyTorch as it is", "optimizer state", "CUDA context", "rehearsed   once"):
-        assert text in printed
+        assert text in shown
 
 
 def test_what_does_not_fit_is_code_4(script: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -43,9 +43,9 @@ def test_everything_can_be_asked_at_once(script: str, run) -> None:
 
 
 def test_json_is_one_object(script: str, reported) -> None:
-    reported = reported("fit", "--card", "1GiB", *VARY, "--also", "checkpoint", script)
-    assert [one["change"] for one in reported["largest"]] == [None, None, "checkpoint"]
-    assert reported["fits"]["pgmo"] is True
+    fields = reported("fit", "--card", "1GiB", *VARY, "--also", "checkpoint", script)
+    assert [one["change"] for one in fields["largest"]] == [None, None, "checkpoint"]
+    assert fields["fits"]["pgmo"] is True
 
 
 def test_a_measured_step_makes_a_forecast(script: str, printed) -> None:
