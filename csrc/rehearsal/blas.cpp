@@ -14,11 +14,6 @@ int cublasCreate_v2(void** made) {
   return 0;
 }
 
-int cublasLtCreate(void** made) {
-  *made = &handle;
-  return 0;
-}
-
 int cublasLtMatmulDescCreate(void** made, int, int) {
   *made = &handle;
   return 0;

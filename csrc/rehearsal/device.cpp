@@ -42,8 +42,7 @@ const Card& the_card() {
     if (const char* name = std::getenv("FAKECUDA_NAME")) read.name = name;
     if (const char* text = std::getenv("FAKECUDA_CAPABILITY"))
       std::sscanf(text, "%d.%d", &read.major, &read.minor);
-    if (const char* text = std::getenv("FAKECUDA_MULTIPROCESSORS"))
-      read.multiprocessors = std::atoi(text);
+    read.multiprocessors = static_cast<int>(from_environment("FAKECUDA_MULTIPROCESSORS", 132));
     read.limits = limits_of(read.major, read.minor);
     return read;
   }();
@@ -56,11 +55,13 @@ cudaError_t fail(cudaError_t error) {
 }
 
 int device_count() {
-  static const int count = [] {
-    const char* text = std::getenv("FAKECUDA_DEVICES");
-    return text ? std::atoi(text) : 1;
-  }();
+  static const auto count = static_cast<int>(from_environment("FAKECUDA_DEVICES", 1));
   return count;
+}
+
+size_t from_environment(const char* name, size_t otherwise) {
+  const char* text = std::getenv(name);
+  return text ? std::strtoull(text, nullptr, 10) : otherwise;
 }
 
 int current_device() {
@@ -165,11 +166,9 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
     case cudaDevAttrComputeCapabilityMinor:
       *value = card.minor;
       break;
-    case cudaDevAttrConcurrentManagedAccess: {
-      const char* text = std::getenv("FAKECUDA_MANAGED");
-      *value = text == nullptr || std::atoi(text) != 0;
+    case cudaDevAttrConcurrentManagedAccess:
+      *value = from_environment("FAKECUDA_MANAGED", 1) != 0;
       break;
-    }
     default:
       *value = 1;  // nearly all other attributes state whether a feature is supported
   }

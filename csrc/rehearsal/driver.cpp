@@ -42,11 +42,6 @@ CUresult cuDeviceGetCount(int* count) {
   return CUDA_SUCCESS;
 }
 
-CUresult cuDriverGetVersion(int* version) {
-  *version = CUDA_VERSION;
-  return CUDA_SUCCESS;
-}
-
 // The stub has no export tables. NVRTC, which PyTorch uses to compile kernels at run time, requests
 // a table, and works without it.
 CUresult cuGetExportTable(const void** table, const CUuuid*) {
@@ -97,10 +92,6 @@ CUresult cuCtxSetCurrent(CUcontext context) {
   return number ? as_driver(cudaSetDevice(static_cast<int>(number) - 1)) : CUDA_SUCCESS;
 }
 
-CUresult cuCtxGetDevice(CUdevice* device) {
-  return as_driver(cudaGetDevice(device));
-}
-
 static thread_local std::vector<CUcontext> contexts;  // the stack below the current context
 
 CUresult cuCtxPushCurrent(CUcontext context) {
@@ -123,11 +114,6 @@ CUresult cuGetErrorString(CUresult error, const char** text) {
   return CUDA_SUCCESS;
 }
 
-CUresult cuGetErrorName(CUresult error, const char** text) {
-  *text = cudaGetErrorName(static_cast<cudaError_t>(error));
-  return CUDA_SUCCESS;
-}
-
 CUresult cuPointerGetAttribute(void* value, CUpointer_attribute attribute, CUdeviceptr address) {
   cudaPointerAttributes found;
   cudaPointerGetAttributes(&found, pointer(address));
@@ -146,106 +132,18 @@ CUresult cuPointerGetAttribute(void* value, CUpointer_attribute attribute, CUdev
 
 // --- counterparts of runtime functions ----------------------------------------------------------
 
-CUresult cuMemAlloc(CUdeviceptr* address, size_t bytes) {
-  return as_driver(cudaMalloc(reinterpret_cast<void**>(address), bytes));
-}
-
-CUresult cuMemFree(CUdeviceptr address) {
-  return as_driver(cudaFree(pointer(address)));
-}
-
-CUresult cuMemAllocAsync(CUdeviceptr* address, size_t bytes, CUstream stream) {
-  return as_driver(cudaMallocAsync(reinterpret_cast<void**>(address), bytes, stream));
-}
-
-CUresult cuMemFreeAsync(CUdeviceptr address, CUstream stream) {
-  return as_driver(cudaFreeAsync(pointer(address), stream));
-}
-
-CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {
-  return as_driver(cudaMemcpyAsync(pointer(to), pointer(from), bytes, cudaMemcpyDefault, stream));
-}
-
 CUresult cuMemcpyDtoDAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {
-  return cuMemcpyAsync(to, from, bytes, stream);
-}
-
-CUresult cuMemcpyDtoHAsync(void* to, CUdeviceptr from, size_t bytes, CUstream stream) {
-  return as_driver(cudaMemcpyAsync(to, pointer(from), bytes, cudaMemcpyDeviceToHost, stream));
-}
-
-CUresult cuMemcpyHtoDAsync(CUdeviceptr to, const void* from, size_t bytes, CUstream stream) {
-  return as_driver(cudaMemcpyAsync(pointer(to), from, bytes, cudaMemcpyHostToDevice, stream));
+  return as_driver(
+      cudaMemcpyAsync(pointer(to), pointer(from), bytes, cudaMemcpyDeviceToDevice, stream));
 }
 
 CUresult cuMemsetD8Async(CUdeviceptr address, unsigned char value, size_t bytes, CUstream stream) {
   return as_driver(cudaMemsetAsync(pointer(address), value, bytes, stream));
 }
 
-CUresult cuMemGetInfo(size_t* available, size_t* total) {
-  return as_driver(cudaMemGetInfo(available, total));
-}
-
-CUresult cuDeviceGetDefaultMemPool(CUmemoryPool* pool, CUdevice device) {
-  return as_driver(cudaDeviceGetDefaultMemPool(pool, device));
-}
-
-CUresult cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute, void* value) {
-  return as_driver(cudaMemPoolGetAttribute(pool, static_cast<cudaMemPoolAttr>(attribute), value));
-}
-
-CUresult cuMemPoolSetAttribute(CUmemoryPool, CUmemPool_attribute, void*) {
-  return CUDA_SUCCESS;
-}
-
-CUresult cuMemPoolTrimTo(CUmemoryPool, size_t) {
-  return CUDA_SUCCESS;
-}
-
-CUresult cuCtxSynchronize() {
-  return as_driver(cudaDeviceSynchronize());
-}
-
-CUresult cuStreamSynchronize(CUstream stream) {
-  return as_driver(cudaStreamSynchronize(stream));
-}
-
-CUresult cuStreamQuery(CUstream stream) {
-  return as_driver(cudaStreamQuery(stream));
-}
-
-CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags) {
-  return as_driver(cudaStreamWaitEvent(stream, event, flags));
-}
-
 CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus* status) {
   return as_driver(
       cudaStreamIsCapturing(stream, reinterpret_cast<cudaStreamCaptureStatus*>(status)));
-}
-
-CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode) {
-  return as_driver(
-      cudaThreadExchangeStreamCaptureMode(reinterpret_cast<cudaStreamCaptureMode*>(mode)));
-}
-
-CUresult cuEventCreate(CUevent* event, unsigned flags) {
-  return as_driver(cudaEventCreateWithFlags(event, flags));
-}
-
-CUresult cuEventDestroy(CUevent event) {
-  return as_driver(cudaEventDestroy(event));
-}
-
-CUresult cuEventRecord(CUevent event, CUstream stream) {
-  return as_driver(cudaEventRecord(event, stream));
-}
-
-CUresult cuEventQuery(CUevent event) {
-  return as_driver(cudaEventQuery(event));
-}
-
-CUresult cuEventSynchronize(CUevent event) {
-  return as_driver(cudaEventSynchronize(event));
 }
 
 // --- driver functions by name -------------------------------------------------------------------

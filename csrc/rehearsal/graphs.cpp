@@ -23,19 +23,6 @@ std::vector<std::shared_ptr<Capture>>& captures() {
   return *all;
 }
 
-cudaError_t begin(cudaStream_t handle, cudaStreamCaptureMode mode) {
-  const Guard guard(state_mutex());
-  static unsigned long long next = 0;
-  Stream& stream = find_stream(handle);
-  // The default stream cannot be captured.
-  if (&stream == &find_stream(nullptr)) return fail(cudaErrorStreamCaptureUnsupported);
-  if (stream.capturing()) return fail(cudaErrorIllegalState);
-  stream.capture = std::make_shared<Capture>();
-  *stream.capture = {++next, mode, std::this_thread::get_id(), &stream, true, false, {}};
-  captures().push_back(stream.capture);
-  return cudaSuccess;
-}
-
 cudaError_t information(cudaStream_t handle, cudaStreamCaptureStatus* status,
                         unsigned long long* id) {
   const Guard guard(state_mutex());
@@ -44,12 +31,6 @@ cudaError_t information(cudaStream_t handle, cudaStreamCaptureStatus* status,
             : stream.capture->invalid ? cudaStreamCaptureStatusInvalidated
                                       : cudaStreamCaptureStatusActive;
   if (id) *id = stream.capturing() ? stream.capture->id : 0;
-  return cudaSuccess;
-}
-
-cudaError_t instantiate(cudaGraphExec_t* executable, cudaGraph_t graph) {
-  const auto& from = *reinterpret_cast<Graph*>(graph);
-  *executable = reinterpret_cast<cudaGraphExec_t>(new Graph{from});
   return cudaSuccess;
 }
 
@@ -78,8 +59,17 @@ cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode) {
   return cudaSuccess;
 }
 
-cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode) {
-  return begin(stream, mode);
+cudaError_t cudaStreamBeginCapture(cudaStream_t handle, cudaStreamCaptureMode mode) {
+  const Guard guard(state_mutex());
+  static unsigned long long next = 0;
+  Stream& stream = find_stream(handle);
+  // The default stream cannot be captured.
+  if (&stream == &find_stream(nullptr)) return fail(cudaErrorStreamCaptureUnsupported);
+  if (stream.capturing()) return fail(cudaErrorIllegalState);
+  stream.capture = std::make_shared<Capture>();
+  *stream.capture = {++next, mode, std::this_thread::get_id(), &stream, true, false, {}};
+  captures().push_back(stream.capture);
+  return cudaSuccess;
 }
 
 cudaError_t cudaStreamEndCapture(cudaStream_t handle, cudaGraph_t* graph) {
@@ -118,14 +108,11 @@ cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream, cudaStreamCaptureStatu
 
 // --- graphs -------------------------------------------------------------------------------------
 
-cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable, cudaGraph_t graph,
-                                 unsigned long long) {
-  return instantiate(executable, graph);
-}
-
 cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t* executable, cudaGraph_t graph,
                                           unsigned long long) {
-  return instantiate(executable, graph);
+  const auto& from = *reinterpret_cast<Graph*>(graph);
+  *executable = reinterpret_cast<cudaGraphExec_t>(new Graph{from});
+  return cudaSuccess;
 }
 
 cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t*, size_t* count) {

@@ -43,10 +43,6 @@ CUresult cuModuleLoad(CUmodule* module, const char*) {
   return cuModuleLoadData(module, nullptr);
 }
 
-CUresult cuModuleUnload(CUmodule) {
-  return CUDA_SUCCESS;
-}
-
 CUresult cuModuleGetFunction(CUfunction* function, CUmodule, const char*) {
   *function = next_handle<CUfunction>();
   return CUDA_SUCCESS;
@@ -59,14 +55,6 @@ CUresult cuFuncGetAttribute(int* value, CUfunction_attribute attribute, CUfuncti
   return CUDA_SUCCESS;
 }
 
-CUresult cuFuncSetAttribute(CUfunction, CUfunction_attribute, int) {
-  return CUDA_SUCCESS;
-}
-
-CUresult cuFuncSetCacheConfig(CUfunction, CUfunc_cache) {
-  return CUDA_SUCCESS;
-}
-
 CUresult cuOccupancyMaxActiveClusters(int* clusters, CUfunction, const CUlaunchConfig*) {
   *clusters = the_card().multiprocessors;
   return CUDA_SUCCESS;
@@ -75,10 +63,6 @@ CUresult cuOccupancyMaxActiveClusters(int* clusters, CUfunction, const CUlaunchC
 // The stub's kernels have no print buffer, heap or stack.
 CUresult cuCtxGetLimit(size_t* value, CUlimit) {
   *value = 0;
-  return CUDA_SUCCESS;
-}
-
-CUresult cuCtxSetLimit(CUlimit, size_t) {
   return CUDA_SUCCESS;
 }
 

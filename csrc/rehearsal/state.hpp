@@ -41,6 +41,9 @@ cudaError_t fail(cudaError_t error);
 int device_count();
 int current_device();
 
+// Return an environment variable as a number, or `otherwise` if it is not set.
+size_t from_environment(const char* name, size_t otherwise);
+
 // Limits of a multiprocessor: bytes of shared memory, resident threads, and resident blocks.
 struct Limits {
   int shared;
@@ -55,7 +58,7 @@ struct Card {
   std::string name;
   int major = 9;
   int minor = 0;
-  int multiprocessors = 132;
+  int multiprocessors = 0;
   Limits limits{};
 };
 
@@ -118,7 +121,8 @@ bool same_file(int one, int other);
 bool supports_virtual_memory();
 bool is_mapped(const void* address);
 
-// Return whether some of these bytes are reserved addresses where no memory is mapped.
+// Return whether some of these bytes are reserved addresses where no memory is mapped. The real
+// runtime reports an access there later, and all later calls fail.
 bool lacks_memory(const void* begin, size_t bytes);
 
 // A part of a mapping, and the bytes [begin, end) of the handle's memory that the part shows.

@@ -26,7 +26,11 @@ HEADERS = [header for folder in FOLDERS for header in sorted(folder.rglob("*.hpp
 LIBRARY = "libcuda.so.1"
 OURS = re.compile(r"(cuda[A-Z]|cublas|cudnn|cu[A-Z]|__cudaGetKernel$|__cudaLaunchKernel$)\w+")
 LEFT_ALONE = re.compile(r"cuFile")  # another library, which torch ships
-ALWAYS = {"cuInit", "cuGetProcAddress_v2", "cuDevicePrimaryCtxRelease_v2"}
+# Functions that programs such as Triton look up in the driver by name, and that do nothing here.
+ALWAYS = {
+    *("cuInit", "cuGetProcAddress_v2", "cuDevicePrimaryCtxRelease_v2", "cuCtxSetLimit"),
+    *("cuModuleUnload", "cuFuncSetAttribute", "cuFuncSetCacheConfig"),
+}
 
 
 class BuildError(Exception):

@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <utility>
 #include <vector>
 
 namespace fakecuda::dnn {
@@ -86,6 +87,22 @@ struct Descriptor {
 
   void set_number(int attribute, int64_t number);
   void set_descriptors(int attribute, std::vector<Shared> descriptors);
+};
+
+// Tensor descriptor of cuDNN's older interface. PyTorch reads it back for weights of recurrent
+// networks.
+struct PlainTensor {
+  int type = 0;
+  std::vector<int> dimensions = {};
+  std::vector<int> strides = {};
+
+  // Set type and dimensions, with strides of a contiguous tensor.
+  void set(int data_type, std::vector<int> of) {
+    type = data_type;
+    dimensions = std::move(of);
+    strides.assign(dimensions.size(), 1);
+    for (size_t at = dimensions.size(); at-- > 1;) strides[at - 1] = strides[at] * dimensions[at];
+  }
 };
 
 // Return the engine configurations that cuDNN's heuristics would offer for a graph, the best first.

@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "descriptors.hpp"
-#include "tensors.hpp"
 
 using namespace fakecuda;
 

@@ -103,6 +103,7 @@ bool is_mapped(const void* address) {
 }
 
 bool lacks_memory(const void* begin, size_t bytes) {
+  const Guard guard(state_mutex());
   auto at = reinterpret_cast<CUdeviceptr>(begin);
   const CUdeviceptr end = at + bytes;
   if (bytes == 0 || !is_reserved(at, 1)) return false;

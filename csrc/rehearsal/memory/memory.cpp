@@ -26,11 +26,6 @@ struct Allocation {
   int device;
 };
 
-size_t from_environment(const char* name, size_t otherwise) {
-  const char* text = std::getenv(name);
-  return text ? std::strtoull(text, nullptr, 10) : otherwise;
-}
-
 // Never destroyed, like the lock.
 std::map<uintptr_t, Allocation>& ranges() {
   static auto* map = new std::map<uintptr_t, Allocation>;
@@ -69,17 +64,6 @@ bool within_copy_limit(size_t bytes) {
 
 void copy(void* to, const void* from, size_t bytes) {
   if (within_copy_limit(bytes)) std::memmove(to, from, bytes);
-}
-
-// Return whether no memory is mapped at some of these addresses. The real runtime reports such an
-// access later, and all later calls fail.
-bool lacks(const void* address, size_t bytes) {
-  const Guard guard(state_mutex());
-  return lacks_memory(address, bytes);
-}
-
-void submit_copy(void* to, const void* from, size_t bytes, cudaStream_t stream) {
-  submit(stream, {[=] { copy(to, from, bytes); }, {{to, bytes, true}, {from, bytes, false}}});
 }
 
 // Allocate device memory.
@@ -263,32 +247,25 @@ cudaError_t cudaHostUnregister(void* address) {
   return cudaSuccess;
 }
 
-cudaError_t cudaHostGetDevicePointer(void** device, void* host, unsigned) {
-  *device = host;
-  return cudaSuccess;
-}
-
 // --- copies -------------------------------------------------------------------------------------
 
 cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind) {
   if (breaks_capture()) return fail(cudaErrorStreamCaptureUnsupported);
-  if (lacks(to, bytes) || lacks(from, bytes)) return fail(cudaErrorIllegalAddress);
+  if (lacks_memory(to, bytes) || lacks_memory(from, bytes)) return fail(cudaErrorIllegalAddress);
   copy(to, from, bytes);
   return cudaSuccess;
 }
 
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind,
                             cudaStream_t stream) {
-  if (lacks(to, bytes) || lacks(from, bytes)) return fail(cudaErrorIllegalAddress);
-  submit_copy(to, from, bytes, stream);
+  if (lacks_memory(to, bytes) || lacks_memory(from, bytes)) return fail(cudaErrorIllegalAddress);
+  submit(stream, {[=] { copy(to, from, bytes); }, {{to, bytes, true}, {from, bytes, false}}});
   return cudaSuccess;
 }
 
 cudaError_t cudaMemcpyPeerAsync(void* to, int, const void* from, int, size_t bytes,
                                 cudaStream_t stream) {
-  if (lacks(to, bytes) || lacks(from, bytes)) return fail(cudaErrorIllegalAddress);
-  submit_copy(to, from, bytes, stream);
-  return cudaSuccess;
+  return cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream);
 }
 
 cudaError_t cudaMemcpy2DAsync(void* to, size_t to_pitch, const void* from, size_t from_pitch,
@@ -302,19 +279,20 @@ cudaError_t cudaMemcpy2DAsync(void* to, size_t to_pitch, const void* from, size_
   };
   const size_t to_bytes = (height - 1) * to_pitch + width;
   const size_t from_bytes = (height - 1) * from_pitch + width;
-  if (lacks(to, to_bytes) || lacks(from, from_bytes)) return fail(cudaErrorIllegalAddress);
+  if (lacks_memory(to, to_bytes) || lacks_memory(from, from_bytes))
+    return fail(cudaErrorIllegalAddress);
   submit(stream, {run, {{to, to_bytes, true}, {from, from_bytes, false}}});
   return cudaSuccess;
 }
 
 cudaError_t cudaMemset(void* address, int value, size_t bytes) {
-  if (lacks(address, bytes)) return fail(cudaErrorIllegalAddress);
+  if (lacks_memory(address, bytes)) return fail(cudaErrorIllegalAddress);
   if (within_copy_limit(bytes)) std::memset(address, value, bytes);
   return cudaSuccess;
 }
 
 cudaError_t cudaMemsetAsync(void* address, int value, size_t bytes, cudaStream_t stream) {
-  if (lacks(address, bytes)) return fail(cudaErrorIllegalAddress);
+  if (lacks_memory(address, bytes)) return fail(cudaErrorIllegalAddress);
   const auto run = [=] {
     if (within_copy_limit(bytes)) std::memset(address, value, bytes);
   };

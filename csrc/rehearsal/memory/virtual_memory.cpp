@@ -31,16 +31,6 @@ struct Refusal {
 };
 std::array<Refusal, kCalls> refusals{};
 
-bool is_set(const char* name) {
-  const char* text = std::getenv(name);
-  return text != nullptr && std::atoi(text) != 0;
-}
-
-bool supported() {
-  static const bool is = !is_set("FAKECUDA_NO_VMM");
-  return is;
-}
-
 // Count a call, and return whether a test has requested its failure.
 bool refuses(Call call) {
   ++calls[call];
@@ -63,25 +53,13 @@ bool is_device(const CUmemLocation& location) {
   return location.id >= 0 && location.id < device_count();
 }
 
-// Return whether to simulate a card on which two mappings of a page have different contents.
-bool has_stale_aliases() {
-  static const bool has = is_set("FAKECUDA_STALE_ALIASES");
-  return has;
-}
-
-// Return whether to simulate a driver that refuses access to memory that network cards may read, as
-// under WSL2.
-bool refuses_rdma() {
-  static const bool does = is_set("FAKECUDA_NO_RDMA_ACCESS");
-  return does;
-}
-
 constexpr auto kDescriptor = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
 
 }  // namespace
 
 bool supports_virtual_memory() {
-  return supported();
+  static const bool supported = from_environment("FAKECUDA_NO_VMM", 0) == 0;
+  return supported;
 }
 
 uint64_t newest_map() {
@@ -96,7 +74,7 @@ using namespace fakecuda;
 
 CUresult cuMemGetAllocationGranularity(size_t* granularity, const CUmemAllocationProp*,
                                        CUmemAllocationGranularity_flags) {
-  if (!supported()) return CUDA_ERROR_NOT_SUPPORTED;
+  if (!supports_virtual_memory()) return CUDA_ERROR_NOT_SUPPORTED;
   *granularity = kGranularity;
   return CUDA_SUCCESS;
 }
@@ -104,7 +82,7 @@ CUresult cuMemGetAllocationGranularity(size_t* granularity, const CUmemAllocatio
 // The address that the caller suggests is ignored: the real driver may ignore it, too.
 CUresult cuMemAddressReserve(CUdeviceptr* address, size_t bytes, size_t alignment, CUdeviceptr,
                              unsigned long long flags) {
-  if (!supported()) return CUDA_ERROR_NOT_SUPPORTED;
+  if (!supports_virtual_memory()) return CUDA_ERROR_NOT_SUPPORTED;
   const Guard guard(state_mutex());
   if (refuses(kReserve)) return CUDA_ERROR_UNKNOWN;
   if (!whole(bytes) || (alignment & (alignment - 1)) || flags) return CUDA_ERROR_INVALID_VALUE;
@@ -116,7 +94,7 @@ CUresult cuMemAddressReserve(CUdeviceptr* address, size_t bytes, size_t alignmen
 }
 
 CUresult cuMemAddressFree(CUdeviceptr address, size_t bytes) {
-  if (!supported()) return CUDA_ERROR_NOT_SUPPORTED;
+  if (!supports_virtual_memory()) return CUDA_ERROR_NOT_SUPPORTED;
   const Guard guard(state_mutex());
   const auto found = reservations().find(address);
   if (found == reservations().end() || found->second != bytes || !nothing_mapped(address, bytes))
@@ -130,7 +108,7 @@ CUresult cuMemAddressFree(CUdeviceptr address, size_t bytes) {
 
 CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, size_t bytes,
                      const CUmemAllocationProp* properties, unsigned long long flags) {
-  if (!supported()) return CUDA_ERROR_NOT_SUPPORTED;
+  if (!supports_virtual_memory()) return CUDA_ERROR_NOT_SUPPORTED;
   const Guard guard(state_mutex());
   if (refuses(kCreate)) return CUDA_ERROR_UNKNOWN;
   if (!whole(bytes) || flags || properties->type != CU_MEM_ALLOCATION_TYPE_PINNED)
@@ -151,7 +129,7 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, size_t bytes,
 }
 
 CUresult cuMemRelease(CUmemGenericAllocationHandle handle) {
-  if (!supported()) return CUDA_ERROR_NOT_SUPPORTED;
+  if (!supports_virtual_memory()) return CUDA_ERROR_NOT_SUPPORTED;
   const Guard guard(state_mutex());
   ++calls[kRelease];
   Physical* memory = find_held(handle);
@@ -162,7 +140,7 @@ CUresult cuMemRelease(CUmemGenericAllocationHandle handle) {
 }
 
 CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* handle, void* address) {
-  if (!supported()) return CUDA_ERROR_NOT_SUPPORTED;
+  if (!supports_virtual_memory()) return CUDA_ERROR_NOT_SUPPORTED;
   const Guard guard(state_mutex());
   if (!is_mapped(address)) return CUDA_ERROR_INVALID_VALUE;
   *handle = first_in(reinterpret_cast<CUdeviceptr>(address))->second.handle;
@@ -172,7 +150,7 @@ CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* handle, void*
 
 CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp* properties,
                                                 CUmemGenericAllocationHandle handle) {
-  if (!supported()) return CUDA_ERROR_NOT_SUPPORTED;
+  if (!supports_virtual_memory()) return CUDA_ERROR_NOT_SUPPORTED;
   const Guard guard(state_mutex());
   const Physical* memory = find_held(handle);
   if (!memory) return CUDA_ERROR_INVALID_VALUE;
@@ -184,7 +162,7 @@ CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp* properties,
 
 CUresult cuMemMap(CUdeviceptr address, size_t bytes, size_t offset,
                   CUmemGenericAllocationHandle handle, unsigned long long flags) {
-  if (!supported()) return CUDA_ERROR_NOT_SUPPORTED;
+  if (!supports_virtual_memory()) return CUDA_ERROR_NOT_SUPPORTED;
   const Guard guard(state_mutex());
   if (refuses(kMap)) return CUDA_ERROR_UNKNOWN;
   Physical* memory = find_held(handle);
@@ -192,9 +170,10 @@ CUresult cuMemMap(CUdeviceptr address, size_t bytes, size_t offset,
                        flags == 0 && address % kGranularity == 0 && is_reserved(address, bytes) &&
                        nothing_mapped(address, bytes);
   if (!allowed) return CUDA_ERROR_INVALID_VALUE;
-  const bool stale = has_stale_aliases() && memory->mappings > 0;
-  if (!show(memory->range, address, bytes, PROT_NONE, stale ? MAP_PRIVATE : MAP_SHARED))
-    return CUDA_ERROR_OPERATING_SYSTEM;
+  // Simulates a card on which two mappings of a page have different contents.
+  static const bool stale_aliases = from_environment("FAKECUDA_STALE_ALIASES", 0) != 0;
+  const int sharing = stale_aliases && memory->mappings > 0 ? MAP_PRIVATE : MAP_SHARED;
+  if (!show(memory->range, address, bytes, PROT_NONE, sharing)) return CUDA_ERROR_OPERATING_SYSTEM;
   ++memory->mappings;
   mappings()[address] = {handle, bytes, ++next_mapping, {}};
   know_range(pointer(address), bytes, cudaMemoryTypeDevice, memory->range.device);
@@ -202,7 +181,7 @@ CUresult cuMemMap(CUdeviceptr address, size_t bytes, size_t offset,
 }
 
 CUresult cuMemUnmap(CUdeviceptr address, size_t bytes) {
-  if (!supported()) return CUDA_ERROR_NOT_SUPPORTED;
+  if (!supports_virtual_memory()) return CUDA_ERROR_NOT_SUPPORTED;
   const Guard guard(state_mutex());
   ++calls[kUnmap];
   if (!is_made_of_mappings(address, bytes)) return CUDA_ERROR_INVALID_VALUE;
@@ -222,7 +201,7 @@ CUresult cuMemUnmap(CUdeviceptr address, size_t bytes) {
 // The host gets the same access as the devices, because tests could not read the memory otherwise.
 CUresult cuMemSetAccess(CUdeviceptr address, size_t bytes, const CUmemAccessDesc* descriptions,
                         size_t count) {
-  if (!supported()) return CUDA_ERROR_NOT_SUPPORTED;
+  if (!supports_virtual_memory()) return CUDA_ERROR_NOT_SUPPORTED;
   const Guard guard(state_mutex());
   if (refuses(kSetAccess)) return CUDA_ERROR_UNKNOWN;
   if (!is_made_of_mappings(address, bytes) || count == 0) return CUDA_ERROR_INVALID_VALUE;
@@ -231,9 +210,11 @@ CUresult cuMemSetAccess(CUdeviceptr address, size_t bytes, const CUmemAccessDesc
     if (!is_device(one->location)) return CUDA_ERROR_INVALID_DEVICE;
   }
   const auto behind = mappings().lower_bound(address + bytes);
+  // Simulates a driver that refuses access to memory that network cards may read, as under WSL2.
+  static const bool refuses_rdma = from_environment("FAKECUDA_NO_RDMA_ACCESS", 0) != 0;
   for (auto at = mappings().find(address); at != behind; ++at) {
     const Physical& memory = physical().at(at->second.handle);
-    if (refuses_rdma() && memory.properties.allocFlags.gpuDirectRDMACapable)
+    if (refuses_rdma && memory.properties.allocFlags.gpuDirectRDMACapable)
       return CUDA_ERROR_UNKNOWN;
   }
   for (auto at = mappings().find(address); at != behind; ++at) {
@@ -248,7 +229,7 @@ CUresult cuMemSetAccess(CUdeviceptr address, size_t bytes, const CUmemAccessDesc
 
 CUresult cuMemGetAccess(unsigned long long* flags, const CUmemLocation* location,
                         CUdeviceptr address) {
-  if (!supported()) return CUDA_ERROR_NOT_SUPPORTED;
+  if (!supports_virtual_memory()) return CUDA_ERROR_NOT_SUPPORTED;
   const Guard guard(state_mutex());
   if (!is_mapped(pointer(address))) return CUDA_ERROR_INVALID_VALUE;
   const auto& access = first_in(address)->second.access;
@@ -261,7 +242,7 @@ CUresult cuMemGetAccess(unsigned long long* flags, const CUmemLocation* location
 
 CUresult cuMemExportToShareableHandle(void* shareable, CUmemGenericAllocationHandle handle,
                                       CUmemAllocationHandleType type, unsigned long long flags) {
-  if (!supported() || type != kDescriptor) return CUDA_ERROR_NOT_SUPPORTED;
+  if (!supports_virtual_memory() || type != kDescriptor) return CUDA_ERROR_NOT_SUPPORTED;
   const Guard guard(state_mutex());
   if (refuses(kExport)) return CUDA_ERROR_UNKNOWN;
   Physical* memory = find_held(handle);
@@ -278,7 +259,7 @@ CUresult cuMemExportToShareableHandle(void* shareable, CUmemGenericAllocationHan
 // reference.
 CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* handle, void* shareable,
                                         CUmemAllocationHandleType type) {
-  if (!supported() || type != kDescriptor) return CUDA_ERROR_NOT_SUPPORTED;
+  if (!supports_virtual_memory() || type != kDescriptor) return CUDA_ERROR_NOT_SUPPORTED;
   const Guard guard(state_mutex());
   ++calls[kImport];
   const FileRange range = from_descriptor(static_cast<int>(reinterpret_cast<intptr_t>(shareable)));
