@@ -231,7 +231,7 @@ class Step:
         time_limit: float,
         seed: int,
         period: int,
-    ) -> tuple: ...
+    ) -> tuple[numpy.typing.NDArray[numpy.uint8], int, float] | None: ...
 
 class Replay:
     def __init__(
@@ -267,7 +267,7 @@ class Replay:
         evaluations: int,
         time_limit: float,
         seed: int,
-    ) -> tuple: ...
+    ) -> tuple[list[tuple[int, int]], list[int], int, float] | None: ...
     def set_homes(self, homes: numpy.typing.NDArray[numpy.int32]) -> None: ...
     def set_transfers(
         self, seconds: numpy.typing.NDArray[numpy.float64], until: numpy.typing.NDArray[numpy.int32]

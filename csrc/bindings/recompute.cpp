@@ -50,6 +50,13 @@ T from_columns(recompute::Index forward, const Indices& reads_begin, const Indic
                               copy(pinned)});
 }
 
+template <typename T>
+void define_init(py::class_<T>& type) {
+  type.def(py::init(&from_columns<T>), py::arg("forward"), py::arg("reads_begin"), py::arg("reads"),
+           py::arg("writes_begin"), py::arg("writes"), py::arg("cost"), py::arg("workspace"),
+           py::arg("size"), py::arg("producer"), py::arg("result"), py::arg("pinned"));
+}
+
 using Places = std::vector<std::pair<recompute::Index, recompute::Index>>;
 
 // Convert (moment, operation) pairs to one row per moment.
@@ -117,63 +124,61 @@ bool interrupted() {
   return PyErr_CheckSignals() != 0;
 }
 
-py::tuple search(recompute::Step& step, const Indices& candidates,
-                 const Column<std::uint8_t>& start, Bytes budget, std::int64_t evaluations,
-                 double time_limit, std::uint64_t seed, std::uint32_t period) {
+// Call `search(stop)` without the GIL. `stop()` returns true after `time_limit` seconds or Ctrl-C.
+template <typename Search>
+auto run_search(double time_limit, Search&& search) {
   const auto begin = Clock::now();
+  bool raised = false;
+  const auto stop = [&] {
+    raised = interrupted();
+    return raised || std::chrono::duration<double>(Clock::now() - begin).count() >= time_limit;
+  };
+  auto result = [&] {
+    const py::gil_scoped_release release;
+    return search(stop);
+  }();
+  if (raised) throw py::error_already_set();
+  return result;
+}
+
+std::optional<std::tuple<Column<std::uint8_t>, Bytes, double>> search(
+    recompute::Step& step, const Indices& candidates, const Column<std::uint8_t>& start,
+    Bytes budget, std::int64_t evaluations, double time_limit, std::uint64_t seed,
+    std::uint32_t period) {
   const std::vector<recompute::Index> all = copy(candidates);
   for (const recompute::Index one : all) {
     if (one < 0 || one >= step.forward()) throw py::value_error("a candidate is out of range");
   }
   const recompute::Choice from = read_choice(step, start);
-  recompute::SearchResult result;
-  bool raised = false;
-  {
-    const py::gil_scoped_release release;
-    const auto stop = [&] {
-      raised = interrupted();
-      return raised || std::chrono::duration<double>(Clock::now() - begin).count() >= time_limit;
-    };
-    result = recompute::search(step, all, from, budget, evaluations, seed, stop, period);
-  }
-  if (raised) throw py::error_already_set();
-  std::vector<std::tuple<std::int64_t, Bytes, double>> trace;
-  for (const recompute::BetterChoice& found : result.trace) {
-    trace.emplace_back(found.evaluations, found.outcome.peak, found.outcome.cost);
-  }
+  const recompute::SearchResult result = run_search(time_limit, [&](const auto& stop) {
+    return recompute::search(step, all, from, {budget, evaluations, seed, stop}, period);
+  });
+  if (!result.improved) return std::nullopt;
   const Column<std::uint8_t> choice(static_cast<py::ssize_t>(result.choice.size()),
                                     result.choice.data());
-  return py::make_tuple(choice, result.outcome.peak, result.outcome.cost, result.evaluations,
-                        trace);
+  return {{choice, result.outcome.peak, result.outcome.cost}};
 }
 
-py::tuple search_reruns(recompute::Replay& replay, const Column<std::uint8_t>& movable,
-                        const Places& start, const Indices& offloaded, Bytes budget, Bytes enough,
-                        double most, std::int64_t evaluations, double time_limit,
-                        std::uint64_t seed) {
-  const auto begin = Clock::now();
+std::vector<std::uint8_t> read_movable(const recompute::Replay& replay,
+                                       const Column<std::uint8_t>& movable) {
   if (movable.size() != replay.forward()) {
     throw py::value_error("there is one entry for each forward operation");
   }
-  const std::vector<std::uint8_t> may = copy(movable);
+  return copy(movable);
+}
+
+std::optional<std::tuple<Places, std::vector<recompute::Index>, Bytes, double>> search_reruns(
+    recompute::Replay& replay, const Column<std::uint8_t>& movable, const Places& start,
+    const Indices& offloaded, Bytes budget, Bytes enough, double most, std::int64_t evaluations,
+    double time_limit, std::uint64_t seed) {
+  const std::vector<std::uint8_t> may = read_movable(replay, movable);
   const recompute::Reruns from = read_reruns(replay, start);
   const recompute::Offloaded away = read_offloaded(replay, offloaded);
-  recompute::RerunSearchResult result;
-  bool raised = false;
-  {
-    const py::gil_scoped_release release;
-    const auto stop = [&] {
-      raised = interrupted();
-      return raised || std::chrono::duration<double>(Clock::now() - begin).count() >= time_limit;
-    };
-    result = recompute::search_reruns(replay, may, from, away, budget, enough, most, evaluations,
-                                      seed, stop);
-  }
-  if (raised) throw py::error_already_set();
-  std::vector<std::tuple<std::int64_t, Bytes, double>> trace;
-  for (const recompute::BetterChoice& found : result.trace) {
-    trace.emplace_back(found.evaluations, found.outcome.peak, found.outcome.cost);
-  }
+  const recompute::RerunSearchResult result = run_search(time_limit, [&](const auto& stop) {
+    return recompute::search_reruns(replay, may, from, away, {budget, evaluations, seed, stop},
+                                    enough, most);
+  });
+  if (!result.improved) return std::nullopt;
   const Places places = written(result.reruns);
   std::vector<std::uint8_t> comes(result.offloaded.size());
   for (const auto& [moment, operation] : places) {
@@ -185,27 +190,15 @@ py::tuple search_reruns(recompute::Replay& replay, const Column<std::uint8_t>& m
       fetched.push_back(static_cast<recompute::Index>(one));
     }
   }
-  return py::make_tuple(places, fetched, result.outcome.peak, result.outcome.cost,
-                        result.evaluations, trace);
+  return {{places, fetched, result.outcome.peak, result.outcome.cost}};
 }
 
 std::optional<Places> beam(const recompute::Replay& replay, const Column<std::uint8_t>& movable,
                            Bytes budget, std::size_t width, double time_limit) {
-  const auto begin = Clock::now();
-  if (movable.size() != replay.forward()) {
-    throw py::value_error("there is one entry for each forward operation");
-  }
-  const std::vector<std::uint8_t> may = copy(movable);
-  std::optional<recompute::Reruns> found;
-  bool raised = false;
-  {
-    const py::gil_scoped_release release;
-    found = recompute::beam_reruns(replay, may, budget, width, [&] {
-      raised = interrupted();
-      return raised || std::chrono::duration<double>(Clock::now() - begin).count() >= time_limit;
-    });
-  }
-  if (raised) throw py::error_already_set();
+  const std::vector<std::uint8_t> may = read_movable(replay, movable);
+  const std::optional<recompute::Reruns> found = run_search(time_limit, [&](const auto& stop) {
+    return recompute::beam_reruns(replay, may, budget, width, stop);
+  });
   if (!found) return std::nullopt;
   return written(*found);
 }
@@ -233,14 +226,11 @@ std::pair<std::int64_t, Column<std::uint8_t>> min_cut(std::int32_t nodes, const 
 }  // namespace
 
 void bind_recompute(py::module_& module) {
-  py::class_<recompute::Step>(module, "Step",
-                              "One training step as flat columns; evaluates choices of dropped\n"
-                              "operations.")
-      .def(py::init(&from_columns<recompute::Step>), py::arg("forward"), py::arg("reads_begin"),
-           py::arg("reads"), py::arg("writes_begin"), py::arg("writes"), py::arg("cost"),
-           py::arg("workspace"), py::arg("size"), py::arg("producer"), py::arg("result"),
-           py::arg("pinned"))
-      .def("evaluate", &evaluate, py::arg("choice"),
+  py::class_<recompute::Step> step(module, "Step",
+                                   "One training step as flat columns; evaluates choices of\n"
+                                   "dropped operations.");
+  define_init(step);
+  step.def("evaluate", &evaluate, py::arg("choice"),
            "Return the peak in bytes and the cost of the operations that run twice, for a\n"
            "choice (forward,) of 0 and 1. The cost has the unit of the column `cost`.")
       .def("search", &search, py::arg("candidates"), py::arg("start"), py::arg("budget"),
@@ -249,18 +239,15 @@ void bind_recompute(py::module_& module) {
            "the cheapest choice whose peak is within `budget`; with -1, the choice with the\n"
            "lowest peak. `period` is the number of candidates after which equal candidates\n"
            "recur; 0 if they do not recur.\n\n"
-           "Return choice, peak, cost, evaluations, and (evaluations, peak, cost) for each\n"
-           "improvement. Deterministic for a seed unless `time_limit` seconds pass. Releases\n"
-           "the GIL; must not be called from two threads on one object.");
+           "Return choice, peak and cost, or None if nothing better was found. Deterministic\n"
+           "for a seed unless `time_limit` seconds pass. Releases the GIL; must not be called\n"
+           "from two threads on one object.");
   py::class_<recompute::Replay> replay(
       module, "Replay",
       "One training step, in which forward operations may run again before any later\n"
       "operation.");
+  define_init(replay);
   replay
-      .def(py::init(&from_columns<recompute::Replay>), py::arg("forward"), py::arg("reads_begin"),
-           py::arg("reads"), py::arg("writes_begin"), py::arg("writes"), py::arg("cost"),
-           py::arg("workspace"), py::arg("size"), py::arg("producer"), py::arg("result"),
-           py::arg("pinned"))
       .def(
           "set_transfers",
           [](recompute::Replay& replay, const Column<double>& seconds, const Indices& until) {
@@ -287,15 +274,15 @@ void bind_recompute(py::module_& module) {
            "reruns whose peak is within `budget`; with -1, the lowest peak, until a peak of\n"
            "`enough` bytes. The cost is at most `most`. `movable` (forward,) has 1 for\n"
            "operations that may run again.\n\n"
-           "Return reruns, offloaded operations, peak, cost, evaluations, and (evaluations,\n"
-           "peak, cost) for each improvement. Deterministic for a seed unless `time_limit`\n"
-           "seconds pass. Releases the GIL; must not be called from two threads on one object.");
-  replay.def("beam", &beam, py::arg("movable"), py::arg("budget"), py::arg("width"),
-             py::arg("time_limit"),
-             "Return reruns with a peak within `budget` bytes, found by a search from the end\n"
-             "of the step to its beginning that keeps `width` sets of needed values. Return\n"
-             "None if it finds none, or after `time_limit` seconds. `movable` (forward,) has 1\n"
-             "for operations that may run again. Releases the GIL.");
+           "Return reruns, offloaded operations, peak and cost, or None if nothing better was\n"
+           "found. Deterministic for a seed unless `time_limit` seconds pass. Releases the GIL;\n"
+           "must not be called from two threads on one object.")
+      .def("beam", &beam, py::arg("movable"), py::arg("budget"), py::arg("width"),
+           py::arg("time_limit"),
+           "Return reruns with a peak within `budget` bytes, found by a search from the end\n"
+           "of the step to its beginning that keeps `width` sets of needed values. Return\n"
+           "None if it finds none, or after `time_limit` seconds. `movable` (forward,) has 1\n"
+           "for operations that may run again. Releases the GIL.");
   module.def("min_cut", &min_cut, py::arg("nodes"), py::arg("tail"), py::arg("head"),
              py::arg("capacity"), py::arg("source"), py::arg("sink"),
              "Return the least capacity between two nodes of a graph with edges (m,), and which\n"

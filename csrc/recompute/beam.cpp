@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "packing/random.hpp"
-#include "recompute/changes.hpp"
 
 namespace pgmo::recompute {
 namespace {
@@ -40,12 +39,12 @@ class Beam {
         width_(std::max(width, std::size(kWeights))),
         words_((replay.size_.size() + 63) / 64),
         bits_(words_),
-        states_{{0, 0, -1, 0, 0}} {
+        states_{{0, 0, -1, 0, 0}},
+        whole_(replay.forward_cost()) {
     packing::Random random(0);
     for (std::size_t value = 0; value < replay.size_.size(); ++value) {
       hashes_.push_back(random.next());
     }
-    for (Index i = 0; i < replay.forward_; ++i) whole_ += replay.cost_[at(i)];
     if (whole_ <= 0) whole_ = 1;
   }
 
@@ -77,14 +76,12 @@ class Beam {
   // are no longer needed.
   void pass(State& state, Index operation, bool again) {
     const Lists &reads = replay_.reads_, &writes = replay_.writes_;
-    for (Index i = writes.begin[at(operation)]; i < writes.begin[at(operation) + 1]; ++i) {
-      const Index value = writes.items[at(i)];
+    for (const Index value : writes[operation]) {
       if (needs(state, value) && (!again || replay_.producer_[at(value)] != kNone)) {
         turn(state, value);
       }
     }
-    for (Index i = reads.begin[at(operation)]; i < reads.begin[at(operation) + 1]; ++i) {
-      const Index value = reads.items[at(i)];
+    for (const Index value : reads[operation]) {
       if (!needs(state, value)) turn(state, value);
     }
   }
@@ -103,8 +100,7 @@ class Beam {
     const std::size_t before = states_.size();
     for (std::size_t i = 0; i < before; ++i) {
       bool wanted = false;
-      for (Index j = writes.begin[at(operation)]; j < writes.begin[at(operation) + 1]; ++j) {
-        const Index value = writes.items[at(j)];
+      for (const Index value : writes[operation]) {
         wanted |= replay_.producer_[at(value)] != kNone && needs(states_[i], value);
       }
       if (!wanted) continue;
@@ -177,7 +173,7 @@ class Beam {
   std::vector<State> states_;
   std::vector<TrailEntry> trail_;
   std::vector<std::uint64_t> hashes_;
-  double whole_ = 0;
+  double whole_;
 };
 
 std::optional<Reruns> beam_reruns(const Replay& replay, const std::vector<std::uint8_t>& movable,

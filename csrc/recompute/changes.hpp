@@ -10,12 +10,6 @@
 
 namespace pgmo::recompute {
 
-constexpr Index kNone = -1;
-
-inline std::size_t at(Index index) {
-  return static_cast<std::size_t>(index);
-}
-
 // Add `bytes` to the operations [first, last], if any; `change` has one more entry than operations.
 inline void live(std::vector<Bytes>& change, Index first, Index last, Bytes bytes) {
   if (first > last) return;

@@ -14,10 +14,7 @@ Replay::Replay(const Columns& columns)
   const Index all = static_cast<Index>(columns.size.size());
   std::vector<Index> last(at(all), kNone), number(at(all), kNone);
   for (Index operation = 0; operation < operations_; ++operation) {
-    for (Index i = columns.reads.begin[at(operation)]; i < columns.reads.begin[at(operation) + 1];
-         ++i) {
-      last[at(columns.reads.items[at(i)])] = operation;
-    }
+    for (const Index value : columns.reads[operation]) last[at(value)] = operation;
   }
   // Values that an operation writes count while the operation runs.
   written_ = columns.workspace;
@@ -43,8 +40,8 @@ Replay::Replay(const Columns& columns)
   reads_.begin = writes_.begin = {0};
   for (Index operation = 0; operation < operations_; ++operation) {
     const auto keep = [&](const Lists& from, Lists& to) {
-      for (Index i = from.begin[at(operation)]; i < from.begin[at(operation) + 1]; ++i) {
-        const Index value = number[at(from.items[at(i)])];
+      for (const Index item : from[operation]) {
+        const Index value = number[at(item)];
         if (value != kNone) to.items.push_back(value);
       }
       to.begin.push_back(static_cast<Index>(to.items.size()));
@@ -67,8 +64,7 @@ void Replay::set_transfers(const Transfers& transfers) {
     if (until <= operation || until > forward_) {
       throw std::invalid_argument("a value is sent within the forward pass");
     }
-    for (Index i = writes_.begin[at(operation)]; i < writes_.begin[at(operation) + 1]; ++i) {
-      const Index value = writes_.items[at(i)];
+    for (const Index value : writes_[operation]) {
       if (producer_[at(value)] == kNone) continue;
       if (value_of_[at(operation)] != kNone) {
         throw std::invalid_argument("an operation that is offloaded writes one value");
@@ -128,23 +124,20 @@ Evaluation Replay::evaluate(const Reruns& reruns, const Offloaded& offloaded, By
     const std::size_t row = at(operation);
     if (again) {
       bool wanted = false;
-      for (Index i = writes_.begin[row]; i < writes_.begin[row + 1]; ++i) {
-        const std::size_t value = at(writes_.items[at(i)]);
-        wanted |= needed_[value] != 0 && producer_[value] != kNone;
+      for (const Index value : writes_[row]) {
+        wanted |= needed_[at(value)] != 0 && producer_[at(value)] != kNone;
       }
       if (!wanted) return false;
       outcome.cost += cost_[row];
     }
-    for (Index i = writes_.begin[row]; i < writes_.begin[row + 1]; ++i) {
-      const std::size_t value = at(writes_.items[at(i)]);
-      if (needed_[value] == 0 || (again && producer_[value] == kNone)) continue;
-      needed_[value] = 0;
-      living -= size_[value];
+    for (const Index value : writes_[row]) {
+      if (needed_[at(value)] == 0 || (again && producer_[at(value)] == kNone)) continue;
+      needed_[at(value)] = 0;
+      living -= size_[at(value)];
     }
-    for (Index i = reads_.begin[row]; i < reads_.begin[row + 1]; ++i) need(reads_.items[at(i)]);
+    for (const Index value : reads_[row]) need(value);
     if (sends && !again) {
-      for (Index i = ending_.begin[row]; i < ending_.begin[row + 1]; ++i) {
-        const Index one = ending_.items[at(i)];
+      for (const Index one : ending_[row]) {
         if (fetched_[at(one)] != 0) need(value_of_[at(one)]);
       }
     }
@@ -174,8 +167,8 @@ double Replay::wait(const Offloaded& offloaded) {
   std::size_t next = ran_.size();
   const auto work = [&](Index operation) {
     const std::size_t row = at(operation);
-    for (Index i = reads_.begin[row]; i < reads_.begin[row + 1]; ++i) {
-      const Index producer = producer_[at(reads_.items[at(i)])];
+    for (const Index item : reads_[row]) {
+      const Index producer = producer_[at(item)];
       if (producer == kNone || arrives_[at(producer)] < 0) continue;
       now = std::max(now, arrives_[at(producer)]);
       arrives_[at(producer)] = -1;
@@ -192,8 +185,7 @@ double Replay::wait(const Offloaded& offloaded) {
         sent_[before] = link;
         if (transfers_.until[before] == moment) now = std::max(now, link);
       }
-      for (Index i = ending_.begin[before]; i < ending_.begin[before + 1]; ++i) {
-        const Index one = ending_.items[at(i)];
+      for (const Index one : ending_[before]) {
         if (fetched_[at(one)] != 0) now = std::max(now, sent_[at(one)]);
       }
     }

@@ -18,11 +18,10 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <utility>
 #include <vector>
 
-#include "recompute/search.hpp"
+#include "recompute/annealing.hpp"
 #include "recompute/step.hpp"
 
 namespace pgmo::recompute {
@@ -51,16 +50,18 @@ class Replay {
   // of the same part. Throws std::invalid_argument if the number of entries is wrong.
   void set_homes(const std::vector<Index>& homes);
   bool is_at_home(Index moment, Index operation) const {
-    return homes_.empty() ||
-           homes_[static_cast<std::size_t>(moment)] == homes_[static_cast<std::size_t>(operation)];
+    return homes_.empty() || homes_[at(moment)] == homes_[at(operation)];
   }
 
   Index forward() const { return forward_; }
   Index operations() const { return operations_; }
   const std::vector<double>& cost() const { return cost_; }
+  double forward_cost() const {
+    return std::accumulate(cost_.begin(), cost_.begin() + forward_, 0.0);
+  }
   // Return the forward values that each operation reads. Pinned values have producer -1.
   const Lists& reads() const { return reads_; }
-  Index producer(Index value) const { return producer_[static_cast<std::size_t>(value)]; }
+  Index producer(Index value) const { return producer_[at(value)]; }
 
   // Return peak, cost and excess above `level`. Appends to `unread`, if given, the reruns that are
   // not run. `offloaded` is empty if nothing is offloaded. Not thread-safe: it uses scratch
@@ -98,8 +99,7 @@ struct RerunSearchResult {
   Reruns reruns;
   Offloaded offloaded;
   Evaluation outcome;
-  std::int64_t evaluations;
-  std::vector<BetterChoice> trace;  // one entry per improvement
+  bool improved;  // whether the reruns are better than the start
 };
 
 // Like `search`, but over reruns: return the best result, never worse than `start`. Results that
@@ -113,8 +113,7 @@ struct RerunSearchResult {
 // `movable` marks the forward operations that may run again. Nothing is offloaded if the replay has
 // no transfers.
 RerunSearchResult search_reruns(Replay& replay, const std::vector<std::uint8_t>& movable,
-                                const Reruns& start, const Offloaded& offloaded, Bytes budget,
-                                Bytes enough, double most, std::int64_t evaluations,
-                                std::uint64_t seed, const std::function<bool()>& stop);
+                                const Reruns& start, const Offloaded& offloaded,
+                                const SearchLimits& limits, Bytes enough, double most);
 
 }  // namespace pgmo::recompute

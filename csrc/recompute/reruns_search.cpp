@@ -1,15 +1,10 @@
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
-#include "packing/random.hpp"
-#include "recompute/changes.hpp"
 #include "recompute/reruns.hpp"
 
 namespace pgmo::recompute {
 namespace {
-
-using packing::Random;
 
 // See search.cpp; as shares of the forward pass's cost.
 constexpr double kHot = 2e-2, kCold = 1e-4;
@@ -17,8 +12,6 @@ constexpr double kArea = 1.0;
 // By round: loads above peak - peak / margin count as excess.
 constexpr Bytes kMargins[] = {20, 50, 50, 50};
 constexpr int kRounds = 4;
-constexpr std::int64_t kAsk = 256;
-constexpr double kLeastPrice = 0.05, kMostPrice = 50, kPriceStep = 1.003;
 constexpr Index kFar = 6;               // maximum shift of a rerun, in moments
 constexpr std::size_t kMostAdded = 64;  // maximum operations added by one move
 
@@ -29,19 +22,15 @@ struct Rerun {
 // The moment of a change that toggles whether an operation is offloaded.
 constexpr Index kMode = -1;
 
-class RerunAnnealing {
+class RerunAnnealing : Annealing {
  public:
   RerunAnnealing(Replay& replay, const std::vector<std::uint8_t>& movable, const Reruns& start,
-                 const Offloaded& offloaded, Bytes budget, Bytes enough, double most,
-                 std::int64_t evaluations, std::uint64_t seed, const std::function<bool()>& stop)
-      : replay_(replay),
+                 const Offloaded& offloaded, const SearchLimits& limits, Bytes enough, double most)
+      : Annealing(limits, kArea, replay.forward_cost()),
+        replay_(replay),
         movable_(movable),
-        budget_(budget),
         enough_(enough),
         most_(most),
-        limit_(evaluations),
-        random_(seed),
-        stop_(stop),
         now_(start),
         offloaded_(offloaded) {
     const std::vector<double>& seconds = replay.transfers().seconds;
@@ -50,34 +39,22 @@ class RerunAnnealing {
     }
     if (able_.empty()) offloaded_.clear();
     if (!able_.empty() && offloaded_.empty()) offloaded_.assign(at(replay.forward()), 0);
-    for (Index i = 0; i < replay.forward(); ++i) whole_ += replay.cost()[at(i)];
-    if (whole_ <= 0) whole_ = 1;
     current_ = judge();
-    result_ = {now_, offloaded_, current_, 1, {}};
-    result_.trace.push_back({1, current_});
-    scale_ = static_cast<double>(std::max<Bytes>(budget > 0 ? budget : current_.peak, 1));
+    result_ = {now_, offloaded_, current_, false};
+    set_scale(current_.peak);
   }
 
   RerunSearchResult run() {
     const bool empty = replay_.operations() == 0;
     for (int round = 0; round < kRounds && !over() && !empty; ++round) {
-      anneal(round, limit_ * (round + 1) / kRounds, kHot * std::pow(0.5, round));
+      anneal(round, limits_.evaluations * (round + 1) / kRounds, kHot * std::pow(0.5, round));
     }
     return result_;
   }
 
  private:
-  bool over() const { return stopped_ || result_.evaluations >= limit_; }
-
   // Depends on the peak alone, so that a search with another `enough_` makes the same moves.
   Bytes level(Bytes peak) const { return peak - peak / margin_; }
-
-  double energy(const Evaluation& outcome) const {
-    const double overhead = outcome.cost / whole_;
-    const double peak = static_cast<double>(outcome.peak) / scale_;
-    if (budget_ != kLeast) return overhead + price_ * std::max(0.0, peak - 1);
-    return peak + kArea * static_cast<double>(outcome.excess) / scale_ + 1e-3 * overhead;
-  }
 
   Evaluation judge() {
     unread_.clear();
@@ -91,13 +68,13 @@ class RerunAnnealing {
     level_ = level(result_.outcome.peak);
     current_ = judge();
     list();
-    const std::int64_t from = result_.evaluations;
+    const std::int64_t from = evaluations_;
     const double length = static_cast<double>(std::max<std::int64_t>(until - from, 1));
     double temperature = hot;
     std::int64_t tries = 0;  // some moves change nothing
-    while (result_.evaluations < until && !over() && ++tries < 4 * limit_) {
+    while (evaluations_ < until && !over() && ++tries < 4 * limits_.evaluations) {
       if (tries % 64 == 0) {
-        const double gone = static_cast<double>(result_.evaluations - from) / length;
+        const double gone = static_cast<double>(evaluations_ - from) / length;
         temperature = hot * std::pow(kCold / hot, std::min(1.0, gone));
       }
       changed_.clear();
@@ -109,26 +86,19 @@ class RerunAnnealing {
 
   void step(double temperature) {
     const Evaluation then = judge();
-    if (++result_.evaluations % kAsk == 0 && stop_()) stopped_ = true;
-    if (budget_ != kLeast) {
-      price_ *= current_.peak > budget_ ? kPriceStep : 1 / kPriceStep;
-      price_ = std::clamp(price_, kLeastPrice, kMostPrice);
-    }
-    const double worse = energy(then) - energy(current_);
+    count();
+    adapt_price(current_.peak);
     const bool allowed = then.cost <= most_ || then.cost < current_.cost;
-    if (!allowed || (worse > 0 && random_.unit() >= std::exp(-worse / temperature))) {
+    if (!allowed || !accepts(current_, then, temperature)) {
       for (std::size_t i = changed_.size(); i-- > 0;) toggle(changed_[i]);
       return;
     }
     for (const auto& [moment, operation] : unread_) toggle({moment, operation});
     current_ = then;
     list();
-    if (then.cost <= most_ && better(then, result_.outcome, budget_)) {
-      result_.reruns = now_;
-      result_.offloaded = offloaded_;
-      result_.outcome = then;
-      result_.trace.push_back({result_.evaluations, then});
-      if (budget_ == kLeast) {
+    if (then.cost <= most_ && better(then, result_.outcome, limits_.budget)) {
+      result_ = {now_, offloaded_, then, true};
+      if (limits_.budget == kLeast) {
         if (then.peak <= enough_) stopped_ = true;
         level_ = level(then.peak);
         current_ = judge();
@@ -174,15 +144,12 @@ class RerunAnnealing {
     const double further = kFurther[random_.below(4)];
     std::vector<Index> open;
     const auto take = [&](Index operation, bool all) {
-      const Lists& reads = replay_.reads();
-      const Index begin = reads.begin[at(operation)], end = reads.begin[at(operation) + 1];
-      const Index one =
-          begin == end
-              ? begin
-              : begin + static_cast<Index>(random_.below(static_cast<std::uint32_t>(end - begin)));
-      for (Index i = begin; i < end; ++i) {
+      const std::span<const Index> reads = replay_.reads()[operation];
+      const auto count = static_cast<std::uint32_t>(reads.size());
+      const std::uint32_t one = count > 0 ? random_.below(count) : 0;
+      for (std::uint32_t i = 0; i < count; ++i) {
         if (all ? random_.unit() >= further : i != one) continue;
-        const Index producer = replay_.producer(reads.items[at(i)]);
+        const Index producer = replay_.producer(reads[i]);
         if (producer < 0 || producer >= step.moment) continue;
         if (!replay_.is_at_home(step.moment, producer)) continue;
         if (is_offloaded(producer)) {
@@ -224,12 +191,10 @@ class RerunAnnealing {
     const bool any = random_.below(4) == 0;
     Index found = -1;
     std::uint32_t count = 0;
-    const Lists& reads = replay_.reads();
     for (const Rerun& step : steps_) {
       if (step.moment < (any ? until : replay_.forward()) || is_fetch(step)) continue;
-      const std::size_t row = at(step.operation);
-      for (Index i = reads.begin[row]; i < reads.begin[row + 1]; ++i) {
-        if (replay_.producer(reads.items[at(i)]) != operation) continue;
+      for (const Index value : replay_.reads()[step.operation]) {
+        if (replay_.producer(value) != operation) continue;
         if (!any) return step.moment;
         if (random_.below(++count) == 0) found = step.moment;
       }
@@ -319,11 +284,8 @@ class RerunAnnealing {
 
   Replay& replay_;
   const std::vector<std::uint8_t>& movable_;
-  const Bytes budget_, enough_;
+  const Bytes enough_;
   const double most_;
-  const std::int64_t limit_;
-  Random random_;
-  const std::function<bool()>& stop_;
   Reruns now_;
   Offloaded offloaded_;      // empty if nothing can be offloaded
   std::vector<Index> able_;  // operations that can be offloaded
@@ -332,20 +294,14 @@ class RerunAnnealing {
   std::vector<Rerun> steps_, again_, changed_;
   std::vector<std::pair<Index, Index>> unread_;
   Bytes level_ = 0, margin_ = 50;
-  double whole_ = 0, scale_ = 1;
-  double price_ = 2;
-  bool stopped_ = false;
 };
 
 }  // namespace
 
 RerunSearchResult search_reruns(Replay& replay, const std::vector<std::uint8_t>& movable,
-                                const Reruns& start, const Offloaded& offloaded, Bytes budget,
-                                Bytes enough, double most, std::int64_t evaluations,
-                                std::uint64_t seed, const std::function<bool()>& stop) {
-  return RerunAnnealing(replay, movable, start, offloaded, budget, enough, most, evaluations, seed,
-                        stop)
-      .run();
+                                const Reruns& start, const Offloaded& offloaded,
+                                const SearchLimits& limits, Bytes enough, double most) {
+  return RerunAnnealing(replay, movable, start, offloaded, limits, enough, most).run();
 }
 
 }  // namespace pgmo::recompute

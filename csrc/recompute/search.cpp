@@ -3,102 +3,73 @@
 #include <algorithm>
 #include <cmath>
 
-#include "packing/random.hpp"
-
 namespace pgmo::recompute {
 namespace {
 
-using packing::Random;
-
 // Initial and final temperature, as a share of the forward pass's cost.
 constexpr double kHot = 4e-3, kCold = 2e-5;
-// In a search for the least peak, loads within 1/kMargin of the peak also count. Many moments are
-// nearly as high, and lowering one of them is progress that the peak does not show.
 constexpr double kArea = 0.1;
+// In a search for the least peak, loads within 1/kMargin of the peak count as excess.
 constexpr Bytes kMargin = 50;
 constexpr int kRounds = 3;  // each starts from the best choice, cooler than the previous round
-constexpr std::int64_t kAsk = 256;   // evaluations between two polls of `stop`
 constexpr std::uint32_t kNear = 24;  // maximum distance of a swap, in candidates
-constexpr double kLeastPrice = 0.05, kMostPrice = 50, kPriceStep = 1.003;
 
-class ChoiceAnnealing {
+class ChoiceAnnealing : Annealing {
  public:
   ChoiceAnnealing(Step& step, const std::vector<Index>& candidates, const Choice& start,
-                  Bytes budget, std::int64_t evaluations, std::uint64_t seed,
-                  const std::function<bool()>& stop, std::uint32_t period)
-      : step_(step),
+                  const SearchLimits& limits, std::uint32_t period)
+      : Annealing(limits, kArea, step.forward_cost()),
+        step_(step),
         candidates_(candidates),
-        budget_(budget),
-        limit_(evaluations),
-        random_(seed),
-        stop_(stop),
         period_(period),
-        choice_(start) {
-    for (Index operation = 0; operation < step.forward(); ++operation) {
-      whole_ += step.cost(operation);
-    }
-    if (whole_ <= 0) whole_ = 1;
-    result_ = {start, step.evaluate(start), 1, {}};
-    scale_ = static_cast<double>(std::max<Bytes>(budget > 0 ? budget : result_.outcome.peak, 1));
-    result_.trace.push_back({1, result_.outcome});
+        choice_(start),
+        best_(start),
+        best_outcome_(step.evaluate(start)) {
+    set_scale(best_outcome_.peak);
   }
 
   SearchResult run() {
     if (!candidates_.empty()) {
       // Reserve evaluations for `take_back`, which undoes choices that became unnecessary.
       const std::int64_t size = static_cast<std::int64_t>(candidates_.size());
-      const std::int64_t annealed = limit_ - std::min(limit_ / 4, 2 * size);
+      const std::int64_t annealed =
+          limits_.evaluations - std::min(limits_.evaluations / 4, 2 * size);
       for (int round = 0; round < kRounds && !stopped_; ++round) {
         anneal(annealed * (round + 1) / kRounds, kHot * std::pow(0.3, round));
       }
       take_back();
     }
-    return result_;
+    return {best_, best_outcome_, evaluations_, improvements_ > 0};
   }
 
  private:
-  Bytes level() const { return result_.outcome.peak - result_.outcome.peak / kMargin; }
-
-  double energy(const Evaluation& outcome) const {
-    const double overhead = outcome.cost / whole_;
-    const double peak = static_cast<double>(outcome.peak) / scale_;
-    if (budget_ != kLeast) return overhead + price_ * std::max(0.0, peak - 1);
-    return peak + kArea * static_cast<double>(outcome.excess) / scale_ + 1e-3 * overhead;
-  }
-
   Evaluation evaluate() {
-    const Evaluation outcome = step_.evaluate(choice_, level());
-    ++result_.evaluations;
-    if (better(outcome, result_.outcome, budget_)) {
-      result_.choice = choice_;
-      result_.outcome = outcome;
-      result_.trace.push_back({result_.evaluations, outcome});
+    const Bytes level = best_outcome_.peak - best_outcome_.peak / kMargin;
+    const Evaluation outcome = step_.evaluate(choice_, level);
+    count();
+    if (better(outcome, best_outcome_, limits_.budget)) {
+      best_ = choice_;
+      best_outcome_ = outcome;
+      ++improvements_;
     }
-    if (result_.evaluations % kAsk == 0 && stop_()) stopped_ = true;
     return outcome;
   }
 
-  bool over() const { return stopped_ || result_.evaluations >= limit_; }
-
   void anneal(std::int64_t until, double hot) {
-    choice_ = result_.choice;
-    Evaluation now = result_.outcome;
-    const std::int64_t from = result_.evaluations;
+    choice_ = best_;
+    Evaluation now = best_outcome_;
+    const std::int64_t from = evaluations_;
     double temperature = hot;
     const double length = static_cast<double>(std::max<std::int64_t>(until - from, 1));
-    while (result_.evaluations < until && !over()) {
-      const double gone = static_cast<double>(result_.evaluations - from) / length;
-      if (result_.evaluations % 64 == 0) temperature = hot * std::pow(kCold / hot, gone);
+    while (evaluations_ < until && !over()) {
+      const double gone = static_cast<double>(evaluations_ - from) / length;
+      if (evaluations_ % 64 == 0) temperature = hot * std::pow(kCold / hot, gone);
       flipped_.clear();
       propose();
       if (flipped_.empty()) continue;
       const Evaluation then = evaluate();
-      if (budget_ != kLeast) {
-        price_ *= now.peak > budget_ ? kPriceStep : 1 / kPriceStep;
-        price_ = std::clamp(price_, kLeastPrice, kMostPrice);
-      }
-      const double worse = energy(then) - energy(now);
-      if (worse <= 0 || random_.unit() < std::exp(-worse / temperature)) {
+      adapt_price(now.peak);
+      if (accepts(now, then, temperature)) {
         now = then;
       } else {
         for (const Index operation : flipped_) flip(operation);
@@ -147,26 +118,24 @@ class ChoiceAnnealing {
 
   // Undo unnecessary choices, the most expensive first.
   void take_back() {
-    choice_ = result_.choice;
+    choice_ = best_;
     std::vector<Index> order;
     for (const Index operation : candidates_) {
-      if (choice_[static_cast<std::size_t>(operation)] != 0) order.push_back(operation);
+      if (choice_[at(operation)] != 0) order.push_back(operation);
     }
     std::stable_sort(order.begin(), order.end(),
                      [&](Index a, Index b) { return step_.cost(a) > step_.cost(b); });
     for (const Index operation : order) {
       if (over()) break;
-      const std::int64_t found = static_cast<std::int64_t>(result_.trace.size());
+      const int before = improvements_;
       flip(operation);
       evaluate();
-      if (static_cast<std::int64_t>(result_.trace.size()) == found) flip(operation);
+      if (improvements_ == before) flip(operation);
     }
   }
 
-  std::uint8_t state(std::uint32_t candidate) const {
-    return choice_[static_cast<std::size_t>(candidates_[candidate])];
-  }
-  void flip(Index operation) { choice_[static_cast<std::size_t>(operation)] ^= 1; }
+  std::uint8_t state(std::uint32_t candidate) const { return choice_[at(candidates_[candidate])]; }
+  void flip(Index operation) { choice_[at(operation)] ^= 1; }
   void change(std::uint32_t candidate) {
     flip(candidates_[candidate]);
     flipped_.push_back(candidates_[candidate]);
@@ -174,32 +143,18 @@ class ChoiceAnnealing {
 
   Step& step_;
   const std::vector<Index>& candidates_;
-  const Bytes budget_;
-  const std::int64_t limit_;
-  Random random_;
-  const std::function<bool()>& stop_;
   const std::uint32_t period_;
-  Choice choice_;
-  SearchResult result_;
+  Choice choice_, best_;
+  Evaluation best_outcome_;
+  int improvements_ = 0;
   std::vector<Index> flipped_;
-  double whole_ = 0, scale_ = 1;
-  double price_ = 2;
-  bool stopped_ = false;
 };
 
 }  // namespace
 
-bool better(const Evaluation& one, const Evaluation& other, Bytes budget) {
-  const bool fits = one.peak <= budget, other_fits = other.peak <= budget;
-  if (fits != other_fits) return fits;
-  if (fits) return one.cost != other.cost ? one.cost < other.cost : one.peak < other.peak;
-  return one.peak != other.peak ? one.peak < other.peak : one.cost < other.cost;
-}
-
 SearchResult search(Step& step, const std::vector<Index>& candidates, const Choice& start,
-                    Bytes budget, std::int64_t evaluations, std::uint64_t seed,
-                    const std::function<bool()>& stop, std::uint32_t period) {
-  return ChoiceAnnealing(step, candidates, start, budget, evaluations, seed, stop, period).run();
+                    const SearchLimits& limits, std::uint32_t period) {
+  return ChoiceAnnealing(step, candidates, start, limits, period).run();
 }
 
 }  // namespace pgmo::recompute

@@ -44,14 +44,12 @@ Step::Step(const Columns& columns)
   for (Index value = 0; value < all; ++value) last_forward[at(value)] = columns.producer[at(value)];
   std::vector<Index> first_backward(at(all), backward_);
   for (Index operation = 0; operation < operations; ++operation) {
-    for (Index i = columns.reads.begin[at(operation)]; i < columns.reads.begin[at(operation) + 1];
-         ++i) {
-      const std::size_t value = at(columns.reads.items[at(i)]);
+    for (const Index value : columns.reads[operation]) {
       if (operation < forward_) {
-        last_forward[value] = operation;
+        last_forward[at(value)] = operation;
       } else {
-        last_backward[value] = operation - forward_;
-        first_backward[value] = std::min(first_backward[value], operation - forward_);
+        last_backward[at(value)] = operation - forward_;
+        first_backward[at(value)] = std::min(first_backward[at(value)], operation - forward_);
       }
     }
   }
@@ -94,9 +92,8 @@ Step::Step(const Columns& columns)
   for (Index operation = 0; operation < operations; ++operation) {
     const bool ahead = operation < forward_;
     Lists& reads = ahead ? reads_ : backward_reads_;
-    for (Index i = columns.reads.begin[at(operation)]; i < columns.reads.begin[at(operation) + 1];
-         ++i) {
-      const Index value = number[at(columns.reads.items[at(i)])];
+    for (const Index item : columns.reads[operation]) {
+      const Index value = number[at(item)];
       if (value != kNone) reads.items.push_back(value);
     }
     reads.begin.push_back(static_cast<Index>(reads.items.size()));
@@ -108,9 +105,7 @@ Step::Step(const Columns& columns)
     }
     forward_base_[at(operation)] += workspace;
     Bytes again = workspace;
-    for (Index i = columns.writes.begin[at(operation)]; i < columns.writes.begin[at(operation) + 1];
-         ++i) {
-      const Index value = columns.writes.items[at(i)];
+    for (const Index value : columns.writes[operation]) {
       again += columns.size[at(value)];
       // Pinned values and results are not recomputed, but occupy bytes during the rerun.
       if (number[at(value)] != kNone && !stays_[at(number[at(value)])]) {
@@ -147,10 +142,9 @@ void Step::find_moments(const Choice& choice) {
     const std::size_t row = at(operation);
     if (choice[row] == 0) continue;
     Index moment = backward_;
-    for (Index i = writes_.begin[row]; i < writes_.begin[row + 1]; ++i) {
-      const std::size_t value = at(writes_.items[at(i)]);
-      dropped_[value] = 1;
-      moment = std::min(moment, needed_[value]);
+    for (const Index value : writes_[row]) {
+      dropped_[at(value)] = 1;
+      moment = std::min(moment, needed_[at(value)]);
     }
     if (moment == backward_) continue;
     // Operations are visited from last to first and inserted at the head, so each list is
@@ -159,10 +153,9 @@ void Step::find_moments(const Choice& choice) {
     bucket_[at(moment)] = operation;
     outcome_.cost += cost_[row];
     const std::int64_t here = point(moment, operation);
-    for (Index i = reads_.begin[row]; i < reads_.begin[row + 1]; ++i) {
-      const std::size_t value = at(reads_.items[at(i)]);
-      needed_[value] = std::min(needed_[value], moment);
-      last_[value] = std::max(last_[value], here);
+    for (const Index value : reads_[row]) {
+      needed_[at(value)] = std::min(needed_[at(value)], moment);
+      last_[at(value)] = std::max(last_[at(value)], here);
     }
   }
 }
@@ -185,9 +178,8 @@ void Step::run_forward() {
 void Step::run_backward() {
   Bytes living = kept_;
   const auto let_go = [&](const Lists& reads, std::size_t row, std::int64_t here) {
-    for (Index i = reads.begin[row]; i < reads.begin[row + 1]; ++i) {
-      const std::size_t value = at(reads.items[at(i)]);
-      if (last_[value] == here) living -= size_[value];
+    for (const Index value : reads[row]) {
+      if (last_[at(value)] == here) living -= size_[at(value)];
     }
   };
   for (Index moment = 0; moment < backward_; ++moment) {
@@ -195,9 +187,8 @@ void Step::run_backward() {
          operation = next_[at(operation)]) {
       const std::size_t row = at(operation);
       look(living + between_base_[at(moment)] + again_bytes_[row]);
-      for (Index i = writes_.begin[row]; i < writes_.begin[row + 1]; ++i) {
-        const std::size_t value = at(writes_.items[at(i)]);
-        if (needed_[value] < backward_) living += size_[value];
+      for (const Index value : writes_[row]) {
+        if (needed_[at(value)] < backward_) living += size_[at(value)];
       }
       let_go(reads_, row, point(moment, operation));
     }

@@ -17,6 +17,8 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <numeric>
+#include <span>
 #include <vector>
 
 #include "types.hpp"
@@ -25,10 +27,21 @@ namespace pgmo::recompute {
 
 using Index = std::int32_t;
 
+constexpr Index kNone = -1;
+
+inline std::size_t at(Index index) {
+  return static_cast<std::size_t>(index);
+}
+
 // Lists of different lengths in one array.
 struct Lists {
   std::vector<Index> begin;  // number of lists + 1 entries
   std::vector<Index> items;
+
+  std::span<const Index> operator[](std::size_t list) const {
+    return std::span(items).subspan(at(begin[list]), at(begin[list + 1] - begin[list]));
+  }
+  std::span<const Index> operator[](Index list) const { return (*this)[at(list)]; }
 };
 
 // Columns passed by Python; the first `forward` operations belong to the forward pass.
@@ -60,7 +73,8 @@ class Step {
   explicit Step(const Columns& columns);
 
   Index forward() const { return forward_; }
-  double cost(Index operation) const { return cost_[static_cast<std::size_t>(operation)]; }
+  double cost(Index operation) const { return cost_[at(operation)]; }
+  double forward_cost() const { return std::accumulate(cost_.begin(), cost_.end(), 0.0); }
 
   // Return peak, cost and excess above `level`. Not thread-safe: it uses scratch members.
   Evaluation evaluate(const Choice& choice, Bytes level = 0);

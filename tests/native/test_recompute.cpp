@@ -17,15 +17,6 @@ using namespace pgmo::recompute;
 
 namespace {
 
-std::size_t at(Index index) {
-  return static_cast<std::size_t>(index);
-}
-
-std::vector<Index> list(const Lists& lists, Index operation) {
-  return {lists.items.begin() + lists.begin[at(operation)],
-          lists.items.begin() + lists.begin[at(operation) + 1]};
-}
-
 Columns random_columns(Dice& dice, Index forward, Index backward) {
   Columns columns{forward, {{0}, {}}, {{0}, {}}, {}, {}, {}, {}, {}, {}};
   const auto value = [&](Index producer) {
@@ -73,7 +64,7 @@ Evaluation replay(const Columns& columns, const Choice& choice) {
     while (!stack.empty()) {
       const Index reader = stack.back();
       stack.pop_back();
-      for (const Index value : list(columns.reads, reader)) {
+      for (const Index value : columns.reads[reader]) {
         const Index producer = columns.producer[at(value)];
         if (lost(value) && !again.contains(producer) && missing.insert(producer).second) {
           stack.push_back(producer);
@@ -89,7 +80,7 @@ Evaluation replay(const Columns& columns, const Choice& choice) {
   }
   const auto read_within = [&](Index value, std::size_t from, std::size_t to) {
     for (std::size_t step = from; step < to; ++step) {
-      const std::vector<Index> reads = list(columns.reads, steps[step].first);
+      const auto reads = columns.reads[steps[step].first];
       if (std::find(reads.begin(), reads.end(), value) != reads.end()) return true;
     }
     return false;
@@ -100,7 +91,7 @@ Evaluation replay(const Columns& columns, const Choice& choice) {
   for (std::size_t now = 0; now < steps.size(); ++now) {
     const auto [operation, twice] = steps[now];
     Bytes live = columns.workspace[at(operation)];
-    for (const Index value : list(columns.writes, operation)) {
+    for (const Index value : columns.writes[operation]) {
       live += columns.size[at(value)];
     }
     for (Index value = 0; value < static_cast<Index>(columns.size.size()); ++value) {
@@ -112,7 +103,7 @@ Evaluation replay(const Columns& columns, const Choice& choice) {
         live += columns.size[at(value)];
       }
     }
-    for (const Index value : list(columns.writes, operation)) {
+    for (const Index value : columns.writes[operation]) {
       if (!twice) born[at(value)] = now;
       if (twice && lost(value)) remade[at(value)] = true;
     }
@@ -156,19 +147,20 @@ TEST(a_search_keeps_what_it_says_and_stops_when_told) {
     const Choice nothing(at(columns.forward), 0);
     const auto never = [] { return false; };
     const Evaluation start = step.evaluate(nothing);
-    const SearchResult least = search(step, candidates, nothing, kLeast, 3000, seed, never);
+    const SearchResult least = search(step, candidates, nothing, {kLeast, 3000, seed, never});
     const Evaluation check = step.evaluate(least.choice);
     CHECK_EQ(check.peak, least.outcome.peak);
     CHECK_EQ(check.cost, least.outcome.cost);
     CHECK(least.outcome.peak <= start.peak);
     CHECK(least.evaluations <= 3001);
     const Bytes budget = (least.outcome.peak + start.peak) / 2;
-    const SearchResult fits = search(step, candidates, least.choice, budget, 3000, seed, never);
+    const SearchLimits limits{budget, 3000, seed, never};
+    const SearchResult fits = search(step, candidates, least.choice, limits);
     CHECK(fits.outcome.peak <= budget);
     CHECK(fits.outcome.cost <= least.outcome.cost);
-    CHECK(search(step, candidates, least.choice, budget, 3000, seed, never).choice == fits.choice);
+    CHECK(search(step, candidates, least.choice, limits).choice == fits.choice);
     const SearchResult cut =
-        search(step, candidates, nothing, budget, 1 << 30, seed, [] { return true; });
+        search(step, candidates, nothing, {budget, 1 << 30, seed, [] { return true; }});
     CHECK(cut.evaluations <= 256);
   }
 }

@@ -98,7 +98,7 @@ class Evaluator:
             time_limit: seconds after which the search ends.
             seed: seed of the search.
         """
-        mask, peak, cost, _, trace = self._step.search(
+        found = self._step.search(
             self.candidates,
             self._mask(start.recomputed),
             -1 if budget is None else budget,
@@ -107,8 +107,9 @@ class Evaluator:
             seed,
             self.period,
         )
-        if len(trace) < 2:  # Nothing better was found.
+        if found is None:
             return start
+        mask, peak, cost = found
         chosen = frozenset(np.flatnonzero(mask).tolist())
         return Choice(chosen, peak, cost / self._whole, "search")
 

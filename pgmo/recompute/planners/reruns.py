@@ -94,7 +94,7 @@ class RerunSearch:
         begin = start.reruns
         if begin is None:
             begin = simulate(self.graph, start.recomputed).reruns
-        reruns, offloaded, peak, cost, _, trace = self._replay.search(
+        found = self._replay.search(
             self._movable,
             list(begin),
             _column(start.offloaded),
@@ -105,8 +105,9 @@ class RerunSearch:
             time_limit,
             seed,
         )
-        if len(trace) < 2:  # Nothing better was found.
+        if found is None:
             return start
+        reruns, offloaded, peak, cost = found
         again, away = tuple(reruns), frozenset(offloaded)
         chosen = frozenset(operation for _, operation in again) - away
         overhead = cost / self._whole
