@@ -10,25 +10,6 @@ Bytes round_up(Bytes size, Bytes alignment) {
   return (size + alignment - 1) / alignment * alignment;
 }
 
-// Return the sum of sizes alive at each rank, computed from a difference array, to which a wrapping
-// block contributes twice.
-std::vector<Bytes> load_of(const Ring& ring) {
-  std::vector<Bytes> load(static_cast<std::size_t>(ring.ranks) + 1);
-  for (BlockId i = 0; i < ring.blocks(); ++i) {
-    load[ring.begin[i]] += ring.size[i];
-    if (ring.end[i] <= ring.ranks) {
-      load[ring.end[i]] -= ring.size[i];
-    } else {
-      load[0] += ring.size[i];
-      load[ring.end[i] - ring.ranks] -= ring.size[i];
-    }
-  }
-  Bytes sum = 0;
-  for (Bytes& entry : load) entry = sum += entry;
-  load.pop_back();
-  return load;
-}
-
 void turn(Ring& ring, Rank by) {
   for (BlockId i = 0; i < ring.blocks(); ++i) {
     const Rank shift = ring.begin[i] >= by ? by : by - ring.ranks;
@@ -56,6 +37,22 @@ void join_ranks(Ring& ring) {
 
 }  // namespace
 
+std::vector<Bytes> load_of(Rank ranks, const std::vector<Bytes>& size,
+                           const std::vector<Rank>& begin, const std::vector<Rank>& end) {
+  std::vector<Bytes> load(static_cast<std::size_t>(ranks) + 1);  // differences, then sums
+  for (std::size_t i = 0; i < size.size(); ++i) {
+    load[begin[i]] += size[i];
+    load[std::min(end[i], ranks)] -= size[i];
+    if (end[i] > ranks) {
+      load[0] += size[i];
+      load[end[i] - ranks] -= size[i];
+    }
+  }
+  std::partial_sum(load.begin(), load.end(), load.begin());
+  load.pop_back();
+  return load;
+}
+
 Ring make_ring(const Problem& problem) {
   const std::size_t n = problem.size.size();
   std::vector<Tick> starts = problem.lower;
@@ -82,7 +79,7 @@ Ring make_ring(const Problem& problem) {
   }
   if (n == 0) return ring;
 
-  const std::vector<Bytes> load = load_of(ring);
+  const std::vector<Bytes> load = load_of(ring.ranks, ring.size, ring.begin, ring.end);
   ring.max_load = *std::max_element(load.begin(), load.end());
   if (ring.circular) {
     turn(ring, static_cast<Rank>(std::min_element(load.begin(), load.end()) - load.begin()));

@@ -50,6 +50,10 @@ struct Ring {
   BlockId blocks() const { return static_cast<BlockId>(size.size()); }
 };
 
+// Return the sum of sizes alive at each rank. A block whose end exceeds the number of ranks wraps.
+std::vector<Bytes> load_of(Rank ranks, const std::vector<Bytes>& size,
+                           const std::vector<Rank>& begin, const std::vector<Rank>& end);
+
 // Prepare a problem. O(n log n).
 Ring make_ring(const Problem& problem);
 

@@ -203,23 +203,6 @@ TEST(spared_blocks_fit_below_the_bound_wherever_the_others_lie) {
   CHECK(spared > 2000);
 }
 
-TEST(the_same_seed_and_threads_give_the_same_packing) {
-  for (unsigned seed = 0; seed < 5; ++seed) {
-    Dice dice(seed);
-    const Problem problem = random_problem(dice, 24, 12);
-    const Ring ring = make_ring(problem);
-    const Offsets first = stacked(ring);
-    std::vector<Offsets> found;
-    for (int run = 0; run < 2; ++run) {
-      Monitor monitor(first, arena_of(ring, first), ring.max_load,
-                      Clock::now() + std::chrono::seconds(30));
-      found.push_back(branch_and_bound(ring, first, monitor, {3, seed}).offsets);
-      CHECK(monitor.optimal());  // the search ended by itself
-    }
-    CHECK(found[0] == found[1]);
-  }
-}
-
 int main(int argc, char** argv) {
   return pgmo::test::run_all(argc, argv);
 }

@@ -1,14 +1,23 @@
 // Exact search. It proves that a packing is optimal, or gives a lower bound of all packings.
+// Several searches of one window compete:
+//
+//    height ^  incumbent ----.        Exact search is quick with some orders and hopeless with
+//           |        x  try  '---.    others. So each racer tries one order after another, for a
+//           |      x               |  number of nodes that grows by Luby's sequence. Half of the
+//           |    found ____________|  racers try the lower bound itself. The other racers try
+//           |    bound x x x x x      halfway between bound and incumbent, or higher after a
+//           +--------------------->   failure.
+//
+// Racers run on several threads. They exchange results only between rounds of a fixed number of
+// nodes, so the results do not depend on the speed of the threads.
 
 #pragma once
 
-#include "packing/search/improve.hpp"
+#include "packing/search/window_search.hpp"
 
 namespace pgmo::packing {
 
-// Improve the incumbent and raise the bound. Offer every improvement to the monitor. Return when
-// arena and bound are equal, or soon after monitor.stopped(). The result is never worse than the
-// incumbent.
+// Improve the incumbent and raise the bound until both are equal; see `search_windows`.
 Improvement branch_and_bound(const Ring& ring, const Offsets& incumbent, Monitor& monitor,
                              const Options& options);
 

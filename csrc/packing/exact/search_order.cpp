@@ -59,12 +59,7 @@ Weights draw(SplitMix64& random) {
 }  // namespace
 
 SearchOrder search_order(const Window& window, std::uint64_t seed, std::uint64_t index) {
-  std::vector<Bytes> load(window.sections);
-  for (BlockId i = 0; i < window.blocks(); ++i) {
-    for (Rank s = window.begin[i]; s < window.end[i]; ++s) {
-      load[s % window.sections] += window.size[i];
-    }
-  }
+  const std::vector<Bytes> load = load_of(window.sections, window.size, window.begin, window.end);
   SplitMix64 random(seed, index);
   const Weights weights = index < kGood.size() ? kGood[index] : draw(random);
   const bool by_load = weights.load == kFirst;

@@ -215,16 +215,11 @@ Window window_of(const Ring& ring, const Part& part, Bytes unit) {
   window.sections = part.ranks;
   window.base = part.base;
   window.unit = unit;
-  std::vector<Bytes> load(static_cast<std::size_t>(part.ranks) + 1);
-  for (std::size_t i = 0; i < part.size(); ++i) {
-    window.size.push_back(ring.size[part.block[i]] / unit);
-    window.lifetime.push_back(ring.lifetime[part.block[i]]);
-    const Bytes size = window.size[i];
-    load[part.begin[i]] += size;
-    load[std::min(part.end[i], part.ranks)] -= size;
-    if (part.end[i] > part.ranks) load[0] += size, load[part.end[i] - part.ranks] -= size;
+  for (const BlockId block : part.block) {
+    window.size.push_back(ring.size[block] / unit);
+    window.lifetime.push_back(ring.lifetime[block]);
   }
-  std::partial_sum(load.begin(), load.end(), load.begin());
+  const std::vector<Bytes> load = load_of(part.ranks, window.size, part.begin, part.end);
   window.load = *std::max_element(load.begin(), load.end());
   return window;
 }

@@ -1,25 +1,22 @@
-// Improvement search: improves a given packing until the deadline.
+// Improvement search: improves a given packing until the deadline, in rounds of parallel search:
+//
+//    thread 0   [ orders | ejection ]     [ ejection | orders ]     ...
+//    thread 1   [ ejection | orders ]     [ orders | ejection ]
+//                                    best                      best
+//
+// A round lasts a number of units of work, not of seconds, and threads exchange results only
+// between rounds. So the results of a round depend only on ring, seed and number of threads; time
+// only limits the number of rounds. When a thread meets the bound, the other threads continue to
+// the same number of units. If several threads meet the bound, the thread with the fewest units
+// wins; of threads with equal units, the first wins.
 
 #pragma once
 
-#include "packing/search/monitor.hpp"
+#include "packing/search/window_search.hpp"
 
 namespace pgmo::packing {
 
-struct Options {
-  int threads = 1;
-  std::uint64_t seed = 0;
-};
-
-// Result of a search. If the search was not stopped, the offsets depend only on the problem, the
-// incumbent, the seed and the number of threads.
-struct Improvement {
-  Offsets offsets;
-  Bytes arena = 0;
-};
-
-// Improve the incumbent. Offer every improvement to the monitor, and return soon after
-// monitor.stopped(). The result is never worse than the incumbent.
+// Improve the incumbent; see `search_windows`.
 Improvement improve(const Ring& ring, const Offsets& incumbent, Monitor& monitor,
                     const Options& options);
 
