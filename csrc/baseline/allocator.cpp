@@ -26,17 +26,20 @@ Bytes potential(const Block& block) noexcept {
 
 }  // namespace
 
-Bytes rounded(Bytes size, const Settings& settings) noexcept {
+Bytes rounded(Bytes size, const pgmo_baseline_settings& settings) noexcept {
   if (size < kUnit) return kUnit;
   const int bits = static_cast<int>(std::bit_width(static_cast<std::uint64_t>(size)));
+  constexpr int kIntervals = std::size(decltype(settings.roundup_power2_divisions){});
   const int interval = std::min(std::max(0, bits - 21), kIntervals - 1);
-  const Bytes steps = settings.roundup_power2_divisions[static_cast<std::size_t>(interval)];
+  const Bytes steps = settings.roundup_power2_divisions[interval];
   if (steps <= 1 || size <= kUnit * steps) return (size + kUnit - 1) & ~(kUnit - 1);
   return round_up(size, (Bytes{1} << (bits - 1)) / steps);
 }
 
-CachingAllocator::CachingAllocator(const Settings& settings, const CardMemory& card)
-    : settings_(settings), card_(card), next_address_(kFirstAddress) {}
+CachingAllocator::CachingAllocator(const pgmo_baseline_settings& settings, const CardMemory& card)
+    : settings_(settings), card_(card), next_address_(kFirstAddress) {
+  if (settings_.max_split_size <= 0) settings_.max_split_size = kUnlimited;
+}
 
 void CachingAllocator::set_fraction(double fraction) noexcept {
   allowed_ = garbage_threshold_ = kUnlimited;
@@ -76,7 +79,7 @@ Block* CachingAllocator::allocate(Bytes size, std::uint64_t stream, std::uint64_
     if (block == nullptr) return nullptr;
   }
   const Bytes remaining = block->size - size;
-  const bool splits = pool.small || settings_.expandable_segments
+  const bool splits = pool.small || settings_.expandable_segments != 0
                           ? remaining >= kUnit
                           : remaining > kSmallSize && size < settings_.max_split_size;
   if (splits) split(block, size);
@@ -160,10 +163,10 @@ void CachingAllocator::give_back(Concerned&& concerned) {
 }
 
 std::vector<Block*> CachingAllocator::add_segment(std::uint64_t stream, bool small, bool expandable,
-                                                  const std::vector<Piece>& pieces) {
+                                                  std::span<const pgmo_baseline_piece> pieces) {
   BlockPool& pool = pool_of(stream, 0, small);
   Bytes size = 0;
-  for (const Piece& piece : pieces) size += piece.size;
+  for (const pgmo_baseline_piece& piece : pieces) size += piece.size;
   Block* last = nullptr;
   Bytes address = 0;
   AddressSpace* space = nullptr;
@@ -181,12 +184,15 @@ std::vector<Block*> CachingAllocator::add_segment(std::uint64_t stream, bool sma
   }
   std::vector<Block*> blocks;
   Block* before = nullptr;
-  for (const Piece& piece : pieces) {
+  for (const pgmo_baseline_piece& piece : pieces) {
     Block* const block = new_block(pool, address, piece.size, space);
     block->link_between(before, last);
-    block->busy = piece.busy;
-    if (piece.busy) active_ += piece.size;
-    if (!piece.busy) keep_free(block);
+    block->busy = piece.busy != 0;
+    if (block->busy) {
+      active_ += piece.size;
+    } else {
+      keep_free(block);
+    }
     blocks.push_back(block);
     before = block;
     address += piece.size;
@@ -242,7 +248,7 @@ Block* CachingAllocator::take_from_driver(BlockPool& pool, Bytes size) {
     segment = size < kOwnSegment ? settings_.large_segment_size : round_up(size, kRoundLarge);
   }
   if (!has_room(segment, allowed_)) return nullptr;
-  if (settings_.expandable_segments) return grow(pool, size);
+  if (settings_.expandable_segments != 0) return grow(pool, size);
   if (!has_room(segment, card_.capacity)) return nullptr;
   Block* const block = new_block(pool, next_address(segment), segment);
   took_for(pool, segment);

@@ -13,21 +13,36 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <unordered_map>
 #include <vector>
 
 #include "baseline/block.hpp"
+#include "baseline/pgmo_baseline.h"
 #include "baseline/pool.hpp"
-#include "baseline/settings.hpp"
 
 namespace pgmo::baseline {
 
+constexpr Bytes kMiB = Bytes{1} << 20;
+constexpr Bytes kUnlimited = Bytes{1} << 62;
+constexpr Bytes kSmallSegment = 2 * kMiB;  // bytes, for requests up to 1 MiB
+
+constexpr Bytes round_up(Bytes size, Bytes step) noexcept {
+  return (size + step - 1) / step * step;
+}
+
+// Memory of the card.
+struct CardMemory {
+  Bytes capacity = kUnlimited;  // bytes that the allocator can use
+  Bytes total = 0;              // bytes of the whole card; 0: unknown
+};
+
 // Return the size of the block that serves a request of `size` bytes.
-Bytes rounded(Bytes size, const Settings& settings) noexcept;
+Bytes rounded(Bytes size, const pgmo_baseline_settings& settings) noexcept;
 
 class CachingAllocator {
  public:
-  CachingAllocator(const Settings& settings, const CardMemory& card);
+  CachingAllocator(const pgmo_baseline_settings& settings, const CardMemory& card);
 
   // Set the fraction of the card that the program may use; negative: no limit.
   void set_fraction(double fraction) noexcept;
@@ -61,16 +76,10 @@ class CachingAllocator {
   // user.
   void empty_pool(std::uint64_t user_pool);
 
-  // A block of a segment that existed before the model began.
-  struct Piece {
-    Bytes size;
-    bool busy;
-  };
-
   // Add a segment that existed before the model began, and return its blocks in order. An
   // expandable segment gets a range of addresses of its own.
   std::vector<Block*> add_segment(std::uint64_t stream, bool small, bool expandable,
-                                  const std::vector<Piece>& pieces);
+                                  std::span<const pgmo_baseline_piece> pieces);
 
   // Return the bytes taken from the driver, private pools included: now, and at the peak.
   Bytes reserved() const noexcept { return reserved_ + private_; }
@@ -110,7 +119,7 @@ class CachingAllocator {
   Block* new_block(BlockPool& pool, Bytes address, Bytes size, AddressSpace* space = nullptr);
   Bytes next_address(Bytes size) noexcept;
 
-  const Settings settings_;
+  pgmo_baseline_settings settings_;
   const CardMemory card_;
   BlockStore store_;
   std::vector<std::unique_ptr<BlockPool>> pools_;  // in pairs, the pool of small blocks first

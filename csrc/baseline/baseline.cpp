@@ -10,12 +10,12 @@ namespace pgmo::baseline {
 template <typename Change>
 void Baseline::guarded(Change&& change) noexcept {
   const std::lock_guard guard(lock_);
-  if (counted_.broken) [[unlikely]]
+  if (counted_.broken != 0) [[unlikely]]
     return;
   try {
     change();
   } catch (const std::bad_alloc&) {
-    counted_.broken = true;
+    counted_.broken = 1;
   }
 }
 
@@ -103,9 +103,7 @@ void Baseline::took(Bytes change) noexcept {
 void Baseline::add_segment(std::uint64_t stream, bool small, bool expandable,
                            std::span<const pgmo_baseline_piece> pieces) noexcept {
   guarded([&] {
-    std::vector<CachingAllocator::Piece> plain;
-    for (const auto& piece : pieces) plain.push_back({piece.size, piece.busy != 0});
-    const std::vector<Block*> blocks = model_.add_segment(stream, small, expandable, plain);
+    const std::vector<Block*> blocks = model_.add_segment(stream, small, expandable, pieces);
     for (std::size_t at = 0; at < pieces.size(); ++at) {
       const pgmo_baseline_piece& piece = pieces[at];
       if (piece.busy == 0) continue;
@@ -115,9 +113,9 @@ void Baseline::add_segment(std::uint64_t stream, bool small, bool expandable,
   });
 }
 
-Figures Baseline::figures() noexcept {
+pgmo_baseline_figures Baseline::figures() noexcept {
   const std::lock_guard guard(lock_);
-  Figures now = counted_;
+  pgmo_baseline_figures now = counted_;
   now.reserved = model_.reserved();
   now.peak_reserved = model_.peak_reserved();
   now.retries = model_.retries();

@@ -14,7 +14,6 @@
 #include <vector>
 
 #include "baseline/allocator.hpp"
-#include "baseline/c_api.hpp"
 #include "bindings/module.hpp"
 
 namespace py = pybind11;
@@ -25,20 +24,29 @@ namespace {
 using baseline::Block;
 using baseline::BlockPool;
 
+using Divisions = std::array<Bytes, std::size(pgmo_baseline_settings{}.roundup_power2_divisions)>;
+
 // The model with numbers for blocks, in the order of their requests, because Python has no
 // pointers.
 class ModelledAllocator {
  public:
-  ModelledAllocator(bool expandable_segments, const std::array<Bytes, baseline::kIntervals>& steps,
-                    Bytes max_split_size, Bytes max_non_split_rounding, double threshold,
-                    Bytes large_segment_size, Bytes capacity, Bytes card)
-      : model_({.expandable_segments = expandable_segments,
-                .roundup_power2_divisions = steps,
-                .max_split_size = max_split_size > 0 ? max_split_size : baseline::kUnlimited,
-                .max_non_split_rounding = max_non_split_rounding,
-                .garbage_collection_threshold = threshold,
-                .large_segment_size = large_segment_size},
-               {.capacity = capacity > 0 ? capacity : baseline::kUnlimited, .total = card}) {}
+  ModelledAllocator(bool expandable_segments, const Divisions& divisions, Bytes max_split_size,
+                    Bytes max_non_split_rounding, double threshold, Bytes large_segment_size,
+                    Bytes capacity, Bytes card)
+      : model_(
+            [&] {
+              pgmo_baseline_settings settings{
+                  .expandable_segments = expandable_segments,
+                  .roundup_power2_divisions = {},
+                  .max_split_size = max_split_size,
+                  .max_non_split_rounding = max_non_split_rounding,
+                  .large_segment_size = large_segment_size,
+                  .garbage_collection_threshold = threshold,
+              };
+              std::ranges::copy(divisions, settings.roundup_power2_divisions);
+              return settings;
+            }(),
+            {.capacity = capacity > 0 ? capacity : baseline::kUnlimited, .total = card}) {}
 
   // Return the block's number and address, or (-1, 0) if memory is exhausted.
   std::tuple<std::int64_t, Bytes> allocate(Bytes size, std::uint64_t stream,
@@ -92,8 +100,7 @@ void bind_baseline(py::module_& module) {
   using Model = ModelledAllocator;
   py::class_<Model>(module, "ModelledAllocator",
                     "Model of PyTorch's CUDA caching allocator, for one device.")
-      .def(py::init<bool, const std::array<Bytes, baseline::kIntervals>&, Bytes, Bytes, double,
-                    Bytes, Bytes, Bytes>(),
+      .def(py::init<bool, const Divisions&, Bytes, Bytes, double, Bytes, Bytes, Bytes>(),
            py::arg("expandable_segments"), py::arg("roundup_power2_divisions"),
            py::arg("max_split_size"), py::arg("max_non_split_rounding"),
            py::arg("garbage_collection_threshold"), py::arg("large_segment_size"),
