@@ -89,16 +89,11 @@ def compare(
             "contestant": contestant,
             "arena": arena,
             "peak": arena / bound if arena is not None else None,
-            "worst_peak": max(found) / bound if found else None,
             "seconds": statistics.median(one.seconds for one in runs),
-            "seconds_range": [min(r.seconds for r in runs), max(r.seconds for r in runs)],
-            "cpu_seconds": statistics.median(one.cpu_seconds for one in runs),
             "runs": len(runs),
             "why": runs[-1].why,
             "pgmo_seconds_to_same_peak": until(ours, arena) if contestant != FIRST else None,
         }
-        if contestant.startswith(FIRST):
-            row["seconds_to_peak"] = until(runs, max(found)) if found else None
         show(row)
         yield row
 

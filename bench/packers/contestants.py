@@ -8,7 +8,6 @@ that of the call, without the start of the process and imports. The validator ch
 import importlib.util
 import multiprocessing
 import os
-import resource
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -37,14 +36,12 @@ class Run:
     Args:
         arena: size of the arena in bytes; None without a valid result.
         seconds: wall-clock seconds of the call.
-        cpu_seconds: CPU seconds of all threads of the process during the call.
         trace: (seconds, arena) of each better packing; only pgmo's planner reports it.
         why: reason why there is no result; "" if there is one.
     """
 
     arena: int | None
     seconds: float
-    cpu_seconds: float = 0.0
     trace: tuple[tuple[float, int], ...] = ()
     why: str = ""
 
@@ -73,25 +70,19 @@ def _work(pipe: Any, name: str, problem: Problem, seconds: float, threads: int, 
     os.environ["OMP_WAIT_POLICY"] = "PASSIVE"
     try:
         contestant = CONTESTANTS[name].prepare(problem)
-        cpu = _cpu_seconds()
         begin = time.perf_counter()
         found = contestant(problem, seconds, threads, seed)
-        wall, cpu = time.perf_counter() - begin, _cpu_seconds() - cpu
+        wall = time.perf_counter() - begin
         trace: tuple[tuple[float, int], ...] = ()
         if isinstance(found, Packing):
             trace = tuple((event.seconds, event.arena) for event in found.trace)
             found = found.offset
         if found is None:
-            pipe.send(Run(None, wall, cpu, why="found nothing"))
+            pipe.send(Run(None, wall, why="found nothing"))
             return
-        pipe.send(Run(arena_of(problem, found), wall, cpu, trace))
+        pipe.send(Run(arena_of(problem, found), wall, trace))
     except Exception as error:  # peers raise various types
         pipe.send(Run(None, 0.0, why=f"{type(error).__name__}: {error}"[:200]))
-
-
-def _cpu_seconds() -> float:
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    return used.ru_utime + used.ru_stime
 
 
 def arena_of(problem: Problem, offset: NDArray[np.int64]) -> int:
