@@ -12,13 +12,16 @@ from tests import forked
 ROOT = Path(__file__).parents[2]
 """The repository's root."""
 
+_PATHS = {"PYTHONPATH": os.pathsep.join([str(ROOT / "bench"), str(ROOT)])}
+
 
 def run_program(code: str, **environment: str) -> Any:
     """Run Python code under further settings, and return its last line of output as JSON.
 
-    PyTorch and the stub read their settings when a device is first used. Only the choice of the
-    allocator backend is read earlier.
+    The code may import modules of `bench` and `tests`. PyTorch and the stub read their
+    settings when a device is first used. Only the choice of the allocator backend is read earlier.
     """
+    environment = _PATHS | environment
     if any(value.startswith("backend:") for value in environment.values()):
         command = [sys.executable, "-c", code]
         variables = os.environ | environment
@@ -29,7 +32,8 @@ def run_program(code: str, **environment: str) -> Any:
 
 def run_command(folder: Path, *command: str, **environment: str) -> Any:
     """Run `python COMMAND`, and return its last line of output as JSON."""
-    return _printed(forked.run_command(folder, *command, environment=os.environ | environment))
+    variables = os.environ | _PATHS | environment
+    return _printed(forked.run_command(folder, *command, environment=variables))
 
 
 def _printed(ended: forked.Ended) -> Any:

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from tests.fakecuda.programs import ROOT, run_program
+from tests.fakecuda.programs import run_program
 
 MIB = 1 << 20
 
@@ -12,18 +12,21 @@ newer = pytest.mark.skipif(
 )
 """Mark of tests that use PyTorch's functions for any accelerator."""
 
-BEGIN = """
+PLAIN = """
 import json, os, pgmo, torch
 from tests.fakecuda.control import driver_calls, hold, peak, release, used, violations
-torch.cuda.memory.change_current_allocator(pgmo.torch_allocator())
 MIB = 1 << 20
 def block(mib):
     return torch.empty(int(mib * MIB), dtype=torch.uint8, device="cuda")
 def tell(*what):
     print(json.dumps(what))
 """
+"""Definitions of `block` and `tell`, and imports of the stub's controls. pgmo serves no request."""
+
+BEGIN = f"{PLAIN}\ntorch.cuda.memory.change_current_allocator(pgmo.torch_allocator())\n"
+"""`PLAIN`, and then pages serve all requests."""
 
 
-def run(code: str, **environment: str) -> list:
+def run(code: str, *, begin: str = BEGIN, **environment: str) -> list:
     """Run `code` with `block`, `tell` and the stub's controls; return the arguments of `tell`."""
-    return run_program(BEGIN + code, PYTHONPATH=str(ROOT), **environment)
+    return run_program(begin + code, **environment)

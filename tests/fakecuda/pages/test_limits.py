@@ -2,8 +2,7 @@
 
 import pytest
 
-from tests.fakecuda.pages.block_program import MIB, newer, run
-from tests.fakecuda.programs import ROOT, run_program
+from tests.fakecuda.pages.block_program import MIB, PLAIN, newer, run
 
 
 @pytest.mark.parametrize(("pages", "warm"), [("0", "1"), ("1", "1"), ("1", "")])
@@ -92,23 +91,22 @@ tell(said[0], len(said), used())
 
 
 def test_a_fraction_outlasts_a_session():
-    fractions, served = run_program(
+    fractions, served = run(
         """
-import json, pgmo, torch
 before = torch.empty(1, device="cuda")
 torch.cuda.set_per_process_memory_fraction(0.5)
 with pgmo.optimize(device="cuda"):
-    kept = [torch.empty(100 << 20, dtype=torch.uint8, device="cuda") for _ in range(5)]
+    kept = [block(100) for _ in range(5)]
     try:
         torch.empty(100 << 20, device="cuda")
     except torch.OutOfMemoryError:
         pass
     inside = torch.cuda.get_per_process_memory_fraction()
 del kept
-after = torch.empty(500 << 20, dtype=torch.uint8, device="cuda")
-print(json.dumps([(inside, torch.cuda.get_per_process_memory_fraction()), len(after) >> 20]))
+after = block(500)
+tell((inside, torch.cuda.get_per_process_memory_fraction()), len(after) >> 20)
 """,
-        PYTHONPATH=str(ROOT),
+        begin=PLAIN,
         FAKECUDA_BYTES=str(1024 * MIB),
     )
     assert fractions == [0.5, 0.5]
@@ -116,25 +114,22 @@ print(json.dumps([(inside, torch.cuda.get_per_process_memory_fraction()), len(af
 
 
 def test_a_fraction_does_not_outlast_the_pages_that_used_it_up():
-    served, fraction = run_program(
+    served, fraction = run(
         """
-import json, pgmo, torch
 torch.cuda.set_per_process_memory_fraction(0.5)
-def block():
-    return torch.empty(50 << 20, dtype=torch.uint8, device="cuda")
 with pgmo.optimize(device="cuda"):
     raw = torch.cuda.caching_allocator_alloc(1 << 20)  # so that the adapter stays
     kept = []
     try:
         while True:
-            kept.append(block())
+            kept.append(block(50))
     except torch.OutOfMemoryError:
         pass
     kept.clear()
-kept = [block() for _ in range(9)]
-print(json.dumps([len(kept), torch.cuda.get_per_process_memory_fraction()]))
+kept = [block(50) for _ in range(9)]
+tell(len(kept), torch.cuda.get_per_process_memory_fraction())
 """,
-        PYTHONPATH=str(ROOT),
+        begin=PLAIN,
         FAKECUDA_BYTES=str(1024 * MIB),
     )
     assert served == 9
@@ -142,9 +137,8 @@ print(json.dumps([len(kept), torch.cuda.get_per_process_memory_fraction()]))
 
 
 def test_a_fraction_leaves_the_current_device_alone():
-    (devices,) = run_program(
+    (devices,) = run(
         """
-import json, pgmo, torch
 torch.cuda.set_per_process_memory_fraction(0.5, 0)
 torch.cuda.set_device(1)
 devices = []
@@ -153,30 +147,29 @@ with pgmo.optimize(device="cuda:0"):
     with torch.cuda.use_mem_pool(torch.cuda.MemPool(), 0):
         devices.append(torch.cuda.current_device())
 devices.append(torch.cuda.current_device())
-print(json.dumps([devices]))
+tell(devices)
 """,
-        PYTHONPATH=str(ROOT),
+        begin=PLAIN,
         FAKECUDA_DEVICES="2",
     )
     assert devices == [1, 1]
 
 
 def test_a_fraction_does_not_lift_the_limit_of_a_session():
-    (held,) = run_program(
+    (held,) = run(
         """
-import json, pgmo, torch
 torch.cuda.init()
 with pgmo.optimize(device="cuda", limit="100 MiB"):
     torch.cuda.set_per_process_memory_fraction(0.5)
     kept = []
     try:
         while len(kept) < 30:
-            kept.append(torch.empty(10 << 20, dtype=torch.uint8, device="cuda"))
+            kept.append(block(10))
     except torch.OutOfMemoryError:
         pass
-    print(json.dumps([len(kept)]))
+    tell(len(kept))
 """,
-        PYTHONPATH=str(ROOT),
+        begin=PLAIN,
         FAKECUDA_BYTES=str(1024 * MIB),
     )
     assert held == 10

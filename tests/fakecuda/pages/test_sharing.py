@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.fakecuda.programs import ROOT, run_command
+from tests.fakecuda.programs import run_command
 
 COMMON = """
 import json, resource
@@ -160,7 +160,7 @@ def run(path, program, *, pgmo_there=False):
         + program
         + "\nif __name__ == '__main__':\n    main()\n"
     )
-    return run_command(path.parent, str(path), PYTHONPATH=str(ROOT))
+    return run_command(path.parent, str(path))
 
 
 @pytest.mark.parametrize("pgmo_there", [False, True])

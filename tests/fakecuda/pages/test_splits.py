@@ -1,28 +1,24 @@
 """A session uses the gaps that an earlier model has left in PyTorch's segments."""
 
-from tests.fakecuda.programs import ROOT, run_program
+from tests.fakecuda.pages import block_program
+from tests.fakecuda.pages.block_program import MIB, PLAIN
 
-MIB = 1 << 20
-
-BEGIN = """
-import json, random, pgmo, torch
-from tests.fakecuda.control import hold, release, used, violations
-MIB = 1 << 20
-def block(mib):
-    return torch.empty(int(mib * MIB), dtype=torch.uint8, device="cuda")
+BEGIN = (
+    PLAIN
+    + """
+import random
 def beneath():
     "Bytes of PyTorch's own segments."
     segments = torch.cuda.memory_snapshot()
     return sum(one["total_size"] for one in segments if not one["is_expandable"])
-def tell(*what):
-    print(json.dumps(what))
 model = [block(4) for _ in range(20)]  # four segments of 20 MiB
 del model[1::2]
 """
+)
 
 
 def run(code: str) -> list:
-    return run_program(BEGIN + code, PYTHONPATH=str(ROOT))
+    return block_program.run(code, begin=BEGIN)
 
 
 def test_what_is_born_in_a_session_fills_the_gaps_of_the_model():
@@ -138,7 +134,6 @@ def test_what_fits_the_gaps_gets_no_slot():
     plain, hits, moved, outside, peak = run(
         LOOP
         + """
-from pgmo.rehearsal.control import driver_calls, peak
 for _ in train(2):
     pass
 plain = peak()

@@ -2,8 +2,7 @@
 
 import pytest
 
-from tests.fakecuda.pages.block_program import MIB, newer, run
-from tests.fakecuda.programs import ROOT, run_program
+from tests.fakecuda.pages.block_program import MIB, PLAIN, newer, run
 
 
 @newer
@@ -26,15 +25,14 @@ tell(before, (torch.accelerator.memory_reserved(), used()))
 
 @newer
 def test_after_a_session_an_accelerators_functions_count_what_it_left():
-    (allocated,) = run_program(
+    (allocated,) = run(
         """
-import json, pgmo, torch
 with pgmo.optimize(device="cuda"):
-    inside = torch.empty(8 << 20, dtype=torch.uint8, device="cuda")
-after = torch.empty(4 << 20, dtype=torch.uint8, device="cuda")
-print(json.dumps([torch.accelerator.memory_allocated()]))
+    inside = block(8)
+after = block(4)
+tell(torch.accelerator.memory_allocated())
 """,
-        PYTHONPATH=str(ROOT),
+        begin=PLAIN,
     )
     assert allocated == 12 * MIB
 
@@ -63,20 +61,18 @@ tell(held, back, torch.cuda.memory_allocated())
 
 @pytest.mark.parametrize("pages", [True, False])
 def test_a_session_heeds_that_caching_was_off_before(pages):
-    (held,) = run_program(
+    (held,) = run(
         f"""
-import json, pgmo, torch
-from tests.fakecuda import control
 torch.cuda.init()
-before = control.used()
+before = used()
 torch.cuda.caching_allocator_enable(False)
 with pgmo.optimize(device="cuda", pages={pages}) as session:
     for _ in range(6):
         with session.iteration():
-            torch.empty(8 << 20, dtype=torch.uint8, device="cuda")
-    print(json.dumps([control.used() - before]))
+            block(8)
+    tell(used() - before)
 """,
-        PYTHONPATH=str(ROOT),
+        begin=PLAIN,
     )
     assert held == 0
 

@@ -7,36 +7,38 @@ import pytest
 from tests.fakecuda.pages.block_program import run
 from tests.fakecuda.pages.stream_attack import BROKEN
 
-ATTACK = """
-from tests.fakecuda.pages.stream_attack import attack
-tell(attack({seed}, {events}, {broken!r}))
-"""
+with_and_without_pools = pytest.mark.parametrize("pools", [0, 3])
 
 
-def attacked(seed: int, events: int, broken: str | None = None) -> dict[str, Any]:
-    (found,) = run(ATTACK.format(seed=seed, events=events, broken=broken))
+def attacked(seed: int, events: int, pools: int, broken: str | None = None) -> dict[str, Any]:
+    (found,) = run(
+        "from tests.fakecuda.pages.stream_attack import attack\n"
+        f"tell(attack({seed}, {events}, {broken!r}, {pools}))"
+    )
     return found
 
 
-def check(found: dict[str, Any]) -> None:
-    assert found["wrong"] == 0
-    assert found["overtaken"] == 0
+def check(found: dict[str, Any], pools: int) -> None:
+    assert (found["wrong"], found["overtaken"]) == (0, 0)
     assert found["hits"] > 0
-    assert found["page_hand_overs"] > 0
     assert found["page_waits"] > 0
+    assert found["pools" if pools else "page_hand_overs"] > 0
 
 
-def test_patterns_stay_and_pending_copies_are_not_overtaken():
-    check(attacked(seed=1, events=8_000))
+@with_and_without_pools
+def test_patterns_stay_and_pending_copies_are_not_overtaken(pools):
+    check(attacked(1, 8_000, pools), pools)
 
 
 @pytest.mark.slow
+@with_and_without_pools
 @pytest.mark.parametrize("seed", [3, 4])
-def test_neither_in_many_more(seed):
-    check(attacked(seed, events=150_000))
+def test_neither_in_many_more(seed, pools):
+    check(attacked(seed, 150_000, pools), pools)
 
 
+@with_and_without_pools
 @pytest.mark.parametrize("broken", BROKEN)
-def test_what_is_broken_is_noticed(broken):
-    found = attacked(seed=1, events=8_000, broken=broken)
+def test_what_is_broken_is_noticed(broken, pools):
+    found = attacked(1, 8_000, pools, broken)
     assert found["wrong"] + found["overtaken"] > 0

@@ -2,9 +2,8 @@
 
 import pytest
 
-from tests.fakecuda.pages.block_program import BEGIN, run
+from tests.fakecuda.pages.block_program import PLAIN, run
 from tests.fakecuda.private_pools.pool_programs import PROGRAMS
-from tests.fakecuda.programs import ROOT, run_program
 
 POOL = """
 from torch.cuda import MemPool, use_mem_pool
@@ -12,6 +11,12 @@ def mib(pool):
     segments = pool.snapshot()
     assert all(one["segment_pool_id"] == pool.id for one in segments)
     return sum(one["total_size"] for one in segments) // MIB
+def register(pool):
+    from torch._C._distributed_c10d import ProcessGroupNCCL
+    try:
+        ProcessGroupNCCL.register_mem_pool(None, pool)
+    except TypeError:
+        pass
 """
 
 
@@ -22,9 +27,7 @@ def run_pools(code: str, **environment: str) -> list:
 
 def run_without_pages(code: str) -> list:
     """Run code that uses pools without pages before a session; return the values it reports."""
-    (installation,) = [line for line in BEGIN.splitlines() if "change_current_allocator" in line]
-    without = BEGIN.replace(installation, "")
-    return run_program(without + POOL + code, PYTHONPATH=str(ROOT))
+    return run(POOL + code, begin=PLAIN)
 
 
 def test_a_live_pool_and_other_blocks_share_idle_pages():
@@ -195,17 +198,7 @@ tell([one["is_expandable"] for one in pool.snapshot()])
     [
         ("MemPool(no_split=True)", "", {}),
         ("MemPool()", "", {"PGMO_POOLS": "0"}),
-        (
-            "MemPool()",
-            """
-from torch._C._distributed_c10d import ProcessGroupNCCL
-try:
-    ProcessGroupNCCL.register_mem_pool(None, pool)
-except TypeError:
-    pass
-""",
-            {},
-        ),
+        ("MemPool()", "register(pool)", {}),
     ],
 )
 def test_pools_that_pytorch_serves(create, before, environment):
@@ -306,13 +299,9 @@ tell(mib(pool), uses)
 
 def test_a_pool_that_was_registered_while_it_is_active_cannot_be_active_twice():
     code = """
-from torch._C._distributed_c10d import ProcessGroupNCCL
 pool, text = MemPool(), ""
 with use_mem_pool(pool):
-    try:
-        ProcessGroupNCCL.register_mem_pool(None, pool)
-    except TypeError:
-        pass
+    register(pool)
     try:
         with use_mem_pool(pool):
             pass
@@ -326,14 +315,10 @@ tell("already recording to mempool_id" in text, pool.use_count())
 def test_registering_pools_with_tensors_in_pages_warns_once():
     code = """
 import warnings
-from torch._C._distributed_c10d import ProcessGroupNCCL
 def warnings_of(pool):
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
-        try:
-            ProcessGroupNCCL.register_mem_pool(None, pool)
-        except TypeError:
-            pass
+        register(pool)
     return ["NCCL cannot register" in str(one.message) for one in seen]
 empty, first, second = MemPool(), MemPool(), MemPool()
 with use_mem_pool(empty):
@@ -350,14 +335,10 @@ tell(warnings_of(empty), warnings_of(first), warnings_of(second))
 
 def test_a_pool_that_is_registered_while_it_is_active_is_pytorchs_from_then_on():
     code = """
-from torch._C._distributed_c10d import ProcessGroupNCCL
 pool = MemPool()
 with use_mem_pool(pool):
     a = block(32)
-    try:
-        ProcessGroupNCCL.register_mem_pool(None, pool)
-    except TypeError:
-        pass
+    register(pool)
     b = block(64)
 c = block(128)
 tell(mib(pool), [one["is_expandable"] for one in pool.snapshot()], pool.use_count())

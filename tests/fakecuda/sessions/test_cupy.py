@@ -1,10 +1,6 @@
 """CuPy, replaced by a fake, with the CUDA build of PyTorch."""
 
-import os
-
-from tests.fakecuda.programs import ROOT, run_program
-
-PATHS = os.pathsep.join([str(ROOT / "bench"), str(ROOT)])
+from tests.fakecuda.programs import run_program
 
 START = """
 import json, sys
@@ -89,7 +85,7 @@ print(json.dumps([live // SIZE, none, slots[0] in while_held, hits]))
 
 
 def run(code):
-    return run_program(START + code, PYTHONPATH=PATHS, PGMO_CHECK="1")
+    return run_program(START + code, PGMO_CHECK="1")
 
 
 def test_one_plan_serves_training_and_arrays():

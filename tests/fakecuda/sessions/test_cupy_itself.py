@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.fakecuda.programs import ROOT, run_program
+from tests.fakecuda.programs import run_program
 
 pytest.importorskip("cupy")
 
@@ -85,7 +85,7 @@ print(json.dumps([kind(array) for array in arrays]))
 
 
 def run(code, **environment):
-    return run_program(START + code, PYTHONPATH=str(ROOT), PGMO_CHECK="1", **environment)
+    return run_program(START + code, PGMO_CHECK="1", **environment)
 
 
 def test_arrays_are_served_and_no_python_function_of_ours_is_entered():

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.fakecuda.programs import ROOT, run_program
+from tests.fakecuda.programs import run_program
 
 BEGIN = """
 import json, pgmo, torch
@@ -84,7 +84,7 @@ def run(code, **environment):
         else ""
     )
     make = "make = lambda size: nn.Linear(1024, size)\n"
-    return run_program(BEGIN + make + build + code + LOOP, PYTHONPATH=str(ROOT), **environment)
+    return run_program(BEGIN + make + build + code + LOOP, **environment)
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

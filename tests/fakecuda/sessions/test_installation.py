@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.fakecuda.programs import ROOT, run_program
+from tests.fakecuda.programs import run_program
 
 MIB = 1 << 20
 
@@ -32,7 +32,7 @@ def phases(session):
 
 
 def run(code: str, **environment: str) -> list:
-    return run_program(BEGIN + code, PYTHONPATH=str(ROOT), **environment)
+    return run_program(BEGIN + code, **environment)
 
 
 def test_lengths_for_which_pages_move_little_need_no_plan():

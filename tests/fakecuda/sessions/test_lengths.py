@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.fakecuda.programs import ROOT, run_program
+from tests.fakecuda.programs import run_program
 
 BEGIN = '''
 import json, pgmo, torch
@@ -52,7 +52,7 @@ LENGTHS = {
 def test_a_length_that_was_planned_for_is_served(name, check):
     lengths = [*LENGTHS[name], *[max(LENGTHS[name])] * 4, *[3000] * 6]
     program = f"{BEGIN}print(json.dumps([*train({lengths}), violations()]))"
-    hits, moved, wrong = run_program(program, PYTHONPATH=str(ROOT), PGMO_CHECK=check)
+    hits, moved, wrong = run_program(program, PGMO_CHECK=check)
     assert wrong == 0
     assert min(hits[-2:]) >= 0.99
     assert max(moved[-2:]) <= 20
@@ -61,10 +61,10 @@ def test_a_length_that_was_planned_for_is_served(name, check):
 def test_a_new_process_serves_lengths_between_and_below_those_that_were_run(tmp_path):
     known, new = [2000, 3000] * 4, [2500, 1000, 3000, 2200]
     first = f"{BEGIN}train({known}, save={str(tmp_path)!r}, model_name='loop')"
-    run_program(f"{first}; print(0)", PYTHONPATH=str(ROOT))
+    run_program(f"{first}; print(0)")
     again = f"train({new}, plan={str(tmp_path / 'loop.pgmoplan')!r})"
     program = f"{BEGIN}print(json.dumps([*{again}, violations()]))"
-    hits, moved, wrong = run_program(program, PYTHONPATH=str(ROOT))
+    hits, moved, wrong = run_program(program)
     assert wrong == 0
     assert min(hits[1:]) >= 0.99
     assert hits[0] >= 0.8, "all but what is born"

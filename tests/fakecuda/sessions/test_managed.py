@@ -1,13 +1,10 @@
 """Unified memory with the CUDA build of PyTorch, whose allocations are real on the stub."""
 
-import os
-
 import pytest
 
-from tests.fakecuda.programs import ROOT, run_program
+from tests.fakecuda.programs import run_program
 
 SETTINGS = {
-    "PYTHONPATH": os.pathsep.join([str(ROOT / "bench"), str(ROOT)]),
     "FAKECUDA_COPY_LIMIT": "65536",
 }
 MIB = 1 << 20

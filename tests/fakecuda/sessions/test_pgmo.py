@@ -1,12 +1,8 @@
 """Sessions with the CUDA build of PyTorch on the stub."""
 
-import os
-
 import pytest
 
-from tests.fakecuda.programs import ROOT, run_program
-
-PATHS = os.pathsep.join([str(ROOT / "bench"), str(ROOT)])
+from tests.fakecuda.programs import run_program
 
 MOVED = """
 import json, pgmo, torch
@@ -105,7 +101,7 @@ print(json.dumps(found))
 
 
 def run(code, **environment):
-    return run_program(code, PYTHONPATH=PATHS, **environment)
+    return run_program(code, **environment)
 
 
 @pytest.mark.parametrize("configuration", ["", "expandable_segments:True"])

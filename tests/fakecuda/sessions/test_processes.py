@@ -1,6 +1,5 @@
 """Trainings in their own processes that share a card: an iteration is a turn."""
 
-import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -10,12 +9,10 @@ from pgmo.share.broker import Broker
 from pgmo.share.handshake import status
 from pgmo.share.schedule import Rules
 from tests import forked
-from tests.fakecuda.programs import ROOT, run_command, run_program
+from tests.fakecuda.programs import run_command, run_program
 from tests.unit.share.oracle import check
 
 MIB = 1 << 20
-PATHS = os.pathsep.join([str(ROOT / "bench"), str(ROOT)])
-
 TRAINING = """
 import contextlib, json, pathlib, sys, time, pgmo, torch
 from tests.fakecuda.control import card_peak, card_used, used, violations
@@ -78,7 +75,7 @@ def serve(tmp_path):
 
 def settings(folder, **environment):
     """Return the environment variables of a process on the shared card."""
-    shared = {"FAKECUDA_SHARED": str(folder / "card"), "PYTHONPATH": PATHS, "PGMO_CHECK": "1"}
+    shared = {"FAKECUDA_SHARED": str(folder / "card"), "PGMO_CHECK": "1"}
     return shared | environment
 
 

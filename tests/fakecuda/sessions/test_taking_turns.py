@@ -1,12 +1,8 @@
 """Several sessions on one device: the session that has the turn has the arena's pages."""
 
-import os
-
 import pytest
 
-from tests.fakecuda.programs import ROOT, run_program
-
-PATHS = os.pathsep.join([str(ROOT / "bench"), str(ROOT)])
+from tests.fakecuda.programs import run_program
 
 TRAININGS = """
 import contextlib, json, threading, pgmo, torch
@@ -72,7 +68,7 @@ with contextlib.ExitStack() as stack:
 @pytest.mark.parametrize("threads", [False, True])
 def test_trainings_need_what_persists_and_the_largest_arena(count, threads):
     code = IN_TURNS.replace("COUNT", str(count)).replace("THREADS", str(threads))
-    found = run_program(code, PYTHONPATH=PATHS, PGMO_CHECK="1")
+    found = run_program(code, PGMO_CHECK="1")
     pages = 2 * 2**20 * count  # each thread has its own workspaces
     assert found["peak"] <= 1.02 * (found["persistent"] + max(found["arenas"])) + pages
     assert found["peak"] < found["persistent"] + sum(found["arenas"])
@@ -108,7 +104,7 @@ print(json.dumps(ended))
 
 
 def test_threads_with_steps_take_turns_as_well():
-    ended = run_program(STEPS, PYTHONPATH=PATHS, PGMO_CHECK="1")
+    ended = run_program(STEPS, PGMO_CHECK="1")
     assert len(ended) == 2
     for iterations, rates in ended:
         assert iterations >= 23
@@ -147,7 +143,7 @@ print(json.dumps([inner, outer, alone, kept.sum().item() == 0, violations(kernel
 
 
 def test_a_session_may_open_and_close_beside_another():
-    inner, outer, alone, kept, pending = run_program(CLOSED, PYTHONPATH=PATHS, PGMO_CHECK="1")
+    inner, outer, alone, kept, pending = run_program(CLOSED, PGMO_CHECK="1")
     assert min(inner) >= 0.999
     assert min(outer) >= 0.999
     assert min(alone) >= 0.999

@@ -81,20 +81,6 @@ def graphs():
         train(layers, optimizer, length)
         yield
 
-def recaptured():
-    layers, optimizer = make()
-    graph = None
-    for at in range(9):
-        length = (3000, 1000, 2000)[at % 3]
-        sample = torch.zeros(length, 512, device="cuda")
-        del graph  # the next capture empties the cache, and so its pool
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph), torch.no_grad():
-            layers[0](sample)
-        graph.replay()
-        train(layers, optimizer, length)
-        yield
-
 def streams():
     layers, optimizer = make()
     side = torch.cuda.Stream()

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.fakecuda.pages.block_program import BEGIN, ROOT
+from tests.fakecuda.pages.block_program import BEGIN
 from tests.fakecuda.programs import run_program
 
 PARTS = (
@@ -45,4 +45,4 @@ and a cache of 80 MiB."""
 
 def run_parts(code: str, **environment: str) -> Any:
     """Run code after `PARTS`, and return its last line of output as JSON."""
-    return run_program(PARTS + code, PYTHONPATH=str(ROOT), **environment)
+    return run_program(PARTS + code, **environment)

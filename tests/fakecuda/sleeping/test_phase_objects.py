@@ -1,6 +1,6 @@
 """Objects that sleep in phases: refused objects, and when objects wake or are freed."""
 
-from tests.fakecuda.pages.block_program import MIB, ROOT
+from tests.fakecuda.pages.block_program import MIB
 from tests.fakecuda.programs import run_program
 from tests.fakecuda.sleeping.phase_program import run_parts
 
@@ -139,7 +139,6 @@ with pgmo.phase("training"):
     kept = bool((state.cpu() == 3).all())
 print(json.dumps([size, refused, kept]))
 """,
-        PYTHONPATH=str(ROOT),
     )
     assert sizes >= 32 * MIB
     assert refused.startswith("the state of this AdamW sleeps")

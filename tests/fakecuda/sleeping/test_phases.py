@@ -5,7 +5,7 @@ import os
 import pytest
 
 from tests import forked
-from tests.fakecuda.pages.block_program import MIB, ROOT
+from tests.fakecuda.pages.block_program import MIB
 from tests.fakecuda.programs import run_program
 from tests.fakecuda.sleeping.phase_program import PARTS, run_parts
 
@@ -66,7 +66,7 @@ with pgmo.optimize() if PAGES else contextlib.nullcontext() as session:
 
 def run(pages, asleep=False, **environment):
     code = LOOP.replace("PAGES", str(pages)).replace("ASLEEP", str(asleep))
-    return run_program(code, PYTHONPATH=str(ROOT), **environment)
+    return run_program(code, **environment)
 
 
 @pytest.fixture(scope="module")
@@ -249,7 +249,7 @@ with warnings.catch_warnings(record=True) as caught:
 texts = [str(one.message) for one in caught]
 tell(alone.card // MIB, released.awake // MIB, texts)
 """
-    card, awake, texts = run_program(code, PYTHONPATH=str(ROOT))
+    card, awake, texts = run_program(code)
     assert (card >= 60) == installed
     assert (awake > 100) == (not installed)
     assert any("nothing sleeps in pgmo.phase()" in one for one in texts) == (not installed)

@@ -6,7 +6,8 @@ that are paused with and without a copy, one after the other, and beneath a capt
 
 import itertools
 
-from tests.fakecuda.pages.block_program import BEGIN, MIB, ROOT, run_program
+from tests.fakecuda.pages.block_program import BEGIN, MIB
+from tests.fakecuda.programs import run_program
 
 NETWORK = (
     BEGIN
@@ -52,7 +53,7 @@ def refused(call):
 
 
 def run(code, **environment):
-    return run_program(NETWORK + code, PYTHONPATH=str(ROOT), **environment)
+    return run_program(NETWORK + code, **environment)
 
 
 def test_a_tensor_without_a_copy_keeps_its_address_and_gives_its_memory_back():
@@ -279,7 +280,6 @@ with pgmo.optimize() as session:
     released = session.release(state="host", of=[cache, layers])
     tell(released.awake, used() - before)
 """,
-        PYTHONPATH=str(ROOT),
     )
     assert awake == 8 * (1024 * 1024 + 1024) * 4
     assert change == -4 * MIB

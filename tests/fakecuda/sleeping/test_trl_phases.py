@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from tests.fakecuda.pages.block_program import MIB, ROOT
-from tests.fakecuda.programs import run_program
+from tests.fakecuda.pages.block_program import MIB
+from tests.fakecuda.programs import ROOT, run_program
 
 pytest.importorskip("trl")
 pytest.importorskip("datasets")

@@ -2,17 +2,8 @@
 
 import pytest
 
-from tests.fakecuda.pages.block_program import BEGIN, MIB, newer
-from tests.fakecuda.programs import ROOT, run_program
-
-BLOCKS = """
-import json, os, torch
-MIB = 1 << 20
-def block(mib):
-    return torch.empty(int(mib * MIB), dtype=torch.uint8, device="cuda")
-def tell(*what):
-    print(json.dumps(what))
-"""
+from tests.fakecuda.pages.block_program import BEGIN, MIB, PLAIN, newer
+from tests.fakecuda.programs import run_program
 
 MESSAGES = """
 said = []
@@ -53,11 +44,11 @@ while True:
 
 
 def run(code: str, **environment: str) -> list:
-    return run_program(code, PYTHONPATH=str(ROOT), FAKECUDA_BYTES=str(1024 * MIB), **environment)
+    return run_program(code, FAKECUDA_BYTES=str(1024 * MIB), **environment)
 
 
 def test_the_numbers_of_an_error_are_those_of_plain_pytorch():
-    plain = run(BLOCKS + MESSAGES)
+    plain = run(PLAIN + MESSAGES)
     assert len(plain) == 4
     assert all("1.50 MiB is reserved by PyTorch but unallocated" in one for one in plain)
     assert "768.00 MiB allowed; " in plain[2]
@@ -98,9 +89,9 @@ tell({{key: after[key] - before[key] for key in after if after[key] != before[ke
 @pytest.mark.parametrize("session", ["contextlib.nullcontext()", "pgmo.optimize(device='cuda')"])
 def test_a_request_that_idle_pages_serve_is_no_failure(session):
     counted = run(
-        BLOCKS
+        PLAIN
         + f"""
-import contextlib, pgmo
+import contextlib
 with {session}:
     first = block(600)
 del first
@@ -115,9 +106,8 @@ tell(stats["num_ooms"], stats["num_alloc_retries"])
 @newer
 def test_an_error_after_a_session_counts_what_it_left():
     (said,) = run(
-        BLOCKS
+        PLAIN
         + """
-import pgmo
 with pgmo.optimize(device="cuda"):
     first = block(600)
 try:

@@ -14,7 +14,7 @@ from tests.fakecuda.driver import (
     READ,
     READ_WRITE,
 )
-from tests.fakecuda.programs import ROOT, run_program
+from tests.fakecuda.programs import run_program
 from tests.fakecuda.stub.mapped_memory import read, refused, write
 
 
@@ -165,5 +165,5 @@ for attempt in (lambda: driver.reserve(driver.PAGE), lambda: driver.create(drive
         said.append(error.code)
 print(json.dumps(said))
 """
-    settings = {"FAKECUDA_NO_VMM": "1", "PYTHONPATH": str(ROOT)}
+    settings = {"FAKECUDA_NO_VMM": "1"}
     assert run_program(code, **settings) == [0, 0, 0, NOT_SUPPORTED, NOT_SUPPORTED]

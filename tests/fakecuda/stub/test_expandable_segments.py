@@ -1,6 +1,6 @@
 """Expandable segments of PyTorch's allocator, on the driver's virtual memory."""
 
-from tests.fakecuda.programs import ROOT, run_program
+from tests.fakecuda.programs import run_program
 
 MIB = 1 << 20
 
@@ -24,7 +24,7 @@ print(json.dumps([seen, left, driver_calls(), violations()]))
 
 
 def test_a_network_trains_in_expandable_segments_and_the_peak_is_what_torch_reserved():
-    settings = {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True", "PYTHONPATH": str(ROOT)}
+    settings = {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}
     (peak, most, now, reserved), (after, left), calls, violated = run_program(TRAIN, **settings)
     assert peak == most > 50 * MIB
     assert now == reserved
@@ -36,7 +36,7 @@ def test_a_network_trains_in_expandable_segments_and_the_peak_is_what_torch_rese
 
 
 def test_without_expandable_segments_the_peak_is_what_torch_reserved_and_nothing_is_mapped():
-    settings = {"PYTORCH_CUDA_ALLOC_CONF": "", "PYTHONPATH": str(ROOT)}
+    settings = {"PYTORCH_CUDA_ALLOC_CONF": ""}
     (peak, most, *_), _, calls, _ = run_program(TRAIN, **settings)
     assert peak == most > 50 * MIB
     assert set(calls.values()) == {0}

@@ -136,5 +136,5 @@ for at in range(number):
 driver.allow(address, number * PAGE)
 print(json.dumps([used() >> 30, len(open("/proc/self/maps").readlines()) < 5000]))
 """
-    settings = {"FAKECUDA_BYTES": str(139 * GIB), "PYTHONPATH": str(ROOT)}
+    settings = {"FAKECUDA_BYTES": str(139 * GIB)}
     assert run_program(code, **settings) == [139, True]
