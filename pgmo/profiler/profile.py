@@ -5,7 +5,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -371,7 +371,9 @@ def _check(profile: Profile) -> None:
         (tag >= -1) & (tag < len(profile.tags)), "tag", tag, f"from -1 to below {len(profile.tags)}"
     )
     if profile.order is not None and not profile.order.fits(n, ticks):
-        _fail(f"the order refers to blocks or ticks beyond the {n} blocks and {ticks} ticks", 1)
+        raise ProfileError(
+            f"the order refers to blocks or ticks beyond the {n} blocks and {ticks} ticks"
+        )
     if size.sum(dtype=np.float64) >= 2**61:
         raise ProfileError(
             f"the sizes of {n} blocks add up to more than 2**61 bytes; check their unit"
@@ -390,9 +392,5 @@ def _need(
     bad = np.flatnonzero(~good)
     row = int(bad[0])
     of = "" if start is None else f" (start {start[row]})"
-    _fail(f"row {row}: {name} is {column[row]}{of}, must be {wanted}", len(bad))
-
-
-def _fail(what: str, rows: int) -> NoReturn:
-    more = f"; {rows - 1} more rows like it" if rows > 1 else ""
-    raise ProfileError(f"{what}{more}")
+    more = f"; {len(bad) - 1} more rows like it" if len(bad) > 1 else ""
+    raise ProfileError(f"row {row}: {name} is {column[row]}{of}, must be {wanted}{more}")

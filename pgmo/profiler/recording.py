@@ -117,7 +117,10 @@ def split(events: NDArray[np.void]) -> list[Iteration]:
     frees = np.flatnonzero(kind == FREE)
     gone = _gone(events["block"][frees], served[frees], len(requests))
     marks = np.flatnonzero(kind == STREAM)
-    shared = _shared(events["block"][marks], served[marks], len(requests))
+    used = events["block"][marks]
+    _check_requested(used, served[marks], "used on a stream")
+    shared = np.zeros(len(requests), np.bool_)
+    shared[used] = True
     thread = _small_numbers(requests["thread"])
     edges = np.concatenate(([0], served[steps])).astype(np.int64)
     rows = split_rows(numbered(events, served), edges)
@@ -190,15 +193,6 @@ def _gone(
     gone = np.full(requests, ALIVE, np.int64)
     gone[blocks] = served
     return gone
-
-
-def _shared(
-    blocks: NDArray[np.uint32], served: NDArray[np.int64], requests: int
-) -> NDArray[np.bool_]:
-    _check_requested(blocks, served, "used on a stream")
-    shared = np.zeros(requests, np.bool_)
-    shared[blocks] = True
-    return shared
 
 
 def _small_numbers(thread: NDArray[np.uint16]) -> NDArray[np.uint32]:

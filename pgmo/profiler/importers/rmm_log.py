@@ -13,7 +13,6 @@ import io
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 from pgmo.errors import FileError
 from pgmo.profiler.importers.checked_values import integer
@@ -40,21 +39,21 @@ def read_rmm_log(path: Path, device: int | None = None) -> list[Imported]:
     """
     log, failures = EventLog(), []
     days, last = 0, 0
-    for row in _rows(path):
+    for line, (action, pointer, size_text, time_text, stream_text) in _rows(path):
         try:
-            time = _microseconds(row.time) + days
+            time = _microseconds(time_text) + days
             if time < last - _DAY // 2:  # Past midnight.
                 days, time = days + _DAY, time + _DAY
             last = max(last, time)
-            action = row.action.strip()
-            if not row.size.strip():
+            action = action.strip()
+            if not size_text.strip():
                 raise ValueError("Size is empty")
-            size = integer(_number(row.size), "Size", 0, MOST_SIZE)
-            address = integer(_number(row.pointer), "Pointer")
-            stream = integer(_number(row.stream), "Stream", 0, 2**64 - 1)
+            size = integer(_number(size_text), "Size", 0, MOST_SIZE)
+            address = integer(_number(pointer), "Pointer")
+            stream = integer(_number(stream_text), "Stream", 0, 2**64 - 1)
         except ValueError as error:
             raise FileError(
-                f"{path}, line {row.line}: is not a complete line of an RMM log ({error}); "
+                f"{path}, line {line}: is not a complete line of an RMM log ({error}); "
                 "remove this line"
             ) from error
         if action == "allocate" and size > 0:
@@ -69,18 +68,11 @@ def read_rmm_log(path: Path, device: int | None = None) -> list[Imported]:
     return [log.imported(path, "rmm", 0, notes)]
 
 
-class _Row(NamedTuple):
-    """Cells of a line; "" where the log lacks the column."""
+def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """Yield number and cells of each line: action, pointer, size, time and stream.
 
-    line: int
-    action: str
-    pointer: str
-    size: str
-    time: str
-    stream: str
-
-
-def _rows(path: Path) -> Iterator[_Row]:
+    A cell is "" where the log lacks the column.
+    """
     lines = csv.reader(io.StringIO(text_of(path), newline=""))
     try:
         header = [name.strip() for name in next(lines, [])]
@@ -96,8 +88,7 @@ def _rows(path: Path) -> Iterator[_Row]:
                     f"{path}, line {lines.line_num}: is not a complete line of an RMM log: it has "
                     f"{len(row)} cells of {len(header)}; remove this line"
                 )
-            cells = [row[own] if 0 <= own < len(row) else "" for own in at]
-            yield _Row(lines.line_num, *cells)
+            yield lines.line_num, [row[own] if 0 <= own < len(row) else "" for own in at]
     except csv.Error as error:  # A cell has more than 131072 characters.
         raise FileError(f"{path}, line {lines.line_num}: {error}; remove this line") from error
 

@@ -235,6 +235,3 @@ def _steps(
 def _all_streams(order: Order, streams: NDArray[np.uint64]) -> list[int]:
     named = order.stream[np.isin(order.kind, (RECORD, WAIT, STREAM_DONE))]
     return sorted({*named.tolist(), *streams.tolist()})
-
-
-__all__ = ["DEVICE_DONE", "NEVER", "Edge", "behind", "edges", "freed_at"]

@@ -93,7 +93,7 @@ def _mark_function(function: ast.FunctionDef, kernels: list[GeneratedKernel]) ->
     def with_marks(body: list[ast.stmt]) -> list[ast.stmt]:
         made: list[ast.stmt] = []
         for statement in body:
-            for _, inner in _bodies(statement):
+            for inner in _bodies(statement):
                 inner[:] = with_marks(inner)
             kernel = about.get(statement)
             if kernel is not None:
@@ -128,12 +128,8 @@ def _kernels_by_statement(function: ast.FunctionDef) -> dict[ast.stmt, Generated
         elif isinstance(statement, ast.Assign):  # The new name is an alias of the same memory.
             nexts = [uses.pop(name) for name in _names(statement, ast.Store) if name in uses]
             for name in _names(statement, ast.Load) & own if nexts else ():
-                uses[name] = min(*nexts, uses.get(name, nexts[0]), key=_line)
+                uses[name] = min(*nexts, uses.get(name, nexts[0]), key=lambda one: one.line)
     return found
-
-
-def _line(kernel: GeneratedKernel) -> int:
-    return kernel.line
 
 
 def _in_order(body: list[ast.stmt]) -> Iterator[ast.stmt]:
@@ -142,14 +138,14 @@ def _in_order(body: list[ast.stmt]) -> Iterator[ast.stmt]:
         bodies = list(_bodies(statement))
         if not bodies:
             yield statement
-        for _, inner in bodies:
+        for inner in bodies:
             yield from _in_order(inner)
 
 
-def _bodies(statement: ast.stmt) -> Iterator[tuple[str, list[ast.stmt]]]:
-    for name, value in ast.iter_fields(statement):
+def _bodies(statement: ast.stmt) -> Iterator[list[ast.stmt]]:
+    for _, value in ast.iter_fields(statement):
         if isinstance(value, list) and value and isinstance(value[0], ast.stmt):
-            yield name, value
+            yield value
 
 
 def _names(statement: ast.stmt, context: type[ast.expr_context]) -> set[str]:

@@ -127,7 +127,11 @@ class Tagger(AbstractContextManager["Tagger"]):
     def __exit__(self, *_error: object) -> None:
         self._active.close()
         self._set_tag(-1)
-        self._forget()
+        # Keep only the tags, so that a reader of tags does not keep the program's modules alive.
+        self._names = {}
+        self._paths = ModulePaths()
+        self._of_node = {}
+        self._thread = _Thread()
 
     # --- compiled code --------------------------------------------------------------------------
 
@@ -180,13 +184,6 @@ class Tagger(AbstractContextManager["Tagger"]):
         if self._thread.running:
             self._thread.running.pop()
         self._set_tag(self._compiled_call.number)
-
-    def _forget(self) -> None:
-        # Keep only the tags, so that a reader of tags does not keep the program's modules alive.
-        self._names = {}
-        self._paths = ModulePaths()
-        self._of_node = {}
-        self._thread = _Thread()
 
     # --- operators ------------------------------------------------------------------------------
 

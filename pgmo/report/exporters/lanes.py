@@ -1,6 +1,5 @@
 """Assignment of blocks to lanes (rows) of a timeline, so that bars do not overlap."""
 
-from dataclasses import dataclass
 from heapq import heappush, heapreplace
 
 import numpy as np
@@ -15,18 +14,15 @@ MOST_LANES = 1000
 _Column = NDArray[np.int64]
 
 
-@dataclass(frozen=True, eq=False)
-class Lanes:
-    """Lane of each bar, from 0, and address of each lane; None for a lane of several addresses."""
-
-    lane: _Column
-    place: tuple[int | None, ...]
-
-
-def in_lanes(begin: _Column, end: _Column, place: _Column) -> Lanes:
+def in_lanes(
+    begin: _Column, end: _Column, place: _Column
+) -> tuple[_Column, tuple[int | None, ...]]:
     """Assign bars `[begin, end)` to the fewest lanes without overlap, separately for each address.
 
     If there are more than `MOST_LANES` distinct addresses, they share lanes.
+
+    Returns:
+        Lane of each bar, from 0, and address of each lane; None for a lane of several addresses.
     """
     apart = len(np.unique(place)) <= MOST_LANES
     key = place if apart else np.zeros_like(place)
@@ -47,7 +43,7 @@ def in_lanes(begin: _Column, end: _Column, place: _Column) -> Lanes:
             lane[bar] = len(places)
             heappush(free_at, (high, len(places)))
             places.append(at if apart else None)
-    return Lanes(lane, tuple(places))
+    return lane, tuple(places)
 
 
 def in_one_turn(start: _Column, end: _Column, ticks: int) -> tuple[_Column, _Column, _Column]:

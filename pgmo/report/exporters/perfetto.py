@@ -71,24 +71,24 @@ def _process(
     source: Profile | Plan, pid: int, name: str, rows: _Column
 ) -> Iterator[dict[str, Any]]:
     begin, end, row, place = _bars(source, rows)
-    lanes = in_lanes(begin, end, place)
+    lane, addresses = in_lanes(begin, end, place)
     yield _metadata("process_name", pid, 0, {"name": name})
     yield _metadata("process_sort_index", pid, 0, {"sort_index": pid})
-    for number, at in enumerate(lanes.place):
+    for number, at in enumerate(addresses):
         title = f"lane {number}"
         if at is not None and at != UNPLANNED:
             title = f"+{format_bytes(at)}" if isinstance(source, Plan) else f"0x{at:x}"
         yield _metadata("thread_name", pid, number + 1, {"name": title})
         yield _metadata("thread_sort_index", pid, number + 1, {"sort_index": number})
     yield from _counter(pid, begin, end, source.size[row], source.ticks)
-    order = np.lexsort((begin, lanes.lane))
+    order = np.lexsort((begin, lane))
     for bar in order.tolist():
         low = int(begin[bar])
         yield {
             **_block(source, int(row[bar]), int(place[bar])),
             "ph": "X",
             "pid": pid,
-            "tid": int(lanes.lane[bar]) + 1,
+            "tid": int(lane[bar]) + 1,
             "ts": low,
             "dur": int(end[bar]) - low,
         }

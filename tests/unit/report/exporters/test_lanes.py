@@ -18,11 +18,11 @@ def columns(bars):
 @given(BARS)
 def test_bars_of_one_lane_are_apart_and_at_one_address(bars):
     low, high, place = columns(bars)
-    made = in_lanes(low, high, place)
+    lane, address = in_lanes(low, high, place)
     for one in range(len(bars)):
-        assert made.place[made.lane[one]] == place[one]
+        assert address[lane[one]] == place[one]
         for other in range(one):
-            if made.lane[one] == made.lane[other]:
+            if lane[one] == lane[other]:
                 assert high[one] <= low[other] or high[other] <= low[one]
 
 
@@ -30,11 +30,11 @@ def test_bars_of_one_lane_are_apart_and_at_one_address(bars):
 def test_there_are_no_more_lanes_than_bars_at_once(bars):
     low, high, _ = columns(bars)
     most = max((int(((low <= t) & (t < high)).sum()) for t in range(30)), default=0)
-    assert len(in_lanes(low, high, np.zeros_like(low)).place) == most
+    assert len(in_lanes(low, high, np.zeros_like(low))[1]) == most
 
 
 def test_too_many_addresses_share_lanes(monkeypatch):
     monkeypatch.setattr(lanes, "MOST_LANES", 2)
     low, high = np.array([0, 1, 2]), np.array([1, 2, 3])
-    assert in_lanes(low, high, np.array([0, 1, 2])).place == (None,)
-    assert len(in_lanes(low, high, np.array([0, 1, 1])).place) == 2
+    assert in_lanes(low, high, np.array([0, 1, 2]))[1] == (None,)
+    assert len(in_lanes(low, high, np.array([0, 1, 1]))[1]) == 2
