@@ -1,6 +1,7 @@
 """Small networks to tag, and a log of the tags."""
 
 import threading
+from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
@@ -18,6 +19,7 @@ class Log:
     """A stand-in for the engine: the set tags in order, and the current tag of each thread."""
 
     def __init__(self):
+        self.tagger = None
         self.numbers = []
         self.now = {}
 
@@ -26,16 +28,27 @@ class Log:
         if number >= 0:
             self.numbers.append(number)
 
-    def tags(self, tagger):
-        return [tagger.tags[number] for number in self.numbers]
+    def tags(self):
+        return [self.tagger.tags[number] for number in self.numbers]
 
-    def without_lines(self, tagger):
-        return [replace(tag, file="") for tag in self.tags(tagger)]
+    def without_lines(self):
+        return [replace(tag, file="") for tag in self.tags()]
 
 
 def tagger_with(set_tag, tags=()):
     """Return a tagger for the operators of this process."""
-    return Tagger(set_tag, torch_cpu().operators, tags)
+    tagger = Tagger(set_tag, torch_cpu().operators, tags)
+    if isinstance(set_tag, Log):
+        set_tag.tagger = tagger
+    return tagger
+
+
+@contextmanager
+def logged():
+    """Tag all requests in the context, and yield their log."""
+    log = Log()
+    with tagger_with(log):
+        yield log
 
 
 class Block(nn.Module):

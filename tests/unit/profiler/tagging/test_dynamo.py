@@ -44,6 +44,10 @@ def reported():
     torch._dynamo.reset()
 
 
+def fail(_graph, _inputs):
+    raise RuntimeError("no")
+
+
 def eager(function, **options):
     return torch.compile(function, backend="eager", **options)
 
@@ -80,9 +84,6 @@ def test_an_exception_ends_it(reported):
 
 @pytest.mark.parametrize("watched_before", [True, False])
 def test_a_compilation_that_fails_ends_it(reported, watched_before):
-    def fail(_graph, _inputs):
-        raise RuntimeError("no")
-
     observers = list(dynamo._observers)
     if not watched_before:
         dynamo._observers.clear()
@@ -98,9 +99,6 @@ def test_a_compilation_that_fails_ends_it(reported, watched_before):
 
 
 def test_within_another_it_does_not_end_that(reported):
-    def fail(_graph, _inputs):
-        raise RuntimeError("no")
-
     inner, inside = torch.compile(lambda x: x * 2, backend=fail), []
 
     @torch.compiler.disable
@@ -121,9 +119,6 @@ def test_within_another_it_does_not_end_that(reported):
 
 @torch._dynamo.config.patch(raise_on_ctx_manager_usage=False)
 def test_a_context_manager(reported):
-    def fail(_graph, _inputs):
-        raise RuntimeError("no")
-
     for backend in ("eager", fail):
         reported.clear()
         with contextlib.suppress(RuntimeError), torch._dynamo.optimize(backend):
@@ -227,7 +222,7 @@ def test_begun_in_compiled_code_it_watches_from_its_end_on(reported):
     compiled(torch.ones(3))
     torch.zeros(3)
     taggers[0].__exit__(None, None, None)
-    assert log.tags(taggers[0])[-1].op == "aten.zeros"
+    assert log.tags()[-1].op == "aten.zeros"
     assert log.now == {threading.get_ident(): -1}
     torch._dynamo.reset()
 

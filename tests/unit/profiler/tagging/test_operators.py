@@ -23,7 +23,7 @@ from pgmo.profiler.tagging.operators import (  # noqa: E402
     report_name,
     requests_nothing,
 )
-from tests.unit.profiler.networks import Log, Net, tagger_with  # noqa: E402
+from tests.unit.profiler.networks import Log, Net, logged, tagger_with  # noqa: E402
 
 
 class Seen(TorchDispatchMode):
@@ -92,24 +92,22 @@ def test_pointwise_operators_in_place_are_reported_only_if_they_have_graph_nodes
     assert requests_nothing("aten::add_", "Tensor")
     assert not requests_nothing("aten::add", "Tensor")
     assert not requests_nothing("aten::copy_", "")
-    log = Log()
-    with tagger_with(log) as tagger:
+    with logged() as log:
         one = torch.ones(3, requires_grad=True).sin()
         with torch.no_grad():
             one.neg_()
         one.exp_()
-    assert [tag.op for tag in log.tags(tagger)] == ["aten.ones", "aten.sin", "aten.exp_"]
+    assert [tag.op for tag in log.tags()] == ["aten.ones", "aten.sin", "aten.exp_"]
 
 
 def test_operators_that_take_functions_run_as_they_do_without():
     def either(x):
         return torch.cond(x.sum() > 0, lambda x: x + 1, lambda x: x - 1, (x,))
 
-    log = Log()
-    with tagger_with(log) as tagger:
+    with logged() as log:
         result = either(torch.ones(3))
     assert torch.equal(result, torch.full((3,), 2.0))
-    assert log.tags(tagger)
+    assert log.tags()
 
 
 def test_a_program_is_compiled_as_it_is_without():
@@ -134,22 +132,21 @@ def test_modes_of_the_program_see_its_operators_only():
     torch.zeros(1)
     tagger.__exit__(None, None, None)
     torch.empty(1)
-    ops = [tag.op for tag in log.tags(tagger)]
+    ops = [tag.op for tag in log.tags()]
     assert ops[0] == "aten.ones"
     assert ops[-1] == "aten.zeros"
     assert seen.operators == ["aten.ones.default"]
 
 
 def test_operators_of_a_backward_pass_on_another_thread_are_seen():
-    log = Log()
-    with tagger_with(log) as tagger:
+    with logged() as log:
         loss = Net()(torch.ones(1, 8)).sum()
         worker = threading.Thread(target=torch.full, args=((3,), 1.0))
         worker.start()
         worker.join()
         loss.backward()
-    assert "aten.gelu_backward" in {tag.op for tag in log.tags(tagger)}
-    assert "aten.full" not in {tag.op for tag in log.tags(tagger)}
+    assert "aten.gelu_backward" in {tag.op for tag in log.tags()}
+    assert "aten.full" not in {tag.op for tag in log.tags()}
 
 
 def test_closed_on_another_thread_it_has_no_effect():
@@ -184,7 +181,7 @@ def test_a_thread_that_another_thread_stopped_observing_is_not_observed_with_the
     worker.join()
     torch.ones(1)
     taggers[0].__exit__(None, None, None)
-    assert {tag.op for tag in log.tags(taggers[0])} == {"aten.zeros"}
+    assert {tag.op for tag in log.tags()} == {"aten.zeros"}
     with tagger_with(log) as last:
         torch.full((2,), 1.0)
     assert "aten.full" in {tag.op for tag in last.tags}
@@ -215,13 +212,13 @@ def test_opened_or_closed_in_a_hook_of_the_backward_pass_it_ends_silently(capfd)
 
 def test_once_closed_it_keeps_no_module_alive():
     log, model = Log(), Net()
-    with tagger_with(log) as tagger:
+    with tagger_with(log):
         model(torch.zeros(2, 8)).sum().backward()
     model_gone = weakref.ref(model)
     del model
     gc.collect()
     assert model_gone() is None
-    assert Tag("Net.head", "aten.addmm", "forward") in log.without_lines(tagger)
+    assert Tag("Net.head", "aten.addmm", "forward") in log.without_lines()
 
 
 def test_closed_within_a_module_it_does_not_keep_that_one_either():
@@ -275,8 +272,7 @@ def alarm_soon():
 def test_an_error_of_a_signal_handler_ends_a_backward_pass(alarm_soon):
     """During the backward pass, operators call all Python code that the main thread runs."""
     x = torch.ones(1000, 1000, requires_grad=True)
-    log = Log()
-    with tagger_with(log):
+    with logged() as log:
         y = x
         for _ in range(20):
             y = y @ x
@@ -291,8 +287,7 @@ def test_an_error_of_a_signal_handler_ends_a_backward_pass(alarm_soon):
 
 def test_a_forked_child_is_not_observed():
     """Observation would slow a worker of a data loader until it ends."""
-    log = Log()
-    with tagger_with(log):
+    with logged() as log:
         child = os.fork()
         if child == 0:
             torch.ones(1)

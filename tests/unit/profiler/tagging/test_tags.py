@@ -14,7 +14,7 @@ from torch import nn  # noqa: E402
 
 from pgmo.profiler.profile import Tag  # noqa: E402
 from pgmo.profiler.tagging.tags import Tagger  # noqa: E402
-from tests.unit.profiler.networks import NETWORKS, Log, Net, tagger_with  # noqa: E402
+from tests.unit.profiler.networks import NETWORKS, Log, Net, logged, tagger_with  # noqa: E402
 
 ROOT = Path(__file__).parents[4]
 
@@ -37,9 +37,9 @@ def _train(name, steps, tagged):
             losses.append(loss.detach())
 
         if tagged and step != 1:
-            with tagger_with(log) as tagger:
+            with tagger_with(log):
                 one()
-            logs.append(log.tags(tagger))
+            logs.append(log.tags())
         else:
             one()
     return losses, [parameter.detach() for parameter in model.parameters()], logs
@@ -109,11 +109,10 @@ def test_a_checkpoint_computes_again_under_its_full_name():
 
 
 def test_the_backward_pass_of_an_activation_in_place_is_its_own():
-    log = Log()
     net = nn.Sequential(nn.Linear(8, 8), nn.ReLU(inplace=True), nn.Linear(8, 8))
-    with tagger_with(log) as tagger:
+    with logged() as log:
         net(torch.ones(2, 8)).sum().backward()
-    modules = {tag.module for tag in log.tags(tagger) if tag.op == "aten.threshold_backward"}
+    modules = {tag.module for tag in log.tags() if tag.op == "aten.threshold_backward"}
     assert modules == {"Sequential.1"}
 
 
@@ -136,29 +135,26 @@ def test_shared_modules_have_the_name_below_their_caller():
         def forward(self, x):
             return self.left(x) + self.right(x)
 
-    log = Log()
-    with tagger_with(log) as tagger:
+    with logged() as log:
         Whole()(torch.zeros(2, 8)).sum().backward()
-    modules = {tag.module for tag in log.tags(tagger) if tag.op == "aten.addmm"}
+    modules = {tag.module for tag in log.tags() if tag.op == "aten.addmm"}
     assert modules == {"Whole.left.inner", "Whole.right.inner"}
     # The gradients of the shared layer are accumulated under the name of its parameter's module.
-    assert {tag.module for tag in log.tags(tagger) if tag.phase == "backward"} > modules
+    assert {tag.module for tag in log.tags() if tag.phase == "backward"} > modules
 
 
 def test_two_models_of_one_class_are_distinguished():
-    log = Log()
     one, two = nn.Linear(2, 2), nn.Linear(2, 2)
-    with tagger_with(log) as tagger, torch.no_grad():
+    with logged() as log, torch.no_grad():
         for model in (one, two, one):
             model(torch.zeros(1, 2))
-    names = [tag.module for tag in log.tags(tagger) if tag.op == "aten.addmm"]
+    names = [tag.module for tag in log.tags() if tag.op == "aten.addmm"]
     assert names == ["Linear", "Linear#2", "Linear"]
 
 
 def test_a_model_that_the_program_drops_dies_meanwhile():
     """A live part of a deleted model keeps its name."""
-    log = Log()
-    with tagger_with(log) as tagger:
+    with logged() as log:
         model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))
         model(torch.ones(1, 4)).sum().backward()
         part = model[1]
@@ -167,7 +163,7 @@ def test_a_model_that_the_program_drops_dies_meanwhile():
         gc.collect()
         assert [one() for one in dead] == [None, None]
         part(torch.ones(1, 4))
-    assert log.tags(tagger)[-1].module == "Sequential.1"
+    assert log.tags()[-1].module == "Sequential.1"
 
 
 def test_blocks_have_the_line_of_the_users_own_code():
@@ -175,15 +171,14 @@ def test_blocks_have_the_line_of_the_users_own_code():
         def forward(self, x):
             return x.pow(2)
 
-    log = Log()
-    with tagger_with(log) as tagger:
+    with logged() as log:
         x = torch.ones(3, requires_grad=True)
         Squares()(x).sum().backward()
     first = Squares.forward.__code__.co_firstlineno + 1
-    lines = {(tag.op, tag.phase): tag.file for tag in log.tags(tagger)}
+    lines = {(tag.op, tag.phase): tag.file for tag in log.tags()}
     here = "test_blocks_have_the_line_of_the_users_own_code"
     assert lines["aten.pow", "forward"] == f"test_tags.py:{first} in forward"
-    assert lines["aten.ones", "other"] == f"test_tags.py:{first + 4} in {here}"
+    assert lines["aten.ones", "other"] == f"test_tags.py:{first + 3} in {here}"
     # In the backward pass, a block has the line that made the graph's node.
     assert lines["aten.pow", "backward"] == f"test_tags.py:{first} in forward"
 
@@ -197,13 +192,12 @@ def test_an_exception_leaves_a_clean_stack():
         def forward(self, x):
             return self.linear(x).view(3, 1000)
 
-    log = Log()
-    with tagger_with(log) as tagger:
+    with logged() as log:
         for _ in range(2):
             with pytest.raises(RuntimeError):
                 Fails()(torch.zeros(2, 8))
         torch.ones(3)
-    assert log.without_lines(tagger)[-1] == Tag("", "aten.ones", "other")
+    assert log.without_lines()[-1] == Tag("", "aten.ones", "other")
     assert log.now == {threading.get_ident(): -1}
 
 
@@ -214,13 +208,12 @@ def test_an_optimizer_that_fails_does_not_stay():
     def fail():
         raise RuntimeError("closure")
 
-    log = Log()
-    with tagger_with(log) as tagger:
+    with logged() as log:
         with pytest.raises(RuntimeError, match="closure"):
             optimizer.step(fail)
         optimizer.step()
         torch.ones(3)
-    assert log.tags(tagger)[-1].phase == "other"
+    assert log.tags()[-1].phase == "other"
 
 
 def test_nothing_stays_registered():
@@ -264,7 +257,7 @@ def test_without_a_private_function_it_says_less(monkeypatch, missing):
     monkeypatch.setattr(Tagger, "__enter__", enter)
     with tagger:
         Net()(torch.zeros(2, 8)).sum().backward()
-    tags = log.without_lines(tagger)
+    tags = log.without_lines()
     assert Tag("Net.head", "aten.addmm", "forward") in tags
     assert any(tag.op == "aten.gelu_backward" for tag in tags)
 

@@ -8,7 +8,7 @@ from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 import pgmo  # noqa: E402
 from pgmo.profiler.tagging import origin  # noqa: E402
 from pgmo.recompute.planners.evaluator import Choice  # noqa: E402
-from tests.unit.profiler.networks import Log, tagger_with  # noqa: E402
+from tests.unit.profiler.networks import logged  # noqa: E402
 
 X = torch.linspace(-1, 1, 64 * 8).reshape(64, 8)
 
@@ -24,10 +24,9 @@ def drop_all(graph, _budget):
 
 
 def tags_of_a_step(model):
-    log = Log()
-    with tagger_with(log) as tagger:
+    with logged() as log:
         model(X).sum().backward()
-    return [tag for tag in log.tags(tagger) if tag is not None]
+    return [tag for tag in log.tags() if tag is not None]
 
 
 @pytest.fixture(autouse=True)
@@ -84,7 +83,7 @@ class NoSigmoid(TorchDispatchMode):
 def test_an_error_in_a_recorded_step_is_the_same_error():
     made, _ = pgmo.recompute(network(), X, planner=drop_all, measure=False)
     made(X).sum().backward()
-    with pytest.raises(KeyError) as raised, tagger_with(Log()), NoSigmoid():
+    with pytest.raises(KeyError) as raised, logged(), NoSigmoid():
         made(X)
     assert raised.value.args == ("no sigmoid",)
     assert origin.declared() is None
