@@ -77,20 +77,12 @@ def complete(
         notes["stray frees"] = f"{stray} of blocks whose allocation is missing, left out"
     if gaps:
         notes["missing frees"] = f"{gaps} added where an address was given out again"
-    old_segments = _earlier(seen, (Event.SEGMENT_ALLOC, Event.SEGMENT_FREE), segments)
-    old_blocks = _earlier(seen, _BLOCK, blocks)
-    late = len(blocks) - len(old_blocks.kept) - len(old_blocks.made)
+    old_segments, _ = _earlier(seen, (Event.SEGMENT_ALLOC, Event.SEGMENT_FREE), segments)
+    old_blocks, late = _earlier(seen, _BLOCK, blocks)
     if late:
         notes["later blocks"] = f"{late} in the segments that were made after the last event"
-    before = old_segments.rows.joined(_earlier_pages(seen, pages)).joined(old_blocks.rows)
+    before = old_segments.joined(_earlier_pages(seen, pages)).joined(old_blocks)
     return before.joined(seen), len(before), notes
-
-
-@dataclass(frozen=True)
-class _Earlier:
-    rows: Rows  # Initial state.
-    kept: NDArray[np.int64]  # Final rows that existed at the beginning.
-    made: NDArray[np.int64]  # Final rows that events created.
 
 
 def with_marks(seen: Rows, marks: Sequence[int]) -> Rows:
@@ -142,8 +134,11 @@ def _repair(seen: Rows) -> tuple[Rows, int, int]:
     return repaired, len(stray), len(victims)
 
 
-def _earlier(seen: Rows, kinds: tuple[Event, ...], final: Rows) -> _Earlier:
-    """Return the initial state: ranges freed but not created, and final ranges without events."""
+def _earlier(seen: Rows, kinds: tuple[Event, ...], final: Rows) -> tuple[Rows, int]:
+    """Return the initial state: ranges freed but not created, and final ranges without events.
+
+    The number counts the final ranges that neither existed at the beginning nor were created.
+    """
     made_by = kinds[0]
     rows = _sorted_rows(seen, kinds)
     address = seen.address[rows]
@@ -161,7 +156,7 @@ def _earlier(seen: Rows, kinds: tuple[Event, ...], final: Rows) -> _Earlier:
         time=np.zeros(len(orphans), np.int64),
     ).joined(final.take(np.flatnonzero(kept)))
     old = old.take(np.argsort(old.address, kind="stable"))
-    return _Earlier(old, np.flatnonzero(kept), np.flatnonzero(made))
+    return old, int(np.count_nonzero(~kept & ~made))
 
 
 def _overlaps(final: Rows, touched: Rows) -> NDArray[np.bool_]:

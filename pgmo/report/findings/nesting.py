@@ -25,29 +25,21 @@ class Bar:
 
 def by_stack(profile: Profile) -> Bar:
     """Return the peak by the lines of code that requested its blocks, outermost call first."""
-    paths = [
-        (*reversed(tag.stack), *_named(tag.op)) if tag.stack else _without(tag, "stack")
-        for tag in profile.tags
-    ]
-    return _grow(profile, paths)
+    return _grow(profile, [_path(tag, tag.stack[::-1], "stack") for tag in profile.tags])
 
 
 def by_module(profile: Profile) -> Bar:
     """Return the peak by modules, and by operators in them."""
-    paths = [
-        (*tag.module.split("."), *_named(tag.op)) if tag.module else _without(tag, "module")
-        for tag in profile.tags
-    ]
-    return _grow(profile, paths)
+    parts = [tuple(tag.module.split(".")) if tag.module else () for tag in profile.tags]
+    tags = zip(profile.tags, parts, strict=True)
+    return _grow(profile, [_path(tag, part, "module") for tag, part in tags])
 
 
-def _named(operator: str) -> tuple[str, ...]:
-    return (operator,) if operator else ()
-
-
-def _without(tag: Tag, what: str) -> tuple[str, ...]:
-    """Return the path of a block without a module or a stack, for example in a backward pass."""
-    return (f"{tag.phase}, no {what}", *_named(tag.op)) if tag.phase else _named(tag.op)
+def _path(tag: Tag, outer: tuple[str, ...], what: str) -> tuple[str, ...]:
+    """Return the path of a block. In a backward pass, for example, it may have no outer bars."""
+    if not outer and tag.phase:
+        outer = (f"{tag.phase}, no {what}",)
+    return (*outer, tag.op) if tag.op else outer
 
 
 def _grow(profile: Profile, paths: list[tuple[str, ...]]) -> Bar:

@@ -29,12 +29,8 @@ class Reservation:
     active: int
     fragmentation: float
     failed: int | None
-    curve: NDArray[np.int64] = field(
-        default_factory=lambda: np.zeros(0, np.int64), repr=False, compare=False
-    )
-    address: NDArray[np.int64] = field(
-        default_factory=lambda: np.zeros(0, np.int64), repr=False, compare=False
-    )
+    curve: NDArray[np.int64] = field(repr=False, compare=False)
+    address: NDArray[np.int64] = field(repr=False, compare=False)
 
 
 def predict_reserved(profile: Profile) -> dict[str, Reservation]:

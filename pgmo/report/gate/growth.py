@@ -81,14 +81,15 @@ def find_growth(
     now, so that a changed planner makes no difference. Plans contain no origins.
     """
     sides = _figures_of(before), _figures_of(after)
-    profiles = isinstance(before, Profile) and isinstance(after, Profile)
     figures = []
     for key in FIGURES:
         old, new = sides[0][key], sides[1][key]
         unit = "blocks" if key == "blocks" else "bytes"
         limit = None if old is None else tolerance.limit(old, blocks=unit == "blocks")
         more = None not in (old, new) and (new or 0) > (old or 0)
-        grown = _grown(before, after, key) if profiles and more else ()
+        grown: tuple[Grown, ...] = ()
+        if more and isinstance(before, Profile) and isinstance(after, Profile):
+            grown = _grown(before, after, key)
         figures.append(Figure(key, unit, old, new, limit, grown))
     return Growth(name, tuple(figures))
 
@@ -101,9 +102,7 @@ def _figures_of(what: Profile | Plan) -> dict[str, int | None]:
     return dict(zip(FIGURES, (side.max_load, arena, side.persistent, side.blocks), strict=True))
 
 
-def _grown(before: Profile | Plan, after: Profile | Plan, key: str) -> tuple[Grown, ...]:
-    assert isinstance(before, Profile)
-    assert isinstance(after, Profile)
+def _grown(before: Profile, after: Profile, key: str) -> tuple[Grown, ...]:
     found = []
     for by in ORIGINS:
         old, new = (_held(one, by, key) for one in (before, after))
