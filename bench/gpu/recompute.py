@@ -125,11 +125,13 @@ def _reserved(job: Job, batch: int) -> int | None:
     """Return the most bytes that torch reserved in two steps; None if memory ran out."""
     import torch
 
+    from pgmo.errors import BudgetError
+
     torch.cuda.reset_peak_memory_stats()
     try:
         _train(job, batch, steps=2)
         return int(torch.cuda.max_memory_reserved())
-    except torch.OutOfMemoryError:
+    except (torch.OutOfMemoryError, BudgetError):  # the latter if a capture does not fit
         return None
     finally:
         gc.collect()
