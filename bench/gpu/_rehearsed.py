@@ -32,7 +32,7 @@ def of_driver() -> int | None:
 def main() -> None:
     name, output = sys.argv[1:]
     free, _ = torch.cuda.mem_get_info()
-    step = MODELS[name]("cuda")
+    step = MODELS[name]()
     for _ in range(STEPS):
         step()
     torch.cuda.synchronize()
