@@ -34,6 +34,19 @@ def problems(draw, max_blocks=40, circular=None):
     return Problem(size, lower, upper, period if circular else 0, alignment)
 
 
+def shuffled(problem: Problem, random) -> Problem:
+    """Return the problem with its blocks in another order."""
+    order = list(range(len(problem)))
+    random.shuffle(order)
+    return problem.part(np.array(order, np.int64))
+
+
+def scaled(problem: Problem, scale: int) -> Problem:
+    """Return the problem with all sizes and the alignment multiplied by `scale`."""
+    size, alignment = problem.size * scale, problem.alignment * scale
+    return Problem(size, problem.lower, problem.upper, problem.period, alignment)
+
+
 def as_plan(problem: Problem, offset: np.ndarray) -> Plan:
     ticks = problem.period or int(problem.upper.max(initial=0))
     return Plan(

@@ -12,7 +12,7 @@ from pgmo.packing.solving.packer import PACKERS, pack
 from pgmo.packing.validator import validate
 
 from . import naive
-from .problems import as_plan, problems
+from .problems import as_plan, problems, scaled, shuffled
 from .traces import FAMILIES, scattered
 
 each_packer = pytest.mark.parametrize("packer", PACKERS)
@@ -45,25 +45,16 @@ def test_no_packer_beats_the_optimum_and_no_optimum_the_bound(problem):
 @each_packer
 @given(problem=problems(), random=st.randoms(use_true_random=False))
 def test_arena_does_not_depend_on_the_numbering(packer, problem, random):
-    order = list(range(len(problem)))
-    random.shuffle(order)
-    shuffled = problem.part(np.array(order, np.int64))
-    assert naive.arena(shuffled, pack(shuffled, packer)) == naive.arena(
-        problem, pack(problem, packer)
-    )
+    other = shuffled(problem, random)
+    one_arena, other_arena = (naive.arena(p, pack(p, packer)) for p in (problem, other))
+    assert one_arena == other_arena
 
 
 @each_packer
 @given(problem=problems(), scale=st.integers(2, 1000))
 def test_sizes_scale(packer, problem, scale):
-    scaled = Problem(
-        problem.size * scale,
-        problem.lower,
-        problem.upper,
-        problem.period,
-        problem.alignment * scale,
-    )
-    assert pack(scaled, packer).tolist() == (pack(problem, packer) * scale).tolist()
+    larger = scaled(problem, scale)
+    assert pack(larger, packer).tolist() == (pack(problem, packer) * scale).tolist()
 
 
 @each_packer

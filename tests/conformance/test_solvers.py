@@ -18,7 +18,7 @@ from pgmo.packing.solving.improver import IMPROVERS, improve
 from pgmo.packing.validator import validate
 
 from . import naive
-from .problems import as_plan, problems
+from .problems import as_plan, problems, scaled, shuffled
 
 EXACT = ("branch-and-bound", "cp-sat", "auto")
 SECONDS = 60.0  # limit for problems that take milliseconds
@@ -100,10 +100,7 @@ def test_no_bound_is_above_the_optimum_whenever_time_is_over(solver, problem):
 @examples
 @given(problem=problems(max_blocks=12), random=st.randoms(use_true_random=False))
 def test_the_proved_arena_does_not_depend_on_the_numbering(solver, problem, random):
-    order = list(range(len(problem)))
-    random.shuffle(order)
-    shuffled = problem.part(np.array(order, np.int64))
-    one, other = solve(problem, solver, SECONDS), solve(shuffled, solver, SECONDS)
+    one, other = (solve(p, solver, SECONDS) for p in (problem, shuffled(problem, random)))
     assert one.optimal
     assert other.optimal
     assert one.arena == other.arena
@@ -113,14 +110,7 @@ def test_the_proved_arena_does_not_depend_on_the_numbering(solver, problem, rand
 @examples
 @given(problem=problems(max_blocks=12), scale=st.integers(2, 1000))
 def test_the_proved_arena_scales(solver, problem, scale):
-    scaled = Problem(
-        problem.size * scale,
-        problem.lower,
-        problem.upper,
-        problem.period,
-        problem.alignment * scale,
-    )
-    one, other = solve(problem, solver, SECONDS), solve(scaled, solver, SECONDS)
+    one, other = (solve(p, solver, SECONDS) for p in (problem, scaled(problem, scale)))
     assert one.optimal
     assert other.optimal
     assert one.arena * scale == other.arena

@@ -85,8 +85,6 @@ def compiler():
     "program", [features.Compiled, features.CompiledWithGraphs], ids=lambda one: one.mode
 )
 def test_compiled_code(program):
-    plain = run(program)
-    with pgmo.optimize(device="cuda") as session:
-        under_pgmo = run(program, session)
+    plain, under_pgmo, session = both(program)
     assert_same(plain, under_pgmo, exact=False)
     assert_replayed(session, hit_bytes=0.3)
