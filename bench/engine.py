@@ -7,8 +7,8 @@
 The script builds bench/engine_bench.cpp, which calls the engine through its C interface with
 sequences of requests shaped like training steps. A *pair* is one request and one free. Times are
 CPU times of a single thread. The driving loop is part of every figure; the row `empty` is the loop
-alone. In the rows `paged` and `window`, a device with pages serves slots whose pages are mapped,
-and requests that are not in the plan. The driver calls of this device take no time.
+alone. In the rows `paged`, a device with pages serves slots whose pages are mapped. The driver
+calls of this device take no time.
 """
 
 import argparse
@@ -62,9 +62,9 @@ def measure(
     names = [
         f"{what}:{count}" for count in blocks for what in ("replay", "paged", "empty", "malloc")
     ]
-    names += [f"{what}:{blocks[-2]}" for what in ("record", "window")]
+    names.append(f"record:{blocks[-2]}")
     for count, size in LARGE:
-        names += [f"{what}:{count}:{size}" for what in ("replay", "paged", "window")]
+        names += [f"{what}:{count}:{size}" for what in ("replay", "paged")]
     output = subprocess.run(
         [driver, str(repetitions), str(pairs), *names], check=True, capture_output=True, text=True
     ).stdout

@@ -12,7 +12,6 @@
 // WHAT: replay   one iteration after another, every request from its slot
 //       record   the framework's blocks, adopted and released while recording, for the first time
 //       paged    like replay, and the arena has pages of a device under it, all of which are there
-//       window   requests that no plan knows, from pages: best fit
 //       malloc   malloc and free of the same sizes
 //       empty    the loop alone, calling functions that do nothing
 
@@ -239,15 +238,6 @@ void* adopt_allocate(void* self, std::size_t bytes, std::uint32_t block) {
   return memory;
 }
 
-void* window_allocate(void* self, std::size_t bytes, std::uint32_t) {
-  auto* replay = static_cast<Replay*>(self);
-  return reinterpret_cast<void*>(replay->space.allocate(static_cast<Bytes>(bytes), kStream));
-}
-void window_release(void* self, void* memory) {
-  auto* replay = static_cast<Replay*>(self);
-  replay->space.deallocate(reinterpret_cast<std::uintptr_t>(memory));
-}
-
 void* malloc_allocate(void*, std::size_t bytes, std::uint32_t) {
   return std::malloc(bytes);
 }
@@ -326,7 +316,6 @@ class Measurement {
   Way way() {
     if (what_ == "malloc") return {malloc_allocate, malloc_release, nullptr};
     if (what_ == "empty") return {empty_allocate, empty_release, nullptr};
-    if (what_ == "window") return {window_allocate, window_release, replay_.get()};
     const bool planned = what_ == "replay" || is_paged();
     return {planned ? replay_allocate : adopt_allocate, replay_release, replay_.get()};
   }

@@ -147,12 +147,12 @@ def launch(job: Job, budget: Budget) -> Outcome:
     return Outcome(**json.loads(done.stdout.splitlines()[-1]))
 
 
-def at_once(bytes_each: int) -> int:
-    """Return how many workers fit on the device and the processor, at most eight."""
+def at_once(most: int, bytes_each: int = 1) -> int:
+    """Return how many workers fit on the device and the processor, at most `most`."""
     import torch
 
     memory = torch.cuda.get_device_properties(0).total_memory
-    return max(1, min(8, len(os.sched_getaffinity(0)) // 2, int(0.9 * memory) // bytes_each))
+    return max(1, min(most, len(os.sched_getaffinity(0)) // 2, int(0.9 * memory) // bytes_each))
 
 
 def device_or_exit() -> None:

@@ -191,7 +191,7 @@ def main() -> None:
     if unknown:
         parser.error(f"no workload {sorted(unknown)[0]!r}; there are {', '.join(workloads)}")
     names = arguments.workload or list(workloads)
-    workers = arguments.at_once or at_once(LARGEST_RUN)
+    workers = arguments.at_once or at_once(8, LARGEST_RUN)
     entries = measure(names, budget_of(arguments), workers)
     goals = [goal for entry in entries for goal in missed(entry)]
     print(f"{len(goals)} goals missed" + "".join(f"\n  {goal}" for goal in goals))

@@ -12,7 +12,6 @@ depend on time.
 """
 
 import json
-import os
 import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
@@ -25,6 +24,7 @@ from _launch import (
     Budget,
     OutOfTimeError,
     WorkerError,
+    at_once,
     budget_of,
     device_or_exit,
     gpu_parser,
@@ -120,8 +120,7 @@ def main() -> None:
     arguments = parser.parse_args()
     device_or_exit()
     budget, quick = budget_of(arguments), arguments.quick
-    at_once = max(1, min(AT_ONCE, len(os.sched_getaffinity(0)) // 2))
-    with ThreadPoolExecutor(at_once) as pool:
+    with ThreadPoolExecutor(at_once(AT_ONCE)) as pool:
         names = arguments.program or (ORDER[:1] if quick else ORDER)
         entries = list(pool.map(lambda name: measure(name, budget, quick=quick), names))
     result = {"steps": QUICK_STEPS if quick else STEPS, "entries": entries}

@@ -13,7 +13,6 @@ rehearsal estimates. Several models run at a time, because memory does not depen
 
 import dataclasses
 import json
-import os
 import statistics
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
@@ -25,6 +24,7 @@ from _launch import (
     Budget,
     OutOfTimeError,
     WorkerError,
+    at_once,
     budget_of,
     device_or_exit,
     environment,
@@ -154,8 +154,7 @@ def main() -> None:
     device_or_exit()
     card, budget = this_card(), budget_of(arguments)
     names = [QUICK] if arguments.quick else list(MODELS)
-    at_once = max(1, min(AT_ONCE, len(os.sched_getaffinity(0)) // 2))
-    with ThreadPoolExecutor(at_once) as pool:
+    with ThreadPoolExecutor(at_once(AT_ONCE)) as pool:
         rows = []
         for row in pool.map(lambda name: measure(name, card, budget), names):
             off = {f"{one} off by": error_of(row, one) for one in ("allocated", "reserved")}

@@ -7,7 +7,8 @@ from torch import Tensor, nn, optim
 from torch.nn import functional
 
 from workloads import Shape
-from workloads.training import Training, recomputing
+from workloads.classifier import Classifier
+from workloads.training import recomputing
 
 _WIDENING = 4
 
@@ -60,20 +61,13 @@ def network(shape: Shape) -> nn.Module:
     return nn.Sequential(*layers)
 
 
-class ResNet(Training):
-    """Training of a classifier of a thousand classes."""
+class ResNet(Classifier):
+    """Training of ResNet-50 under autocast."""
 
     optimizer = functools.partial(optim.SGD, lr=0.1, momentum=0.9)
+    precision = torch.bfloat16
 
     def build(self, shape: Shape) -> nn.Module:
+        if shape.small:
+            self.side = 64
         return network(shape)
-
-    def batch(self, length: int) -> tuple[Tensor, ...]:
-        """Return images, shape (batch, 3, side, side), and classes, shape (batch,)."""
-        side, count = 64 if self.shape.small else 224, self.shape.batch
-        images = torch.zeros(count, 3, side, side, device="cuda")
-        return images, torch.zeros(count, dtype=torch.long, device="cuda")
-
-    def loss(self, *batch: Tensor) -> Tensor:
-        images, classes = batch
-        return functional.cross_entropy(self.model(images), classes)

@@ -65,7 +65,7 @@ def test_engine(tmp_path):
     result = quick_result(tmp_path, "engine")
     keys = ("what", "blocks", "bytes")
     pairs = {tuple(row[key] for key in keys): row["median_ns"] for row in result["pairs"]}
-    ways = {"replay", "paged", "window", "empty", "malloc", "record"}
+    ways = {"replay", "paged", "empty", "malloc", "record"}
     assert {what for what, *_ in pairs} == ways
     assert all(nanoseconds > 0 for nanoseconds in pairs.values())
     claims = result["claims"]

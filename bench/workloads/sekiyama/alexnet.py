@@ -3,7 +3,7 @@
 from torch import nn
 
 from workloads import Shape
-from workloads.sekiyama.classifier import Classifier
+from workloads.classifier import Classifier
 
 
 def network(shape: Shape) -> nn.Module:

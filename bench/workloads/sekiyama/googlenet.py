@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from workloads import Shape
-from workloads.sekiyama.classifier import Classifier
+from workloads.classifier import Classifier
 
 Widths = tuple[int, int, int, int, int, int]
 

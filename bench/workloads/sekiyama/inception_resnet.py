@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from workloads import Shape
-from workloads.sekiyama.classifier import Classifier
+from workloads.classifier import Classifier
 
 Size = int | tuple[int, int]
 Layer = tuple[int, Size]  # outputs and size of the kernel

@@ -3,8 +3,8 @@
 from torch import nn
 
 from workloads import Shape
+from workloads.classifier import Classifier
 from workloads.resnet import network
-from workloads.sekiyama.classifier import Classifier
 
 
 class ResNet(Classifier):
