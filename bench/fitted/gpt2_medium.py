@@ -1,8 +1,6 @@
 """GPT-2 medium on made-up tokens."""
 
-import torch
-from loop import arguments, train
-from torch import Tensor, nn
+from loop import arguments, language_loss, train
 from transformers import GPT2Config, GPT2LMHeadModel
 
 given = arguments()
@@ -13,12 +11,4 @@ sizes = (
 )
 config = GPT2Config(vocab_size=500 if given.small else 50257, **sizes)
 length = 256 if given.small else 512
-
-
-def loss(model: nn.Module, batch: int) -> Tensor:
-    """Return the cross entropy of the next tokens."""
-    tokens = torch.randint(config.vocab_size, (batch, length)).cuda()
-    return model(tokens, labels=tokens).loss
-
-
-train(given, GPT2LMHeadModel(config), loss)
+train(given, GPT2LMHeadModel(config), language_loss(config.vocab_size, length))

@@ -1,8 +1,7 @@
 """A Llama in bfloat16 on made-up tokens."""
 
 import torch
-from loop import arguments, train
-from torch import Tensor, nn
+from loop import arguments, language_loss, train
 from transformers import LlamaConfig, LlamaForCausalLM
 
 given = arguments()
@@ -17,12 +16,4 @@ config = LlamaConfig(
     num_attention_heads=heads,
 )
 length = 256 if given.small else 1024
-
-
-def loss(model: nn.Module, batch: int) -> Tensor:
-    """Return the cross entropy of the next tokens."""
-    tokens = torch.randint(config.vocab_size, (batch, length)).cuda()
-    return model(tokens, labels=tokens).loss
-
-
-train(given, LlamaForCausalLM(config).to(torch.bfloat16), loss)
+train(given, LlamaForCausalLM(config).to(torch.bfloat16), language_loss(config.vocab_size, length))

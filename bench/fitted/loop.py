@@ -17,6 +17,16 @@ def arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
+def language_loss(words: int, length: int) -> Callable[[nn.Module, int], Tensor]:
+    """Return a function of a model of transformers and a batch: the loss of random tokens."""
+
+    def loss(model: nn.Module, batch: int) -> Tensor:
+        tokens = torch.randint(words, (batch, length)).cuda()
+        return model(tokens, labels=tokens).loss
+
+    return loss
+
+
 def train(given: Any, model: nn.Module, loss_of: Callable[[nn.Module, int], Tensor]) -> None:
     """Train for `given.steps` steps."""
     model.to("cuda").train()

@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.utils._pytree import tree_leaves, tree_map
 
 from pgmo.rehearsal.values.known import KnownStorages, address_of, covers, on_host, readable
 from pgmo.rehearsal.values.made_up import MOST, MadeUp
@@ -86,7 +87,9 @@ class Replay:
         """Compute an operator on the host. Return whether that succeeded."""
         with self._made_up.drawing() if op.random else nullcontext():
             try:
-                made = func(*_moved(args), **_moved_names(kwargs))
+                given, options = tree_map(_moved, (args, kwargs))
+                options.pop("pin_memory", None)
+                made = func(*given, **options)
             except Exception:  # the host lacks this operator, or the values make no sense
                 return False
         targets, sources = _tensors(out), _tensors(made)
@@ -131,22 +134,8 @@ def _moved(value: Any) -> Any:
         return on_host(value) if value.is_cuda else value
     if isinstance(value, torch.device):
         return _HOST if value.type == "cuda" else value
-    if isinstance(value, torch.Generator):
-        return None
-    if isinstance(value, (list, tuple)):
-        return [_moved(one) for one in value]
-    return value
-
-
-def _moved_names(kwargs: Any) -> dict[str, Any]:
-    moved = {name: _moved(value) for name, value in kwargs.items()}
-    moved.pop("pin_memory", None)
-    return moved
+    return None if isinstance(value, torch.Generator) else value
 
 
 def _tensors(value: Any) -> list[Tensor]:
-    if isinstance(value, Tensor):
-        return [value]
-    if isinstance(value, (list, tuple)):
-        return [one for part in value for one in _tensors(part)]
-    return []
+    return [one for one in tree_leaves(value) if isinstance(one, Tensor)]
