@@ -9,7 +9,7 @@ The package itself is callable.
     any batch         the package laws; largest, two_values; batch_size, for the running script
     alternatives      the package what_if: changes of the script, other cards, time
     out of memory     the package next_plan
-    HTML page         the package page
+    tables and page   rows; the package page
 """
 
 from pgmo.fit import package as _package  # makes this module callable
