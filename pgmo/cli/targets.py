@@ -1,4 +1,4 @@
-"""Checks of a command's output files before it starts to work."""
+"""Checks of a command's numbers and output files before it starts to work."""
 
 import os
 from collections.abc import Iterable, Sequence
@@ -9,6 +9,13 @@ from pgmo.errors import FileError, OptionError
 
 OURS = (".pgmoprof", ".pgmoplan")
 """Suffixes by which commands recognise pgmo's files. Other files must not have them."""
+
+
+def check_number(option: str, value: float, least: float, most: float | None = None) -> None:
+    """Check that a number lies in a range; raise `OptionError` if not."""
+    if not (value >= least and (most is None or value <= most)):  # also rejects nan
+        limit = f"at least {least}" if most is None else f"from {least} to {most}"
+        raise OptionError(f"{option} must be {limit}, not {value}")
 
 
 def check_targets(

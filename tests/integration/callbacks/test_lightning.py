@@ -62,27 +62,29 @@ def lightning_module(package, fail_at=None):
     return Classifier()
 
 
+def trainer_of(package, folder, callback, **options):
+    return package.Trainer(
+        **{
+            "accelerator": "cpu",
+            "logger": False,
+            "enable_checkpointing": False,
+            "enable_progress_bar": False,
+            "enable_model_summary": False,
+            "default_root_dir": folder,
+            **options,
+        },
+        callbacks=[callback] if callback else [],
+    )
+
+
 def train(package, folder, callback=None, fail_at=None, checkpoint=None, **options):
     torch.manual_seed(0)
     data = torch.utils.data.TensorDataset(torch.randn(800, 32), torch.randint(0, 5, (800,)))
     model = lightning_module(package, fail_at)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", module=r"(pytorch_)?lightning.*")
-        trainer = package.Trainer(
-            **{
-                "max_steps": 14,
-                "accelerator": "cpu",
-                "logger": False,
-                "enable_checkpointing": False,
-                "enable_progress_bar": False,
-                "enable_model_summary": False,
-                "val_check_interval": 10,
-                "limit_val_batches": 3,
-                "default_root_dir": folder,
-                **options,
-            },
-            callbacks=[callback] if callback else [],
-        )
+        often = {"max_steps": 14, "val_check_interval": 10, "limit_val_batches": 3}
+        trainer = trainer_of(package, folder, callback, **{**often, **options})
         loader = torch.utils.data.DataLoader(data, 16)
         trainer.fit(model, loader, torch.utils.data.DataLoader(data, 20), ckpt_path=checkpoint)
     return model, trainer
@@ -144,17 +146,8 @@ def test_two_optimizers_in_one_step_are_one_iteration_with_one_log(lightning, tm
 
     logger = csv_logger(lightning, tmp_path)
     callback = lightning.pgmo_callback()
-    trainer = lightning.Trainer(
-        max_epochs=2,
-        accelerator="cpu",
-        logger=logger,
-        log_every_n_steps=5,
-        enable_checkpointing=False,
-        enable_progress_bar=False,
-        enable_model_summary=False,
-        callbacks=[callback],
-        default_root_dir=tmp_path,
-    )
+    options = {"max_epochs": 2, "logger": logger, "log_every_n_steps": 5}
+    trainer = trainer_of(lightning, tmp_path, callback, **options)
     data = torch.utils.data.TensorDataset(torch.randn(208, 8))
     trainer.fit(Gan(), torch.utils.data.DataLoader(data, 16))
     rows = logged(logger)

@@ -33,6 +33,13 @@ def frameworks(monkeypatch):
         opened.session().close()
 
 
+def supervised(*devices, **options):
+    """Return the supervision of a program that trains on some devices."""
+    supervision = Supervision(RunOptions("train", **options))
+    supervision.begin(list(devices))
+    return supervision
+
+
 def iterate(supervision, framework, times):
     loop = Loop(framework, LAYERS)
     for _ in range(times):
@@ -44,8 +51,7 @@ def test_a_session_that_cannot_be_closed_does_not_end_the_program(frameworks, mo
     def broken():
         raise RuntimeError("CUDA error")
 
-    supervision = Supervision(RunOptions("train"))
-    supervision.begin(["cpu", "cuda:1"])
+    supervision = supervised("cpu", "cuda:1")
     first, second = supervision.sessions
     with monkeypatch.context() as patch:
         patch.setattr(second, "close", broken)
@@ -59,8 +65,7 @@ def test_a_session_that_cannot_be_closed_does_not_end_the_program(frameworks, mo
 
 
 def test_a_session_for_each_device(frameworks, tmp_path):
-    supervision = Supervision(RunOptions("train", save=str(tmp_path)))
-    supervision.begin(["cpu", "cuda:1"])
+    supervision = supervised("cpu", "cuda:1", save=str(tmp_path))
     iterate(supervision, frameworks["cuda:1"], 8)
     supervision.close()
     fields = supervision.to_fields()
@@ -73,8 +78,7 @@ def test_a_session_for_each_device(frameworks, tmp_path):
 
 
 def test_the_device_that_was_asked_for_is_the_only_one(frameworks):
-    supervision = Supervision(RunOptions("train", device="cpu"))
-    supervision.begin(["cpu", "cuda:0"])
+    supervised("cpu", "cuda:0", device="cpu")
     assert list(frameworks) == ["cpu"]
 
 
@@ -94,8 +98,7 @@ def test_unified_memory_and_budgets_are_for_cuda_devices(frameworks, monkeypatch
 
     monkeypatch.setattr(module, "optimize", optimize)
     monkeypatch.setattr(context, "managed", managed)
-    supervision = Supervision(RunOptions("train", memory="managed", budget=1 << 30))
-    supervision.begin(["cpu", "cuda:0"])
+    supervision = supervised("cpu", "cuda:0", memory="managed", budget=1 << 30)
     assert opened == {"cpu": None, "cuda:0": 1 << 30}
     assert unified == ["cuda:0"]
     supervision.close()
@@ -103,16 +106,14 @@ def test_unified_memory_and_budgets_are_for_cuda_devices(frameworks, monkeypatch
 
 
 def test_a_device_without_adapter_is_noted(frameworks):
-    supervision = Supervision(RunOptions("train"))
-    supervision.begin(["mps:0"])
+    supervision = supervised("mps:0")
     supervision.end_iteration()
     assert supervision.sessions == []
     assert "are on mps:0, which pgmo does not serve" in supervision.notes[0]
 
 
 def test_an_error_ends_pgmo_and_not_the_program(frameworks, monkeypatch):
-    supervision = Supervision(RunOptions("train"))
-    supervision.begin(["cpu"])
+    supervision = supervised("cpu")
     iterate(supervision, frameworks["cpu"], 3)
 
     def fail():
@@ -131,14 +132,12 @@ def test_a_session_that_cannot_open_is_noted(monkeypatch):
         raise AdapterError("no compiler")
 
     monkeypatch.setattr(module, "optimize", optimize)
-    supervision = Supervision(RunOptions("train"))
-    supervision.begin(["cpu"])
+    supervision = supervised("cpu")
     assert supervision.notes == ["no compiler; the program continued without pgmo"]
 
 
 def test_interrupts_are_the_programs(frameworks, monkeypatch):
-    supervision = Supervision(RunOptions("train"))
-    supervision.begin(["cpu"])
+    supervision = supervised("cpu")
 
     def interrupt():
         raise KeyboardInterrupt
@@ -153,14 +152,12 @@ def test_what_else_keeps_a_session_from_opening_is_told(frameworks, monkeypatch)
         raise SessionError("managed memory is in use")
 
     monkeypatch.setattr(Session, "__enter__", refuse)
-    supervision = Supervision(RunOptions("train"))
-    supervision.begin(["cpu"])
+    supervision = supervised("cpu")
     assert supervision.notes == ["managed memory is in use; the program continued without pgmo"]
 
 
 def test_a_pause_ends_at_the_end(frameworks):
-    supervision = Supervision(RunOptions("train"))
-    supervision.begin(["cpu"])
+    supervision = supervised("cpu")
     supervision.pause()
     with pytest.raises(SessionError, match="inside session"):
         supervision.sessions[0].step()
@@ -173,8 +170,7 @@ def test_a_pause_ends_at_the_end(frameworks):
 @pytest.mark.parametrize(("own", "other"), [("cpu", "cuda:0"), ("cuda:0", "cpu")])
 def test_a_session_of_the_programs_leaves_other_devices_served(frameworks, own, other):
     with own_session(frameworks, own):
-        supervision = Supervision(RunOptions("train"))
-        supervision.begin([other])
+        supervision = supervised(other)
         iterate(supervision, frameworks[other], 8)
         assert supervision.sessions[0].history[-1].phase == "replay"
     assert supervision.notes == []
@@ -184,8 +180,7 @@ def test_a_session_of_the_programs_leaves_other_devices_served(frameworks, own, 
 @pytest.mark.parametrize("own", ["cpu", "cuda:0"])
 def test_a_session_that_was_there_before_keeps_its_device_alone(frameworks, own):
     with own_session(frameworks, own) as session:
-        supervision = Supervision(RunOptions("train"))
-        supervision.begin(["cpu", "cuda:0"])
+        supervision = supervised("cpu", "cuda:0")
         assert session.phase == "record"
         (other,) = supervision.sessions
         assert {own, other.device} == {"cpu", "cuda:0"}
@@ -198,8 +193,7 @@ def test_a_session_that_was_there_before_keeps_its_device_alone(frameworks, own)
 
 @pytest.mark.parametrize("paused", [False, True])
 def test_a_session_that_comes_later_takes_its_device_alone(frameworks, paused):
-    supervision = Supervision(RunOptions("train"))
-    supervision.begin(["cpu", "cuda:0"])
+    supervision = supervised("cpu", "cuda:0")
     if paused:
         supervision.pause()
     with own_session(frameworks, "cpu") as session:

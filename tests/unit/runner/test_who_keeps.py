@@ -38,6 +38,11 @@ def program(monkeypatch):
     return Program(monkeypatch)
 
 
+@pytest.fixture
+def who_keeps():
+    return WhoKeeps()
+
+
 def sessions(growth=GROWTH):
     return [SimpleNamespace(counted=lambda: SimpleNamespace(growth=growth))]
 
@@ -53,8 +58,7 @@ def run_until(who_keeps, program, last, growth=GROWTH):
         who_keeps.after_iteration(sessions(growth))
 
 
-def test_growth_is_what_is_more_than_after_the_sixth_iteration(program):
-    who_keeps = WhoKeeps()
+def test_growth_is_what_is_more_than_after_the_sixth_iteration(program, who_keeps):
     program.places["weights"] = 500
     run_until(who_keeps, program, 26)
     who_keeps.at_end()
@@ -63,8 +67,7 @@ def test_growth_is_what_is_more_than_after_the_sixth_iteration(program):
     assert found.kept[0] == "at the end: train.weights (list of 1 tensor, 500 MiB)"
 
 
-def test_variables_that_are_gone_at_the_end_are_reported_from_before(program):
-    who_keeps = WhoKeeps()
+def test_variables_that_are_gone_at_the_end_are_reported_from_before(program, who_keeps):
     run_until(who_keeps, program, 26)
     program.places.clear()
     who_keeps.at_end()
@@ -73,16 +76,14 @@ def test_variables_that_are_gone_at_the_end_are_reported_from_before(program):
     assert found.kept == ("after iteration 22: train.history (list of 1 tensor, 44.0 MiB)",)
 
 
-def test_blocks_of_a_pass_that_an_error_has_cut_short_did_not_grow(program):
-    who_keeps = WhoKeeps()
+def test_blocks_of_a_pass_that_an_error_has_cut_short_did_not_grow(program, who_keeps):
     run_until(who_keeps, program, 26)
     program.places["hidden"] = 45  # about as many MiB as have grown
     who_keeps.at_end(MemoryError())
     assert summary(who_keeps).growth.kept == ("train.history (list of 1 tensor, 44.0 MiB)",)
 
 
-def test_a_place_with_far_more_bytes_than_have_grown_is_not_named(program):
-    who_keeps = WhoKeeps()
+def test_a_place_with_far_more_bytes_than_have_grown_is_not_named(program, who_keeps):
     run_until(who_keeps, program, 6)
     program.places = {"hidden": 4000}
     run_until(who_keeps, program, 3, growth=None)
@@ -91,15 +92,13 @@ def test_a_place_with_far_more_bytes_than_have_grown_is_not_named(program):
     assert summary(who_keeps).growth.kept == ()
 
 
-def test_without_growth_there_are_two_censuses(program):
-    who_keeps = WhoKeeps()
+def test_without_growth_there_are_two_censuses(program, who_keeps):
     run_until(who_keeps, program, 1000, growth=None)
     who_keeps.at_end()
     assert program.taken == 2
 
 
-def test_a_long_run_that_grows_has_few_censuses(program):
-    who_keeps = WhoKeeps()
+def test_a_long_run_that_grows_has_few_censuses(program, who_keeps):
     run_until(who_keeps, program, 1000)
     assert program.taken <= 13
 
@@ -117,8 +116,7 @@ def test_an_error_in_a_census_ends_nothing_but_the_search(monkeypatch):
     assert summary(who_keeps).kept == ()
 
 
-def test_what_is_found_in_another_place_has_not_grown(program):
-    who_keeps = WhoKeeps()
+def test_what_is_found_in_another_place_has_not_grown(program, who_keeps):
     program.places |= {"model in train()": 30, "gradients in train()": 30}
     run_until(who_keeps, program, 26)
     del program.places["gradients in train()"]

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pgmo.cli.option_values import check_number
 from pgmo.cli.source import read_profile_or_plan
+from pgmo.cli.targets import check_number
 from pgmo.cli.terminal.holders import print_table
 from pgmo.cli.terminal.output import as_command, console, print_json, print_text, print_wrote
 from pgmo.errors import FileError

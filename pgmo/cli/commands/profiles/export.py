@@ -18,9 +18,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from pgmo.cli.option_values import check_number
 from pgmo.cli.source import import_profiles, read_profile_or_plan
-from pgmo.cli.targets import check_suffix, check_targets, next_to, refuse_our_suffix
+from pgmo.cli.targets import check_number, check_suffix, check_targets, next_to, refuse_our_suffix
 from pgmo.cli.terminal.output import as_command, print_json, print_wrote
 from pgmo.errors import OptionError
 from pgmo.files.replacement import replace_file

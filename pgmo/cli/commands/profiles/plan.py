@@ -11,9 +11,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pgmo.cli.option_values import check_number
 from pgmo.cli.source import is_table, read_profile
-from pgmo.cli.targets import check_suffix, check_targets
+from pgmo.cli.targets import check_number, check_suffix, check_targets
 from pgmo.cli.terminal.output import as_command, print_json, print_wrote
 from pgmo.errors import FileError, OptionError
 from pgmo.removed import TABLES

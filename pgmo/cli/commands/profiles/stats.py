@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import Any
 
 from pgmo.cli.exit_codes import CHECK_FAILED
-from pgmo.cli.option_values import check_number
 from pgmo.cli.source import read_profile, read_profile_or_plan
+from pgmo.cli.targets import check_number
 from pgmo.cli.terminal.block_list import KINDS, show_blocks
 from pgmo.cli.terminal.holders import print_holders, print_table
 from pgmo.cli.terminal.output import as_command, console, print_json, print_text, print_wrote

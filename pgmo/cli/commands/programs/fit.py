@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING
 from pgmo.cards import Card, find
 from pgmo.cli.after_script import add_script, check_arguments, command_of
 from pgmo.cli.exit_codes import DOES_NOT_FIT
-from pgmo.cli.option_values import check_number
-from pgmo.cli.targets import check_targets, refuse_our_suffix
+from pgmo.cli.targets import check_number, check_targets, refuse_our_suffix
 from pgmo.cli.terminal.output import as_command, console, print_json, print_wrote
 from pgmo.errors import OptionError
 from pgmo.runner.program import Program

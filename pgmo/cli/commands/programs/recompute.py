@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pgmo.cli.factory import call_factory
-from pgmo.cli.option_values import check_number
-from pgmo.cli.targets import check_suffix, check_targets, refuse_our_suffix
+from pgmo.cli.targets import check_number, check_suffix, check_targets, refuse_our_suffix
 from pgmo.cli.terminal.output import as_command, console, print_json, print_text, print_wrote
 from pgmo.errors import OptionError
 from pgmo.units import format_bytes
