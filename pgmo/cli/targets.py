@@ -4,7 +4,6 @@ import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from pgmo.cli.terminal.output import refuse_to_overwrite
 from pgmo.errors import FileError, OptionError
 
 OURS = (".pgmoprof", ".pgmoplan")
@@ -51,7 +50,13 @@ def check_targets(
         folder = Path(target).parent
         if not os.path.isdir(folder):
             raise FileError(f"{target}: there is no folder {folder}; create it first")
-    refuse_to_overwrite(targets, force=force)
+    # Unlike Path.exists, this does not raise for a name that is too long. Writing raises the error.
+    existing = [] if force else [target for target in targets if os.path.exists(target)]
+    if existing:
+        more = f" (and {len(existing) - 1} more)" if len(existing) > 1 else ""
+        raise FileError(
+            f"{existing[0]} exists already{more}; pass --force to overwrite, or name another file"
+        )
 
 
 def next_to(source: str | Path, ending: str) -> Path:

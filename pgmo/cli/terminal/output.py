@@ -1,13 +1,11 @@
-"""Common output functions: consoles, JSON, checks against overwriting."""
+"""Common output functions: consoles, JSON, messages about written files."""
 
 import json
-import os
 import shlex
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from pgmo.errors import FileError
 from pgmo.terminal import is_plain, say
 
 if TYPE_CHECKING:
@@ -45,19 +43,6 @@ def print_failure(command: str, kind: str, message: str, code: int) -> None:
     """Print the reason for a missing result as JSON on stdout. Callers print it on stderr, too."""
     fields = {"command": command or None, "kind": kind, "message": message, "exit_code": code}
     print_json({"error": fields})
-
-
-def refuse_to_overwrite(paths: Iterable[str | Path], *, force: bool) -> None:
-    """Raise `FileError` if a path exists, unless `force` is set."""
-    if force:
-        return
-    # Unlike Path.exists, this does not raise for a name that is too long. Writing raises the error.
-    existing = [str(path) for path in paths if os.path.exists(path)]
-    if existing:
-        more = f" (and {len(existing) - 1} more)" if len(existing) > 1 else ""
-        raise FileError(
-            f"{existing[0]} exists already{more}; pass --force to overwrite, or name another file"
-        )
 
 
 def print_wrote(paths: Iterable[str | Path], next_command: str | None = None) -> None:
