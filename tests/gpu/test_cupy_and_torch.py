@@ -86,31 +86,28 @@ def test_one_plan_for_both(through_torch):
     assert torch.cuda.memory_allocated() == before
 
 
-def test_a_tensor_holds_the_slot_of_an_array():
-    with pgmo.optimize(framework="cupy") as session:
+def array_of_bytes():
+    return cupy.full(SIZE, 7, cupy.uint8)
+
+
+def tensor_of_bytes():
+    return torch.full((SIZE,), 7, dtype=torch.uint8, device="cuda")
+
+
+@pytest.mark.parametrize("owner", ["cupy", "torch"])
+def test_a_view_of_the_other_framework_holds_the_slot(owner):
+    make, options, view = array_of_bytes, {"framework": "cupy"}, torch.from_dlpack
+    if owner == "torch":
+        make, options, view = tensor_of_bytes, {"device": "cuda"}, cupy.from_dlpack
+    with pgmo.optimize(**options) as session:
         for _ in range(7):
             with session.iteration():
-                cupy.ones(SIZE, cupy.uint8)
+                make()
         with session.iteration():
-            tensor = torch.from_dlpack(cupy.full(SIZE, 7, cupy.uint8))
+            kept = view(make())
         live = session.statistics["live_slot_bytes"]
         for _ in range(2):
             with session.iteration():
-                cupy.ones(SIZE, cupy.uint8)
+                make()
     assert live >= SIZE
-    assert bool((tensor == 7).all())
-
-
-def test_an_array_holds_the_slot_of_a_tensor():
-    with pgmo.optimize(device="cuda") as session:
-        for _ in range(7):
-            with session.iteration():
-                torch.ones(SIZE, dtype=torch.uint8, device="cuda")
-        with session.iteration():
-            array = cupy.from_dlpack(torch.full((SIZE,), 7, dtype=torch.uint8, device="cuda"))
-        live = session.statistics["live_slot_bytes"]
-        for _ in range(2):
-            with session.iteration():
-                torch.ones(SIZE, dtype=torch.uint8, device="cuda")
-    assert live >= SIZE
-    assert bool((array == 7).all())
+    assert bool((kept == 7).all())

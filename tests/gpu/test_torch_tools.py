@@ -84,38 +84,33 @@ def send_sum(queue, tensor):
     queue.put(tensor.sum().item())
 
 
-@pytest.mark.skipif(STUB, reason="nothing to share memory with")
-def test_a_tensor_of_the_fallback_is_shared_with_another_process(session):
+def sum_in_another_process(tensor):
+    """Return the sum of a tensor, computed by a process that shares its memory."""
     import torch.multiprocessing as multiprocessing
 
     context = multiprocessing.get_context("spawn")
     queue = context.Queue()
-    tensor = from_fallback(session, 1000, 2.0)
     process = context.Process(target=send_sum, args=(queue, tensor))
     process.start()
     try:
-        assert queue.get(timeout=60) == 2000
+        return queue.get(timeout=60)
     finally:
         process.join(timeout=30)
+
+
+@pytest.mark.skipif(STUB, reason="nothing to share memory with")
+def test_a_tensor_of_the_fallback_is_shared_with_another_process(session):
+    assert sum_in_another_process(from_fallback(session, 1000, 2.0)) == 2000
 
 
 @pytest.mark.skipif(not PAGES, reason="without pages nothing of the sort can be shared")
 @pytest.mark.skipif(STUB, reason="a test of its own: tests/fakecuda/pages/test_sharing.py")
 def test_a_tensor_in_pages_is_shared_with_another_process():
-    import torch.multiprocessing as multiprocessing
-
-    context = multiprocessing.get_context("spawn")
-    queue = context.Queue()
     with pgmo.optimize(device="cuda") as session:
         for _ in range(8):
             torch.ones(ELEMENTS, device="cuda")
             session.step()
         tensor = torch.ones(ELEMENTS, device="cuda")
         assert session.statistics["live_slot_bytes"] > 0
-        process = context.Process(target=send_sum, args=(queue, tensor))
-        process.start()
-        try:
-            assert queue.get(timeout=60) == ELEMENTS
-        finally:
-            process.join(timeout=30)
+        assert sum_in_another_process(tensor) == ELEMENTS
         del tensor
