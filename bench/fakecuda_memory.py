@@ -30,13 +30,12 @@ speed.
 
 import argparse
 import itertools
-import json
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from support.machine import result_path, write_result
-from support.stub_jobs import stub_parser
+from support.machine import write_result
+from support.stub_jobs import print_earlier, stub_parser
 from workloads.job import CONTENDERS, SAVED_PLAN, Job
 from workloads.launch import Stub
 from workloads.measuring import GIB, measure_suite
@@ -126,10 +125,7 @@ def main() -> None:
     arguments = parse()
     quick, sekiyama = arguments.quick, arguments.sekiyama
     name = "sekiyama" if sekiyama else "fakecuda_memory"
-    if arguments.table:
-        names = ("fakecuda_memory", "sekiyama")
-        files = [arguments.output] if arguments.output else map(result_path, names)
-        print("\n\n".join(tables(json.loads(file.read_text("utf-8"))) for file in files))
+    if print_earlier("fakecuda_memory", arguments, tables, "sekiyama"):
         return
     stub = Stub.build(arguments.python, arguments.stub.resolve())
     arguments.seeds = arguments.seeds or (1 if sekiyama else 3)

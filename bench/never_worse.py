@@ -23,16 +23,15 @@ segments.
 """
 
 import argparse
-import json
 import sys
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from pathlib import Path
+from typing import Any
 
 from loops import NAMES, LoopJob, table
-from support.machine import result_path, show, write_result
-from support.stub_jobs import Row, compare, row_of, stub_parser
+from support.machine import show, write_result
+from support.stub_jobs import Row, compare, print_earlier, row_of, stub_parser
 from workloads.job import CONTENDERS, OURS
 from workloads.launch import Stub
 
@@ -79,17 +78,14 @@ def chosen_lengths(arguments: argparse.Namespace) -> tuple[int, ...]:
     return (min(arguments.iterations, 6) if arguments.quick else arguments.iterations,)
 
 
-def print_tables(output: Path | None) -> None:
-    """Print the table of one result file, or of all that exist."""
-    files = [output] if output else [result_path(name) for name in TABLES]
-    found = [json.loads(file.read_text("utf-8")) for file in files if file.exists()]
-    print("\n\n".join(TABLES[one["benchmark"]](one["rows"]) for one in found))
+def table_of(result: dict[str, Any]) -> str:
+    """Return the table of either result."""
+    return TABLES[result["benchmark"]](result["rows"])
 
 
 def main() -> None:
     arguments = parse()
-    if arguments.table:
-        print_tables(arguments.output)
+    if print_earlier("never_worse", arguments, table_of, "never_worse_short"):
         return
     quick = arguments.quick
     stub = Stub.build(arguments.python, arguments.stub.resolve())

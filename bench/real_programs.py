@@ -32,8 +32,8 @@ from typing import Any
 
 from programs import NAMES, PROGRAMS
 from support.agreement import Agreement, agreement
-from support.machine import result_path, show, write_result
-from support.stub_jobs import compare, row_of, stub_parser
+from support.machine import show, write_result
+from support.stub_jobs import compare, print_earlier, row_of, stub_parser
 from whole_runs import CONTENDERS, ENDLESS, WholeRun, cpu, table
 from workloads.launch import Stub, WorkerError
 
@@ -117,13 +117,14 @@ def parse() -> argparse.Namespace:
     return parser.parse_args()
 
 
+def table_of(result: dict[str, Any]) -> str:
+    """Return the table of either result."""
+    return table.TABLES[result["benchmark"]](result["rows"])
+
+
 def main() -> None:
     arguments = parse()
-    if arguments.table:
-        files = [result_path(name) for name in table.TABLES]
-        files = [arguments.output] if arguments.output else files
-        found = [json.loads(file.read_text("utf-8")) for file in files if file.exists()]
-        print("\n\n".join(table.TABLES[one["benchmark"]](one["rows"]) for one in found))
+    if print_earlier("real_programs", arguments, table_of, "real_programs_stub"):
         return
     quick = arguments.quick
     programs = arguments.program or (QUICK if quick else NAMES)

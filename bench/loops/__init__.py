@@ -17,65 +17,46 @@ from workloads.job import StubJob
 if TYPE_CHECKING:
     from loops.loop import Loop
 
-FAMILIES = {
-    "llama_fixed": "llama",
-    "llama_padded": "llama",
-    "llama_padded_checkpointing": "llama",
-    "llama_accumulation": "llama",
-    "llama_packed": "llama",
-    "lora": "lora",
-    "whisper": "whisper",
-    "t5": "t5",
-    "bert_grad_scaler": "bert",
-    "mixture_of_experts": "mixture",
-    "fine_experts": "mixture",
-    "recurrent": "recurrent",
-    "diffusion_ema": "diffusion",
-    "decoding": "decoding",
-    "gan_lazy": "gan",
-    "detection": "detection",
-    "rollouts": "rollouts",
-    "growing_images": "images",
-    "graph_batches": "graphs",
-    "trainer": "trainer",
-    "trainer_callback": "trainer",
-    "two_models": "two_models",
-    "serving": "serving",
-    "generating": "serving",
+LOOPS = {
+    "llama_fixed": ("llama.Fixed", "Llama, 512 tokens"),
+    "llama_padded": ("llama.Llama", "Llama, padded to the longest of each batch"),
+    "llama_padded_checkpointing": ("llama.Checkpointing", "the same, checkpointing"),
+    "llama_accumulation": (
+        "llama.Accumulation",
+        "Llama, 4 micro-batches of any length, checkpointing",
+    ),
+    "llama_packed": ("llama.Packed", "Llama, documents packed into 4,096 tokens"),
+    "lora": ("lora.LoRA", "LoRA, padded, checkpointing"),
+    "whisper": ("whisper.Whisper", "Whisper (fixed encoder, any decoder length)"),
+    "t5": ("t5.T5", "T5, any lengths on both sides"),
+    "bert_grad_scaler": ("bert.Bert", "BERT, float16 and GradScaler, padded"),
+    "mixture_of_experts": ("mixture.MixtureOfExperts", "mixture of 8 experts, 2 at random"),
+    "fine_experts": ("mixture.FineMixtureOfExperts", "mixture of 64 experts, 8 at random"),
+    "recurrent": ("recurrent.Recurrent", "LSTM, unrolled by hand over any length"),
+    "diffusion_ema": ("diffusion.Diffusion", "diffusion U-Net with EMA"),
+    "decoding": ("decoding.Decoding", "LLM decoding with a growing cache"),
+    "gan_lazy": ("gan.LazyGAN", "GAN with lazy regularisation"),
+    "detection": ("detection.Detection", "detection, images of any size"),
+    "rollouts": ("rollouts.Rollouts", "PPO: rollouts of any length, three epochs each"),
+    "growing_images": (
+        "images.GrowingImages",
+        "a ResNet on images that grow every four iterations, with EMA",
+    ),
+    "graph_batches": ("graphs.GraphBatches", "graph batches of any number of nodes"),
+    "trainer": ("trainer.WithTrainer", "HF Trainer, BERT, padding, accumulation 2, evaluation"),
+    "trainer_callback": ("trainer.WithCallback", "the same with pgmo's callback"),
+    "two_models": ("two_models.TwoModels", "two models in turn"),
+    "serving": ("serving.Embedding", "a server of embeddings, up to three requests at a time"),
+    "generating": ("serving.Generating", "a server that decodes, the same"),
 }
-"""Module of each loop. Its `LOOPS` maps the loop's name to its class."""
+"""Class of each loop with its module, and its title."""
 
-NAMES = tuple(FAMILIES)
+FAMILIES = {name: kind.partition(".")[0] for name, (kind, _) in LOOPS.items()}
+TITLES = {name: title for name, (_, title) in LOOPS.items()}
+NAMES = tuple(LOOPS)
 
-OWN = {"gpt_any_length": "gpt"}
-"""Module of each loop that only `rules.py` measures, with networks from `workloads`."""
-
-TITLES = {
-    "llama_fixed": "Llama, 512 tokens",
-    "llama_padded": "Llama, padded to the longest of each batch",
-    "llama_padded_checkpointing": "the same, checkpointing",
-    "llama_accumulation": "Llama, 4 micro-batches of any length, checkpointing",
-    "llama_packed": "Llama, documents packed into 4,096 tokens",
-    "lora": "LoRA, padded, checkpointing",
-    "whisper": "Whisper (fixed encoder, any decoder length)",
-    "t5": "T5, any lengths on both sides",
-    "bert_grad_scaler": "BERT, float16 and GradScaler, padded",
-    "mixture_of_experts": "mixture of 8 experts, 2 at random",
-    "fine_experts": "mixture of 64 experts, 8 at random",
-    "recurrent": "LSTM, unrolled by hand over any length",
-    "diffusion_ema": "diffusion U-Net with EMA",
-    "decoding": "LLM decoding with a growing cache",
-    "gan_lazy": "GAN with lazy regularisation",
-    "detection": "detection, images of any size",
-    "rollouts": "PPO: rollouts of any length, three epochs each",
-    "growing_images": "a ResNet on images that grow every four iterations, with EMA",
-    "graph_batches": "graph batches of any number of nodes",
-    "trainer": "HF Trainer, BERT, padding, accumulation 2, evaluation",
-    "trainer_callback": "the same with pgmo's callback",
-    "two_models": "two models in turn",
-    "serving": "a server of embeddings, up to three requests at a time",
-    "generating": "a server that decodes, the same",
-}
+OWN = {"gpt_any_length": "gpt.GPT"}
+"""Class of each loop that only `rules.py` measures, with networks from `workloads`."""
 
 T = TypeVar("T")
 
@@ -119,10 +100,15 @@ def create(name: str, setting: Setting) -> "Loop":
     Raises:
         ModuleNotFoundError: if a package that the family needs is not installed.
     """
-    made: Loop = family(name).LOOPS[name](setting)
+    kind = class_of(name).partition(".")[2]
+    made: Loop = getattr(family(name), kind)(setting)
     return made
+
+
+def class_of(name: str) -> str:
+    return OWN[name] if name in OWN else LOOPS[name][0]
 
 
 def family(name: str) -> "object":
     """Import the module of a loop, and return it."""
-    return importlib.import_module(f"loops.{(FAMILIES | OWN)[name]}")
+    return importlib.import_module(f"loops.{class_of(name).partition('.')[0]}")

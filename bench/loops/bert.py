@@ -45,6 +45,3 @@ class Bert(Loop):
         self.scaler.step(self.optimizer)
         self.scaler.update()
         self.optimizer.zero_grad()
-
-
-LOOPS = {"bert_grad_scaler": Bert}

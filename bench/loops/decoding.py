@@ -41,6 +41,3 @@ class Decoding(Loop):
 
     def step(self, iteration: int) -> None:
         decode(self.model, 16, *request(self.chance, self.setting))
-
-
-LOOPS = {"decoding": Decoding}

@@ -97,6 +97,3 @@ class Detection(Loop):
             pooled = flat[zeros(count * 49)].view(count, -1)
             loss = loss + functional.cross_entropy(self.head(pooled), zeros(count))
         return loss
-
-
-LOOPS = {"detection": Detection}

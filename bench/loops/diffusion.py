@@ -44,6 +44,3 @@ class Diffusion(Loop):
         with torch.no_grad():
             followed, following = list(self.model.parameters()), list(self.average.parameters())
             torch._foreach_lerp_(following, followed, 0.001)
-
-
-LOOPS = {"diffusion_ema": Diffusion}

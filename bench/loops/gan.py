@@ -113,6 +113,3 @@ class LazyGAN(Loop):
         (path,) = torch.autograd.grad(noisy, latents, create_graph=True)
         path.square().sum(1).sqrt().var().backward()
         self.of_generator.step()
-
-
-LOOPS = {"gan_lazy": LazyGAN}

@@ -25,6 +25,3 @@ class GPT(Loop):
         for length in self.lengths.draw("any", iterations, self.setting.seed):
             self.workload.step(length)
             ended()
-
-
-LOOPS = {"gpt_any_length": GPT}

@@ -54,6 +54,3 @@ class GraphBatches(Loop):
         functional.cross_entropy(self.end(pooled), loaded(self.graphs)).backward()
         self.optimizer.step()
         self.optimizer.zero_grad()
-
-
-LOOPS = {"graph_batches": GraphBatches}

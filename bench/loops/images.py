@@ -38,6 +38,3 @@ class GrowingImages(Loop):
         loss.backward()
         self.optimizer.step()
         self.average.update(self.model)
-
-
-LOOPS = {"growing_images": GrowingImages}

@@ -112,12 +112,3 @@ class Packed(Llama):
             loss = self.model(input_ids=tokens, labels=tokens, position_ids=tokens).loss
         loss.backward()
         self.update()
-
-
-LOOPS = {
-    "llama_fixed": Fixed,
-    "llama_padded": Llama,
-    "llama_padded_checkpointing": Checkpointing,
-    "llama_accumulation": Accumulation,
-    "llama_packed": Packed,
-}

@@ -19,6 +19,3 @@ class LoRA(Llama):
         base.enable_input_require_grads()
         made: nn.Module = get_peft_model(base, config).to("cuda")
         return made
-
-
-LOOPS = {"lora": LoRA}

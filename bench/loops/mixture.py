@@ -97,6 +97,3 @@ def routed(chance: random.Random, experts: int, tokens: int) -> list[int]:
     counts = [int(tokens * share / sum(shares)) for share in shares]
     counts[-1] += tokens - sum(counts)
     return counts
-
-
-LOOPS = {"mixture_of_experts": MixtureOfExperts, "fine_experts": FineMixtureOfExperts}

@@ -48,6 +48,3 @@ class Recurrent(Loop):
                 states[number] = (x, memory)
             loss = loss + functional.cross_entropy(self.head(x), following)
         return loss / tokens.shape[1]
-
-
-LOOPS = {"recurrent": Recurrent}

@@ -58,6 +58,3 @@ class Rollouts(Loop):
         nn.utils.clip_grad_norm_(self.policy.parameters(), 1.0)
         self.optimizer.step()
         self.optimizer.zero_grad()
-
-
-LOOPS = {"rollouts": Rollouts}

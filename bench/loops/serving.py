@@ -150,6 +150,3 @@ class Generating(Served):
         """Draw lengths, and return a function that generates sixteen answers."""
         prompt, answer = request(self.chance, self.setting)
         return lambda: decode(self.model, 16, prompt, answer).cpu()
-
-
-LOOPS = {"serving": Embedding, "generating": Generating}

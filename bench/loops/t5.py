@@ -38,6 +38,3 @@ class T5(Loop):
         nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
         self.optimizer.step()
         self.optimizer.zero_grad()
-
-
-LOOPS = {"t5": T5}

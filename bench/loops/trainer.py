@@ -106,6 +106,3 @@ class WithCallback(WithTrainer):
     def session(self) -> Any:
         """Session of the callback; None before it is open."""
         return self.session_of.session if hasattr(self, "session_of") else None
-
-
-LOOPS = {"trainer": WithTrainer, "trainer_callback": WithCallback}

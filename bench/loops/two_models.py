@@ -37,6 +37,3 @@ def feed_forward(width: int, depth: int) -> nn.Module:
     for _ in range(depth):
         layers += [nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width)]
     return nn.Sequential(*layers)
-
-
-LOOPS = {"two_models": TwoModels}

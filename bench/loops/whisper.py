@@ -39,6 +39,3 @@ class Whisper(Loop):
         loss.backward()
         self.optimizer.step()
         self.optimizer.zero_grad()
-
-
-LOOPS = {"whisper": Whisper}

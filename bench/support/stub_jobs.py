@@ -80,10 +80,21 @@ def stub_parser(description: str) -> argparse.ArgumentParser:
     return parser
 
 
-def print_earlier(name: str, arguments: argparse.Namespace, table: Callable[[Any], str]) -> bool:
-    """Print the table of an earlier result if `--table` asks for it; return whether it does."""
+def print_earlier(
+    name: str, arguments: argparse.Namespace, table: Callable[[Any], str], *others: str
+) -> bool:
+    """Print the tables of earlier results if `--table` asks for them; return whether it does.
+
+    Args:
+        name: name of the script's result.
+        arguments: arguments of `stub_parser`.
+        table: returns the table of a result.
+        others: names of further results of the script.
+    """
     if arguments.table:
-        print(table(json.loads(result_path(name, arguments.output).read_text("utf-8"))))
+        paths = [result_path(one) for one in (name, *others)]
+        paths = [arguments.output] if arguments.output else paths
+        print("\n\n".join(table(json.loads(path.read_text("utf-8"))) for path in paths))
     return bool(arguments.table)
 
 

@@ -28,7 +28,6 @@ class Run:
         seconds: wall-clock seconds of the process.
         cpu_seconds: CPU seconds of the process, in user and system mode.
         counted: the JSON report of `pgmo run`; empty without pgmo.
-        said: the last lines of its output.
     """
 
     peak: int
@@ -36,7 +35,6 @@ class Run:
     seconds: float
     cpu_seconds: float
     counted: dict[str, Any]
-    said: str
 
 
 def run(name: str, steps: int, *, small: bool, ours: bool) -> Run:
@@ -58,7 +56,7 @@ def run(name: str, steps: int, *, small: bool, ours: bool) -> Run:
         found = json.loads(counted.read_text("utf-8")) if ours else {}
         computed = json.loads(result.read_text("utf-8"))
         cpu_seconds = used.ru_utime + used.ru_stime
-        return Run(used.ru_maxrss * 1024, computed, seconds, cpu_seconds, found, said)
+        return Run(used.ru_maxrss * 1024, computed, seconds, cpu_seconds, found)
 
 
 def _watched(
