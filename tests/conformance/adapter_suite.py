@@ -8,8 +8,8 @@ import os
 import random
 import subprocess
 import sys
-import threading
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -57,19 +57,11 @@ def replay(session, subject, times=6):
     assert session.history[-1].hit_rate == 1
 
 
-def in_thread(body):
-    raised = []
-
-    def run_it():
-        try:
-            body()
-        except BaseException as error:
-            raised.append(error)
-
-    thread = threading.Thread(target=run_it)
-    thread.start()
-    thread.join()
-    assert raised == []
+def in_threads(body, count=1):
+    """Run a function on new threads, and raise what it raises."""
+    with ThreadPoolExecutor(count) as pool:
+        for running in [pool.submit(body) for _ in range(count)]:
+            running.result()
 
 
 def test_blocks_are_where_the_plan_has_them(subject):
@@ -116,11 +108,11 @@ def test_what_is_not_planned_is_the_frameworks(subject):
 def test_blocks_end_on_other_threads(subject):
     def here():
         addresses = [subject.request(size) for size in SIZES]
-        in_thread(lambda: [subject.free(address) for address in addresses])
+        in_threads(lambda: [subject.free(address) for address in addresses])
 
     def there():
         addresses = []
-        in_thread(lambda: addresses.extend(subject.request(size) for size in SIZES))
+        in_threads(lambda: addresses.extend(subject.request(size) for size in SIZES))
         for address in addresses:
             subject.free(address)
 
@@ -134,27 +126,18 @@ def test_blocks_end_on_other_threads(subject):
 
 def test_threads_at_once_get_no_memory_that_another_has(subject):
     """On an overlap, the engine's map of live blocks would abort the process."""
-    failed = []
 
     def work():
-        try:
-            for turn in range(100):
-                blocks = [subject.allocate(SIZES[(turn + at) % 5]) for at in range(3)]
-                assert len({subject.address(block) for block in blocks}) == 3
-                for block in blocks:
-                    subject.let_go(block)
-        except BaseException as error:
-            failed.append(error)
+        for turn in range(100):
+            blocks = [subject.allocate(SIZES[(turn + at) % 5]) for at in range(3)]
+            assert len({subject.address(block) for block in blocks}) == 3
+            for block in blocks:
+                subject.let_go(block)
 
     with subject.session() as session:
         replay(session, subject)
         with session.iteration():
-            threads = [threading.Thread(target=work) for _ in range(4)]
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join()
-        assert failed == []
+            in_threads(work, 4)
         assert session.history[-1].requests == 4 * 100 * 3
         assert session.history[-1].hits > 0
         assert session.statistics["live_slot_bytes"] == 0
