@@ -61,12 +61,7 @@ _ALIKE = "as with bfloat16, which also takes two bytes a number; a GradScaler ad
 
 
 def alternatives(
-    job: Job,
-    card: Card,
-    law: Law,
-    value: int | None,
-    *,
-    rehearse: Sequence[Rehearsed] = REHEARSED,
+    job: Job, card: Card, law: Law, value: int | None
 ) -> tuple[list[Alternative], list[Evidence]]:
     """Return the alternatives, the unchanged script first, and the evidence of their rehearsals."""
     model = Model.of(law.last.known)
@@ -77,7 +72,7 @@ def alternatives(
     rows = [row("unchanged, with pgmo", plain.peak, "rehearsed", "", rank=0)]
     rows += _other_values(law, value, row)
     made = []
-    for one in rehearse:
+    for one in REHEARSED:
         evidence, trouble = _try(job, card, value, one)
         if evidence is None:
             rows.append(Alternative(one.name, None, False, "rehearsed", trouble, rank=one.rank))

@@ -27,11 +27,12 @@ def rehearsed(monkeypatch: pytest.MonkeyPatch) -> None:
         return replace(evidence(value // 2, usable=card.usable), value=value)
 
     pretend(monkeypatch, collect)
+    monkeypatch.setattr(alternatives, "REHEARSED", (HALVED, REFUSED))
 
 
 def _rows(mib: int) -> dict[str, Alternative]:
     law = Law([evidence(2), evidence(4)])
-    found, made = alternatives.alternatives(job(), card(mib), law, 16, rehearse=(HALVED, REFUSED))
+    found, made = alternatives.alternatives(job(), card(mib), law, 16)
     assert [one.change for one in made] == ["checkpoint"]
     return {one.name: one for one in found}
 
