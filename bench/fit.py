@@ -14,15 +14,14 @@ halves the interval; its number of runs, and of runs out of memory, follows from
 are those of the rehearsals on this machine, where kernels compute nothing.
 """
 
-import json
 import sys
 import time
-from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from fitted import LIBRARIES, PROGRAMS
-from workloads.scripts import Result, parser, run
+from workloads.scripts import Result, measured, parser, run
 
 from pgmo.cards import Card, find
 from pgmo.fit.evidence import Job
@@ -138,15 +137,6 @@ def tables(result: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def measured(names: Iterable[str], card: Card, python: str, *, small: bool) -> Result:
-    """Measure programs one after the other."""
-    rows = []
-    for name in names:
-        rows.append(measure(name, card, python, small=small))
-        print(json.dumps(rows[-1]), file=sys.stderr, flush=True)
-    return {"card": card.name, "rows": rows}
-
-
 def main() -> None:
     options = parser(__doc__.partition("\n\n")[0])
     options.add_argument("--program", choices=list(PROGRAMS), action="append")
@@ -154,13 +144,12 @@ def main() -> None:
     quick = arguments.quick
     card = find(QUICK_CARD if quick else CARD)
     names = arguments.program or (QUICK if quick else PROGRAMS)
-    result = run(
-        "fit",
-        arguments,
-        tables,
-        lambda: measured(names, card, arguments.python, small=quick),
-        LIBRARIES,
-    )
+
+    def rows() -> Result:
+        of = partial(measure, card=card, python=arguments.python, small=quick)
+        return {"card": card.name, "rows": measured(names, of)}
+
+    result = run("fit", arguments, tables, rows, LIBRARIES)
     if result and not all(fits(row) and row["rehearsals"] <= MOST for row in result["rows"]):
         sys.exit("an answer ran out of memory, or took too many rehearsals")
 

@@ -14,17 +14,15 @@ as predicted. "Yes, but" names evaluations or checkpoints that did not run in th
 and promises nothing about them.
 """
 
-import json
-import sys
-from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from fitted import LIBRARIES
 from fitted import PROGRAMS as LARGE
 from programs import PROGRAMS, script
-from workloads.scripts import Result, parser, run
+from workloads.scripts import Result, measured, parser, run
 
 from pgmo.cards import Card, find
 from pgmo.fit.ask import ask
@@ -187,15 +185,6 @@ def tables(result: Result) -> str:
     return "\n".join(lines)
 
 
-def measured(names: Iterable[str], python: str, *, small: bool) -> Result:
-    """Measure scripts one after the other."""
-    rows = []
-    for name in names:
-        rows.append(measure(name, python, small=small))
-        print(json.dumps(rows[-1]), file=sys.stderr, flush=True)
-    return {"rows": rows}
-
-
 def main() -> None:
     options = parser(__doc__.partition("\n\n")[0])
     options.add_argument("--script", choices=list(scripts()), action="append")
@@ -203,13 +192,8 @@ def main() -> None:
     names = arguments.script or (QUICK if arguments.quick else list(scripts()))
     known = scripts()
     packages = [*LIBRARIES, *(package for name in names for package in known[name].packages)]
-    run(
-        "fit_answers",
-        arguments,
-        tables,
-        lambda: measured(names, arguments.python, small=arguments.quick),
-        packages,
-    )
+    of = partial(measure, python=arguments.python, small=arguments.quick)
+    run("fit_answers", arguments, tables, lambda: {"rows": measured(names, of)}, packages)
 
 
 if __name__ == "__main__":

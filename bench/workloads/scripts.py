@@ -39,6 +39,15 @@ def parser(description: str) -> argparse.ArgumentParser:
     return made
 
 
+def measured(names: Iterable[str], measure: Callable[[str], Result]) -> list[Result]:
+    """Measure one script after the other, and print each row to stderr."""
+    rows = []
+    for name in names:
+        rows.append(measure(name))
+        print(json.dumps(rows[-1]), file=sys.stderr, flush=True)
+    return rows
+
+
 def run(
     name: str,
     arguments: argparse.Namespace,
