@@ -19,7 +19,7 @@ from pgmo.recompute.outcome import RecomputePlan
 from pgmo.recompute.planners.budget import parse_budget
 from pgmo.recompute.planners.offload.transfers import parse_link
 from pgmo.recompute.planners.shapes import Shapes
-from pgmo.recompute.runtime.decide import Planner, Settings, find_planner
+from pgmo.recompute.runtime.decide import Planner, Settings
 from pgmo.recompute.runtime.offload.sleeping_state import let_state_sleep
 from pgmo.recompute.runtime.twin import original, twin
 from pgmo.recompute.whole_card import CardBudget, context_of, optimizer_needs
@@ -172,8 +172,7 @@ def planned(
         raise OptionError(f"model is a {type(model).__name__}; give a torch.nn.Module")
     rate = None if options.offload is None else parse_link(options.offload)
     refuse_lazy(original(model))
-    resident = _resident(model, call)
-    on_card = _whole_card(model, resident, options)
+    on_card = _whole_card(model, _resident(model, call), options)
     if not options.state:
         return _within(model, call, options, shapes, on_card)
     if on_card is None or on_card.optimizer is None or rate is None or call is None:
@@ -206,10 +205,10 @@ def _within(
     on_card: CardBudget | None,
 ) -> tuple[M, RecomputePlan]:
     """Plan a model for the memory left on a card, or for `options.budget` if there is no card."""
-    rate = None if options.offload is None else parse_link(options.offload)
     settings = Settings(
         parse_budget(options.budget if on_card is None else on_card.left),
-        find_planner(options.planner, rate),
+        options.planner,
+        None if options.offload is None else parse_link(options.offload),
         options.measure,
         shapes=shapes,
         whole=options.whole,

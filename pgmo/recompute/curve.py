@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pgmo.errors import OptionError
 from pgmo.files.replacement import replace_file
 from pgmo.recompute.planners.evaluator import Choice
-from pgmo.recompute.planners.graph import Graph
+from pgmo.recompute.planners.schedule import Schedule
 from pgmo.units import format_bytes
 
 if TYPE_CHECKING:
@@ -18,22 +18,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Point:
-    """Choice, with the time of its reruns and waits as shares of the forward pass.
-
-    `host_bytes` are the bytes of host memory for offloaded values.
-    """
+    """Choice with its schedule."""
 
     choice: Choice
-    rerun: float
-    waited: float
-    host_bytes: int
-
-    @classmethod
-    def of(cls, graph: Graph, choice: Choice) -> "Point":
-        """Evaluate a choice on the graph that it was made for."""
-        schedule = choice.on(graph)
-        rerun, waited = schedule.rerun_share, schedule.wait_share
-        return cls(choice, rerun, waited, schedule.host_bytes)
+    schedule: Schedule
 
 
 @dataclass(frozen=True)
@@ -61,25 +49,24 @@ class Curve:
             {
                 "peak": one.choice.peak,
                 "overhead": one.choice.overhead,
-                "rerun": one.rerun,
-                "waited": one.waited,
-                "host_bytes": one.host_bytes,
+                "rerun": one.schedule.rerun_share,
+                "waited": one.schedule.wait_share,
+                "host_bytes": one.schedule.host_bytes,
                 "planner": one.choice.planner,
             }
             for one in self.points
         ]
 
     def __str__(self) -> str:
-        away = any(one.host_bytes for one in self.points)
+        away = any(row["host_bytes"] for row in self.as_rows())
         more = f"  {'run again':>9}  {'waited':>8}  {'on the host':>11}" if away else ""
         lines = [f"{'peak':>10}  {'overhead':>8}{more}  planner"]
-        for one in self.points:
-            choice = one.choice
-            line = f"{format_bytes(choice.peak):>10}  {100 * choice.overhead:>6.1f} %"
+        for row in self.as_rows():
+            line = f"{format_bytes(row['peak']):>10}  {100 * row['overhead']:>6.1f} %"
             if away:
-                line += f"  {100 * one.rerun:>7.1f} %  {100 * one.waited:>6.1f} %"
-                line += f"  {format_bytes(one.host_bytes):>11}"
-            lines.append(f"{line}  {choice.planner}")
+                line += f"  {100 * row['rerun']:>7.1f} %  {100 * row['waited']:>6.1f} %"
+                line += f"  {format_bytes(row['host_bytes']):>11}"
+            lines.append(f"{line}  {row['planner']}")
         return "\n".join(lines)
 
     def plot(self, path: str | os.PathLike[str] | None = None) -> "Figure":
@@ -103,7 +90,7 @@ class Curve:
         overheads = [100 * one.overhead for one in self.choices]
         axes.step(peaks, overheads, where="post", marker="o")
         axes.set_xlabel("peak of a step, MiB")
-        waits = any(one.host_bytes for one in self.points)
+        waits = any(one.schedule.host_bytes for one in self.points)
         axes.set_ylabel(
             "recomputation and waits for transfers, % of the forward pass"
             if waits

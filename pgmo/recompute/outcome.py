@@ -9,7 +9,7 @@ from pgmo.errors import GraphError
 from pgmo.recompute.curve import Curve, Point
 from pgmo.recompute.explain import explain
 from pgmo.recompute.planners import planning
-from pgmo.recompute.runtime.decide import PlannedStep, rate_of
+from pgmo.recompute.runtime.decide import PlannedStep
 from pgmo.recompute.step_profile import step_profile
 from pgmo.units import format_bytes
 
@@ -102,7 +102,7 @@ class RecomputePlan:
     @property
     def state_share(self) -> float:
         """Time of the state's transfers to the host and back, as a share of the forward pass."""
-        rate, whole = rate_of(self._recomputing.settings.planner), self.graph.forward_cost
+        rate, whole = self._recomputing.settings.rate, self.graph.forward_cost
         return 2 * self.state_bytes / rate / whole if rate and whole and self.state_bytes else 0.0
 
     @property
@@ -173,10 +173,10 @@ class RecomputePlan:
         Raises:
             OptionError: if `points` is below 2, or `time_limit` is not positive.
         """
-        graph, rate = self._planned.finest().graph, rate_of(self._recomputing.settings.planner)
+        graph, rate = self._planned.finest().graph, self._recomputing.settings.rate
         options: planning.SearchFields = {"time_limit": time_limit, "rate": rate}
         found = planning.curve(graph, points=points, **options)
-        return Curve(tuple(Point.of(graph, one) for one in found))
+        return Curve(tuple(Point(one, one.on(graph)) for one in found))
 
     def profile(self) -> "Profile":
         """Return the planned step as a profile, with module, operator and phase of each block."""

@@ -15,27 +15,24 @@ from pgmo.recompute.capture.compat import flatten, unflatten
 
 
 @contextmanager
-def restoring_all_but_flags(
-    module: nn.Module, devices: Collection[torch.device]
+def restoring_state(
+    module: nn.Module, devices: Collection[torch.device], *, keeps_setup: bool = False
 ) -> Iterator[AttributeRecord]:
-    """Restore as `restoring_state` does, but attributes with `restore_values`.
+    """Run a block with copied buffers, then restore attributes, hooks and random generators.
 
-    Yields the record of the attributes before the block.
+    With `keeps_setup`, attributes are restored by `restore_values`. Yields the record of the
+    attributes before the block.
     """
     contents = AttributeRecord(module)
     with ExitStack() as stack:
-        stack.callback(contents.restore_values)
-        _enter(stack, module, devices)
+        stack.callback(contents.restore_values if keeps_setup else contents.restore)
+        stack.enter_context(_with_copied_buffers(module))
+        stack.callback(random.setstate, random.getstate())
+        numpy: Any = sys.modules.get("numpy")
+        if numpy is not None:
+            stack.callback(numpy.random.set_state, numpy.random.get_state())
+        stack.enter_context(torch.random.fork_rng(sorted(devices, key=str)))
         yield contents
-
-
-@contextmanager
-def restoring_state(module: nn.Module, devices: Collection[torch.device]) -> Iterator[None]:
-    """Run a block with copied buffers, then restore attributes, hooks and random generators."""
-    with ExitStack() as stack:
-        stack.callback(AttributeRecord(module).restore)
-        _enter(stack, module, devices)
-        yield
 
 
 def copied_arguments(arguments: Arguments) -> tuple[Arguments, list[Tensor]]:
@@ -54,15 +51,6 @@ def _copied(tensor: Tensor) -> Tensor:
         return tensor
     copy.requires_grad_(tensor.requires_grad)
     return copy if tensor.is_leaf else copy.view_as(copy)
-
-
-def _enter(stack: ExitStack, module: nn.Module, devices: Collection[torch.device]) -> None:
-    stack.enter_context(_with_copied_buffers(module))
-    stack.callback(random.setstate, random.getstate())
-    numpy: Any = sys.modules.get("numpy")
-    if numpy is not None:
-        stack.callback(numpy.random.set_state, numpy.random.get_state())
-    stack.enter_context(torch.random.fork_rng(sorted(devices, key=str)))
 
 
 @contextmanager

@@ -221,13 +221,10 @@ def writes_memory_events(device: torch.device) -> bool:
     return device.type == "cpu"
 
 
-def memory_changes(finished: profile, device: torch.device) -> list[tuple[str, int, int, int]]:
-    """Return all events of a profile, in order of time, with the changes of a device's memory.
+def memory_changes(finished: profile, device: torch.device) -> list[tuple[str, int]]:
+    """Return the name of each event of a profile, in order of time, and the bytes it allocates.
 
-    Returns:
-        For each event its name, its start and duration in nanoseconds, and the bytes that it
-        allocates. The bytes are negative for a free, and 0 for all events except the device's
-        "[memory]".
+    The bytes are negative for a free, and 0 for all events except the device's "[memory]".
     """
     number = {"cpu": -1}.get(device.type, device.index)
     if number is None:
@@ -238,16 +235,13 @@ def memory_changes(finished: profile, device: torch.device) -> list[tuple[str, i
         return bool(kind == device.type and event.device_index() == number)
 
     results: Any = finished.kineto_results
-    rows = [
+    return [
         (
             str(event.name()),
-            int(event.start_ns()),
-            int(event.duration_ns()),
             int(event.nbytes()) if event.name() == "[memory]" and is_ours(event) else 0,
         )
-        for event in results.events()
+        for event in sorted(results.events(), key=lambda event: event.start_ns())
     ]
-    return sorted(rows, key=lambda row: row[1])
 
 
 def boxes_gradients() -> bool:

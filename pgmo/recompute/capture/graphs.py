@@ -10,36 +10,44 @@ first call.
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
+from unittest.mock import patch
 
 from torch import fx, nn
 from torch.fx._lazy_graph_module import _make_graph_module, _use_lazy_graph_module
 
 from pgmo.recompute.capture.compat import traced_graph
+from pgmo.recompute.capture.quiet import SharedChange
+
+
+class _Thread(threading.local):
+    depth = 0  # Nesting of `quick_copies`.
+
+
+_thread = _Thread()
 
 
 class _HiddenLeaves:
-    """Replacement of fx's pytree module that reports no leaves to one thread."""
+    """Replacement of fx's pytree module that reports no leaves to threads in `quick_copies`."""
 
     def __init__(self, original: Any) -> None:
         self._original = original
-        self._thread: int | None = threading.get_ident()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._original, name)
 
     def tree_iter(self, tree: object, *given: Any, **named: Any) -> Any:
-        """Return no leaves in the thread that made this object, and all leaves in other threads."""
-        if threading.get_ident() == self._thread:
-            return ()
-        return self._original.tree_iter(tree, *given, **named)
+        """Return the leaves of a tree, or none."""
+        return () if _thread.depth else self._original.tree_iter(tree, *given, **named)
 
-    def end(self) -> Any:
-        """Stop hiding leaves, and return the module that this object replaced."""
-        self._thread = None
-        below = self._original
-        return below._original if isinstance(below, _HiddenLeaves) and not below._thread else below
+
+def _hide_leaves(stack: ExitStack) -> None:
+    graphs: Any = fx.graph
+    stack.enter_context(patch.object(graphs, "pytree", _HiddenLeaves(graphs.pytree)))
+
+
+_leaves_hidden = SharedChange(_hide_leaves)
 
 
 @contextmanager
@@ -48,15 +56,12 @@ def quick_copies() -> Iterator[None]:
 
     A captured step has no symbolic numbers, and its nodes are copied tens of thousands of times.
     """
-    graphs: Any = fx.graph
-    quick = _HiddenLeaves(graphs.pytree)
-    graphs.pytree = quick
-    try:
-        yield
-    finally:
-        below = quick.end()
-        if graphs.pytree is quick:  # False if another thread has installed a replacement, too.
-            graphs.pytree = below
+    with _leaves_hidden:
+        _thread.depth += 1
+        try:
+            yield
+        finally:
+            _thread.depth -= 1
 
 
 def graph_module(root: nn.Module, graph: fx.Graph) -> fx.GraphModule:

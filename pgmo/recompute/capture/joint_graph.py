@@ -19,6 +19,7 @@ from pgmo.recompute.capture import dropout
 from pgmo.recompute.capture.compat import MODULE_PREFIX, fakes, flatten, is_tangent
 from pgmo.recompute.capture.grouping import TANGENT, Grouping, has_effect
 from pgmo.recompute.capture.memory_use.costs import is_random, modelled, operator_name
+from pgmo.recompute.capture.memory_use.workspaces import OperatorMeasurement
 from pgmo.recompute.planners.graph import Graph, Operation, Value
 
 _CHECKPOINTS = (CheckpointPolicy.MUST_RECOMPUTE, CheckpointPolicy.PREFER_RECOMPUTE)
@@ -106,8 +107,7 @@ def _is_collective(node: fx.Node) -> bool:
 def capture(
     joint: fx.GraphModule,
     outputs: int,
-    workspaces: Callable[[fx.Node], int] | None = None,
-    held: Callable[[fx.Node], int] | None = None,
+    measured: Callable[[fx.Node], OperatorMeasurement] = lambda _node: OperatorMeasurement(),
 ) -> Captured:
     """Group the nodes of a joint graph into operations on values.
 
@@ -116,9 +116,7 @@ def capture(
     Args:
         joint: the graph of the forward and the backward pass.
         outputs: number of outputs of the forward pass.
-        workspaces: called with a node; returns the bytes of its temporary buffers, by default 0.
-        held: called with a node; returns the bytes that its results hold beyond their elements, by
-            default 0.
+        measured: called with a node; returns the measurement of its operator, by default zeros.
     """
     joint.graph.eliminate_dead_code()
     _unite_items(joint.graph)
@@ -138,14 +136,15 @@ def capture(
         node = draft.node
         name = operator_name(node)
         writes = tuple(draft.writes)
-        if held and writes and not draft.applies:
-            grouping.sizes[writes[0]] += held(node)
+        measurement = measured(node)
+        if writes and not draft.applies:
+            grouping.sizes[writes[0]] += measurement.held
         operation = Operation(
             name=name,
             reads=tuple(sorted(draft.reads)),
             writes=writes,
             cost=modelled(node),
-            workspace=workspaces(node) if workspaces else 0,
+            workspace=measurement.workspace,
             pinned=(
                 has_effect(node)
                 or _is_collective(node)

@@ -1,10 +1,11 @@
-"""Contexts of a capture: no logs, no warnings, no garbage collection."""
+"""Contexts of a capture: changes of PyTorch, no logs, no warnings, no garbage collection."""
 
 import gc
 import logging
+import threading
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import torch
@@ -17,6 +18,29 @@ CAPTURING = new_reentrant_lock()
 _LOGGERS = ("torch._subclasses.fake_tensor", "torch._dynamo.variables.tensor")
 
 _hide: Any = vars(torch._logging)["hide_warnings"]
+
+
+class SharedChange:
+    """Change of PyTorch for all threads.
+
+    The first thread that enters makes the change. The last thread that leaves undoes it.
+    """
+
+    def __init__(self, changes: Callable[[ExitStack], None]) -> None:
+        self._changes, self._lock = changes, threading.Lock()
+        self._inside, self._stack = 0, ExitStack()
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if not self._inside:
+                self._changes(self._stack)
+            self._inside += 1
+
+    def __exit__(self, *_error: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if not self._inside:
+                self._stack.close()
 
 
 @contextmanager

@@ -8,16 +8,17 @@ number of the plan, for the backward pass.
 
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from torch import Tensor, fx
 
+from pgmo.error_frames import clear_backward_frames
 from pgmo.profiler.tagging.dynamo import watched
 from pgmo.recompute.capture import compat
 from pgmo.recompute.capture.absent import tangents
-from pgmo.recompute.capture.compat import flatten, is_tangent
+from pgmo.recompute.capture.compat import autograd_nodes, flatten, is_tangent
 from pgmo.recompute.capture.graphs import graph_module
 from pgmo.recompute.compiled.blocks import RepeatedSegments
 from pgmo.recompute.compiled.dry_run.objections import is_sum
@@ -25,11 +26,10 @@ from pgmo.recompute.compiled.dynamo.autograd_functions import with_autograd_func
 from pgmo.recompute.planners.evaluator import Choice, Evaluator
 from pgmo.recompute.planners.graph import Graph
 from pgmo.recompute.planners.shapes import Shapes
-from pgmo.recompute.runtime.announce import announced
-from pgmo.recompute.runtime.contexts import compiled_context
+from pgmo.recompute.runtime import backward_errors
+from pgmo.recompute.runtime.announce import Interpreter, announced
 from pgmo.recompute.runtime.decide import PlannedStep, Settings
 from pgmo.recompute.runtime.execute import StepCompiler
-from pgmo.recompute.runtime.interpreter import Interpreter
 
 if TYPE_CHECKING:
     from pgmo.recompute.compiled.dry_run.discovery import Discovery
@@ -40,19 +40,6 @@ GradientFlags = tuple[bool, ...]
 Choose = Callable[["CompiledGraph"], int | None]
 """Function that returns the number of the plan for a graph's next call; None to run the captured
 module without any plan."""
-
-
-@dataclass
-class PlanRunners:
-    """Plan of a graph, and the runners of its two passes.
-
-    The forward runner returns outputs and saved values. The backward runner takes saved values and
-    tangents.
-    """
-
-    step: StepCompiler
-    forward: compat.Runner
-    backward: compat.Runner
 
 
 class ThreadStep(threading.local):
@@ -79,7 +66,7 @@ class CompiledGraph:
     Attributes:
         module: the graph.
         tangents: number of outputs with a derivative.
-        plans: plans with their runners, by number.
+        plans: runners of the forward and the backward pass of each plan, by number.
     """
 
     def __init__(
@@ -97,7 +84,7 @@ class CompiledGraph:
         # On a GPU, backward passes run in autograd's threads, whose `_thread_step` has no observer.
         self._observer: Discovery | None = None
         self._planned: dict[GradientFlags, StepCompiler] = {}
-        self.plans: list[PlanRunners] = []
+        self.plans: list[tuple[compat.Runner, compat.Runner]] = []
         self._unplanned: int | None = None
         self._blocks = RepeatedSegments(module)
         try:
@@ -121,7 +108,7 @@ class CompiledGraph:
     def unplanned(self) -> int:
         """Number of the plan that drops all candidates, for steps whose plan lacks this graph."""
         if self._unplanned is None:
-            self._unplanned = self.add(
+            self._unplanned, _ = self.add(
                 replace(self._settings, budget="min", planner=_drop_all, shapes=Shapes())
             )
         return self._unplanned
@@ -136,7 +123,7 @@ class CompiledGraph:
             return self.module(*arguments)
         thread_step.number = number
         results = self._run(*arguments)
-        context = compiled_context([one for one in results if isinstance(one, Tensor)])
+        context = _compiled_context([one for one in results if isinstance(one, Tensor)])
         if context is not None:
             context.set_materialize_grads(False)  # Absent gradients are None, not zeros.
             if thread_step.observer is not None:
@@ -170,7 +157,7 @@ class CompiledGraph:
             return thread_step.observer.forward(self, arguments)
         number = thread_step.number
         with watched():
-            results = list(self.plans[number].forward(arguments))
+            results = list(self.plans[number][0](arguments))
         return [*results, marker(number)]
 
     def _backward(self, arguments: list[Any]) -> list[Any]:
@@ -179,7 +166,7 @@ class CompiledGraph:
         if is_observed:
             assert self._observer is not None
             return self._observer.backward(self, number, arguments)
-        gradients: list[Any] = self.plans[number].backward(arguments)
+        gradients: list[Any] = self.plans[number][1](arguments)
         return gradients
 
     def bare(self, arguments: list[Any]) -> list[Any]:
@@ -223,24 +210,40 @@ class CompiledGraph:
         """
         flags = settings.differentiated
         assert isinstance(flags, tuple)
-        step = self._planned[flags].chosen(choice, settings)
-        return self._add(step, step.split())
+        return self._add(self._planned[flags].chosen(choice, settings))
 
-    def add(self, settings: Settings) -> int:
-        """Plan the graph; return the number of the plan."""
+    def add(self, settings: Settings) -> tuple[int, PlannedStep]:
+        """Plan the graph; return the number of the plan, and the plan."""
         assert self._joint is not None
         step = StepCompiler(settings)
-        return self._add(step, step.partition(self._joint, None, num_fwd_outputs=self._outputs))
+        planned = step.plan(self._joint, self._outputs)
+        return self._add(step), planned
 
-    def _add(self, step: StepCompiler, halves: tuple[fx.GraphModule, fx.GraphModule]) -> int:
-        forward, backward = halves
-        runners = step.compile_forward(forward, ()), step.compile_backward(backward, ())
-        self.plans.append(PlanRunners(step, *runners))
+    def _add(self, step: StepCompiler) -> int:
+        self.plans.append(step.runners())
         return len(self.plans) - 1
 
 
 def _drop_all(graph: Graph, _budget: int | Literal["min"]) -> Choice:
     return Evaluator(graph).candidate(frozenset(graph.candidates()), "all that can be dropped")
+
+
+def _compiled_context(results: Sequence[Tensor]) -> Any:
+    """Return the autograd node of a compiled forward pass, and prepare it for its backward pass.
+
+    `results` may be views of the pass's results. Returns None if autograd did not record the pass.
+    """
+    for node in autograd_nodes(one.grad_fn for one in results):
+        if type(node).__name__ == "CompiledFunctionBackward":
+            metadata: Any = getattr(getattr(node, "_forward_cls", None), "metadata", None)
+            if metadata is not None:
+                # AOTAutograd would refuse `retain_graph`, because a compiler may reuse the memory
+                # of these inputs. Compiled functions of pgmo do not.
+                metadata.bw_donated_idxs = []
+            clear_backward_frames(type(node))
+            backward_errors.attach()
+            return node
+    return None
 
 
 def marker(number: int, is_observed: bool = False) -> Tensor:

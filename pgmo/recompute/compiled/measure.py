@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from pgmo.recompute.capture.compat import autograd_nodes, storage_key
-from pgmo.recompute.capture.memory_use.meter import Meter, Section, measuring_program, meter
+from pgmo.recompute.capture.memory_use.meter import Meter, measuring_program, meter, peak_and_net
 from pgmo.recompute.capture.quiet import CAPTURING, without_collector
 from pgmo.recompute.compiled.dry_run.discovery import nodes_of, results_of
 
@@ -43,7 +43,7 @@ class StepMeasure:
         self.peak: int | None = None
         self.tries = _TRIES
         self._device = device
-        self._forward: Section | None = None
+        self._forward: tuple[int, int] | None = None  # Peak and net bytes of the forward pass.
         self._meter: Meter | None = None
         # Bytes of the gradients of the model's results; -1 before they exist.
         self._root_bytes = -1
@@ -65,7 +65,7 @@ class StepMeasure:
             returned = run()
         self.note(returned)
         if measuring is not None:
-            self._forward = measuring.whole
+            self._forward = measuring.peak, measuring.net
             self._watch(_OTHERS)
         return returned
 
@@ -120,21 +120,15 @@ class StepMeasure:
         elif self._root_bytes < 0:
             came = {storage_key(one): one for one in gradients if one is not None}
             self._root_bytes = sum(one.untyped_storage().nbytes() for one in came.values())
-            with self._meter.section(_BEGINS):
-                pass
+            self._meter.mark(_BEGINS)
 
     def _close(self, measured: Meter) -> None:
         assert self._forward is not None
-        level = highest = 0
-        begun = False
-        for label, change in measured.changes:
-            if label == _BEGINS:
-                begun, level, highest = True, 0, 0
-            elif begun:
-                level += change
-                highest = max(highest, level)
-        if begun:
-            self.peak = max(self._forward.peak, self._forward.net + self._root_bytes + highest)
+        peak, net = self._forward
+        mark = _BEGINS, 0
+        if mark in measured.changes:
+            highest, _ = peak_and_net(measured.changes[measured.changes.index(mark) :])
+            self.peak = max(peak, net + self._root_bytes + highest)
             self.tries = 0
 
 

@@ -21,7 +21,7 @@ from pgmo.errors import GraphError
 from pgmo.recompute.calls.modes import kernels
 from pgmo.recompute.calls.refusals import refuse_hooks, refuse_static_graph, refuse_wrappers
 from pgmo.recompute.calls.signature import Arguments, distinct, methods, signature
-from pgmo.recompute.capture.compat import flatten, is_capturing, is_watched
+from pgmo.recompute.capture.compat import MODULE_PREFIX, flatten, is_capturing, is_watched
 from pgmo.recompute.capture.eager import as_in_eager_mode
 from pgmo.recompute.capture.graphs import quick_copies
 from pgmo.recompute.capture.quiet import CAPTURING, without_collector, without_logs
@@ -36,7 +36,6 @@ from pgmo.recompute.compiled.dynamo.errors import (
     refuse_arguments,
     too_many,
 )
-from pgmo.recompute.compiled.dynamo.names import name_modules
 from pgmo.recompute.compiled.dynamo.settings import (
     as_plain_model,
     capture_anew,
@@ -91,7 +90,7 @@ class CompiledModel:
     def capture_graph(self, module: fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
         """Capture a graph for Dynamo; return a function that runs it."""
         self._graphs += 1
-        name_modules(module, self._module)
+        _name_modules(module, self._module)
         with as_in_eager_mode(), functorch_config.patch(**_AOT), quick_copies():
             graph = CompiledGraph(module, inputs, self.settings, self._thread_step)
         made: Callable[..., Any] = dynamo.disable(graph)  # type: ignore[no-untyped-call]
@@ -262,6 +261,18 @@ def _backend(model: CompiledModel) -> Callable[..., Any]:
         return model.capture_graph(module, inputs)
 
     return capture_graph
+
+
+def _name_modules(graph: fx.GraphModule, model: nn.Module) -> None:
+    """Let the module paths in a graph's nodes begin at the model, not at the captured function."""
+    paths = {str(id(one)): path for path, one in model.named_modules()}
+    for node in graph.graph.nodes:
+        stack = node.meta.get("nn_module_stack")
+        if stack:
+            node.meta["nn_module_stack"] = {
+                key: (paths.get(key.partition("@")[0], MODULE_PREFIX.sub("", path)), kind)
+                for key, (path, kind) in stack.items()
+            }
 
 
 _AOT: dict[str, Any] = {"backward_pass_autocast": "off"}

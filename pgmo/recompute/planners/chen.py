@@ -50,16 +50,16 @@ def articulation_points(dag: Dag) -> tuple[int, ...]:
     return tuple(np.flatnonzero((edge.sum(axis=1) == 1) & edge.diagonal()).tolist())
 
 
-def cut(dag: Dag, limit: float, points: Sequence[int] | None = None) -> Segments:
-    """Cut at each articulation point where a segment exceeds `limit` bytes (algorithm 3).
+def cut(dag: Dag, limit: float, points: Sequence[int]) -> Segments:
+    """Cut at each articulation point in `points` where a segment exceeds `limit` bytes.
 
-    `points` are the articulation points if known.
+    This is algorithm 3.
     """
     ancestors = dag.ancestors
     cuts: list[int] = []
     done = np.zeros(len(dag), np.bool_)
     kept = largest = 0
-    for point in articulation_points(dag) if points is None else points:
+    for point in points:
         if cuts and not ancestors[point, cuts[-1]]:
             continue  # The point is on another branch than the last cut.
         size = int(dag.size[ancestors[point] & ~done].sum())

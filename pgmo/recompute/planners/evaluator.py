@@ -10,8 +10,16 @@ from numpy.typing import NDArray
 from pgmo import _core
 from pgmo.recompute.planners.graph import Graph
 from pgmo.recompute.planners.offload.transfers import Transfers
-from pgmo.recompute.planners.periods import period
 from pgmo.recompute.planners.schedule import Reruns, Schedule, check_choice, simulate
+
+_ALIKE = 0.75
+"""Minimum share of operations that recur after a period. The ends of a network do not recur."""
+
+_TIMES = 4
+"""Minimum number of periods in a step."""
+
+_LEAST = 1000
+"""Minimum number of operations of a step. Smaller steps are searched quickly without a period."""
 
 
 @dataclass(frozen=True)
@@ -140,3 +148,28 @@ def _lists(lists: Sequence[Sequence[int]]) -> tuple[NDArray[np.int32], NDArray[n
     begin = np.zeros(len(lists) + 1, np.int32)
     begin[1:] = np.cumsum([len(one) for one in lists])
     return begin, np.array([item for one in lists for item in one], np.int32)
+
+
+def period(graph: Graph, operations: Sequence[int]) -> int:
+    """Return the number of operations after which equal operations recur; 0 without a period.
+
+        norm  mul  gelu  |  norm  mul  gelu  |  norm  mul  gelu  |  loss        a period of three
+
+    `operations` are the numbers of the operations to compare, ascending.
+    """
+    if len(graph.operations) < _LEAST:
+        return 0
+    numbers: dict[object, int] = {}
+    keys = np.array(
+        [numbers.setdefault(_operation_key(graph, one), len(numbers)) for one in operations],
+        np.int64,
+    )
+    for length in range(2, len(keys) // _TIMES + 1):
+        if np.mean(keys[:-length] == keys[length:]) >= _ALIKE:
+            return length
+    return 0
+
+
+def _operation_key(graph: Graph, index: int) -> object:
+    operation = graph.operations[index]
+    return (operation.name, operation.cost, *(graph.values[one].size for one in operation.writes))

@@ -34,14 +34,10 @@ class Sequence:
     Args:
         blocks: operations of each block, ascending.
         cached: operations on a boundary, whose values are kept.
-        overhead: overhead by the formula, in the unit of the costs.
-        peak: peak by the formula, in bytes.
     """
 
     blocks: tuple[tuple[int, ...], ...]
     cached: frozenset[int]
-    overhead: float
-    peak: int
 
     def dropped(self, *, last: bool = True) -> frozenset[int]:
         """Return the operations that are not cached, with the last block only if `last`."""
@@ -56,8 +52,7 @@ class _Row:
     before: NDArray[np.int64]  # Numbers of the contained sets.
     need: NDArray[np.int64]  # Peak of the step in bytes, without bytes that are cached before.
     cached: NDArray[np.int64]  # Bytes that the step caches.
-    cost: NDArray[np.float64]  # Overhead of the step.
-    units: NDArray[np.int64]  # The overhead in units of the time axis.
+    units: NDArray[np.int64]  # Overhead of the step in units of the time axis.
 
 
 class DynamicProgram:
@@ -122,8 +117,8 @@ class DynamicProgram:
 
     def _make_rows(self) -> Iterator[_Row]:
         dag, members = self._dag, self._members
-        size, cost, units = dag.size, dag.cost, self._units
-        whole_size, whole_cost, whole_units = members @ size, members @ cost, members @ units
+        size, units = dag.size, self._units
+        whole_size, whole_units = members @ size, members @ units
         above = dag.next_up(members)
         load = above @ size + (dag.read_by(above) & ~members) @ size
         packed = np.packbits(members, axis=1)
@@ -137,7 +132,6 @@ class DynamicProgram:
                 before,
                 2 * (whole_size[row] - whole_size[before]) + load[row],
                 fresh @ size[edge],
-                whole_cost[row] - whole_cost[before] - fresh @ cost[edge],
                 whole_units[row] - whole_units[before] - fresh @ units[edge],
             )
 
@@ -191,18 +185,12 @@ class DynamicProgram:
         return self._sequence(path)
 
     def _sequence(self, path: list[int]) -> Sequence:
-        cached, overhead, peak = 0, 0.0, 0
-        blocks = []
-        for before, after in pairwise(path):
-            row = self._rows[after]
-            step = int(np.searchsorted(row.before, before))
-            peak = max(peak, cached + int(row.need[step]))
-            cached += int(row.cached[step])
-            overhead += float(row.cost[step])
-            block = np.flatnonzero(self._members[after] & ~self._members[before])
-            blocks.append(tuple(block.tolist()))
+        blocks = [
+            tuple(np.flatnonzero(self._members[after] & ~self._members[before]).tolist())
+            for before, after in pairwise(path)
+        ]
         edge = np.flatnonzero(self._boundary[path].any(axis=0))
-        return Sequence(tuple(blocks), frozenset(edge.tolist()), overhead, peak)
+        return Sequence(tuple(blocks), frozenset(edge.tolist()))
 
 
 def _on_axis(cost: NDArray[np.float64], most: int) -> NDArray[np.int64]:

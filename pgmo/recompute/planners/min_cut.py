@@ -56,21 +56,16 @@ class Network:
         self._capacity = np.array(capacity, np.int64)
         self._costs = np.array(costs, np.float64)
 
-    def cut(self, price: float) -> tuple[frozenset[int], float]:
+    def cut(self, price: float) -> frozenset[int]:
         """Return the choice with the smallest sum of saved bytes and price times recomputed cost.
 
-        Args:
-            price: bytes per unit of cost.
-
-        Returns:
-            The choice, and the sum in bytes, which includes values that must be saved. Each priced
-            cost is rounded to a whole number.
+        `price` is in bytes per unit of cost. Each priced cost is rounded to a whole number.
         """
         self._capacity[self._priced] = np.rint(price * self._costs).astype(np.int64)
-        least, source_side = _core.min_cut(
+        _, source_side = _core.min_cut(
             self._nodes, self._tail, self._head, self._capacity, self._source, self._sink
         )
-        return frozenset(one for one in self._candidates if not source_side[one]), least
+        return frozenset(one for one in self._candidates if not source_side[one])
 
 
 def sweep(graph: Graph, prices: Sequence[float] = PRICES) -> Iterator[frozenset[int]]:
@@ -84,7 +79,7 @@ def sweep(graph: Graph, prices: Sequence[float] = PRICES) -> Iterator[frozenset[
     seen: set[frozenset[int]] = set()
     network = Network(graph)
     for price in (0.0, *prices):
-        choice, _ = network.cut(price * unit)
+        choice = network.cut(price * unit)
         if choice not in seen:
             seen.add(choice)
             yield choice

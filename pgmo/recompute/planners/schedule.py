@@ -180,13 +180,12 @@ def simulate(
         [0, 1, 0, 2]
     """
     if reruns is None:
-        dropped = frozenset(choice)
-        check_choice(graph, dropped)
-        operations, again = _order(graph, dropped)
+        check_choice(graph, choice)
+        reruns = _needed_reruns(graph, frozenset(choice))
     else:
         check_reruns(graph, reruns, offloaded, transfers)
-        operations, again = _order_with(graph, reruns)
-    offloaded = offloaded.intersection(index for _, index in reruns or ())
+    operations, again = _order(graph, reruns)
+    offloaded = offloaded.intersection(index for _, index in reruns)
     sending = _sending(graph, offloaded, transfers)
     steps = len(operations)
     blocks: list[list[int]] = []  # Value, start, end.
@@ -326,10 +325,9 @@ def check_choice(graph: Graph, choice: Collection[int]) -> None:
     )
 
 
-def _order(graph: Graph, choice: frozenset[int]) -> tuple[list[int], list[bool]]:
-    """Return the operation of each run, and whether it is a rerun."""
-    operations = list(range(graph.forward))
-    again = [False] * graph.forward
+def _needed_reruns(graph: Graph, choice: frozenset[int]) -> Reruns:
+    """Return the reruns of a choice: each right before the backward pass needs its values."""
+    found: list[tuple[int, int]] = []
     done: set[int] = set()  # Operations that have run again.
     for index in range(graph.forward, len(graph.operations)):
         missing: set[int] = set()
@@ -345,12 +343,12 @@ def _order(graph: Graph, choice: frozenset[int]) -> tuple[list[int], list[bool]]
                     missing.add(producer)
                     stack.append(producer)
         done |= missing
-        operations += [*sorted(missing), index]
-        again += [True] * len(missing) + [False]
-    return operations, again
+        found += [(index, one) for one in sorted(missing)]
+    return tuple(found)
 
 
-def _order_with(graph: Graph, reruns: Reruns) -> tuple[list[int], list[bool]]:
+def _order(graph: Graph, reruns: Reruns) -> tuple[list[int], list[bool]]:
+    """Return the operation of each run, and whether it is a rerun."""
     rows: dict[int, set[int]] = defaultdict(set)
     for moment, index in reruns:
         rows[moment].add(index)

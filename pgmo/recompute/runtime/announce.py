@@ -1,12 +1,13 @@
 """Runs of a graph that declare the module and phase of each operator to a recorder."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from torch import fx
 
 from pgmo.profiler.tagging import origin
 from pgmo.recompute.capture.compat import Runner, boxed, mark_boxed
-from pgmo.recompute.runtime.interpreter import Interpreter
 
 ORIGIN = "pgmo_origin"
 """Key of a node's `meta`: path of its module, and its phase."""
@@ -22,6 +23,18 @@ def announced(module: fx.GraphModule) -> Runner:
         return run(arguments)
 
     return mark_boxed(announced_run)
+
+
+class Interpreter(fx.Interpreter):
+    """Thread-safe interpreter of a captured graph.
+
+    `fx.Interpreter` stores the running node in a process-wide variable, which captures of other
+    threads read. This class does not store it.
+    """
+
+    @contextmanager
+    def _set_current_node(self, node: fx.Node) -> Iterator[None]:
+        yield
 
 
 class _Announcing(Interpreter):

@@ -10,7 +10,7 @@ from pgmo.errors import OptionError
 from pgmo.recompute.capture import compat
 from pgmo.recompute.planners.budget import parse_budget
 from pgmo.recompute.runtime.announce import announced
-from pgmo.recompute.runtime.decide import Planner, Settings, find_planner
+from pgmo.recompute.runtime.decide import Planner, Settings
 from pgmo.recompute.runtime.execute import StepCompiler
 from pgmo.version import __version__
 
@@ -48,13 +48,17 @@ def backend(
     compat.refuse_old_versions()
     settings = Settings(
         parse_budget(budget),
-        find_planner(planner),
-        measure,
+        planner,
+        measure=measure,
         in_place=kernels == "torch",
     )
 
-    def partition(joint: fx.GraphModule, inputs: object, **options: Any) -> Any:
-        return StepCompiler(settings).partition(joint, inputs, **options)
+    def partition(
+        joint: fx.GraphModule, _inputs: object, *, num_fwd_outputs: int, **_more: object
+    ) -> tuple[fx.GraphModule, fx.GraphModule]:
+        step = StepCompiler(settings)
+        step.plan(joint, num_fwd_outputs)
+        return step.split()
 
     if kernels == "inductor":
         return compat.inductor(partition, _identity(settings, planner))

@@ -27,35 +27,14 @@ from pgmo.recompute.runtime.stages import stage
 Planner = Callable[[Graph, int | Literal["min"]], Choice]
 
 
-def find_planner(planner: Planner | None, rate: float | None = None) -> Planner:
-    """Return the given planner, or the search, which may offload at `rate` bytes per second.
-
-    Raises:
-        OptionError: if the planner is not a function, or both a planner and a rate are given.
-    """
-    if planner is None:
-        return plan_choice if rate is None else functools.partial(plan_choice, rate=rate)
-    if rate is not None:
-        raise OptionError("offload and planner are given; only pgmo's own search offloads")
-    if not callable(planner):
-        raise OptionError(f"planner is {planner!r}; give a function of a graph and a budget")
-    return planner
-
-
-def rate_of(planner: Planner) -> float | None:
-    """Return the bytes per second of a planner's link, or None if it does not offload."""
-    if isinstance(planner, functools.partial) and planner.func is plan_choice:
-        return float(planner.keywords["rate"])
-    return None
-
-
 @dataclass(frozen=True)
 class Settings:
     """Settings of planning.
 
     Args:
         budget: budget of the peak.
-        planner: called with a graph and a budget; returns a choice.
+        planner: called with a graph and a budget; returns a choice. If None, pgmo searches.
+        rate: bytes per second of a link to the host, if values may be offloaded.
         measure: whether to measure the workspaces of operators, and a step.
         in_place: whether to add up gradients in place. Inductor needs graphs without mutations.
         shapes: choices for other calls of the model.
@@ -66,7 +45,8 @@ class Settings:
     """
 
     budget: Budget = None
-    planner: Planner = plan_choice
+    planner: Planner | None = None
+    rate: float | None = None
     measure: bool = True
     in_place: bool = True
     shapes: Shapes = field(default_factory=Shapes, compare=False, repr=False)
@@ -74,6 +54,16 @@ class Settings:
     differentiated: tuple[bool, ...] | None = None
     joins: bool = True
     whole: bool = False
+
+    def __post_init__(self) -> None:
+        if self.planner is None:
+            return
+        if self.rate is not None:
+            raise OptionError("offload and planner are given; only pgmo's own search offloads")
+        if not callable(self.planner):
+            raise OptionError(
+                f"planner is {self.planner!r}; give a function of a graph and a budget"
+            )
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,20 +111,22 @@ def plan_step(joint: fx.GraphModule, outputs: int, settings: Settings) -> Planne
     if finest is not whole and settings.joins:
         kept = needed(finest, schedule, limit, _workspaces(whole, settings))
         less = capture_step(divide(joint, kept), outputs, settings) if kept else whole
-        again = choice_on(choice, finest, less)
+        again = choice_on(schedule, finest, less)
         if again.peak <= limit:
             captured, schedule = less, again
     return PlannedStep(captured, schedule, default, choice.planner, fine, budget)
 
 
-def choice_on(choice: Choice | Schedule, captured: Captured, other: Captured) -> Schedule:
-    """Return the schedule of a choice on another capture of the same step.
+def choice_on(schedule: Schedule, captured: Captured, other: Captured) -> Schedule:
+    """Return the schedule of the same reruns on another capture of the step.
 
     Operations correspond by name. If the operation that a rerun precedes is missing in `other`, the
     rerun precedes the next operation that both captures have.
     """
-    if _is_simple(choice, captured.graph):
-        return simulate(other.graph, other.numbers(captured.names(choice.recomputed)))
+    dropped, graph = schedule.recomputed, captured.graph
+    is_choice = dropped.issubset(graph.candidates())
+    if is_choice and simulate(graph, dropped).reruns == schedule.reruns:
+        return simulate(other.graph, other.numbers(captured.names(dropped)))
     at = {nodes[0].name: index for index, nodes in enumerate(other.nodes) if nodes}
     moments: list[int] = []
     following = len(other.graph.operations) - 1
@@ -144,20 +136,12 @@ def choice_on(choice: Choice | Schedule, captured: Captured, other: Captured) ->
     moments.reverse()
     moved = {
         (moments[moment], at[captured.nodes[index][0].name])
-        for moment, index in choice.reruns or ()
+        for moment, index in schedule.reruns
         if captured.nodes[index][0].name in at
     }
     fitting = tuple(sorted((moment, index) for moment, index in moved if index < moment))
-    away = other.numbers(captured.names(choice.offloaded))
-    return refit(other.graph, fitting, away, choice.transfers)
-
-
-def _is_simple(choice: Choice | Schedule, graph: Graph) -> bool:
-    """Return whether a choice is a set of dropped operations, without other reruns."""
-    if isinstance(choice, Choice):
-        return choice.reruns is None
-    simple = choice.recomputed.issubset(graph.candidates())
-    return simple and simulate(graph, choice.recomputed).reruns == choice.reruns
+    away = other.numbers(captured.names(schedule.offloaded))
+    return refit(other.graph, fitting, away, schedule.transfers)
 
 
 def choose(
@@ -173,8 +157,9 @@ def choose(
         return known, budget
     stage(f"plans for {len(graph.operations):,} operations")
     wanted = "min" if settings.budget == "min" else budget
+    planner = settings.planner or functools.partial(plan_choice, rate=settings.rate)
     try:
-        choice = settings.planner(graph, wanted)
+        choice = planner(graph, wanted)
     except UnreachableBudgetError as error:
         raise error.of_model(default) from None
     shapes.note(graph, choice, settings.budget)
@@ -199,15 +184,13 @@ def _finest(whole: Captured, settings: Settings) -> Captured:
 def capture_step(joint: fx.GraphModule, outputs: int, settings: Settings) -> Captured:
     """Capture a joint graph, and measure its operators if settings allow it."""
     refuse_unplannable(joint)
-    if settings.measure:
-        nodes = [node for node in joint.graph.nodes if node.op == "call_function"]
-        workspaces.measure(nodes, least=_least(nodes))
-    return capture(
-        joint,
-        outputs,
-        workspaces.workspace if settings.measure else None,
-        workspaces.held if settings.measure else None,
-    )
+    if not settings.measure:
+        return capture(joint, outputs)
+    nodes = [node for node in joint.graph.nodes if node.op == "call_function"]
+    # Operators that write fewer than 1/10,000 of all written bytes are not measured.
+    least = max(1024, sum(workspaces.written(node) for node in nodes) // 10_000)
+    workspaces.measure(nodes, least=least)
+    return capture(joint, outputs, workspaces.measured)
 
 
 def _workspaces(captured: Captured, settings: Settings) -> dict[str, int]:
@@ -215,12 +198,4 @@ def _workspaces(captured: Captured, settings: Settings) -> dict[str, int]:
     if not settings.measure:
         return {}
     nodes = captured.joint.graph.find_nodes(op="call_function", target=CONVOLUTION_BACKWARD)
-    return {node.name: workspaces.workspace(node) for node in nodes}
-
-
-def _least(nodes: list[fx.Node]) -> int:
-    """Return the bytes below which an operator is not measured.
-
-    They are 1/10,000 of all written bytes, and at least 1024.
-    """
-    return max(1024, sum(workspaces.written(node) for node in nodes) // 10_000)
+    return {node.name: workspaces.measured(node).workspace for node in nodes}

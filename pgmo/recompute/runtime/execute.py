@@ -1,4 +1,4 @@
-"""Partition function and compilers with which AOTAutograd runs a planned step.
+"""Planned step of one joint graph, and the runners of its two passes.
 
 A plan expects gradients of some outputs. The forward pass also saves the values for gradients of
 the other outputs, so any backward pass works.
@@ -39,7 +39,7 @@ Names = frozenset[str]
 
 @dataclass
 class StepCompiler:
-    """Partition function and two compilers for AOTAutograd.
+    """Plan of a joint graph, with its graphs and runners.
 
     Attributes:
         settings: settings of planning.
@@ -57,15 +57,8 @@ class StepCompiler:
     _narrow: fx.GraphModule | None = None
     _whole: Captured | None = None
 
-    def partition(
-        self, joint: fx.GraphModule, _inputs: object, *, num_fwd_outputs: int, **_more: object
-    ) -> tuple[fx.GraphModule, fx.GraphModule]:
-        """Plan a joint graph and split it, as AOTAutograd's partition function."""
-        self.plan(joint, num_fwd_outputs)
-        return self.split()
-
-    def plan(self, joint: fx.GraphModule, outputs: int) -> None:
-        """Plan a joint graph without splitting it."""
+    def plan(self, joint: fx.GraphModule, outputs: int) -> PlannedStep:
+        """Plan a joint graph with this number of outputs of the forward pass."""
         given = [node.name for node in tangents(joint)]
         if self.expected is None:
             self.expected = self._expected(joint, given)
@@ -75,6 +68,7 @@ class StepCompiler:
             self._whole = capture_step(joint, outputs, self.settings)
             joint = keep_alive(*narrowed(joint, absent))
         self.planned = plan_step(joint, outputs, self.settings)
+        return self.planned
 
     def chosen(self, choice: Choice, settings: Settings) -> "StepCompiler":
         """Return a compiler for a choice on the finest operations of the plan."""
@@ -108,12 +102,13 @@ class StepCompiler:
             return frozenset(given) - unlikely_gradients(joint)
         return frozenset(name for name, comes in zip(given, differentiated, strict=True) if comes)
 
-    def compile_forward(self, module: fx.GraphModule, _inputs: Sequence[Any]) -> Runner:
-        """Return a runner of the forward graph."""
-        return mark_boxed(self.host.guarded(announced(module)))
+    def runners(self) -> tuple[Runner, Runner]:
+        """Return the runners of the forward and the backward graph.
 
-    def compile_backward(self, module: fx.GraphModule, _inputs: Sequence[Any]) -> Runner:
-        """Return a runner of the backward graph that skips operators of absent tangents."""
+        The forward runner returns outputs and saved values. The backward runner takes saved values
+        and tangents, and skips operators of absent tangents.
+        """
+        forward, module = self.split()
         places = [node.name for node in module.graph.find_nodes(op="placeholder")]
         wanted = [node.name for node in tangents(module)]
         halves: dict[Names, Runner] = {frozenset(wanted): announced(module)}
@@ -129,6 +124,9 @@ class StepCompiler:
                 halves[came] = _narrow_runner(without(module, {*wanted} - came), places)
             return halves[came](arguments)
 
+        return self._guarded(announced(forward)), self._guarded(run)
+
+    def _guarded(self, run: Runner) -> Runner:
         return mark_boxed(self.host.guarded(run))
 
 

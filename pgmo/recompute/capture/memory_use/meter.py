@@ -1,4 +1,4 @@
-"""Measurement of the memory that code allocates, section by section.
+"""Measurement of the memory that code allocates, with marks between its parts.
 
 PyTorch's profiler records the memory events of its CPU and its native CUDA allocator. CUDA's peak
 statistics are not used: a measurement would reset the user's peak.
@@ -6,9 +6,8 @@ statistics are not used: a measurement would reset the user's peak.
 
 import os
 import threading
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -21,42 +20,24 @@ _PREFIX = "pgmo: "
 _LEVEL = "KINETO_LOG_LEVEL"
 
 
-@dataclass(frozen=True, slots=True)
-class Section:
-    """Live bytes of a section of code.
-
-    Args:
-        label: the section's name.
-        start: live bytes at the start of the section, minus live bytes at the start of the meter.
-        peak: most live bytes during the section, minus live bytes at its start.
-        net: live bytes at the end of the section, minus live bytes at its start.
-    """
-
-    label: str
-    start: int
-    peak: int
-    net: int
+Change = tuple[str, int]
+"""("", bytes) for a change of live bytes, (label, 0) for a mark."""
 
 
 def meter(device: torch.device) -> "Meter | None":
-    """Return a meter for a device, or None if `can_measure` is false.
+    """Return a meter for a device.
+
+    The result is None if PyTorch does not record the device's allocations, or if another
+    measurement runs: a profile, or `measuring_program`.
 
     Example:
         >>> with meter(torch.device("cpu")) as measured:
-        ...     with measured.section("negate"):
-        ...         negated = torch.ones(1024).neg()
-        >>> [(one.label, one.peak, one.net) for one in measured.sections]
-        [('negate', 8192, 4096)]
+        ...     negated = torch.ones(1024).neg()
+        >>> measured.peak, measured.net
+        (8192, 4096)
     """
-    return Meter(device) if can_measure(device) else None
-
-
-def can_measure(device: torch.device) -> bool:
-    """Return whether PyTorch records a device's allocations, and no other measurement runs.
-
-    Other measurements are a profile, and `measuring_program`.
-    """
-    return not (is_profiling() or _program_is_measured.is_set()) and writes_memory_events(device)
+    others = is_profiling() or _program_is_measured.is_set()
+    return Meter(device) if writes_memory_events(device) and not others else None
 
 
 _measuring = new_lock()
@@ -81,15 +62,14 @@ class Meter:
     """Measurement of the code in its `with` block. Only one block runs at a time.
 
     Attributes:
-        sections: the sections, set at the end of the block.
-        whole: the block itself as a section.
-        changes: ("", bytes) for each change of live bytes, (label, 0) for each start of a section.
+        changes: changes of live bytes and marks, in order.
+        peak: most live bytes in the block, minus live bytes at its start.
+        net: live bytes at the end of the block, minus live bytes at its start.
     """
 
     def __init__(self, device: torch.device) -> None:
-        self.sections: list[Section] = []
-        self.whole = Section("", 0, 0, 0)
-        self.changes: list[tuple[str, int]] = []
+        self.changes: list[Change] = []
+        self.peak = self.net = 0
         self._device = device
 
     def __enter__(self) -> "Meter":
@@ -103,9 +83,10 @@ class Meter:
             raise
         return self
 
-    def section(self, label: str) -> AbstractContextManager[None]:
-        """Return a context whose code is a section; sections must not overlap."""
-        return record_function(_PREFIX + label)
+    def mark(self, label: str) -> None:
+        """Add a mark to `changes`."""
+        with record_function(_PREFIX + label):
+            pass
 
     def __exit__(self, *error: Any) -> None:
         try:
@@ -115,26 +96,19 @@ class Meter:
             _measuring.release()
         self.changes = [
             (name[len(_PREFIX) :] if name.startswith(_PREFIX) else "", change)
-            for name, _, _, change in changes
+            for name, change in changes
             if change or name.startswith(_PREFIX)
         ]
-        level = highest = start = peak = 0
-        label, until = "", -1
-        for name, time, duration, change in changes:
-            if label and (time > until or name.startswith(_PREFIX)):
-                self._close(label, start, peak, level)
-                label = ""
-            if name.startswith(_PREFIX):
-                label, until = name, time + duration
-                start = peak = level
-            level += change
-            highest, peak = max(highest, level), max(peak, level)
-        if label:
-            self._close(label, start, peak, level)
-        self.whole = Section("", 0, highest, level)
+        self.peak, self.net = peak_and_net(self.changes)
 
-    def _close(self, label: str, start: int, peak: int, level: int) -> None:
-        self.sections.append(Section(label[len(_PREFIX) :], start, peak - start, level - start))
+
+def peak_and_net(changes: Iterable[Change]) -> tuple[int, int]:
+    """Return the highest sum of changes so far, from 0, and the sum of all changes."""
+    level = highest = 0
+    for _, change in changes:
+        level += change
+        highest = max(highest, level)
+    return highest, level
 
 
 @contextmanager

@@ -23,7 +23,7 @@ from pgmo.recompute.capture.compat import (
 )
 from pgmo.recompute.capture.memory_use.costs import example_arguments
 from pgmo.recompute.capture.memory_use.facts import once_for_copies
-from pgmo.recompute.capture.memory_use.meter import Meter, Section, meter
+from pgmo.recompute.capture.memory_use.meter import Change, Meter, meter, peak_and_net
 
 Signature = tuple[object, ...]
 """Key of an operator's measurement. Each key is measured at most once per process."""
@@ -31,6 +31,9 @@ Signature = tuple[object, ...]
 _REPEATS = 2
 """Runs of each operator. Only the last run counts: in the first run, libraries allocate memory that
 they keep, such as cuBLAS's workspace."""
+
+_END = "end"
+"""Label of the mark after each run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,23 +43,16 @@ class OperatorMeasurement:
     A mean of squares, for example, may be a view into the storage of all squares.
     """
 
-    workspace: int
+    workspace: int = 0
     held: int = 0
 
 
 _known: dict[Signature, OperatorMeasurement] = {}
 
 
-def workspace(node: fx.Node) -> int:
-    """Return the measured workspace of a node in bytes; 0 if it was not measured."""
-    found = _known.get(signature(node))
-    return found.workspace if found else 0
-
-
-def held(node: fx.Node) -> int:
-    """Return the measured bytes that a node's results hold beyond their elements; 0 if unknown."""
-    found = _known.get(signature(node))
-    return found.held if found else 0
+def measured(node: fx.Node) -> OperatorMeasurement:
+    """Return the measurement of a node's operator; zeros if it was not measured."""
+    return _known.get(signature(node), OperatorMeasurement())
 
 
 @once_for_copies
@@ -117,13 +113,18 @@ def _run_all(todo: dict[Signature, fx.Node], device: torch.device, measuring: Me
             # An operator that rejects made-up values stays unmeasured.
             with suppress(RuntimeError, IndexError, ValueError, NotImplementedError):
                 _run(node, measuring, str(index))
-    seen: dict[str, list[Section]] = {}
-    for section in measuring.sections:
-        seen.setdefault(section.label, []).append(section)
+    runs: dict[str, list[list[Change]]] = {}  # Changes of each run, by its label.
+    run: list[Change] = []
+    for label, change in measuring.changes:
+        if label:
+            run = []
+            runs.setdefault(label, []).append(run)
+        run.append((label, change))
     for index, (key, node) in enumerate(todo.items()):
-        runs = seen.get(str(index), [])
-        if len(runs) == _REPEATS:
-            peak, holds = runs[-1].peak, max(0, runs[-1].net - written(node))
+        own = runs.get(str(index), [])
+        if len(own) == _REPEATS:
+            peak, net = peak_and_net(own[-1])
+            holds = max(0, net - written(node))
             _known[key] = OperatorMeasurement(max(0, peak - written(node) - holds), holds)
             count += 1
     return count
@@ -133,8 +134,9 @@ def _run(node: fx.Node, measuring: Meter, label: str) -> None:
     assert callable(node.target)
     arguments, keywords = _real(example_arguments(node))
     for _ in range(_REPEATS):
-        with measuring.section(label):
-            result = node.target(*arguments, **keywords)
+        measuring.mark(label)
+        result = node.target(*arguments, **keywords)
+        measuring.mark(_END)
         del result
 
 

@@ -9,13 +9,9 @@ from torch import Tensor, nn
 
 from pgmo.errors import GraphError
 from pgmo.recompute.calls.signature import Arguments
-from pgmo.recompute.calls.undone import (
-    copied_arguments,
-    restoring_all_but_flags,
-    restoring_state,
-)
+from pgmo.recompute.calls.undone import copied_arguments, restoring_state
 from pgmo.recompute.capture.compat import storage_key
-from pgmo.recompute.capture.memory_use.meter import Meter, can_measure
+from pgmo.recompute.capture.memory_use.meter import meter
 from pgmo.recompute.capture.quiet import without_collector
 from pgmo.recompute.compiled.dry_run.discovery import (
     CallKey,
@@ -58,7 +54,7 @@ def discover(
     parameters = list(model.parameters())
     devices = {one.device for one in (*copies, *parameters)}
     device = next((one.device for one in parameters), torch.device("cpu"))
-    found = Discovery(Meter(device) if measure and can_measure(device) else None, plain)
+    found = Discovery(meter(device) if measure else None, plain)
     gradients = [one.grad for one in parameters]
     with ExitStack() as stack:
         stack.enter_context(restoring_state(model, [one for one in devices if one.type == "cuda"]))
@@ -121,7 +117,8 @@ def warm_up(model: nn.Module, run: Callable[..., Any], arguments: Arguments) -> 
     devices = {one.device for one in (*copies, *model.parameters()) if one.device.type == "cuda"}
     dropping = torch.autograd.graph.saved_tensors_hooks(_drop, _drop)
     silent = suppress(Exception)  # The capture will raise the same error.
-    with restoring_all_but_flags(model, devices) as contents, torch.enable_grad(), dropping:
+    restoring = restoring_state(model, devices, keeps_setup=True)
+    with restoring as contents, torch.enable_grad(), dropping:
         rollback = WriteRollback((*model.parameters(), *contents.tensors))
         with rollback, silent:
             run(*given, **keywords)

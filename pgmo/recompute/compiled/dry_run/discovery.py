@@ -198,8 +198,7 @@ class Discovery:
 
     def _mark(self, label: str) -> None:
         if self.meter is not None:
-            with self.meter.section(label):
-                pass
+            self.meter.mark(label)
 
     def _note_deaths(self) -> None:
         for key, (life, reference) in list(self._lives.items()):

@@ -27,7 +27,7 @@ from torch._guards import TracingContext
 from torch.fx import _symbolic_trace as symbolic_trace
 
 from pgmo.recompute.capture.eager import with_grouped_products
-from pgmo.recompute.capture.quiet import hide_warnings
+from pgmo.recompute.capture.quiet import SharedChange, hide_warnings
 from pgmo.recompute.compiled.dynamo.changing import changing_numbers_break_graphs
 
 _UNLIMITED = 1 << 20  # Dynamo's limits would count the graphs of all models of a class.
@@ -75,29 +75,6 @@ _scope = _Scope()
 def is_within() -> bool:
     """Return whether this thread runs a recomputing model."""
     return _scope.depth > 0
-
-
-class _SharedChange:
-    """Change of PyTorch for all threads.
-
-    The first thread that enters makes the change. The last thread that leaves undoes it.
-    """
-
-    def __init__(self, changes: Callable[[ExitStack], None]) -> None:
-        self._changes, self._lock = changes, threading.Lock()
-        self._inside, self._stack = 0, ExitStack()
-
-    def __enter__(self) -> None:
-        with self._lock:
-            if not self._inside:
-                self._changes(self._stack)
-            self._inside += 1
-
-    def __exit__(self, *_error: object) -> None:
-        with self._lock:
-            self._inside -= 1
-            if not self._inside:
-                self._stack.close()
 
 
 def _patch_tracing(stack: ExitStack) -> None:
@@ -175,7 +152,7 @@ def _configure(stack: ExitStack) -> None:
     stack.enter_context(dynamo.config.patch(**_options()))
 
 
-_patched, _configured = _SharedChange(_patch_tracing), _SharedChange(_configure)
+_patched, _configured = SharedChange(_patch_tracing), SharedChange(_configure)
 
 
 def _set_global(variable: Any, value: object) -> None:

@@ -25,9 +25,7 @@ def plan(found: Discovery, settings: Settings) -> tuple[PlannedStep, Numbers]:
         return _plan_together(found, settings)
     (call,) = found.calls
     ((_, came),) = found.backward_calls
-    chosen = call.graph.add(replace(settings, differentiated=came))
-    planned = call.graph.plans[chosen].step.planned
-    assert planned is not None
+    chosen, planned = call.graph.add(replace(settings, differentiated=came))
     return planned, {(call.graph, call.ordinal): chosen}
 
 

@@ -8,6 +8,7 @@ from torch.nn import functional  # noqa: E402
 import pgmo  # noqa: E402
 from pgmo.recompute.capture.divide import dividable, divide, helpful, needed  # noqa: E402
 from pgmo.recompute.capture.joint_graph import capture  # noqa: E402
+from pgmo.recompute.capture.memory_use.workspaces import OperatorMeasurement  # noqa: E402
 from pgmo.recompute.planners.planning import plan_choice  # noqa: E402
 from pgmo.recompute.planners.schedule import simulate  # noqa: E402
 from pgmo.recompute.runtime.rewrite import split  # noqa: E402
@@ -87,7 +88,7 @@ def test_what_takes_no_less_in_two_pieces_stays_whole(whole):
     greedy = capture(
         divide(whole.joint, names),
         whole.outputs,
-        workspaces=lambda node: 100 * ("convolution_backward" in node.name),
+        lambda node: OperatorMeasurement(100 * ("convolution_backward" in node.name)),
     )
     assert helpful(greedy, dict.fromkeys(names, 100)) == frozenset()
     assert helpful(greedy, dict.fromkeys(names, 101)) == names

@@ -5,6 +5,7 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 from torch.nn import functional  # noqa: E402
 
+from pgmo.recompute.capture.memory_use.workspaces import OperatorMeasurement  # noqa: E402
 from tests.unit.recompute.traced import Normed, by_name, captured  # noqa: E402
 
 
@@ -96,6 +97,6 @@ def test_operations_know_their_modules(normed):
 
 
 def test_workspaces_are_asked_for_node_by_node():
-    step = captured(nn.Linear(4, 4), torch.ones(2, 4), workspaces=lambda node: 64)
+    step = captured(nn.Linear(4, 4), torch.ones(2, 4), measured=lambda _: OperatorMeasurement(64))
     operations = [one for one in step.graph.operations if one.name.startswith("aten")]
     assert {one.workspace for one in operations} == {64}

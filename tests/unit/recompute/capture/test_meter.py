@@ -2,24 +2,24 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from pgmo.recompute.capture.memory_use.meter import meter  # noqa: E402
+from pgmo.recompute.capture.memory_use.meter import meter, peak_and_net  # noqa: E402
 
 CPU = torch.device("cpu")
 
 
-def test_sections_have_start_peak_and_net():
+def test_a_block_has_a_peak_a_net_and_marks():
     with meter(CPU) as measured:
         first = torch.empty(256)
-        with measured.section("one"):
-            second = torch.empty(512)
-            del first
-        with measured.section("two"):
-            third = torch.empty(64)
-            del third
-    one, two = measured.sections
-    assert (one.label, one.start, one.peak, one.net) == ("one", 1024, 2048, 1024)
-    assert (two.label, two.start, two.peak, two.net) == ("two", 2048, 256, 0)
-    assert (measured.whole.peak, measured.whole.net) == (3072, second.nbytes)
+        measured.mark("one")
+        second = torch.empty(512)
+        del first
+        measured.mark("two")
+        third = torch.empty(64)
+        del third
+    assert (measured.peak, measured.net) == (3072, second.nbytes)
+    place = measured.changes.index(("two", 0))
+    assert peak_and_net(measured.changes[:place]) == (3072, 2048)
+    assert peak_and_net(measured.changes[place:]) == (256, 0)
 
 
 def test_there_is_one_profile_at_a_time():

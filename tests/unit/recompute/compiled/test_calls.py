@@ -155,7 +155,8 @@ def test_models_that_recompute_can_be_parts_and_can_be_planned_anew():
 
 
 def test_a_plan_that_was_too_careful_is_said_to_be_so(monkeypatch):
-    monkeypatch.setattr(workspaces, "workspace", lambda node: 1 << 20)
+    large = workspaces.OperatorMeasurement(1 << 20)
+    monkeypatch.setattr(workspaces, "measured", lambda node: large)
     model, _ = pgmo.recompute(Net(), torch.ones(64, 64), None)
     for _ in range(2):
         model.zero_grad()

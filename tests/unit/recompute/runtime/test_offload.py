@@ -15,7 +15,6 @@ from pgmo.recompute.planners.evaluator import Choice  # noqa: E402
 from pgmo.recompute.planners.offload.transfers import Transfers  # noqa: E402
 from pgmo.recompute.planners.planning import plan_choice  # noqa: E402
 from pgmo.recompute.planners.schedule import is_at_home, simulate  # noqa: E402
-from pgmo.recompute.runtime import decide  # noqa: E402
 from pgmo.recompute.runtime.offload import host as hosts  # noqa: E402
 from pgmo.recompute.runtime.offload.pinned import PinnedBufferPool  # noqa: E402
 from tests.unit.recompute.runtime.networks import Skips  # noqa: E402
@@ -234,7 +233,3 @@ def test_other_shapes_are_offloaded_too():
 def test_what_does_not_go_together_is_said(options, said):
     with pytest.raises(pgmo.errors.OptionError, match=said):
         pgmo.recompute(Layers(), ROWS, **{"offload": "pcie4", **options})
-
-
-def test_the_planner_is_the_search():
-    assert decide.find_planner(None, 1e9).keywords == {"rate": 1e9}
