@@ -12,7 +12,7 @@ import pgmo  # noqa: E402
 from pgmo.recompute.planners.planning import plan_choice  # noqa: E402
 from tests.gpu.device import STUB  # noqa: E402
 from tests.integration.networks import make  # noqa: E402
-from tests.unit.recompute.runtime.test_offload import dice  # noqa: E402
+from tests.unit.recompute.steps import dice  # noqa: E402
 
 NETWORKS = ["unet", "resnet", "densenet", "gpt"]
 

@@ -1,11 +1,17 @@
-"""Bitwise comparison of steps, and a planner without a search."""
+"""Bitwise comparison of steps, planners without a search, and a small card."""
 
 import random
 
 import torch
 
+from pgmo.cards import Card
 from pgmo.errors import BudgetError
+from pgmo.recompute.planners.evaluator import Choice
+from pgmo.recompute.planners.offload.transfers import Transfers
 from pgmo.recompute.planners.planning import propose, rank
+from pgmo.recompute.planners.schedule import simulate
+from pgmo.recompute.whole_card import CONTEXT
+from tests.unit.recompute.reruns import random_reruns
 
 
 def proposed(graph, budget):
@@ -15,6 +21,28 @@ def proposed(graph, budget):
     if limit is not None and best.peak > limit:
         raise BudgetError(f"nothing is within {limit}")
     return best
+
+
+def dice(seed, share, *, offloads=True, needed=lambda _graph, reruns, _away: reruns):
+    """Return a planner with random reruns and offloads, as far as `needed` keeps them."""
+
+    def plan(graph, _budget):
+        die = random.Random(seed)
+        transfers = Transfers.of(graph, 10.0 ** die.randint(6, 12)) if offloads else None
+        able = filter(transfers.may, range(graph.forward)) if offloads else ()
+        away = frozenset(one for one in able if die.random() < 0.6)
+        reruns = needed(graph, random_reruns(graph, die, share, away, transfers), away)
+        schedule = simulate(graph, (), reruns, away, transfers)
+        assert bool(schedule.offloaded) is offloads
+        return Choice(schedule.recomputed, schedule.peak, 0.0, "dice", reruns, away, transfers)
+
+    return plan
+
+
+def card(room):
+    """Return a card that has `room` bytes left beside CUDA's context."""
+    size = int((CONTEXT + room) / 0.99)
+    return Card("a small one", size, size, (8, 0), 1)
 
 
 def step(model, *inputs, seed=0):

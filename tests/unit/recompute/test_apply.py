@@ -1,15 +1,11 @@
 import copy
-import re
 
 import pytest
+import torch
+from torch import nn
 
-torch = pytest.importorskip("torch")
-
-from torch import nn  # noqa: E402
-
-import pgmo  # noqa: E402
-from pgmo.recompute.runtime.twin import original  # noqa: E402
-from tests.unit.recompute.steps import same, step  # noqa: E402
+import pgmo
+from pgmo.recompute.runtime.twin import original
 
 
 def network():
@@ -49,20 +45,6 @@ def test_inputs_are_a_tuple_or_by_name_or_one():
         result = model(*example) if isinstance(example, tuple) else model(**example)
         assert result["sum"].requires_grad
         assert result["scale"] == (2.0 if len(example) == 3 else 1.0)
-
-
-def test_a_budget_may_be_a_share_of_the_peak():
-    _, plan = recomputed(0.9)
-    assert plan.budget == int(0.9 * plan.default_peak)
-    assert plan.peak <= plan.budget < plan.default_peak
-
-
-def test_an_impossible_budget_names_the_least_peak():
-    least = recomputed()[1].peak
-    with pytest.raises(pgmo.BudgetError) as raised:
-        recomputed("1 KiB")
-    named = [int(word) for word in str(raised.value).replace("(", " ").split() if word.isdigit()]
-    assert 1024 < max(named) <= least
 
 
 @pytest.mark.parametrize(
@@ -117,19 +99,6 @@ def test_without_measuring_no_step_is_measured():
     assert plan.measured_peak is None
 
 
-def test_modes_reach_the_result_and_the_original():
-    class Noisy(nn.Linear):
-        def forward(self, x):
-            return nn.functional.dropout(super().forward(x), 0.5, self.training)
-
-    plain = Noisy(8, 8)
-    model, _ = pgmo.recompute(plain, X, 1.0, measure=False)
-    plain.eval()
-    assert torch.equal(model(X), plain(X))
-    model.train()
-    assert plain.training
-
-
 def test_without_example_inputs_the_first_call_is_planned():
     plain = network()
     model, plan = pgmo.recompute(plain, budget=0.9, measure=False)
@@ -148,53 +117,6 @@ def test_a_budget_that_cannot_be_met_says_what_the_least_peak_consists_of():
         pgmo.BudgetError, match=r"at the step's peak, in aten\.\w+.*gradients of parameters"
     ):
         pgmo.recompute(network(), X[:1], budget=100)
-
-
-class Two(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.layer = nn.Linear(8, 8)
-
-    def forward(self, x, y):
-        return (self.layer(x) + y).sum()
-
-
-@pytest.mark.parametrize(
-    ("inputs", "words"),
-    [
-        ((torch.ones(4, 8),), "missing a required argument: 'y'. It takes (x, y)"),
-        ((torch.ones(4, 8),) * 3, "too many positional arguments. It takes (x, y)"),
-        ({"x": torch.ones(4, 8), "z": 1}, "missing a required argument: 'y'"),
-    ],
-)
-def test_arguments_that_forward_does_not_take_are_named(inputs, words):
-    with pytest.raises(pgmo.errors.GraphError, match=re.escape(words)) as reported:
-        pgmo.recompute(Two(), inputs)
-    assert "unique()" not in str(reported.value)
-
-
-def test_a_wrong_shape_names_the_line_and_logs_nothing(capfd):
-    with pytest.raises(
-        pgmo.errors.GraphError, match=r"self\.layer\(x\) \+ y.* the inputs do not fit it"
-    ):
-        pgmo.recompute(Two(), (torch.ones(4, 7), torch.ones(4, 8)))
-    assert "Traceback" not in capfd.readouterr().err
-
-
-def test_a_backward_pass_may_run_twice():
-    """The first step has a single backward pass, and the second has two."""
-    torch.manual_seed(0)
-    plain = nn.Sequential(*[nn.Sequential(nn.Linear(16, 16), nn.GELU()) for _ in range(4)])
-    batch = torch.randn(512, 16)
-    model, plan = pgmo.recompute(copy.deepcopy(plain), (batch,))
-    assert plan.recomputed
-    for one in (plain, model):
-        one(batch).sum().backward()
-        loss = one(batch).square().sum()
-        loss.backward(retain_graph=True)
-        loss.backward()
-    pairs = zip(plain.parameters(), model.parameters(), strict=True)
-    assert all(torch.equal(ours.grad, theirs.grad) for ours, theirs in pairs)
 
 
 class Remembering(nn.Module):
@@ -220,19 +142,6 @@ def test_an_lstm_of_onednn_in_a_graph_is_refused():
 
     with pytest.raises(pgmo.errors.GraphError, match="the LSTM of oneDNN cannot be captured"):
         pgmo.recompute(Called(), (torch.randn(4, 5, 16),), measure=False)
-
-
-def test_an_lstm_inside_of_a_model_keeps_its_kernels_on_a_cpu():
-    torch.manual_seed(0)
-    plain, batch = Remembering(), torch.randn(32, 8, 16)
-    with pytest.warns(UserWarning, match="the forward pass is not a single graph"):
-        model, plan = pgmo.recompute(copy.deepcopy(plain), (batch,))
-    assert plan.graphs == 1
-    for seed in range(3):
-        assert same(step(model, batch, seed=seed), step(plain, batch, seed=seed))
-    assert plan.measured_peak == pytest.approx(plan.peak, rel=0.01)
-    with pytest.raises(pgmo.errors.GraphError, match="the forward pass is not a single graph"):
-        pgmo.recompute(copy.deepcopy(plain), (batch,), whole=True)
 
 
 def test_an_old_version_of_pytorch_is_refused(monkeypatch):

@@ -5,10 +5,8 @@ import torch
 from torch import nn
 
 import pgmo
-from pgmo.cards import Card
 from pgmo.recompute.compiled import model
-from pgmo.recompute.whole_card import CONTEXT
-from tests.unit.recompute.steps import proposed
+from tests.unit.recompute.steps import card, proposed
 
 
 class Job(nn.Module):
@@ -23,11 +21,6 @@ class Job(nn.Module):
 
 def batch_of(samples):
     return torch.ones(samples, 64, 32)
-
-
-def card(room):
-    size = int((CONTEXT + room) / 0.99)
-    return Card("a small one", size, size, (8, 0), 1)
 
 
 def fits(model, samples, **options):

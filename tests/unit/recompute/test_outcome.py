@@ -2,12 +2,10 @@ import json
 from itertools import pairwise
 
 import pytest
+import torch
+from torch import nn
 
-torch = pytest.importorskip("torch")
-
-from torch import nn  # noqa: E402
-
-import pgmo  # noqa: E402
+import pgmo
 
 
 @pytest.fixture(scope="module")

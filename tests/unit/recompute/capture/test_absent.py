@@ -3,15 +3,13 @@
 import copy
 
 import pytest
+import torch
+from torch import nn
+from torch.nn import functional
 
-torch = pytest.importorskip("torch")
-
-from torch import nn  # noqa: E402
-from torch.nn import functional  # noqa: E402
-
-import pgmo  # noqa: E402
-from pgmo.recompute.capture.memory_use.meter import meter  # noqa: E402
-from tests.unit.recompute.steps import proposed, same  # noqa: E402
+import pgmo
+from pgmo.recompute.capture.memory_use.meter import meter
+from tests.unit.recompute.steps import proposed, same
 
 X = torch.linspace(-1, 1, 32 * 64).reshape(32, 64)
 Y = torch.arange(32)

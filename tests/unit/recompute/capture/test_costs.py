@@ -1,11 +1,9 @@
 import pytest
+import torch
+from torch import nn
 
-torch = pytest.importorskip("torch")
-
-from torch import nn  # noqa: E402
-
-from pgmo.recompute.capture.memory_use.costs import modelled, operator_name  # noqa: E402
-from tests.unit.recompute.traced import captured  # noqa: E402
+from pgmo.recompute.capture.memory_use.costs import modelled, operator_name
+from tests.unit.recompute.traced import captured
 
 
 def costs(module, *inputs):

@@ -1,18 +1,16 @@
 import pytest
+import torch
+from torch import nn
+from torch.nn import functional
 
-torch = pytest.importorskip("torch")
-
-from torch import nn  # noqa: E402
-from torch.nn import functional  # noqa: E402
-
-import pgmo  # noqa: E402
-from pgmo.recompute.capture.divide import dividable, divide, helpful, needed  # noqa: E402
-from pgmo.recompute.capture.joint_graph import capture  # noqa: E402
-from pgmo.recompute.capture.memory_use.workspaces import OperatorMeasurement  # noqa: E402
-from pgmo.recompute.planners.planning import plan_choice  # noqa: E402
-from pgmo.recompute.planners.schedule import simulate  # noqa: E402
-from pgmo.recompute.runtime.rewrite import split  # noqa: E402
-from tests.unit.recompute.traced import by_name, captured  # noqa: E402
+import pgmo
+from pgmo.recompute.capture.divide import dividable, divide, helpful, needed
+from pgmo.recompute.capture.joint_graph import capture
+from pgmo.recompute.capture.memory_use.workspaces import OperatorMeasurement
+from pgmo.recompute.planners.planning import plan_choice
+from pgmo.recompute.planners.schedule import simulate
+from pgmo.recompute.runtime.rewrite import split
+from tests.unit.recompute.traced import by_name, captured
 
 
 class Two(nn.Module):

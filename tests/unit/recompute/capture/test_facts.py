@@ -1,12 +1,9 @@
 """Tests that facts about a node are computed once for its copies, and again after a change."""
 
-import pytest
+import torch
+from torch import fx
 
-torch = pytest.importorskip("torch")
-
-from torch import fx  # noqa: E402
-
-from pgmo.recompute.capture.memory_use.facts import (  # noqa: E402
+from pgmo.recompute.capture.memory_use.facts import (
     forget_facts,
     once_for_copies,
     share_facts,

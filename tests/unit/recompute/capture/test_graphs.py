@@ -3,12 +3,10 @@
 import threading
 
 import pytest
+import torch
+from torch import fx
 
-torch = pytest.importorskip("torch")
-
-from torch import fx  # noqa: E402
-
-from pgmo.recompute.capture.graphs import quick_copies  # noqa: E402
+from pgmo.recompute.capture.graphs import quick_copies
 
 
 def negating():
@@ -19,14 +17,13 @@ def negating():
 
 
 def test_copies_are_the_same_and_pytorch_is_as_it_was():
-    nested = getattr(fx.graph, "pytree", None)
+    nested = fx.graph.pytree
     with quick_copies():
         module = negating()
-    assert getattr(fx.graph, "pytree", None) is nested
+    assert fx.graph.pytree is nested
     assert torch.equal(module(torch.ones(2))[0], torch.ones(2))
 
 
-@pytest.mark.skipif(not hasattr(fx.graph, "pytree"), reason="this torch looks at no arguments")
 @pytest.mark.parametrize("last_in_first_out", [False, True])
 def test_another_thread_that_traces_looks_through_all_arguments(last_in_first_out):
     nested = fx.graph.pytree

@@ -1,15 +1,13 @@
 import copy
 
 import pytest
+import torch
+from torch import nn
 
-torch = pytest.importorskip("torch")
-
-from torch import nn  # noqa: E402
-
-import pgmo  # noqa: E402
-from pgmo.recompute.capture.memory_use.meter import meter  # noqa: E402
-from tests.unit.recompute.steps import same, step  # noqa: E402
-from tests.unit.recompute.traced import by_name, captured  # noqa: E402
+import pgmo
+from pgmo.recompute.capture.memory_use.meter import meter
+from tests.unit.recompute.steps import same, step
+from tests.unit.recompute.traced import by_name, captured
 
 
 class Branches(nn.Module):

@@ -1,12 +1,10 @@
 import pytest
+import torch
+from torch import nn
+from torch.nn import functional
 
-torch = pytest.importorskip("torch")
-
-from torch import nn  # noqa: E402
-from torch.nn import functional  # noqa: E402
-
-from pgmo.recompute.capture.memory_use.workspaces import OperatorMeasurement  # noqa: E402
-from tests.unit.recompute.traced import Normed, by_name, captured  # noqa: E402
+from pgmo.recompute.capture.memory_use.workspaces import OperatorMeasurement
+from tests.unit.recompute.traced import Normed, by_name, captured
 
 
 @pytest.fixture(scope="module")

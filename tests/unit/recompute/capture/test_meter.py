@@ -1,8 +1,6 @@
-import pytest
+import torch
 
-torch = pytest.importorskip("torch")
-
-from pgmo.recompute.capture.memory_use.meter import meter, peak_and_net  # noqa: E402
+from pgmo.recompute.capture.memory_use.meter import meter, peak_and_net
 
 CPU = torch.device("cpu")
 

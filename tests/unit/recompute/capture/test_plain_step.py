@@ -1,14 +1,17 @@
 """Tests that the predicted peak without recomputation is the measured one of the plain model."""
 
+import copy
+import re
+
 import pytest
+import torch
+from torch import nn
+from torch.utils.checkpoint import checkpoint
 
-torch = pytest.importorskip("torch")
-
-from torch import nn  # noqa: E402
-from torch.utils.checkpoint import checkpoint  # noqa: E402
-
-import pgmo  # noqa: E402
-from pgmo.recompute.capture.memory_use.meter import meter  # noqa: E402
+import pgmo
+from pgmo.recompute.capture.memory_use.meter import meter
+from pgmo.units import format_bytes
+from tests.unit.recompute.steps import same, step
 
 
 class Layers(nn.Module):
@@ -55,11 +58,15 @@ class Checkpointed(nn.Module):
 
 def test_the_checkpoints_of_the_model_count():
     model, x = Checkpointed(), torch.ones(128, 64)
-    _, plan = pgmo.recompute(model, x, budget="min")
+    made, plan = pgmo.recompute(copy.deepcopy(model), x, budget="min")
     with meter(torch.device("cpu")) as measured:
         model(x).backward()
     states = len(model.layers) * torch.get_rng_state().nbytes  # one for each checkpoint
     assert plan.default_peak == pytest.approx(measured.peak - states, rel=0.01)
+    assert same(step(made, x), step(model, x))
+    words = f"without recomputation the peak is {format_bytes(plan.default_peak)}."
+    with pytest.raises(pgmo.BudgetError, match=re.escape(words)):
+        pgmo.recompute(model, x, 0.1)
 
 
 class Swish(torch.autograd.Function):

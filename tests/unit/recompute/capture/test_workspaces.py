@@ -1,12 +1,10 @@
 import pytest
+import torch
+from torch import nn
 
-torch = pytest.importorskip("torch")
-
-from torch import nn  # noqa: E402
-
-from pgmo.recompute.capture.memory_use import workspaces  # noqa: E402
-from pgmo.recompute.capture.memory_use.costs import operator_name  # noqa: E402
-from tests.unit.recompute.traced import captured  # noqa: E402
+from pgmo.recompute.capture.memory_use import workspaces
+from pgmo.recompute.capture.memory_use.costs import operator_name
+from tests.unit.recompute.traced import captured
 
 
 @pytest.fixture(autouse=True)

@@ -46,6 +46,13 @@ class Blocks(nn.Module):
         return functional.cross_entropy(self.head(x), labels)
 
 
+class Whole(Blocks):
+    """A model that is a single graph."""
+
+    def between(self, x):
+        return x
+
+
 class LayerDrop(Blocks):
     """A model in which Python's random numbers decide which blocks run."""
 

@@ -3,15 +3,13 @@
 import copy
 
 import pytest
+import torch
+from torch import nn
+from torch.nn import functional
 
-torch = pytest.importorskip("torch")
-
-from torch import nn  # noqa: E402
-from torch.nn import functional  # noqa: E402
-
-import pgmo  # noqa: E402
-from pgmo.recompute.compiled import blocks as repeated  # noqa: E402
-from tests.unit.recompute.steps import proposed, same, step  # noqa: E402
+import pgmo
+from pgmo.recompute.compiled import blocks as repeated
+from tests.unit.recompute.steps import proposed, same, step
 
 X = torch.linspace(-1, 1, 6 * 5 * 8).reshape(6, 5, 8)
 

@@ -8,15 +8,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
-torch = pytest.importorskip("torch")
-
-from torch import nn  # noqa: E402
-from torch.nn import functional  # noqa: E402
-from torch.nn.attention import SDPBackend, sdpa_kernel  # noqa: E402
-
-import pgmo  # noqa: E402
-from tests.unit.recompute.steps import same, step  # noqa: E402
+import pgmo
+from tests.unit.recompute.steps import same, step
 
 X = torch.linspace(-1, 1, 8 * 16).reshape(8, 16)
 

@@ -2,14 +2,12 @@ import copy
 import logging
 
 import pytest
+import torch
+from torch import nn
 
-torch = pytest.importorskip("torch")
-
-from torch import nn  # noqa: E402
-
-import pgmo  # noqa: E402
-from pgmo.recompute.capture.memory_use.meter import meter  # noqa: E402
-from tests.unit.recompute.steps import same, step  # noqa: E402
+import pgmo
+from pgmo.recompute.capture.memory_use.meter import meter
+from tests.unit.recompute.steps import same, step
 
 WIDTH = 32
 
@@ -33,7 +31,6 @@ class Sequences(nn.Module):
 
 
 def test_containers_of_pytorch_are_captured_where_the_loop_around_them_is_not():
-    torch._dynamo.reset()
     model, x = Sequences(), torch.randn(256, WIDTH)
     plain = copy.deepcopy(model)
     with pytest.warns(
@@ -78,7 +75,6 @@ class Layers(nn.Module):
 
 
 def test_layers_with_numbers_of_their_own_are_all_captured():
-    torch._dynamo.reset()
     model, x = Layers(), torch.randn(256, WIDTH)
     plain = copy.deepcopy(model)
     with pytest.warns(UserWarning, match="8 graphs are planned under one budget"):
@@ -109,7 +105,6 @@ def test_what_is_logged_once_breaks_no_graph(monkeypatch):
     logged = set()
     once = lambda _logger, message: logged.add(message)  # noqa: E731
     monkeypatch.setattr(logging.Logger, "warning_once", once, raising=False)
-    torch._dynamo.reset()
     model, x = Logs(), torch.randn(64, WIDTH)
     plain = copy.deepcopy(model)
     ours, plan = pgmo.recompute(model, x, budget="min", whole=True)

@@ -6,16 +6,14 @@ import pickle
 from functools import partial
 
 import pytest
+import torch
+from functorch.compile import aot_function, make_boxed_func
+from torch import nn
+from torch.func import functional_call
+from torch.utils._python_dispatch import TorchDispatchMode
 
-torch = pytest.importorskip("torch")
-
-from functorch.compile import aot_function, make_boxed_func  # noqa: E402
-from torch import nn  # noqa: E402
-from torch.func import functional_call  # noqa: E402
-from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
-
-import pgmo  # noqa: E402
-from tests.unit.recompute.steps import same, step  # noqa: E402
+import pgmo
+from tests.unit.recompute.steps import same, step
 
 X = torch.linspace(-1, 1, 8 * 16).reshape(8, 16)
 

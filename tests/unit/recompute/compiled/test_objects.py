@@ -1,13 +1,10 @@
 from dataclasses import dataclass
 
-import pytest
+import torch
+from torch import nn
 
-torch = pytest.importorskip("torch")
-
-from torch import nn  # noqa: E402
-
-import pgmo  # noqa: E402
-from tests.unit.recompute.steps import same, step  # noqa: E402
+import pgmo
+from tests.unit.recompute.steps import same, step
 
 
 @dataclass

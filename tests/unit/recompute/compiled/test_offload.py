@@ -2,16 +2,13 @@
 
 import pytest
 
-torch = pytest.importorskip("torch")
-
-import pgmo  # noqa: E402
-from pgmo.recompute.planners.schedule import is_at_home  # noqa: E402
-from tests.unit.recompute.compiled import models  # noqa: E402
-from tests.unit.recompute.compiled.models import batch, step  # noqa: E402
-from tests.unit.recompute.compiled.test_several_graphs import made, peak  # noqa: E402
-from tests.unit.recompute.planners.test_offload import read  # noqa: E402
-from tests.unit.recompute.runtime.test_offload import dice  # noqa: E402
-from tests.unit.recompute.steps import same  # noqa: E402
+import pgmo
+from pgmo.recompute.planners.schedule import is_at_home
+from tests.unit.recompute.compiled import models
+from tests.unit.recompute.compiled.models import batch, step
+from tests.unit.recompute.compiled.test_several_graphs import made, peak
+from tests.unit.recompute.reruns import read_reruns
+from tests.unit.recompute.steps import dice, same
 
 pytestmark = pytest.mark.filterwarnings("ignore:the forward pass is not a single graph")
 
@@ -26,7 +23,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:the forward pass is not a single
     ],
 )
 def test_whatever_waits_on_the_host_the_bits_and_the_predicted_peak_are_the_same(kind, seed):
-    plain, model, plan = made(kind, budget="1 GiB", planner=dice(seed, 0.2, read))
+    plain, model, plan = made(kind, budget="1 GiB", planner=dice(seed, 0.2, needed=read_reruns))
     for number in range(2):
         assert same(step(model, batch(number), number), step(plain, batch(number), number))
     assert plan.host_bytes > 0

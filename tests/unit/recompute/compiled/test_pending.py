@@ -2,13 +2,11 @@ import gc
 import warnings
 
 import pytest
+import torch
+from torch import nn
 
-torch = pytest.importorskip("torch")
-
-from torch import nn  # noqa: E402
-
-import pgmo  # noqa: E402
-from pgmo.recompute.compiled.pending import PendingCalls  # noqa: E402
+import pgmo
+from pgmo.recompute.compiled.pending import PendingCalls
 
 X = torch.linspace(-1, 1, 512 * 64).reshape(512, 64)
 

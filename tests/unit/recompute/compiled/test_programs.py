@@ -3,14 +3,12 @@
 import copy
 
 import pytest
+import torch
+from torch import nn
+from torch.nn import functional
 
-torch = pytest.importorskip("torch")
-
-from torch import nn  # noqa: E402
-from torch.nn import functional  # noqa: E402
-
-import pgmo  # noqa: E402
-from tests.unit.recompute.steps import same, step  # noqa: E402
+import pgmo
+from tests.unit.recompute.steps import same, step
 
 WIDTH = 16
 X = torch.linspace(-2, 2, 8 * WIDTH).reshape(8, WIDTH)

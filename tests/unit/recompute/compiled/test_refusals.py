@@ -5,16 +5,14 @@ import re
 from types import SimpleNamespace
 
 import pytest
+import torch
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
 
-torch = pytest.importorskip("torch")
-
-from torch import nn  # noqa: E402
-from torch.nn.parallel import DistributedDataParallel  # noqa: E402
-
-import pgmo  # noqa: E402
-from pgmo.errors import GraphError  # noqa: E402
-from pgmo.recompute.compiled import model as compiled_model  # noqa: E402
-from tests.unit.recompute.steps import same, step  # noqa: E402
+import pgmo
+from pgmo.errors import GraphError
+from pgmo.recompute.compiled import model as compiled_model
+from tests.unit.recompute.steps import same, step
 
 X = torch.ones(4, 8)
 
@@ -148,6 +146,16 @@ def test_a_wrong_shape_names_the_line_and_logs_nothing(capfd):
     assert "the inputs do not fit it" in str(reported.value)
     assert "\n" not in str(reported.value)
     assert "Traceback" not in capfd.readouterr().err
+
+
+def test_a_model_that_dynamo_leaves_out():
+    class Left(nn.Linear):
+        @torch._dynamo.disable
+        def forward(self, x):
+            return super().forward(x)
+
+    with pytest.raises(pgmo.errors.GraphError, match="no part of Left"):
+        made(Left(8, 8))
 
 
 def test_nothing_needs_gradients():

@@ -3,20 +3,19 @@
 import copy
 import gc
 import random
+import warnings
 import weakref
 from collections import deque
 from contextvars import ContextVar
 
 import numpy as np
 import pytest
+import torch
+from torch import nn
+from torch.nn import functional
 
-torch = pytest.importorskip("torch")
-
-from torch import nn  # noqa: E402
-from torch.nn import functional  # noqa: E402
-
-import pgmo  # noqa: E402
-from tests.unit.recompute.steps import proposed, same, step  # noqa: E402
+import pgmo
+from tests.unit.recompute.steps import proposed, same, step
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:the forward pass is not a single graph", "ignore:Dynamo does not know how to trace"
@@ -228,3 +227,30 @@ def test_what_attributes_held_when_it_was_captured_may_go():
     model.teacher = None
     gc.collect()
     assert held() is None
+
+
+@pytest.mark.parametrize("breaks", [False, True])
+def test_a_model_that_is_deleted_frees_its_parameters(breaks):
+    """Dynamo keeps graphs in its own modules, which must not keep the parameters."""
+
+    class Halves(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.second = nn.Linear(64, 64), nn.Linear(64, 64)
+
+        def forward(self, x):
+            x = torch.relu(self.first(x))
+            if breaks:
+                torch._dynamo.graph_break()
+            return torch.relu(self.second(x))
+
+    def trained():
+        inner = Halves()
+        with warnings.catch_warnings(action="ignore"):
+            model, _ = pgmo.recompute(inner, torch.randn(512, 64), "min")
+            model(torch.randn(512, 64)).sum().backward()
+        return [weakref.ref(one) for one in (model, inner, *inner.parameters())]
+
+    held = trained()
+    gc.collect()
+    assert [one() for one in held] == [None] * 6

@@ -3,13 +3,11 @@
 import copy
 
 import pytest
+import torch
+from torch import nn
 
-torch = pytest.importorskip("torch")
-
-from torch import nn  # noqa: E402
-
-import pgmo  # noqa: E402
-from tests.unit.recompute.steps import same, step  # noqa: E402
+import pgmo
+from tests.unit.recompute.steps import same, step
 
 pytestmark = pytest.mark.filterwarnings("ignore:the forward pass is not a single graph")
 

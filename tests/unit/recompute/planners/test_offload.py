@@ -12,50 +12,20 @@ from pgmo.recompute.planners.graph import EXAMPLE, Graph, Operation, Value
 from pgmo.recompute.planners.offload.transfers import LINKS, Transfers, offloaded_value, parse_link
 from pgmo.recompute.planners.planning import plan_choice
 from pgmo.recompute.planners.reruns import RerunSearch
-from pgmo.recompute.planners.schedule import Reruns, is_made_again, simulate
+from pgmo.recompute.planners.schedule import simulate
 from tests.unit.recompute.graphs import chain, graphs
-
-
-def some(graph: Graph, transfers: Transfers, seed: int) -> tuple[Reruns, frozenset[int]]:
-    """Return random reruns, and the operations whose values wait on the host and are fetched."""
-    dice = random.Random(seed)
-    away = frozenset(
-        one for one in range(graph.forward) if transfers.may(one) and dice.random() < 0.5
-    )
-    share = dice.random() ** 2
-    reruns = tuple(
-        (moment, one)
-        for moment in range(len(graph.operations))
-        for one in range(min(moment, graph.forward))
-        if dice.random() < share
-        if (moment >= transfers.until[one] if one in away else not graph.operations[one].pinned)
-    )
-    return reruns, away
-
-
-def read(graph: Graph, reruns: Reruns, away: frozenset[int]) -> Reruns:
-    """Return the reruns whose values are read before they are written again."""
-    wanted: set[int] = set()
-    kept = []
-    for moment in reversed(range(len(graph.operations))):
-        again = [one for at, one in reversed(reruns) if at == moment]
-        wanted = (wanted - {*graph.operations[moment].writes}) | {*graph.operations[moment].reads}
-        for one in again:
-            made = {it for it in graph.operations[one].writes if is_made_again(graph, it)}
-            if made & wanted:
-                kept.append((moment, one))
-                wanted -= made
-                wanted |= set() if one in away else {*graph.operations[one].reads}
-    return tuple(sorted(kept))
+from tests.unit.recompute.reruns import random_reruns, read_reruns
 
 
 @settings(max_examples=150, deadline=None)
 @given(graph=graphs(), seed=st.integers(0, 10**6), rate=st.sampled_from([1e-3, 0.5, 2.0, 1e9]))
 def test_the_native_evaluation_is_that_of_the_schedule(graph, seed, rate):
-    transfers = Transfers.of(graph, rate)
-    reruns, away = some(graph, transfers, seed)
+    transfers, dice = Transfers.of(graph, rate), random.Random(seed)
+    able = filter(transfers.may, range(graph.forward))
+    away = frozenset(one for one in able if dice.random() < 0.5)
+    reruns = random_reruns(graph, dice, dice.random() ** 2, away, transfers)
     peak, overhead = RerunSearch(graph, transfers).evaluate(reruns, away)
-    schedule = simulate(graph, (), read(graph, reruns, away), away, transfers)
+    schedule = simulate(graph, (), read_reruns(graph, reruns, away), away, transfers)
     assert peak == schedule.peak
     assert overhead * (graph.forward_cost or 1.0) == pytest.approx(schedule.cost, abs=1e-9)
 

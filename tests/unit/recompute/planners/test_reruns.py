@@ -13,38 +13,12 @@ from pgmo.recompute.planners.planning import plan_choice
 from pgmo.recompute.planners.reruns import RerunSearch
 from pgmo.recompute.planners.schedule import Reruns, is_made_again, simulate
 from tests.unit.recompute.graphs import chain, chosen, graphs, random_graph
+from tests.unit.recompute.reruns import random_reruns, read_reruns
 
 
 def some_reruns(graph: Graph, seed: int) -> Reruns:
     dice = random.Random(seed)
-    share = dice.random() ** 2
-    return tuple(
-        (moment, index)
-        for moment in range(len(graph.operations))
-        for index in range(min(moment, graph.forward))
-        if not graph.operations[index].pinned and dice.random() < share
-    )
-
-
-def without_unread(graph: Graph, reruns: Reruns) -> Reruns:
-    """Return the reruns whose values are read before the next write, from the end backwards."""
-    schedule = simulate(graph, reruns=reruns)
-    wanted: set[int] = set()
-    kept = []
-    moment = len(graph.operations)
-    for index, again in zip(
-        reversed(schedule.operations.tolist()), reversed(schedule.again.tolist()), strict=True
-    ):
-        operation = graph.operations[index]
-        made = {value for value in operation.writes if not again or is_made_again(graph, value)}
-        if not again:
-            moment = index
-        elif not made & wanted:
-            continue
-        else:
-            kept.append((moment, index))
-        wanted = (wanted - made) | set(operation.reads)
-    return tuple(sorted(kept))
+    return random_reruns(graph, dice, dice.random() ** 2)
 
 
 def naive_live(graph: Graph, reruns: Reruns) -> list[int]:
@@ -89,7 +63,7 @@ def test_schedule_of_reruns_is_what_the_definition_says(graph: Graph, seed: int)
 @given(graphs(), st.integers(0, 2**32))
 def test_evaluation_is_the_schedule_without_unread_values(graph: Graph, seed: int) -> None:
     reruns = some_reruns(graph, seed)
-    schedule = simulate(graph, reruns=without_unread(graph, reruns))
+    schedule = simulate(graph, reruns=read_reruns(graph, reruns))
     peak, overhead = RerunSearch(graph).evaluate(reruns)
     assert peak == schedule.peak
     assert overhead * (graph.forward_cost or 1) == pytest.approx(schedule.cost)

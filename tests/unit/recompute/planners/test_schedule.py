@@ -5,58 +5,30 @@ from hypothesis import given, settings
 
 import pgmo
 from pgmo.recompute.planners.graph import Graph, Operation, Value
-from pgmo.recompute.planners.schedule import simulate
+from pgmo.recompute.planners.schedule import Reruns, simulate
 from tests.unit.recompute.graphs import chain, chosen
+from tests.unit.recompute.planners.test_reruns import naive_live
 
 
-def naive(graph: Graph, choice: frozenset[int]) -> tuple[list[int], list[int], float]:
-    """Return the order, the live bytes at each step and the recomputed cost, by definition."""
-
-    def lost(value: int) -> bool:
-        one = graph.values[value]
-        return one.producer in choice and not one.pinned and not one.result
-
-    order = [(index, False) for index in range(graph.forward)]
+def reruns_of(graph: Graph, choice: frozenset[int]) -> Reruns:
+    """Return the reruns of a choice, by definition."""
     present: set[int] = set()
 
     def missing(operation: int) -> set[int]:
         found: set[int] = set()
         for value in graph.operations[operation].reads:
-            if lost(value) and value not in present:
-                producer = graph.values[value].producer
-                found |= {producer} | missing(producer)
+            one = graph.values[value]
+            lost = one.producer in choice and not one.pinned and not one.result
+            if lost and value not in present:
+                found |= {one.producer} | missing(one.producer)
         return found
 
-    for index in range(graph.forward, len(graph.operations)):
-        for producer in sorted(missing(index)):
-            order.append((producer, True))
+    reruns = []
+    for moment in range(graph.forward, len(graph.operations)):
+        for producer in sorted(missing(moment)):
+            reruns.append((moment, producer))
             present.update(graph.operations[producer].writes)
-        order.append((index, False))
-
-    def wanted(value: int, steps: range) -> bool:
-        return any(value in graph.operations[order[step][0]].reads for step in steps)
-
-    live = []
-    for now, (running, again) in enumerate(order):
-        total = graph.operations[running].workspace
-        total += sum(graph.values[v].size for v in graph.operations[running].writes if again)
-        for value, one in enumerate(graph.values):
-            if one.producer == -1:
-                continue
-            first = order.index((one.producer, False))
-            if now < first:
-                continue
-            if one.result or now == first:
-                total += one.size
-            elif not lost(value):
-                total += one.size if wanted(value, range(now, len(order))) else 0
-            elif now < graph.forward:
-                total += one.size if wanted(value, range(now, graph.forward)) else 0
-            elif (one.producer, True) in order[:now]:
-                total += one.size if wanted(value, range(now, len(order))) else 0
-        live.append(total)
-    cost = sum(graph.operations[index].cost for index, again in order if again)
-    return [index for index, _ in order], live, cost
+    return tuple(reruns)
 
 
 @settings(max_examples=300)
@@ -64,12 +36,11 @@ def naive(graph: Graph, choice: frozenset[int]) -> tuple[list[int], list[int], f
 def test_schedule_is_what_the_definition_says(case: tuple[Graph, frozenset[int]]) -> None:
     graph, choice = case
     schedule = simulate(graph, choice)
-    order, live, cost = naive(graph, choice)
-    assert schedule.operations.tolist() == order
-    assert schedule.live.tolist() == live
-    assert schedule.cost == cost
-    assert schedule.peak == max(live)
-    assert schedule.live[schedule.peak_step] == schedule.peak
+    reruns = reruns_of(graph, choice)
+    assert schedule.reruns == reruns
+    assert schedule.live.tolist() == naive_live(graph, reruns)
+    assert schedule.cost == sum(graph.operations[index].cost for _, index in reruns)
+    assert schedule.live[schedule.peak_step] == schedule.peak == schedule.live.max()
 
 
 @settings(max_examples=100)

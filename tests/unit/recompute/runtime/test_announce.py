@@ -1,14 +1,12 @@
 import pytest
+import torch
+from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
-torch = pytest.importorskip("torch")
-
-from torch import nn  # noqa: E402
-from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
-
-import pgmo  # noqa: E402
-from pgmo.profiler.tagging import origin  # noqa: E402
-from pgmo.recompute.planners.evaluator import Choice  # noqa: E402
-from tests.unit.profiler.networks import logged  # noqa: E402
+import pgmo
+from pgmo.profiler.tagging import origin
+from pgmo.recompute.planners.evaluator import Choice
+from tests.unit.profiler.networks import logged
 
 X = torch.linspace(-1, 1, 64 * 8).reshape(64, 8)
 
@@ -27,12 +25,6 @@ def tags_of_a_step(model):
     with logged() as log:
         model(X).sum().backward()
     return [tag for tag in log.tags() if tag is not None]
-
-
-@pytest.fixture(autouse=True)
-def fresh():
-    yield
-    torch._dynamo.reset()
 
 
 @pytest.mark.parametrize("compiled", [False, True])

@@ -2,14 +2,12 @@ import copy
 import pickle
 
 import pytest
+import torch
+from torch import nn
 
-torch = pytest.importorskip("torch")
-
-from torch import nn  # noqa: E402
-
-import pgmo  # noqa: E402
-from pgmo.recompute.planners.planning import plan_choice  # noqa: E402
-from tests.unit.recompute.traced import Normed  # noqa: E402
+import pgmo
+from pgmo.recompute.planners.planning import plan_choice
+from tests.unit.recompute.traced import Normed
 
 
 class Twice(Normed):

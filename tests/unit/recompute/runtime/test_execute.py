@@ -2,14 +2,12 @@ import gc
 import warnings
 
 import pytest
+import torch
+from torch import nn
+from torch.profiler import ProfilerActivity, profile
 
-torch = pytest.importorskip("torch")
-
-from torch import nn  # noqa: E402
-from torch.profiler import ProfilerActivity, profile  # noqa: E402
-
-import pgmo  # noqa: E402
-from pgmo.recompute.capture.memory_use.meter import meter  # noqa: E402
+import pgmo
+from pgmo.recompute.capture.memory_use.meter import meter
 
 
 class Dropped(nn.Module):

@@ -1,14 +1,11 @@
-import pytest
+import torch
+from torch import fx, nn
+from torch.nn import functional
 
-torch = pytest.importorskip("torch")
-
-from torch import fx, nn  # noqa: E402
-from torch.nn import functional  # noqa: E402
-
-from pgmo.recompute.capture import dropout  # noqa: E402
-from pgmo.recompute.planners.schedule import simulate  # noqa: E402
-from pgmo.recompute.runtime.rewrite import split  # noqa: E402
-from tests.unit.recompute.traced import Normed, by_name, captured  # noqa: E402
+from pgmo.recompute.capture import dropout
+from pgmo.recompute.planners.schedule import simulate
+from pgmo.recompute.runtime.rewrite import split
+from tests.unit.recompute.traced import Normed, by_name, captured
 
 
 def called(module):

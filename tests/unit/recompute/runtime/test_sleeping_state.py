@@ -7,22 +7,16 @@ import torch
 from torch import nn
 
 import pgmo
-from pgmo.cards import Card
 from pgmo.errors import OptionError
 from pgmo.recompute.runtime.offload import sleeping_state
 from pgmo.recompute.runtime.offload.sleeping_state import SleepingState
-from pgmo.recompute.whole_card import CONTEXT
+from tests.unit.recompute.steps import card
 
 
 def net():
     torch.manual_seed(0)
     layers = [layer for _ in range(6) for layer in (nn.Linear(64, 64), nn.Tanh())]
     return nn.Sequential(*layers)
-
-
-def card(room):
-    size = int((CONTEXT + room) / 0.99)
-    return Card("a small one", size, size, (8, 0), 1)
 
 
 def train(model, optimizer, steps=3, batch=512):

@@ -1,14 +1,11 @@
 import copy
 import pickle
 
-import pytest
+import torch
+from torch import nn
+from torch.nn import functional
 
-torch = pytest.importorskip("torch")
-
-from torch import nn  # noqa: E402
-from torch.nn import functional  # noqa: E402
-
-from pgmo.recompute.runtime.twin import original, twin  # noqa: E402
+from pgmo.recompute.runtime.twin import original, twin
 
 
 class Noisy(nn.Module):
