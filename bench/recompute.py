@@ -15,19 +15,25 @@ each block.
 import argparse
 import json
 import os
-import subprocess
 import sys
 import warnings
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 os.environ.setdefault("KINETO_LOG_LEVEL", "6")  # otherwise each profile prints a message
 
 import torch
-from recomputation.step_ways import MemoryBudget, Outcome, Plain, Planned, Way, peak
+from recomputation.step_ways import (
+    Bits,
+    MemoryBudget,
+    Planned,
+    Way,
+    compare,
+    largest_error,
+    peak,
+    rows_of_process,
+)
 from recomputation.tables import tables
 from support.machine import Seconds, add_common_options, result_path, write_result
 from workloads.step import NAMES, create
@@ -47,9 +53,15 @@ FEW = {"gpt_dropout": ((0.5,), (0.5, 0.3))}
 def measure(name: str, repetitions: int, small: bool) -> list[dict[str, Any]]:
     """Measure all ways of one network, and return their rows."""
     model, inputs = create(name, small=small)
-    plain = Plain("plain", None, model, inputs)
+    plain = Way("plain", None, model, inputs)
     buffers = [buffer.clone() for buffer in model.buffers()]
-    expected = plain.outcome(buffers)
+
+    def outcome(way: Way) -> Bits:
+        for buffer, before in zip(way.model.buffers(), buffers, strict=True):
+            buffer.copy_(before)
+        return way.outcome()
+
+    expected = outcome(plain)
     default_peak = peak(plain)
     ways: list[Way] = [plain]
     failed: list[dict[str, Any]] = []
@@ -63,9 +75,9 @@ def measure(name: str, repetitions: int, small: bool) -> list[dict[str, Any]]:
             failed.append(_row(name, "pgmo", setting) | {"failed": str(error)})
     ways += [MemoryBudget(model, inputs, setting) for setting in values]
     blocks, _ = create(name, recompute=True, small=small)
-    ways.append(Plain("checkpoint", "each block", blocks, inputs))
+    ways.append(Way("checkpoint", "each block", blocks, inputs))
     rows = [
-        _measured(name, way, way.outcome(buffers), expected, default_peak)
+        _measured(name, way, outcome(way), expected, default_peak)
         | {"default_predicted": captured.plan.default_peak}
         for way in ways
     ]
@@ -93,7 +105,7 @@ def _row(name: str, way: str, setting: object) -> dict[str, Any]:
 
 
 def _measured(
-    name: str, way: Way, outcome: Outcome, expected: Outcome, default_peak: int
+    name: str, way: Way, outcome: Bits, expected: Bits, default_peak: int
 ) -> dict[str, Any]:
     """Measure memory and bits of the third step; earlier ones may measure workspaces."""
     way.step()
@@ -103,8 +115,8 @@ def _measured(
         "default_peak": default_peak,
         "peak_share": found / default_peak,
         "share": way.share,
-        "same": outcome.same(expected),
-        "largest_relative_error": outcome.error(expected),
+        "same": compare(outcome, expected),
+        "largest_relative_error": largest_error(outcome, expected),
     }
     if isinstance(way, Planned):
         plan = way.plan
@@ -205,17 +217,12 @@ def main() -> None:
 
 def _in_processes(arguments: argparse.Namespace) -> list[dict[str, Any]]:
     """Measure each network in a process of its own, and return all rows."""
-    with TemporaryDirectory() as folder, ThreadPoolExecutor(arguments.jobs) as pool:
 
-        def run(name: str) -> list[dict[str, Any]]:
-            output = Path(folder) / f"{name}.json"
-            command = [sys.executable, __file__, "--networks", name, "--output", str(output)]
-            command += ["--repetitions", str(arguments.repetitions)]
-            command += ["--quick"] if arguments.quick else []
-            subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-            rows: list[dict[str, Any]] = json.loads(output.read_text(encoding="utf-8"))["rows"]
-            return rows
+    def run(name: str) -> list[dict[str, Any]]:
+        options = ("--networks", name, "--repetitions", str(arguments.repetitions))
+        return rows_of_process(__file__, *options, quick=arguments.quick)
 
+    with ThreadPoolExecutor(arguments.jobs) as pool:
         return [row for rows in pool.map(run, arguments.networks) for row in rows]
 
 

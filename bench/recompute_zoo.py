@@ -25,17 +25,16 @@ import subprocess
 import sys
 import time
 import warnings
-from collections.abc import Callable
-from pathlib import Path
-from tempfile import TemporaryDirectory
+from collections.abc import Callable, Iterator
 from typing import Any
 
 os.environ.setdefault("KINETO_LOG_LEVEL", "6")  # otherwise each profile prints a message
 
 import torch
-from recomputation.zoo_steps import LibraryBudget, changes, compare, peak, run_step
+from recomputation.step_ways import MemoryBudget, Planned, Way, compare, peak, rows_of_process
 from support.machine import Seconds, add_common_options, result_path, write_result
-from workloads.zoo import NAMES, ZOO, create
+from torch import nn
+from workloads.zoo import NAMES, ZOO, Batch, Made, create
 
 import pgmo
 
@@ -54,66 +53,80 @@ def measure(name: str, repetitions: int) -> dict[str, Any]:
     row: dict[str, Any] = {"model": name, "library": ZOO[name].library}
     made = create(name)
     batch = made.batch(made.samples)
-    plain_peak = peak(made.model, batch)
+    plain = Way("plain", None, made.model, batch)
+    plain_peak = peak(plain)
     row |= {"peak": plain_peak, "timed": repetitions > 0, "ways": []}
-    plain = copy.deepcopy(made.model)
-    ways: list[tuple[dict[str, Any], Callable[[], object]]] = []
+    ways: list[tuple[dict[str, Any], Way]] = []
     for setting in SETTINGS:
         way: dict[str, Any] = {"way": "pgmo", "setting": setting}
         row["ways"].append(way)
         begin = time.process_time()
         try:
-            model, plan = pgmo.recompute(copy.deepcopy(made.model), batch, budget=setting)
+            ours = Planned(copy.deepcopy(made.model), batch, setting, setting)
         except pgmo.PgmoError as error:
             way["failed"] = f"{type(error).__name__}: {error}"
             continue
         way |= {
             "planning_seconds": time.process_time() - begin,
-            "predicted_share": plan.peak / plain_peak,  # before any step has run
-            "default_share": plan.default_peak / plain_peak,
-            "overhead": plan.overhead,
+            "predicted_share": ours.plan.peak / plain_peak,  # before any step has run
+            "default_share": ours.plan.default_peak / plain_peak,
+            "overhead": ours.plan.overhead,
         }
-        run_step(model, batch, 0)
-        way["peak_share"] = peak(model, batch) / plain_peak
-        ways.append((way, lambda model=model: run_step(model, batch, 0)))
+        ours.step()
+        way["peak_share"] = peak(ours) / plain_peak
+        ways.append((way, ours))
     row["same"], row["size_seconds"] = _same_bits(name)
     if made.checkpoint is not None:
         _add_checkpointing(name, row, ways, batch)
     for budget in BUDGETS:
         way = {"way": "activation_memory_budget", "setting": budget}
         row["ways"].append(way)
+        torch._dynamo.reset()
         try:
-            theirs = LibraryBudget(copy.deepcopy(made.model), batch, budget)
+            theirs = MemoryBudget(copy.deepcopy(made.model), batch, budget)
         except Exception as error:
             way["failed"] = f"{type(error).__name__}: {error}"[:300]
             continue
-        way |= {"peak_share": theirs.peak() / plain_peak, "overhead": theirs.share}
-        ways.append((way, theirs.step))
-    _add_times(ways, lambda: run_step(plain, batch, 0), repetitions)
+        way |= {"peak_share": peak(theirs) / plain_peak, "overhead": theirs.share}
+        ways.append((way, theirs))
+    _add_times(ways, plain, repetitions)
     return row
 
 
-def _add_times(
-    ways: list[tuple[dict[str, Any], Callable[[], object]]],
-    plain: Callable[[], object],
-    repetitions: int,
-) -> None:
+def _add_times(ways: list[tuple[dict[str, Any], Way]], plain: Way, repetitions: int) -> None:
     """Time all ways and the plain model in turns, in CPU seconds, and add their ratios."""
     if not repetitions:
         return
     # Making another way resets Dynamo, so the first steps of each way capture and plan again.
     for _ in range(WARM_UP):
-        for _, step in ways:
-            step()
-    samples: list[list[float]] = [[] for _ in range(len(ways) + 1)]
+        for _, way in ways:
+            way.step()
     for _ in range(repetitions):
-        for seconds, step in zip(samples, [plain, *(step for _, step in ways)], strict=True):
-            begin = time.process_time()
-            step()
-            seconds.append(time.process_time() - begin)
-    base = Seconds.of(samples[0]).median
-    for (way, _), seconds in zip(ways, samples[1:], strict=True):
-        way["time_against_plain"] = Seconds.of(seconds).median / base
+        for way in (plain, *(way for _, way in ways)):
+            way.time(time.process_time)
+    base = Seconds.of(plain.seconds).median
+    for row, way in ways:
+        row["time_against_plain"] = Seconds.of(way.seconds).median / base
+
+
+def changes(made: Made) -> Iterator[tuple[str, Callable[[nn.Module], Batch]]]:
+    """Yield five titles of changes, each with a function that makes it and returns a batch."""
+    usual, other = made.batch(made.samples), made.batch(made.samples)
+    smaller = made.batch(max(2, made.samples // 2))
+    yield "the first batch", lambda _: usual
+    yield "another batch", lambda _: other
+    yield "another size", lambda _: smaller
+    yield "other numbers", lambda model: _other_numbers(model) or usual
+    yield "evaluation mode", lambda model: model.eval() and usual
+
+
+def _other_numbers(model: nn.Module) -> None:
+    """Halve dropout rates and epsilons of norms, of PyTorch's and of the library's modules."""
+    for module in model.modules():
+        for name in ("eps", "variance_epsilon", "p"):
+            value = vars(module).get(name)
+            if isinstance(value, float):
+                setattr(module, name, 0.5 * value)
 
 
 def _same_bits(name: str) -> tuple[dict[str, Any], float | None]:
@@ -128,11 +141,11 @@ def _same_bits(name: str) -> tuple[dict[str, Any], float | None]:
             batch = change(plain)
             change(model)
             try:
-                expected = run_step(plain, batch, number)
+                expected = Way("plain", None, plain, batch).outcome(number)
             except RuntimeError:
                 continue  # the plain model fails with this change
             begin = time.process_time()
-            found[title] = compare(expected, run_step(model, batch, number))
+            found[title] = compare(expected, Way("pgmo", "min", model, batch).outcome(number))
             if title == "another size":
                 seconds = time.process_time() - begin
     except pgmo.PgmoError as error:
@@ -141,26 +154,24 @@ def _same_bits(name: str) -> tuple[dict[str, Any], float | None]:
 
 
 def _add_checkpointing(
-    name: str,
-    row: dict[str, Any],
-    ways: list[tuple[dict[str, Any], Callable[[], object]]],
-    batch: Any,
+    name: str, row: dict[str, Any], ways: list[tuple[dict[str, Any], Way]], batch: Batch
 ) -> None:
     made = create(name)
     way: dict[str, Any] = {"way": "checkpoint", "setting": "each block"}
     row["ways"].append(way)
+    theirs = Way("checkpoint", "each block", made.model, batch)
     try:
         assert made.checkpoint is not None
         made.checkpoint()
-        run_step(made.model, batch, 0)
-        way["peak_share"] = peak(made.model, batch) / row["peak"]
-        ways.append((way, lambda: run_step(made.model, batch, 0)))
+        theirs.step()
+        way["peak_share"] = peak(theirs) / row["peak"]
+        ways.append((way, theirs))
     except Exception as error:
         way["failed"] = f"{type(error).__name__}: {error}"[:300]
     _add_without_cache(name, row, batch)
 
 
-def _add_without_cache(name: str, row: dict[str, Any], batch: Any) -> None:
+def _add_without_cache(name: str, row: dict[str, Any], batch: Batch) -> None:
     """Measure the least peak without cache, as under transformers' checkpointing."""
     model: Any = create(name).model
     config = getattr(model, "config", None)
@@ -169,9 +180,9 @@ def _add_without_cache(name: str, row: dict[str, Any], batch: Any) -> None:
     config.use_cache = False
     way: dict[str, Any] = {"way": "pgmo without cache", "setting": "min"}
     row["ways"].append(way)
-    model, plan = pgmo.recompute(model, batch, budget="min")
-    run_step(model, batch, 0)
-    way |= {"peak_share": peak(model, batch) / row["peak"], "overhead": plan.overhead}
+    ours = Planned(model, batch, "min", "min")
+    ours.step()
+    way |= {"peak_share": peak(ours) / row["peak"], "overhead": ours.plan.overhead}
 
 
 def table(rows: list[dict[str, Any]]) -> str:
@@ -280,18 +291,14 @@ def _write(rows: list[dict[str, Any]], arguments: argparse.Namespace) -> None:
 
 def _in_process(name: str, arguments: argparse.Namespace) -> list[dict[str, Any]]:
     """Measure a model in a process of its own; return its row, or one with the failure."""
-    with TemporaryDirectory() as folder:
-        output = Path(folder) / "row.json"
-        command = [sys.executable, __file__, "--models", name, "--output", str(output)]
-        command += ["--repetitions", str(arguments.repetitions)]
-        command += ["--quick"] if arguments.quick else []
-        done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
-        print(*done.stdout.splitlines()[2:], sep="\n", file=sys.stderr, flush=True)
-        if done.returncode:
-            same = {"failed": f"the process ended with {done.returncode}"}
-            return [{"model": name, "library": ZOO[name].library, "ways": [], "same": same}]
-        rows: list[dict[str, Any]] = json.loads(output.read_text(encoding="utf-8"))["rows"]
-        return rows
+    options = ("--models", name, "--repetitions", str(arguments.repetitions))
+    try:
+        rows = rows_of_process(__file__, *options, quick=arguments.quick)
+    except subprocess.CalledProcessError as error:
+        same = {"failed": f"the process ended with {error.returncode}"}
+        rows = [{"model": name, "library": ZOO[name].library, "ways": [], "same": same}]
+    print(*table(rows).splitlines()[2:], sep="\n", file=sys.stderr, flush=True)
+    return rows
 
 
 if __name__ == "__main__":

@@ -163,7 +163,7 @@ def _train(job: Job, samples: int, steps: int) -> tuple[int, Any, list[float]]:
     """Train; return the bytes allocated before the first step, the way, and step seconds."""
     import torch
     from _workloads import EVERY
-    from recomputation.step_ways import MemoryBudget, Plain, Planned
+    from recomputation.step_ways import MemoryBudget, Planned, Way
     from torch import nn
     from workloads.step import WithLoss
 
@@ -181,7 +181,7 @@ def _train(job: Job, samples: int, steps: int) -> tuple[int, Any, list[float]]:
         assert isinstance(job.setting, float)
         way = MemoryBudget(model, inputs, job.setting)
     else:
-        way = Plain(job.way, job.setting, model, inputs)
+        way = Way(job.way, job.setting, model, inputs)
     seconds = []
     for step in range(steps):
         if step == min(WARM, steps - 1):

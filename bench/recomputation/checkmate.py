@@ -34,26 +34,18 @@ class Optimum:
     Args:
         value: least peak found in bytes, or least overhead found as a share of the forward pass.
         bound: lower bound of all solutions; equal to the value if that is proved optimal.
-        runs: (stage, operation) of each operation that runs again, in order.
     """
 
     value: float
     bound: float
-    runs: tuple[tuple[int, int], ...]
 
 
 class Program:
-    """Checkmate's program of one step.
+    """Checkmate's program of a step, in which operations of the forward pass may run again."""
 
-    Args:
-        graph: the step.
-        forward_only: whether only operations of the forward pass may run again, as in `pgmo`.
-    """
-
-    def __init__(self, graph: Graph, forward_only: bool = True) -> None:
+    def __init__(self, graph: Graph) -> None:
         self._graph, self._model = graph, cp_model.CpModel()
-        last = graph.forward if forward_only else len(graph.operations)
-        self._again = [i for i in range(last) if not graph.operations[i].pinned]
+        self._again = [i for i in range(graph.forward) if not graph.operations[i].pinned]
         self._most = sum(value.size for value in graph.values) + max(
             (one.workspace for one in graph.operations), default=0
         )
@@ -67,10 +59,8 @@ class Program:
             round(unit * graph.operations[i].cost) * run for (_, i), run in self._runs.items()
         )
 
-    def least_peak(self, seconds: float, hint: int | None = None) -> Optimum:
-        """Search for the least peak. `hint` is an upper bound of it, in bytes."""
-        if hint is not None:
-            self._model.add(self._peak <= hint)
+    def least_peak(self, seconds: float) -> Optimum:
+        """Search for the least peak."""
         self._model.minimize(self._peak)
         return self._solve(seconds, 1)
 
@@ -195,5 +185,4 @@ class Program:
         status = solver.solve(self._model)
         if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
             raise ValueError(f"CP-SAT found nothing in {seconds} s: {solver.status_name(status)}")
-        runs = tuple(key for key, run in sorted(self._runs.items()) if solver.value(run))
-        return Optimum(solver.objective_value / unit, solver.best_objective_bound / unit, runs)
+        return Optimum(solver.objective_value / unit, solver.best_objective_bound / unit)

@@ -1,110 +1,93 @@
 """Ways to run a training step with less memory, with one interface for measurements.
 
-plain = Plain("plain", None, model, inputs)
+plain = Way("plain", None, model, inputs)
 ours = Planned(model, inputs, budget, 0.5)
-peak(ours), ours.outcome(buffers).same(plain.outcome(buffers))
+peak(ours), compare(ours.outcome(), plain.outcome())
 """
 
+import json
+import random
+import subprocess
+import sys
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
+import numpy
 import torch
 from functorch.compile import min_cut_rematerialization_partition
 from torch import Tensor, fx, nn
 from torch._functorch import config as functorch_config
-from torch.profiler import ProfilerActivity, profile
 from torch.utils.checkpoint import CheckpointPolicy
 
 import pgmo
 from pgmo.recompute.capture.compat import Runner, backend, boxed
 from pgmo.recompute.capture.joint_graph import capture
+from pgmo.recompute.capture.memory_use.meter import Meter
 
-SEED = 1
+Inputs = Sequence[Any] | dict[str, Any]
+"""Positional arguments of a model, or keyword arguments."""
 
-
-@dataclass(frozen=True)
-class Outcome:
-    """Results of a step: loss, gradients and buffers."""
-
-    loss: Tensor
-    gradients: Sequence[Tensor]
-    buffers: Sequence[Tensor]
-
-    def same(self, other: "Outcome") -> dict[str, bool]:
-        """Return whether loss, gradients and buffers are bit-identical to another outcome's."""
-        return {
-            "loss": torch.equal(self.loss, other.loss),
-            "gradients": all(map(torch.equal, self.gradients, other.gradients)),
-            "buffers": all(map(torch.equal, self.buffers, other.buffers)),
-        }
-
-    def error(self, other: "Outcome") -> float:
-        """Return the largest error of a gradient, relative to its largest element."""
-        return max(
-            float((mine - its).abs().max() / its.abs().max().clamp_min(1e-30))
-            for mine, its in zip(self.gradients, other.gradients, strict=True)
-        )
+Bits = dict[str, list[Any]]
+"""Results of a step: loss, gradients, buffers, and the random numbers that follow it."""
 
 
-class Way(ABC):
-    """One way to run a training step.
+class Way:
+    """One way to run a training step: the unchanged model, or a model that checkpoints its blocks.
 
     Args:
         name: name of the way.
         setting: its setting, such as a budget.
-        model: module whose parameters get the gradients.
+        model: module whose parameters get the gradients. It returns its loss, alone or under the
+            key "loss".
         inputs: inputs of a step.
     """
 
     def __init__(
-        self, name: str, setting: float | str | None, model: nn.Module, inputs: Sequence[Tensor]
+        self, name: str, setting: float | str | None, model: nn.Module, inputs: Inputs
     ) -> None:
         self.name, self.setting, self.model, self.inputs = name, setting, model, inputs
         self.seconds: list[float] = []
-
-    @abstractmethod
-    def forward(self) -> Tensor:
-        """Run the forward pass and return the loss."""
+        self._run: Callable[..., Any] = model  # The module that is called.
 
     @property
     def share(self) -> float | None:
         """Cost of operations that run twice, as a share of the forward pass, by pgmo's model."""
         return None
 
-    def step(self) -> Tensor:
-        """Run a step with a fixed seed, without the optimizer; return the loss."""
-        for parameter in self.model.parameters():
-            parameter.grad = None
-        torch.manual_seed(SEED)
-        loss = self.forward()
+    def step(self, seed: int = 1) -> Tensor:
+        """Run a step without the optimizer; return the loss.
+
+        The model's results live until the end, as in most programs.
+        """
+        self.model.zero_grad(set_to_none=True)
+        torch.manual_seed(seed)
+        random.seed(seed)
+        numpy.random.seed(seed)  # noqa: NPY002  (models of speech draw masks with it)
+        inputs = self.inputs
+        result = self._run(**inputs) if isinstance(inputs, dict) else self._run(*inputs)
+        loss: Tensor = result if isinstance(result, Tensor) else result["loss"]
         loss.backward()
         return loss.detach()
 
-    def time(self) -> None:
+    def time(self, clock: Callable[[], float] = time.perf_counter) -> None:
         """Run a step, and append its seconds to `seconds`."""
-        begin = time.perf_counter()
+        begin = clock()
         self.step()
-        self.seconds.append(time.perf_counter() - begin)
+        self.seconds.append(clock() - begin)
 
-    def outcome(self, buffers: Sequence[Tensor]) -> Outcome:
-        """Run a step from the given buffers, and return copies of its results."""
-        for buffer, before in zip(self.model.buffers(), buffers, strict=True):
-            buffer.copy_(before)
-        loss = self.step()
-        gradients = [one.grad.clone() for one in self.model.parameters() if one.grad is not None]
-        return Outcome(loss, gradients, [buffer.clone() for buffer in self.model.buffers()])
-
-
-class Plain(Way):
-    """The unchanged model, or a model that checkpoints its own blocks."""
-
-    def forward(self) -> Tensor:
-        """Call the model."""
-        loss: Tensor = self.model(*self.inputs)
-        return loss
+    def outcome(self, seed: int = 1) -> Bits:
+        """Run a step, and return copies of its results."""
+        loss = self.step(seed)
+        gradients = (one.grad for one in self.model.parameters())
+        return {
+            "loss": [loss],
+            "gradients": [one if one is None else one.clone() for one in gradients],
+            "buffers": [one.clone() for one in self.model.buffers()],
+            "random numbers": [torch.rand(2)],
+        }
 
 
 class Planned(Way):
@@ -117,14 +100,15 @@ class Planned(Way):
     def __init__(
         self,
         model: nn.Module,
-        inputs: Sequence[Tensor],
+        inputs: Inputs,
         budget: int | float | str | None,
         setting: Any,
         **options: Any,
     ) -> None:
         super().__init__("pgmo", setting, model, inputs)
+        example = inputs if isinstance(inputs, dict) else tuple(inputs)
         begin = time.perf_counter()
-        self._planned, self.plan = pgmo.recompute(model, tuple(inputs), budget=budget, **options)
+        self._run, self.plan = pgmo.recompute(model, example, budget=budget, **options)
         self.planning = time.perf_counter() - begin
 
     @property
@@ -132,51 +116,27 @@ class Planned(Way):
         """Overhead of the plan."""
         return self.plan.overhead
 
-    def forward(self) -> Tensor:
-        """Call the model that recomputes."""
-        loss: Tensor = self._planned(*self.inputs)
-        return loss
-
 
 class MemoryBudget(Way):
     """PyTorch's `activation_memory_budget`, with eager operators.
 
     Args:
+        model: the module.
+        inputs: inputs of a step.
         budget: from 0 (recompute everything) to 1 (save what a compiled step saves by default).
     """
 
-    def __init__(self, model: nn.Module, inputs: Sequence[Tensor], budget: float) -> None:
+    def __init__(self, model: nn.Module, inputs: Inputs, budget: float) -> None:
         super().__init__("activation_memory_budget", budget, model, inputs)
-        self._partitioned = Partitioned(model)
+        self._cost = self._rerun = 0.0
+        made = backend(self._partition, _as_it_is, _as_it_is)
+        self._run = torch.compile(model, backend=made, dynamic=False)
         with functorch_config.patch(activation_memory_budget=budget):
             self.step()
 
     @property
     def share(self) -> float | None:
         """Cost of forward operations in the backward graph, as a share of the forward pass."""
-        return self._partitioned.share
-
-    def forward(self) -> Tensor:
-        """Call the compiled model."""
-        loss: Tensor = self._partitioned.model(*self.inputs)
-        return loss
-
-
-class Partitioned:
-    """Model under PyTorch's partitioner, and the cost of what the partitioner recomputes.
-
-    Attributes:
-        model: the compiled module, which is compiled in its first call.
-    """
-
-    def __init__(self, model: nn.Module) -> None:
-        self._cost = self._rerun = 0.0
-        made = backend(self._partition, self._as_it_is, self._as_it_is)
-        self.model = torch.compile(model, backend=made, dynamic=False)
-
-    @property
-    def share(self) -> float:
-        """Cost of operations that run again, as a share of the forward pass, by pgmo's model."""
         return self._rerun / self._cost if self._cost else 0.0
 
     def _partition(self, joint: fx.GraphModule, inputs: Any, **options: Any) -> Any:
@@ -196,9 +156,9 @@ class Partitioned:
         )
         return parts
 
-    @staticmethod
-    def _as_it_is(module: fx.GraphModule, _inputs: object) -> Runner:
-        return boxed(module)
+
+def _as_it_is(module: fx.GraphModule, _inputs: object) -> Runner:
+    return boxed(module)
 
 
 def copy_statistics(joint: fx.GraphModule) -> None:
@@ -225,24 +185,41 @@ def copy_statistics(joint: fx.GraphModule) -> None:
 
 
 def peak(way: Way) -> int:
-    """Return the peak of a step in bytes, without what is allocated before it."""
-    for parameter in way.model.parameters():
-        parameter.grad = None
-    return peak_of(way.step)
-
-
-def peak_of(step: Callable[[], object]) -> int:
     """Return the peak of a step in bytes from allocator events, without bytes before it."""
-    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as recorded:
-        step()
-    assert recorded.profiler is not None
-    events = [
-        (event.start_ns(), event.nbytes())
-        for event in recorded.profiler.kineto_results.events()
-        if event.name() == "[memory]"
-    ]
-    level = highest = 0
-    for _, change in sorted(events, key=lambda event: event[0]):
-        level += change
-        highest = max(highest, level)
-    return highest
+    way.model.zero_grad(set_to_none=True)
+    with Meter(torch.device("cpu")) as measured:
+        way.step()
+    return measured.peak
+
+
+def compare(one: Bits, other: Bits) -> dict[str, bool]:
+    """Return whether each part is bit-identical; None equals only None."""
+
+    def equal(mine: Tensor | None, its: Tensor | None) -> bool:
+        return mine is its if mine is None or its is None else torch.equal(mine, its)
+
+    return {part: all(map(equal, one[part], other[part])) for part in one}
+
+
+def largest_error(one: Bits, other: Bits) -> float:
+    """Return the largest error of a gradient, relative to its largest element."""
+    return max(
+        float((mine - its).abs().max() / its.abs().max().clamp_min(1e-30))
+        for mine, its in zip(one["gradients"], other["gradients"], strict=True)
+        if mine is not None
+    )
+
+
+def rows_of_process(script: str, *options: str, quick: bool) -> list[dict[str, Any]]:
+    """Return the rows that a benchmark measures with these options in a process of its own.
+
+    Raises:
+        subprocess.CalledProcessError: if the process fails.
+    """
+    with TemporaryDirectory() as folder:
+        output = Path(folder) / "rows.json"
+        command = [sys.executable, script, *options, "--output", str(output)]
+        command += ["--quick"] if quick else []
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        rows: list[dict[str, Any]] = json.loads(output.read_text(encoding="utf-8"))["rows"]
+        return rows

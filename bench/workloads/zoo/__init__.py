@@ -4,10 +4,10 @@ NAMES             names of all models, sorted by library
 create("GPT-2")   a model in training mode, and a function that makes its batches
 """
 
-from workloads.zoo.images import *  # noqa: F403  (each module adds its models)
-from workloads.zoo.model import ZOO, Batch, Made
-from workloads.zoo.text import *  # noqa: F403
-from workloads.zoo.unusual import *  # noqa: F403
+import torch
+
+from workloads.zoo import images, text, unusual  # noqa: F401  (each module adds its models)
+from workloads.zoo.model import ZOO, Batch, Made, import_torchvision
 
 LIBRARIES = ("transformers", "diffusers", "timm", "torchvision", "torch")
 NAMES = tuple(sorted(ZOO, key=lambda name: LIBRARIES.index(ZOO[name].library)))
@@ -21,8 +21,7 @@ def create(name: str) -> Made:
     Raises:
         ImportError: if its library is not installed.
     """
-    import torch
-
+    import_torchvision()
     torch.manual_seed(0)
     made = ZOO[name].build()
     made.model.train()

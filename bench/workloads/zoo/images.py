@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from workloads.zoo.model import Batch, Made, add, import_torchvision
+from workloads.zoo.model import Batch, Made, add
 
 CLASSES = 10
 
@@ -41,7 +41,7 @@ def _images(side: int, channels_last: bool) -> Callable[[int], Batch]:
     return batch
 
 
-def _timm(
+def timm_model(
     title: str,
     name: str,
     side: int = 64,
@@ -49,8 +49,9 @@ def _timm(
     channels_last: bool = False,
     **options: Any,
 ) -> None:
+    """Add a model of timm to the zoo."""
+
     def build() -> Made:
-        import_torchvision()
         import timm
 
         body = timm.create_model(name, num_classes=CLASSES, **options)
@@ -60,22 +61,21 @@ def _timm(
     add(title, "timm", build)
 
 
-_timm("ConvNeXt", "convnext_atto", 64, 16)
-_timm("ResNet-18", "resnet18", 64, 32)
-_timm("ResNet-18, channels last", "resnet18", 64, 32, channels_last=True)
-_timm("DenseNet", "densenet121", 64, 16, block_config=(2, 4, 4, 2))
-_timm("EfficientNet", "efficientnet_b0", 64, 8)
-_timm("MobileNetV3", "mobilenetv3_small_100", 64, 16)
-_timm("RegNet", "regnety_002", 64, 16)
+timm_model("ConvNeXt", "convnext_atto", 64, 16)
+timm_model("ResNet-18", "resnet18", 64, 32)
+timm_model("ResNet-18, channels last", "resnet18", 64, 32, channels_last=True)
+timm_model("DenseNet", "densenet121", 64, 16, block_config=(2, 4, 4, 2))
+timm_model("EfficientNet", "efficientnet_b0", 64, 8)
+timm_model("MobileNetV3", "mobilenetv3_small_100", 64, 16)
+timm_model("RegNet", "regnety_002", 64, 16)
 _small = {"embed_dim": 24, "depths": (2, 2, 2, 2), "num_heads": (1, 2, 4, 8)}
-_timm("Swin", "swin_tiny_patch4_window7_224", 56, 16, img_size=56, **_small)
-_timm("ViT of timm", "vit_tiny_patch16_224", 64, 16, img_size=64, patch_size=8, depth=3)
-_timm("MaxViT", "maxvit_pico_rw_256", 64, 4, img_size=64)
+timm_model("Swin", "swin_tiny_patch4_window7_224", 56, 16, img_size=56, **_small)
+timm_model("ViT of timm", "vit_tiny_patch16_224", 64, 16, img_size=64, patch_size=8, depth=3)
+timm_model("MaxViT", "maxvit_pico_rw_256", 64, 4, img_size=64)
 
 
 def _torchvision(title: str, name: str, side: int, samples: int, **options: Any) -> None:
     def build() -> Made:
-        import_torchvision()
         from torchvision import models
 
         make = getattr(models, name, None) or getattr(models.segmentation, name)
@@ -118,67 +118,65 @@ class Encoded(nn.Module):
         return functional.mse_loss(made, images) + 1e-6 * found.kl().mean()
 
 
-def _unet() -> Made:
-    from diffusers import UNet2DModel
+def diffuser(
+    title: str,
+    kind: str,
+    wrap: Callable[[Any], nn.Module],
+    batch: Callable[[int], Batch],
+    **options: Any,
+) -> None:
+    """Add the class `kind` of diffusers to the zoo; `wrap` adds the loss."""
 
-    body = UNet2DModel(
-        sample_size=32,
-        block_out_channels=(16, 32),
-        norm_num_groups=8,
-        layers_per_block=1,
-        down_block_types=("DownBlock2D", "AttnDownBlock2D"),
-        up_block_types=("AttnUpBlock2D", "UpBlock2D"),
-        attention_head_dim=8,
-    )
+    def build() -> Made:
+        import diffusers
 
-    def batch(samples: int) -> Batch:
-        return torch.randn(samples, 3, 32, 32), torch.randint(1000, (samples,))
+        body = getattr(diffusers, kind)(**options)
+        return Made(wrap(body), batch, 8, body.enable_gradient_checkpointing)
 
-    return Made(Denoised(body, "timestep"), batch, 8, body.enable_gradient_checkpointing)
-
-
-def _vae() -> Made:
-    from diffusers import AutoencoderKL
-
-    body = AutoencoderKL(
-        block_out_channels=(16, 32),
-        norm_num_groups=8,
-        down_block_types=("DownEncoderBlock2D",) * 2,
-        up_block_types=("UpDecoderBlock2D",) * 2,
-        sample_size=32,
-    )
-
-    def batch(samples: int) -> Batch:
-        return (torch.randn(samples, 3, 32, 32),)
-
-    return Made(Encoded(body), batch, 8, body.enable_gradient_checkpointing)
+    add(title, "diffusers", build)
 
 
-def _dit() -> Made:
-    from diffusers import DiTTransformer2DModel
+diffuser(
+    "U-Net",
+    "UNet2DModel",
+    lambda body: Denoised(body, "timestep"),
+    lambda samples: (torch.randn(samples, 3, 32, 32), torch.randint(1000, (samples,))),
+    sample_size=32,
+    block_out_channels=(16, 32),
+    norm_num_groups=8,
+    layers_per_block=1,
+    down_block_types=("DownBlock2D", "AttnDownBlock2D"),
+    up_block_types=("AttnUpBlock2D", "UpBlock2D"),
+    attention_head_dim=8,
+)
+diffuser(
+    "VAE",
+    "AutoencoderKL",
+    Encoded,
+    lambda samples: (torch.randn(samples, 3, 32, 32),),
+    block_out_channels=(16, 32),
+    norm_num_groups=8,
+    down_block_types=("DownEncoderBlock2D",) * 2,
+    up_block_types=("UpDecoderBlock2D",) * 2,
+    sample_size=32,
+)
 
-    body = DiTTransformer2DModel(
-        num_attention_heads=4,
-        attention_head_dim=16,
-        in_channels=4,
-        num_layers=3,
-        sample_size=16,
-        patch_size=2,
-        num_embeds_ada_norm=CLASSES,
-    )
 
-    def batch(samples: int) -> Batch:
-        times, labels = torch.randint(1000, (samples,)), torch.randint(CLASSES, (samples,))
-        return torch.randn(samples, 4, 16, 16), times, labels
-
-    model = Denoised(body, "timestep", "class_labels")
-    return Made(model, batch, 8, body.enable_gradient_checkpointing)
+def _times_and_labels(samples: int) -> Batch:
+    times, labels = torch.randint(1000, (samples,)), torch.randint(CLASSES, (samples,))
+    return torch.randn(samples, 4, 16, 16), times, labels
 
 
-for _name, _build in (("U-Net", _unet), ("VAE", _vae), ("DiT", _dit)):
-
-    def _loaded(build: Callable[[], Made] = _build) -> Made:
-        import_torchvision()
-        return build()
-
-    add(_name, "diffusers", _loaded)
+diffuser(
+    "DiT",
+    "DiTTransformer2DModel",
+    lambda body: Denoised(body, "timestep", "class_labels"),
+    _times_and_labels,
+    num_attention_heads=4,
+    attention_head_dim=16,
+    in_channels=4,
+    num_layers=3,
+    sample_size=16,
+    patch_size=2,
+    num_embeds_ada_norm=CLASSES,
+)

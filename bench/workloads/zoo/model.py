@@ -43,21 +43,6 @@ def add(name: str, library: str, build: Callable[[], Made]) -> None:
     ZOO[name] = Entry(library, build)
 
 
-def transformer(name: str, build: Callable[[], tuple[nn.Module, Callable[[int], Batch]]]) -> None:
-    """Add a model of transformers to the zoo."""
-
-    def made() -> Made:
-        import_torchvision()
-        model, batch = build()
-        return Made(model, batch, 8, lambda: _enable(model))
-
-    add(name, "transformers", made)
-
-
-def _enable(model: Any) -> None:
-    model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
-
-
 def import_torchvision() -> None:
     """Import torchvision even if its compiled operators do not fit PyTorch's version.
 
