@@ -73,7 +73,3 @@ def test_the_curve_can_be_drawn(plan, tmp_path):
     figure = plan.curve(points=2, time_limit=0.2).plot(picture)
     assert picture.read_bytes().startswith(b"\x89PNG")
     assert "peak" in figure.axes[0].get_xlabel()
-
-
-def test_it_prints_itself(plan):
-    assert repr(plan).startswith("RecomputePlan(peak ")

@@ -6,7 +6,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 import pgmo
 from pgmo.cards import Card
 from pgmo.recompute.apply import RecomputeOptions, _whole_card
-from pgmo.recompute.whole_card import CONTEXT, CardBudget, optimizer_needs
+from pgmo.recompute.whole_card import CONTEXT, optimizer_needs
 
 
 def net():
@@ -162,11 +162,3 @@ def test_an_optimizer_that_needs_a_closure_is_refused():
     model = net()
     with pytest.raises(pgmo.errors.OptionError, match="LBFGS"):
         optimizer_needs(torch.optim.LBFGS(model.parameters()))
-
-
-def test_the_parts_are_named():
-    budget = CardBudget(card(1 << 30), 1 << 20, 2 << 20, 3 << 20, None, 4 << 20)
-    assert str(budget) == (
-        "total 1.00 GiB; reserved: context 1.00 MiB, parameters, buffers and inputs 2.00 MiB, "
-        "kept free 4.00 MiB, packing 10.2 MiB"
-    )

@@ -74,13 +74,6 @@ def test_the_same_bits(build, shape):
     assert all(same(step(model, one), step(plain, one)) for one in inputs)
 
 
-def test_names_of_one_parameter_stay_so():
-    plain = Tied()
-    pgmo.recompute(plain, torch.randint(64, (4, 16)), measure=False)
-    assert plain.head.weight is plain.encode.weight is plain.decode.weight
-    assert len(list(plain.parameters())) == 1
-
-
 def test_what_is_put_aside_is_put_back():
     key = torch._C.DispatchKey.Autograd
     operator = torch.ops.aten.upsample_bilinear2d.vec

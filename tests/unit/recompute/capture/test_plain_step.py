@@ -30,13 +30,32 @@ class Gated(nn.Module):
         return x * torch.sigmoid(1.7 * x)
 
 
-@pytest.mark.parametrize("layer", [nn.GELU, Gated, lambda: nn.Dropout(0.25)])
+class Swish(torch.autograd.Function):
+    """An activation whose backward pass computes the sigmoid of the forward pass again."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * torch.sigmoid(x)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        (x,) = ctx.saved_tensors
+        return gradient * (torch.sigmoid(x) * (1 + x * (1 - torch.sigmoid(x))))
+
+
+class Custom(nn.Module):
+    def forward(self, x):
+        return Swish.apply(x)
+
+
+@pytest.mark.parametrize("layer", [nn.GELU, Gated, Custom, lambda: nn.Dropout(0.25)])
 def test_the_default_peak_is_what_the_model_takes_by_itself(layer):
     model, x = Layers(layer), torch.ones(256, 64)
     _, plan = pgmo.recompute(model, x, budget="min")
     with meter(torch.device("cpu")) as measured:
         model(x).backward()
-    assert plan.default_peak == pytest.approx(measured.peak, rel=2e-3)
+    assert plan.default_peak == pytest.approx(measured.peak, rel=0.01 if layer is Custom else 2e-3)
     assert plan.peak < plan.default_peak
 
 
@@ -67,33 +86,6 @@ def test_the_checkpoints_of_the_model_count():
     words = f"without recomputation the peak is {format_bytes(plan.default_peak)}."
     with pytest.raises(pgmo.BudgetError, match=re.escape(words)):
         pgmo.recompute(model, x, 0.1)
-
-
-class Swish(torch.autograd.Function):
-    """An activation whose backward pass computes the sigmoid of the forward pass again."""
-
-    @staticmethod
-    def forward(ctx, x):
-        ctx.save_for_backward(x)
-        return x * torch.sigmoid(x)
-
-    @staticmethod
-    def backward(ctx, gradient):
-        (x,) = ctx.saved_tensors
-        return gradient * (torch.sigmoid(x) * (1 + x * (1 - torch.sigmoid(x))))
-
-
-class Custom(nn.Module):
-    def forward(self, x):
-        return Swish.apply(x)
-
-
-def test_a_function_of_the_models_own_frees_its_results_one_by_one():
-    model, x = Layers(Custom), torch.ones(256, 64)
-    _, plan = pgmo.recompute(model, x, budget="min")
-    with meter(torch.device("cpu")) as measured:
-        model(x).backward()
-    assert plan.default_peak == pytest.approx(measured.peak, rel=0.01)
 
 
 def test_a_share_is_one_of_that():

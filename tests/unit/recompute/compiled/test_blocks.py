@@ -195,9 +195,3 @@ def test_autocast_is_that_of_the_call():
     model = deep(dropout=0.0)
     with torch.autocast("cpu", torch.bfloat16):
         check(model, 3)
-
-
-def test_modules_are_those_of_each_block():
-    _, plan, _ = captured(deep(), budget=None)
-    paths = {one.module for one in plan.graph.operations}
-    assert {f"layers.{number}.attention.into" for number in range(4)} <= paths

@@ -62,15 +62,6 @@ def test_a_part_of_a_model_recomputes(outer):
         assert same(step(ours, X, seed=seed), step(plain, X, seed=seed))
 
 
-def test_a_model_is_planned_anew():
-    plain = layers()
-    ours, least = pgmo.recompute(copy.deepcopy(plain), X, measure=False)
-    other, all_kept = pgmo.recompute(ours, X, 1.0, measure=False)
-    assert least.peak < all_kept.peak
-    for one in (ours, other):
-        assert same(step(one, X), step(plain, X))
-
-
 @pytest.mark.parametrize("whole", [False, True])
 def test_in_a_compiled_model_it_runs_as_it_is(whole):
     plain = nest()

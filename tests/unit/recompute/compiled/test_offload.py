@@ -2,7 +2,6 @@
 
 import pytest
 
-import pgmo
 from pgmo.recompute.planners.schedule import is_at_home
 from tests.unit.recompute.compiled import models
 from tests.unit.recompute.compiled.models import batch, step
@@ -52,8 +51,3 @@ def test_shapes_and_modes_that_come_later():
     assert same(step(model, batch(5, 24), 5), step(plain, batch(5, 24), 5))
     plain.eval(), model.eval()
     assert same(step(model, batch(6), 6), step(plain, batch(6), 6))
-
-
-def test_nothing_is_said_about_offload_that_is_left_out(recwarn):
-    pgmo.recompute(models.Blocks(), batch(0), offload="pcie4")
-    assert not [one for one in recwarn if "offloaded" in str(one.message)]

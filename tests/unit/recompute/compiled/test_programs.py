@@ -5,7 +5,6 @@ import copy
 import pytest
 import torch
 from torch import nn
-from torch.nn import functional
 
 import pgmo
 from tests.unit.recompute.steps import same, step
@@ -22,18 +21,6 @@ class Layer(nn.Module):
     def __init__(self):
         super().__init__()
         self.layer = nn.Linear(WIDTH, WIDTH)
-
-
-class Tied(Layer):
-    """A model with one matrix under two names, whose gradient is a sum."""
-
-    def __init__(self):
-        super().__init__()
-        self.words, self.head = nn.Embedding(32, WIDTH), nn.Linear(WIDTH, 32, bias=False)
-        self.head.weight = self.words.weight
-
-    def forward(self, words):
-        return functional.cross_entropy(self.head(self.layer(self.words(words)).tanh()), words)
 
 
 class LowRank(nn.Module):
@@ -133,7 +120,6 @@ class WritesInput(Layer):
 @pytest.mark.parametrize(
     ("make", "x", "run"),
     [
-        (Tied, torch.arange(32).flip(0), twice),
         (lambda: nn.Sequential(LowRank(), LowRank()), X, twice),
         (WritesBuffers, X, twice),
         (ReplacesBuffers, X, twice),

@@ -155,30 +155,6 @@ def test_the_budget_is_one_for_all_graphs():
     assert first.overhead > 0
 
 
-def test_the_message_names_the_line_that_breaks_the_graph():
-    line = r"models\.py:\d+: return x \* \(0\.5"
-    with pytest.warns(UserWarning, match=rf"{line}.* graphs are planned"):
-        made(models.Blocks)
-    with pytest.raises(pgmo.errors.GraphError, match=line):
-        made(models.Blocks, whole=True)
-
-
-def test_nothing_stays_of_the_steps_that_are_run_to_plan():
-    torch.manual_seed(0)
-    model = models.Blocks()
-    before = copy.deepcopy(model.state_dict())
-    model.head.weight.register_hook(lambda gradient: pytest.fail("a hook ran"))
-    inputs = batch(0)
-    given, drawn = inputs[0].clone(), (random.getstate(), torch.get_rng_state())
-    pgmo.recompute(model, inputs)
-    assert model.calls == 0
-    assert all(one.grad is None for one in model.parameters())
-    assert all(map(torch.equal, model.state_dict().values(), before.values()))
-    assert torch.equal(inputs[0], given)
-    assert random.getstate() == drawn[0]
-    assert torch.equal(torch.get_rng_state(), drawn[1])
-
-
 def test_a_counter_counts_calls():
     plain, model, plan = made(models.Whole, planner=proposed)
     assert model.calls == 0
@@ -259,23 +235,6 @@ def test_other_threads_find_the_modules_as_they_are():
     plain.meets = model.meets = True
     assert same(step(model, batch(0), 0), step(plain, batch(0), 0))
     assert len(found) == 6
-
-
-def test_an_error_between_parts_leaves_the_model_as_it_was():
-    class Fails(models.Blocks):
-        failing = False
-
-        def between(self, x):
-            if self.failing:
-                raise ValueError("between")
-            return models.opaque(x)
-
-    plain, model, _ = made(Fails)
-    model.failing = True
-    with pytest.raises(ValueError, match="between"):
-        model(*batch(0))
-    model.failing = False
-    assert same(step(model, batch(0), 0), step(plain, batch(0), 0))
 
 
 def test_a_way_that_comes_later_and_does_not_fit_runs_as_it_is():

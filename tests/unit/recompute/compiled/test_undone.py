@@ -69,7 +69,12 @@ def test_attributes_that_a_forward_pass_changes_are_those_of_the_plain_model():
     model = copy.deepcopy(plain)
     before = left(model), {id(one) for one in vars(model).values()}
     versions = [one._version for one in model.parameters()]
-    ours, _ = pgmo.recompute(model, X, 1.0, measure=False)
+    hook = model.weight.register_hook(lambda _gradient: pytest.fail("a hook ran"))
+    given, drawn = X.clone(), torch.get_rng_state()
+    ours, _ = pgmo.recompute(model, given, 1.0, measure=False)
+    hook.remove()
+    assert torch.equal(given, X)
+    assert torch.equal(torch.get_rng_state(), drawn)
     assert (left(model), {id(one) for one in vars(model).values()}) == before
     assert [one._version for one in model.parameters()] == versions
     for number in range(3):

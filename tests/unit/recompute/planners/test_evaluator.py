@@ -22,14 +22,6 @@ def test_medium_graphs(case: tuple[Graph, frozenset[int]]) -> None:
     _agrees(*case)
 
 
-def test_chain_of_a_thousand() -> None:
-    graph = chain(1000)
-    choice = frozenset(index for index in range(999) if index % 32)
-    schedule = simulate(graph, choice)
-    assert Evaluator(graph).evaluate(choice) == (schedule.peak, pytest.approx(schedule.overhead))
-    assert schedule.peak < 0.1 * simulate(graph).peak
-
-
 def test_choices_beyond_the_graph_are_an_error() -> None:
     evaluator = Evaluator(chain(3))
     for wrong in (7, 3, -1):

@@ -74,19 +74,6 @@ def test_program_is_brute_force(dag: Dag, make: object, factor: float) -> None:
 
 
 @settings(max_examples=40)
-@given(dags(), st.floats(1, 2))
-def test_approximate_is_never_better_than_exact(dag: Dag, factor: float) -> None:
-    exact, approximate = (
-        DynamicProgram(dag, all_lower_sets(dag)),
-        DynamicProgram(dag, ancestor_sets(dag)),
-    )
-    assert approximate.least_budget() >= exact.least_budget()
-    budget = int(approximate.least_budget() * factor)
-    found, least = (formula(dag, path_of(one.solve(budget)[0]))[0] for one in (approximate, exact))
-    assert found >= least
-
-
-@settings(max_examples=40)
 @given(dags())
 def test_what_is_cached_is_what_later_blocks_read(dag: Dag) -> None:
     program = DynamicProgram(dag, ancestor_sets(dag))

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pgmo.errors import BudgetError, GraphError, OptionError
-from pgmo.recompute.planners.graph import EXAMPLE, Graph, Operation, Value
+from pgmo.recompute.planners.graph import Graph, Operation, Value
 from pgmo.recompute.planners.offload.transfers import LINKS, Transfers, offloaded_value, parse_link
 from pgmo.recompute.planners.planning import plan_choice
 from pgmo.recompute.planners.reruns import RerunSearch
@@ -110,12 +110,6 @@ def test_a_budget_below_the_least_peak_is_met_and_the_plan_says_what_it_takes(ra
 def test_a_slow_link_is_not_used():
     choice = plan_choice(chain(8, size=100), "min", rate=1e-3)
     assert not choice.offloaded
-
-
-def test_without_a_link_nothing_is_offloaded_and_plans_are_as_before():
-    graph = chain(8, size=100)
-    assert plan_choice(graph, "min").offloaded == frozenset()
-    assert simulate(EXAMPLE, {0}).offloaded == frozenset()
 
 
 def test_links_have_names_or_numbers():

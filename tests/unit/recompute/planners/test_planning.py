@@ -103,11 +103,6 @@ def test_search_improves_on_what_was_proposed() -> None:
     assert choice.overhead < proposed.overhead
 
 
-def test_chain_needs_twice_the_square_root() -> None:
-    # sqrt(100) kept values, and a segment of as many.
-    assert plan_choice(chain(100, size=1), "min", evaluations=50_000).peak <= 20
-
-
 @settings(max_examples=20)
 @given(graphs(most=12, backward=12), st.integers(0, 3))
 def test_larger_budgets_are_never_dearer(graph: Graph, seed: int) -> None:
@@ -136,22 +131,6 @@ def test_choices_for_several_budgets() -> None:
     with pytest.raises(pgmo.BudgetError, match="the smallest peak found is"):
         plan_choices(graph, ["min", 10], evaluations=100)
     assert plan_choices(graph, []) == ()
-
-
-def test_several_budgets_are_met_as_well_as_one() -> None:
-    graph = random_graph(0, forward=60, backward=60)
-    known = [one for one in propose(graph) if one.planner in ("default", "chen")]
-    low = plan_choice(graph, "min", evaluations=300, candidates=known).peak
-    high = simulate(graph).peak
-    budgets = [low + (high - low) * i // 16 for i in range(1, 16)]
-    alone = [
-        plan_choice(graph, budget, evaluations=300, candidates=known).overhead for budget in budgets
-    ]
-    choices = plan_choices(graph, budgets, evaluations=300, candidates=known)
-    together = [choice.overhead for choice in choices]
-    assert alone != sorted(alone, reverse=True)  # so short a search may miss better choices
-    assert together == sorted(together, reverse=True)
-    assert all(one <= other for one, other in zip(together, alone, strict=True))
 
 
 def test_candidates_are_judged_anew() -> None:

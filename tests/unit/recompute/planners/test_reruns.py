@@ -12,7 +12,7 @@ from pgmo.recompute.planners.graph import Graph
 from pgmo.recompute.planners.planning import plan_choice
 from pgmo.recompute.planners.reruns import RerunSearch
 from pgmo.recompute.planners.schedule import Reruns, is_made_again, simulate
-from tests.unit.recompute.graphs import chain, chosen, graphs, random_graph
+from tests.unit.recompute.graphs import chain, graphs, random_graph
 from tests.unit.recompute.reruns import random_reruns, read_reruns
 
 
@@ -67,15 +67,6 @@ def test_evaluation_is_the_schedule_without_unread_values(graph: Graph, seed: in
     peak, overhead = RerunSearch(graph).evaluate(reruns)
     assert peak == schedule.peak
     assert overhead * (graph.forward_cost or 1) == pytest.approx(schedule.cost)
-
-
-@settings(max_examples=100)
-@given(chosen())
-def test_a_choice_is_the_reruns_of_its_schedule(case: tuple[Graph, frozenset[int]]) -> None:
-    graph, choice = case
-    reruns = simulate(graph, choice).reruns
-    peak, overhead = RerunSearch(graph).evaluate(reruns)
-    assert (peak, pytest.approx(overhead)) == Evaluator(graph).evaluate(choice)
 
 
 @settings(max_examples=30)

@@ -54,15 +54,6 @@ def test_a_normalisation_that_runs_again_reads_the_new_statistics():
     assert old.isdisjoint(node.name for node in backward.graph.find_nodes(op="placeholder"))
 
 
-def test_a_random_operator_stays_out_of_the_backward_half():
-    model = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Dropout(0.5), nn.Linear(8, 8))
-    step = captured(model, torch.ones(2, 8))
-    for choice in ((), set(step.graph.candidates())):
-        forward, backward = split(step, simulate(step.graph, choice))
-        assert called(forward).count("aten.native_dropout") == 1
-        assert "aten.native_dropout" not in called(backward)
-
-
 def test_a_dropout_that_runs_again_applies_the_mask_that_was_saved():
     class Net(nn.Linear):
         def forward(self, x):
