@@ -20,6 +20,7 @@ from typing import Any
 
 from recomputation.checkmate import Optimum, Program
 from recomputation.step_graphs import graph_data, read_graph
+from recomputation.tables import markdown
 from support.machine import add_common_options, result_path, write_result
 from workloads.small_steps import NAMES, create
 
@@ -110,11 +111,9 @@ def _ours(graph: Graph, budget: int) -> dict[str, Any]:
 
 def table(rows: list[dict[str, Any]]) -> str:
     """Return the table: peaks as shares of the default peak, overheads of the forward pass."""
-    lines = [
-        "| step | operations | least peak, once each | pgmo | optimum "
-        "| overhead at the least | optimum | quarter | optimum | half | optimum |",
-        "|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
-    ]
+    head = ["step", "operations", "least peak, once each", "pgmo", "optimum"]
+    head += ["overhead at the least", "optimum", "quarter", "optimum", "half", "optimum"]
+    lines = []
     for row in rows:
         whole, least = row["default_peak"], row["least"]
         cells = [row["name"], "{} + {}".format(*row["operations"])]
@@ -122,8 +121,9 @@ def table(rows: list[dict[str, Any]]) -> str:
         for cell in row["cells"][:3]:
             ours = "-" if cell["overhead"] is None else f"{cell['overhead']:.3f}"
             cells += [ours, f"{cell['optimum']:.3f}" + ("" if cell["proved"] else " *")]
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join([*lines, "", "`*`: the best that CP-SAT found, not proved."])
+        lines.append(cells)
+    text = markdown(head, lines, numeric=range(1, len(head)))
+    return f"{text}\n\n`*`: the best that CP-SAT found, not proved."
 
 
 def main() -> None:

@@ -32,6 +32,7 @@ os.environ.setdefault("KINETO_LOG_LEVEL", "6")  # otherwise each profile prints 
 
 import torch
 from recomputation.step_ways import MemoryBudget, Planned, Way, compare, peak, rows_of_process
+from recomputation.tables import markdown
 from support.machine import Seconds, add_common_options, result_path, write_result
 from torch import nn
 from workloads.zoo import NAMES, ZOO, Batch, Made, create
@@ -187,42 +188,33 @@ def _add_without_cache(name: str, row: dict[str, Any], batch: Batch) -> None:
 
 def table(rows: list[dict[str, Any]]) -> str:
     """Return the table in Markdown."""
-    head = [
-        "model",
-        "library",
-        "same bits",
-        "default predicted",
-        "plans predicted",
-        *(f"at {one}" for one in (0.7, 0.5)),
-    ]
-    head += ["least", "least without cache", "checkpointing", "activation_memory_budget, least"]
-    head += ["capture and plan, s", "new size, s"]
-    lines = [head, ["---"] * len(head)]
+    head = ["model", "library", "same bits", "default predicted", "plans predicted"]
+    head += ["at 0.7", "at 0.5", "least", "least without cache", "checkpointing"]
+    head += ["activation_memory_budget, least", "capture and plan, s", "new size, s"]
+    lines = []
     for row in rows:
-        ways = {(way["way"], way["setting"]): way for way in row["ways"]}
-        if not ways:
-            lines.append(
-                [row["model"], row["library"], _bits(row["same"]), *[""] * (len(head) - 3)]
-            )
-            continue
-        least = ways["pgmo", "min"]
-        theirs = [way for way in row["ways"] if way["way"] == "activation_memory_budget"]
-        done = [way for way in theirs if "peak_share" in way]
-        best = min(done, key=lambda way: way["peak_share"], default={"failed": ""})
-        predicted = f"{least['default_share']:.3f}" if "default_share" in least else ""
-        lines.append(
-            [
-                *(row["model"], row["library"], _bits(row["same"]), predicted, _predicted(ways)),
-                *(_cost(ways["pgmo", one]) for one in (0.7, 0.5)),
-                _peak_and_cost(least),
-                _peak_and_cost(ways.get(("pgmo without cache", "min"))),
-                _peak_and_cost(ways.get(("checkpoint", "each block"))),
-                _peak_and_cost(best),
-                f"{least['planning_seconds']:.1f}" if "planning_seconds" in least else "",
-                f"{row['size_seconds']:.1f}" if row.get("size_seconds") is not None else "",
-            ]
-        )
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+        line = [row["model"], row["library"], _bits(row["same"])]
+        lines.append(line + (_figures(row) if row["ways"] else [""] * (len(head) - 3)))
+    return markdown(head, lines)
+
+
+def _figures(row: dict[str, Any]) -> list[str]:
+    ways = {(way["way"], way["setting"]): way for way in row["ways"]}
+    least = ways["pgmo", "min"]
+    theirs = [way for way in row["ways"] if way["way"] == "activation_memory_budget"]
+    done = [way for way in theirs if "peak_share" in way]
+    best = min(done, key=lambda way: way["peak_share"], default={"failed": ""})
+    return [
+        f"{least['default_share']:.3f}" if "default_share" in least else "",
+        _predicted(ways),
+        *(_cost(ways["pgmo", one]) for one in (0.7, 0.5)),
+        _peak_and_cost(least),
+        _peak_and_cost(ways.get(("pgmo without cache", "min"))),
+        _peak_and_cost(ways.get(("checkpoint", "each block"))),
+        _peak_and_cost(best),
+        f"{least['planning_seconds']:.1f}" if "planning_seconds" in least else "",
+        f"{row['size_seconds']:.1f}" if row.get("size_seconds") is not None else "",
+    ]
 
 
 def _predicted(ways: dict[tuple[str, Any], dict[str, Any]]) -> str:

@@ -1,6 +1,6 @@
 """Markdown tables of bench/details.md, from the results of `recompute.py`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from workloads.step import TITLES
@@ -19,75 +19,55 @@ def tables(result: Mapping[str, Any]) -> str:
 def _shares(rows: Sequence[Row], names: Sequence[str]) -> str:
     """Return the share of the forward pass that runs twice, a line per network and planner."""
     fractions = sorted({row["setting"] for row in _of(rows, "pgmo") if _is_number(row)})[::-1]
-    lines = [
-        ["peak at most", "", *(f"{fraction:g}" for fraction in fractions), "least peak"],
-        ["---", "---", *["---:"] * (len(fractions) + 1)],
-    ]
+    head = ["peak at most", "", *(f"{fraction:g}" for fraction in fractions), "least peak"]
+    lines = []
     for name in names:
         mine = [row for row in rows if row["network"] == name]
         ours = {row["setting"]: row for row in _of(mine, "pgmo")}
         alone = {row["setting"]: row for row in _of(mine, "pgmo, workspaces not counted")}
         theirs = _of(mine, PEER)
         least = ours.get("min", {}).get("peak_share")
-        lines.append([TITLES[name], "pgmo", *(_share(ours.get(one)) for one in fractions)])
-        lines[-1].append("" if least is None else f"{least:.2f}")
-        lines.append(
-            ["", "pgmo, workspaces not counted", *(_share(alone.get(one)) for one in fractions), ""]
-        )
-        asked = (_cheapest(theirs, one) if one in ours else "" for one in fractions)
-        lines.append(["", PEER, *asked])
-        lines[-1].append(f"{min((row['peak_share'] for row in theirs), default=1.0):.2f}")
-    return _markdown(lines)
+        lowest = min((row["peak_share"] for row in theirs), default=1.0)
+        lines += [
+            [TITLES[name], "pgmo", *(_share(ours.get(one)) for one in fractions)],
+            ["", "pgmo, workspaces not counted", *(_share(alone.get(one)) for one in fractions)],
+            ["", PEER, *(_cheapest(theirs, one) if one in ours else "" for one in fractions)],
+        ]
+        for line, peak in zip(lines[-3:], (least, None, lowest), strict=True):
+            line.append("" if peak is None else f"{peak:.2f}")
+    return markdown(head, lines, numeric=range(2, len(head)))
 
 
 def _steps(rows: Sequence[Row], names: Sequence[str]) -> str:
     """Return peaks and times of the measured ways."""
-    lines = [
-        [
-            *("network", "way", "setting", "peak", "of plain", "predicted", "run twice"),
-            *("time", "fastest", "bits"),
-        ],
-        ["---", "---", *["---:"] * 7, "---"],
-    ]
-    for name in names:
-        for row in rows:
-            if row["network"] != name or "peak" not in row:
-                continue
-            predicted = f"{row['predicted'] / row['peak'] - 1:+.1%}" if "predicted" in row else ""
-            share = "" if row["share"] is None else f"{row['share']:.3f}"
-            changed = [what for what, same in row["same"].items() if not same]
-            error = row["largest_relative_error"]
-            bits = f"other {', '.join(changed)}" if changed else "same"
-            bits += f" ({error:.0e})" if "gradients" in changed else ""
-            lines.append(
-                [
-                    TITLES[name],
-                    row["way"],
-                    "" if row["setting"] is None else str(row["setting"]),
-                    f"{row['peak'] / 2**20:.0f} MiB",
-                    f"{row['peak_share']:.2f}",
-                    predicted,
-                    share,
-                    f"{row['time_against_plain']:.2f}x",
-                    f"{row['fastest_against_plain']:.2f}x",
-                    bits,
-                ]
-            )
-    return _markdown(lines)
+    head = ["network", "way", "setting", "peak", "of plain", "predicted", "run twice"]
+    lines = []
+    for row in (row for name in names for row in rows if row["network"] == name):
+        if "peak" not in row:
+            continue
+        changed = [what for what, same in row["same"].items() if not same]
+        error = row["largest_relative_error"]
+        bits = f"other {', '.join(changed)}" if changed else "same"
+        lines.append(
+            [
+                TITLES[row["network"]],
+                row["way"],
+                "" if row["setting"] is None else str(row["setting"]),
+                f"{row['peak'] / 2**20:.0f} MiB",
+                f"{row['peak_share']:.2f}",
+                f"{row['predicted'] / row['peak'] - 1:+.1%}" if "predicted" in row else "",
+                "" if row["share"] is None else f"{row['share']:.3f}",
+                f"{row['time_against_plain']:.2f}x",
+                f"{row['fastest_against_plain']:.2f}x",
+                bits + (f" ({error:.0e})" if "gradients" in changed else ""),
+            ]
+        )
+    return markdown([*head, "time", "fastest", "bits"], lines, numeric=range(2, 9))
 
 
 def _verdicts(verdicts: Sequence[Row]) -> str:
-    lines = [
-        [
-            "network",
-            "pgmo: monotone",
-            "most above its budget",
-            "same bits",
-            f"{PEER}: monotone",
-            "largest error of a gradient",
-        ],
-        ["---"] * 6,
-    ]
+    head = ["network", "pgmo: monotone", "most above its budget", "same bits"]
+    lines = []
     for one in verdicts:
         above = one["most_above_budget"]
         lines.append(
@@ -100,7 +80,7 @@ def _verdicts(verdicts: Sequence[Row]) -> str:
                 f"{one[f'{PEER}_largest_error']:.1g}",
             ]
         )
-    return _markdown(lines)
+    return markdown([*head, f"{PEER}: monotone", "largest error of a gradient"], lines)
 
 
 def _of(rows: Sequence[Row], way: str) -> list[Row]:
@@ -127,5 +107,9 @@ def _yes(answer: bool) -> str:
     return "yes" if answer else "no"
 
 
-def _markdown(lines: Sequence[Sequence[str]]) -> str:
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+def markdown(
+    head: Sequence[str], rows: Sequence[Sequence[str]], numeric: Collection[int] = ()
+) -> str:
+    """Return a table; the columns with the numbers `numeric` are aligned to the right."""
+    rule = ["---:" if column in numeric else "---" for column in range(len(head))]
+    return "\n".join(f"| {' | '.join(line)} |" for line in (head, rule, *rows))

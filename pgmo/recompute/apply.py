@@ -106,15 +106,7 @@ def recompute(
         docs/design/recompute.md for the search and the schedule.
     """
     options = RecomputeOptions(
-        budget,
-        planner,
-        measure,
-        card,
-        optimizer,
-        beside,
-        offload,
-        state,
-        whole,
+        budget, planner, measure, card, optimizer, beside, offload, state, whole
     )
     arguments = None if example_inputs is _NOT_GIVEN else call_of(example_inputs)
     made, plan = planned(model, arguments, options, Shapes())

@@ -241,12 +241,10 @@ def _metadata(node: fx.Node) -> tuple[object, ...]:
 def note_autograd_functions(results: Iterable[Tensor]) -> None:
     """Set `CUSTOM` in the nodes that custom functions trace when `results` are differentiated."""
     for number, function in enumerate(autograd_nodes(one.grad_fn for one in results)):
-        if isinstance(function, BackwardCFunction) and not _is_stand_in(function):
-            _note(function, number)
-
-
-def _is_stand_in(function: Any) -> bool:
-    return getattr(function._forward_cls, "stands_in", False) is True
+        if isinstance(function, BackwardCFunction):
+            forward: Any = function._forward_cls  # type: ignore[attr-defined]
+            if not getattr(forward, "stands_in", False):
+                _note(function, number)
 
 
 def _note(function: Any, number: int) -> None:

@@ -173,7 +173,12 @@ def capture(
     graph = Graph(
         tuple(operations),
         tuple(
-            Value(size, _producer(producer, number, forward), index in result, pinned)
+            Value(
+                size,
+                forward if producer == TANGENT else number.get(producer, -1),
+                index in result,
+                pinned,
+            )
             for index, (size, producer, pinned) in enumerate(
                 zip(grouping.sizes, grouping.producers, grouping.pinned, strict=True)
             )
@@ -225,10 +230,6 @@ def _checkpoints(graph: Graph, nodes: dict[int, fx.Node]) -> tuple[frozenset[int
     for index in again:
         found.setdefault(regions[index], set()).add(index)
     return tuple(map(frozenset, found.values()))
-
-
-def _producer(producer: int, number: dict[int, int], forward: int) -> int:
-    return forward if producer == TANGENT else number.get(producer, -1)
 
 
 def _results(grouping: Grouping) -> set[int]:
