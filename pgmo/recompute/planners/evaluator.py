@@ -153,9 +153,8 @@ def _lists(lists: Sequence[Sequence[int]]) -> tuple[NDArray[np.int32], NDArray[n
 def period(graph: Graph, operations: Sequence[int]) -> int:
     """Return the number of operations after which equal operations recur; 0 without a period.
 
-        norm  mul  gelu  |  norm  mul  gelu  |  norm  mul  gelu  |  loss        a period of three
-
-    `operations` are the numbers of the operations to compare, ascending.
+    A step of many equal layers, each `norm, mul, gelu`, has the period 3. `operations` are the
+    numbers of the operations to compare, ascending.
     """
     if len(graph.operations) < _LEAST:
         return 0

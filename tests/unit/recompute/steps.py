@@ -1,8 +1,9 @@
-"""Bitwise comparison of steps, planners without a search, and a small card."""
+"""Bitwise comparison of steps, planners without a search, a small card and a network."""
 
 import random
 
 import torch
+from torch import nn
 
 from pgmo.cards import Card
 from pgmo.errors import BudgetError
@@ -43,6 +44,13 @@ def card(room):
     """Return a card that has `room` bytes left beside CUDA's context."""
     size = int((CONTEXT + room) / 0.99)
     return Card("a small one", size, size, (8, 0), 1)
+
+
+def net():
+    """Return six linear layers with activations; equal calls give equal weights."""
+    torch.manual_seed(0)
+    layers = [layer for _ in range(6) for layer in (nn.Linear(64, 64), nn.Tanh())]
+    return nn.Sequential(*layers)
 
 
 def step(model, *inputs, seed=0):

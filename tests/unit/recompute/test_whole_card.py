@@ -7,11 +7,7 @@ import pgmo
 from pgmo.cards import Card
 from pgmo.recompute.apply import RecomputeOptions, _whole_card
 from pgmo.recompute.whole_card import CONTEXT, optimizer_needs
-
-
-def net():
-    layers = [layer for _ in range(6) for layer in (nn.Linear(64, 64), nn.Tanh())]
-    return nn.Sequential(*layers)
+from tests.unit.recompute.steps import net
 
 
 def card(size):

@@ -4,19 +4,12 @@ import copy
 
 import pytest
 import torch
-from torch import nn
 
 import pgmo
 from pgmo.errors import OptionError
 from pgmo.recompute.runtime.offload import sleeping_state
 from pgmo.recompute.runtime.offload.sleeping_state import SleepingState
-from tests.unit.recompute.steps import card
-
-
-def net():
-    torch.manual_seed(0)
-    layers = [layer for _ in range(6) for layer in (nn.Linear(64, 64), nn.Tanh())]
-    return nn.Sequential(*layers)
+from tests.unit.recompute.steps import card, net
 
 
 def train(model, optimizer, steps=3, batch=512):
