@@ -47,10 +47,12 @@ class Blocks(nn.Module):
 
 
 class Whole(Blocks):
-    """A model that is a single graph."""
+    """A model that is a single graph, and does not count its calls."""
 
-    def between(self, x):
-        return x
+    def forward(self, x, labels):
+        for block in self.blocks:
+            x = block(x)
+        return functional.cross_entropy(self.head(x), labels)
 
 
 class LayerDrop(Blocks):
