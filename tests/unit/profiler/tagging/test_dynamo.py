@@ -8,10 +8,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from torch import nn  # noqa: E402
-from torch.utils._python_dispatch import (  # noqa: E402
-    TorchDispatchMode,
-    _get_current_dispatch_mode_stack,
-)
+from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode_stack  # noqa: E402
 
 from pgmo.profiler.tagging import dynamo  # noqa: E402
 from pgmo.profiler.tagging.tags import COMPILED  # noqa: E402

@@ -18,11 +18,7 @@ from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
 from pgmo.allocator.adapters.torch_cpu import torch_cpu  # noqa: E402
 from pgmo.profiler.profile import Tag  # noqa: E402
-from pgmo.profiler.tagging.operators import (  # noqa: E402
-    OperatorAnswer,
-    report_name,
-    requests_nothing,
-)
+from pgmo.profiler.tagging.operators import OperatorAnswer, report_name, requests_nothing  # noqa: E402
 from tests.unit.profiler.networks import Log, Net, logged, tagger_with  # noqa: E402
 
 

@@ -5,14 +5,7 @@ import pickle
 
 from pgmo.profiler.importers.torch_memory.snapshot import read_torch_snapshot
 from pgmo.profiler.trace import Event
-from tests.unit.profiler.importers.snapshots import (
-    MIB,
-    Device,
-    live_at_end,
-    save,
-    snapshot,
-    train,
-)
+from tests.unit.profiler.importers.snapshots import MIB, Device, live_at_end, save, snapshot, train
 
 PAGE = 2 * MIB
 

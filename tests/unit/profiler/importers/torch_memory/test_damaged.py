@@ -6,11 +6,7 @@ import pytest
 
 from pgmo.errors import FileError
 from pgmo.profiler.importers.torch_memory.snapshot import read_torch_snapshot
-from tests.unit.profiler.importers.snapshots import (
-    Device,
-    save,
-    snapshot,
-)
+from tests.unit.profiler.importers.snapshots import Device, save, snapshot
 from tests.unit.profiler.importers.torch_memory.reading import changed, good
 
 

@@ -18,11 +18,7 @@ from tests.unit.profiler.importers.snapshots import (
     snapshot,
     train,
 )
-from tests.unit.profiler.importers.torch_memory.reading import (
-    read_one,
-    replayed,
-    state_of,
-)
+from tests.unit.profiler.importers.torch_memory.reading import read_one, replayed, state_of
 
 
 @pytest.mark.parametrize("expandable", [False, True])

@@ -3,16 +3,8 @@
 import pytest
 
 from pgmo.errors import FileError
-from tests.unit.profiler.importers.snapshots import (
-    Device,
-    live_at_end,
-    snapshot,
-    train,
-)
-from tests.unit.profiler.importers.torch_memory.reading import (
-    read_one,
-    replayed,
-)
+from tests.unit.profiler.importers.snapshots import Device, live_at_end, snapshot, train
+from tests.unit.profiler.importers.torch_memory.reading import read_one, replayed
 
 
 def with_host(*devices, first=False):

@@ -4,16 +4,8 @@ import numpy as np
 
 from pgmo.profiler.importers.torch_memory.snapshot import read_torch_snapshot
 from pgmo.profiler.trace import Event
-from tests.unit.profiler.importers.snapshots import (
-    Device,
-    save,
-    snapshot,
-    train,
-)
-from tests.unit.profiler.importers.torch_memory.reading import (
-    good,
-    read_one,
-)
+from tests.unit.profiler.importers.snapshots import Device, save, snapshot, train
+from tests.unit.profiler.importers.torch_memory.reading import good, read_one
 
 
 def test_tags_have_operator_phase_and_line(tmp_path):
