@@ -65,9 +65,15 @@ class InstallationRule:
     def unpaid(self) -> str:
         """Return why a plan does not pay yet, or "" if it may pay.
 
-        If iterations repeat and no plan was removed, `choose` compares pages only.
+        If iterations repeat, also since the last BACKOFF began, and no plan was removed, `choose`
+        compares pages only.
         """
-        return "" if self._serves_anyway or self._is_paid() else self._moves
+        if self._serves_anyway or self._is_paid():
+            return ""
+        return (
+            f"without a plan only {self.moved:,} pages were remapped in "
+            f"{self.iterations} iterations"
+        )
 
     def choose(
         self, plans: list[PlannedProfile], *, repeats: bool
@@ -83,10 +89,10 @@ class InstallationRule:
         """
         if self._serves_anyway:
             return plans, ""
-        if self.removed and (unpaid := self.unpaid()):
+        # A few equal iterations may lie between others.
+        waits = self.removed or self._differed_since_pause(plans[-1])
+        if waits and (unpaid := self.unpaid()):
             return [], unpaid
-        if self._differed_since_pause(plans[-1]) and not self._is_paid(most=1):
-            return [], self._moves  # a few equal iterations may lie between others
         missing, spare = self._missing_pages(plans), self._spare_pages()
         # A second session on the device places its arena in the idle pages of the first session.
         if missing <= spare or self._state.adapter.session_index != 0:
@@ -118,13 +124,6 @@ class InstallationRule:
         requested = self._state.adapter.requested_bytes - requested
         planned = (self.iterations - iterations) * int(newest.plan.size.sum())
         return abs(requested - planned) > heuristics.current.spare_share * planned
-
-    @property
-    def _moves(self) -> str:
-        return (
-            f"without a plan only {self.moved:,} pages were remapped in "
-            f"{self.iterations} iterations"
-        )
 
     @property
     def _serves_anyway(self) -> bool:
