@@ -203,7 +203,7 @@ struct Replay {
                    .alternate = kUnplanned};
     }
     // The arena is packed simply, above what lives at once: a page for each of its places.
-    if (paged) space.deallocate(space.allocate(packed.arena, kStream), kStream);
+    if (paged) space.deallocate(space.allocate(packed.arena, kStream));
     // Nobody writes to the blocks, so the arena needs no memory behind it.
     engine.add_arena(kStream, 0,
                      paged ? engine.reserve_arena(space, packed.arena, kStream)

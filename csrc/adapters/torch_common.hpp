@@ -1,10 +1,12 @@
-// Functions that the adapters for PyTorch share: error handling at the C boundary, formatting of
-// sizes.
+// Code that the adapters for PyTorch share: error handling at the C boundary, formatting of sizes,
+// and the list of a process's adapters.
 
 #pragma once
 
 #include <c10/util/Exception.h>
 
+#include <array>
+#include <cstdint>
 #include <cstdio>
 #include <exception>
 #include <string>
@@ -12,12 +14,13 @@
 namespace {
 
 // Format a size with at most two decimals, as in "1.50 GiB".
-inline std::string binary_units(double bytes) {
+inline std::string binary_units(uint64_t bytes) {
   constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+  auto size = static_cast<double>(bytes);
   int unit = 0;
-  for (; bytes >= 1024 && unit < 4; ++unit) bytes /= 1024;
+  for (; size >= 1024 && unit < 4; ++unit) size /= 1024;
   char text[32];
-  std::snprintf(text, sizeof text, unit == 0 ? "%.0f %s" : "%.2f %s", bytes, kUnits[unit]);
+  std::snprintf(text, sizeof text, unit == 0 ? "%.0f %s" : "%.2f %s", size, kUnits[unit]);
   return text;
 }
 
@@ -35,5 +38,44 @@ int guarded(char* message, size_t capacity, Body&& body) {
   }
   return 1;
 }
+
+// Adapters of this process, each over an allocator that torch has used. Never destroyed. `kMost`:
+// maximum number of adapters.
+template <typename Adapter, typename Allocator, int kMost>
+class Adapters {
+ public:
+  // `kind`: the kind of device, for messages.
+  constexpr explicit Adapters(const char* kind) : kind_(kind) {}
+
+  // Return the allocator as an adapter, or nullptr if it is not an adapter of this list.
+  Adapter* find(const Allocator* allocator) const {
+    for (Adapter* adapter : all_) {
+      if (adapter != nullptr && adapter == allocator) return adapter;
+    }
+    return nullptr;
+  }
+
+  // Return whether an adapter wraps this allocator.
+  bool wraps(const Allocator* allocator) const {
+    for (const Adapter* adapter : all_) {
+      if (adapter != nullptr && adapter->upstream() == allocator) return true;
+    }
+    return false;
+  }
+
+  // Return the adapter that wraps `upstream`, created if there is none.
+  Adapter* over(Allocator* upstream) {
+    for (int index = 0; index < kMost; ++index) {
+      if (all_[index] == nullptr) all_[index] = new Adapter(upstream, index);
+      if (all_[index]->upstream() == upstream) return all_[index];
+    }
+    TORCH_CHECK(false, "the ", kind_, " allocator has been replaced more than ", kMost,
+                " times in this process");
+  }
+
+ private:
+  const char* kind_;
+  std::array<Adapter*, kMost> all_{};
+};
 
 }  // namespace

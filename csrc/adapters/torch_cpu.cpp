@@ -72,12 +72,10 @@ bool is_refusal(const c10::Error& error) {
   pgmo_engine_statistics now;
   api->statistics(engine, &now);
   TORCH_CHECK_WITH(OutOfMemoryError, false, "CPU out of memory. Tried to allocate ",
-                   binary_units(static_cast<double>(bytes)),
-                   " for a block outside of pgmo's plan. pgmo's arenas hold ",
-                   binary_units(static_cast<double>(now.arena_bytes)), ", of which ",
-                   binary_units(static_cast<double>(now.live_slot_bytes)),
+                   binary_units(bytes), " for a block outside of pgmo's plan. pgmo's arenas hold ",
+                   binary_units(now.arena_bytes), ", of which ", binary_units(now.live_slot_bytes),
                    " are in use; blocks outside of the plan hold ",
-                   binary_units(static_cast<double>(now.live_fallback_bytes)),
+                   binary_units(now.live_fallback_bytes),
                    ". Reduce the batch size, or record again if the model has changed. "
                    "The allocator said: ",
                    upstream_says);
@@ -161,39 +159,10 @@ class TorchCpuAdapter final : public c10::Allocator {
   c10::DeleterFnPtr deleter_;
 };
 
-std::array<TorchCpuAdapter*, kMostUpstreams> adapters{};  // never destroyed
+Adapters<TorchCpuAdapter, c10::Allocator, kMostUpstreams> adapters("CPU");
 
 // Set if an adapter could not be uninstalled, because another allocator wrapped it.
 bool left_beneath = false;
-
-bool is_upstream(const c10::Allocator* allocator) {
-  for (const TorchCpuAdapter* adapter : adapters) {
-    if (adapter != nullptr && adapter->upstream() == allocator) return true;
-  }
-  return false;
-}
-
-bool is_ours(const c10::Allocator* allocator) {
-  for (const TorchCpuAdapter* adapter : adapters) {
-    if (adapter != nullptr && adapter == allocator) return true;
-  }
-  return false;
-}
-
-// Return the adapter that wraps `upstream`, created if there is none. Return nullptr if adapters
-// wrap kMostUpstreams other allocators.
-TorchCpuAdapter* adapter_over(c10::Allocator* upstream) {
-  for (int index = 0; index < kMostUpstreams; ++index) {
-    if (adapters[index] == nullptr) adapters[index] = new TorchCpuAdapter(upstream, index);
-    if (adapters[index]->upstream() == upstream) return adapters[index];
-  }
-  return nullptr;
-}
-
-c10::Allocator* upstream_now() {
-  c10::Allocator* current = c10::GetCPUAllocator();
-  return is_ours(current) ? static_cast<TorchCpuAdapter*>(current)->upstream() : current;
-}
 
 }  // namespace
 
@@ -211,18 +180,16 @@ int pgmo_install(const pgmo_engine_api* table, pgmo_engine* handle, char* messag
         "pgmo was imported a second time, with another native module: restart the program to use "
         "pgmo again");
     c10::Allocator* current = c10::GetCPUAllocator();
-    if (is_ours(current)) return;
+    if (adapters.find(current) != nullptr) return;
     // Two adapters in one chain of allocators would treat each other's blocks as torch's.
-    TORCH_CHECK(!left_beneath || is_upstream(current),
+    TORCH_CHECK(!left_beneath || adapters.wraps(current),
                 "the current CPU allocator wraps the adapter of an earlier session of pgmo; remove "
                 "that allocator first");
     left_beneath = false;
     api = table;
     engine = handle;
     mode = table->mode(handle);
-    TorchCpuAdapter* adapter = adapter_over(current);
-    TORCH_CHECK(adapter != nullptr, "the CPU allocator has been replaced more than ",
-                kMostUpstreams, " times in this process");
+    TorchCpuAdapter* adapter = adapters.over(current);
     // Use the default priority 0: with a higher priority, the adapter could never be uninstalled.
     c10::SetCPUAllocator(adapter, 0);
     TORCH_CHECK(c10::GetCPUAllocator() == adapter,
@@ -234,17 +201,20 @@ int pgmo_install(const pgmo_engine_api* table, pgmo_engine* handle, char* messag
 // Uninstall the adapter. If another allocator wraps it, change nothing and return 1.
 int pgmo_uninstall(char* message, size_t capacity) {
   return guarded(message, capacity, [&] {
-    c10::Allocator* current = c10::GetCPUAllocator();
-    left_beneath = !is_ours(current);
+    const TorchCpuAdapter* const ours = adapters.find(c10::GetCPUAllocator());
+    left_beneath = ours == nullptr;
     TORCH_CHECK(!left_beneath, "another CPU allocator was installed on top of pgmo's");
-    c10::SetCPUAllocator(static_cast<TorchCpuAdapter*>(current)->upstream(), 0);
+    c10::SetCPUAllocator(ours->upstream(), 0);
   });
 }
 
 // Take an arena: one block of upstream.
 int pgmo_take_arena(size_t bytes, pgmo_arena* out, char* message, size_t capacity) {
   return guarded(message, capacity, [&] {
-    auto block = std::make_unique<c10::DataPtr>(upstream_now()->allocate(bytes));
+    c10::Allocator* const current = c10::GetCPUAllocator();
+    const TorchCpuAdapter* const ours = adapters.find(current);
+    c10::Allocator* const upstream = ours != nullptr ? ours->upstream() : current;
+    auto block = std::make_unique<c10::DataPtr>(upstream->allocate(bytes));
     *out = {.base = block->get(),
             .bytes = bytes,
             .give_back = [](void* context) { delete static_cast<c10::DataPtr*>(context); },

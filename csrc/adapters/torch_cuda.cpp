@@ -69,10 +69,10 @@ int pgmo_connect(int device, const pgmo_engine_api* table, pgmo_engine* engine, 
 
 // Pass the device's requests to this engine from now on. Sessions on one device take turns.
 void pgmo_take_turn(int device, pgmo_engine* engine) {
-  if (!adapter::is_known(device)) return;
-  adapter::Device& one = adapter::devices()[device];
-  one.engine.store(engine);
-  one.mode.store(adapter::api->mode(engine), std::memory_order_release);
+  adapter::Device* const one = adapter::device_or_null(device);
+  if (one == nullptr) return;
+  one->engine.store(engine);
+  one->mode.store(adapter::api->mode(engine), std::memory_order_release);
 }
 
 // Set the function table of the pages. Call this before any other function for pages. `everywhere`:
@@ -103,8 +103,8 @@ int pgmo_know_baseline(const pgmo_baseline_api* table, const pgmo_baseline_setti
 
 // Copy the model's figures to `out`. Return 1, or 0 if the device has no model.
 int pgmo_baseline_of(int device, pgmo_baseline_figures* out) {
-  if (!adapter::is_known(device)) return 0;
-  return adapter::devices()[device].baseline.figures(out);
+  const adapter::BaselineFeed* const feed = adapter::feed_of(device);
+  return feed != nullptr && feed->figures(out);
 }
 
 // Empty torch's cache on behalf of pgmo. The model of plain PyTorch keeps its cache.
@@ -117,11 +117,11 @@ int pgmo_empty_cache(char* message, size_t capacity) {
 
 // Open the pages of a device. Return 1 if the device has pages now, otherwise 0.
 int pgmo_open_pages(int device) {
-  if (!adapter::is_known(device)) return 0;
-  if (adapter::forked.load()) return 0;
+  adapter::Device* const one = adapter::device_or_null(device);
+  if (one == nullptr || adapter::forked.load()) return 0;
   try {
     const OnDevice on_device(device);
-    return adapter::open_pages(adapter::devices()[device], adapter::current_adapter()->upstream());
+    return adapter::open_pages(*one, adapter::current_adapter()->upstream());
   } catch (const std::exception&) {
     return 0;
   }
@@ -130,16 +130,16 @@ int pgmo_open_pages(int device) {
 // Set whether pages serve requests without a slot. If `on` is non-zero and pages serve now, return
 // 1; otherwise return 0.
 int pgmo_serve_pages(int device, int on) {
-  if (!adapter::is_known(device)) return 0;
-  adapter::Device& one = adapter::devices()[device];
+  adapter::Device* const one = adapter::device_or_null(device);
+  if (one == nullptr) return 0;
   if (on == 0) {
     if (adapter::pages_everywhere.load()) return 0;  // pages serve without a session, too
-    one.serves_pages.store(false);
-    one.splits.set({});
-    if (one.pages() != nullptr) {
-      adapter::synchronize(one);
-      (void)adapter::pages_api->give_back(one.pages(), ~uint64_t{0});
-      (void)adapter::share_fraction(one, adapter::upstreams[0]);
+    one->serves_pages.store(false);
+    one->splits.set({});
+    if (one->pages() != nullptr) {
+      adapter::synchronize(*one);
+      (void)adapter::pages_api->give_back(one->pages(), ~uint64_t{0});
+      (void)adapter::share_fraction(*one, adapter::upstreams[0]);
     }
     return 0;
   }
@@ -147,35 +147,35 @@ int pgmo_serve_pages(int device, int on) {
   try {
     const OnDevice on_device(device);
     auto* upstream = adapter::current_adapter()->upstream();
-    if (!adapter::open_pages(one, upstream)) return 0;
-    adapter::read_fraction(one, upstream);
-    (void)adapter::drop_cache_beneath(one, upstream);
+    if (!adapter::open_pages(*one, upstream)) return 0;
+    adapter::read_fraction(*one, upstream);
+    (void)adapter::drop_cache_beneath(*one, upstream);
   } catch (const std::exception&) {
     return 0;
   }
-  one.serves_pages.store(true);
+  one->serves_pages.store(true);
   return 1;
 }
 
 // Set the gaps in torch's segments of large blocks (splits.hpp). Each gap has four numbers:
 // address, bytes, address of its segment, handle of its stream.
 void pgmo_use_splits(int device, const uint64_t* gaps, size_t count) {
-  if (!adapter::is_known(device)) return;
-  adapter::Device& one = adapter::devices()[device];
+  adapter::Device* const one = adapter::device_or_null(device);
+  if (one == nullptr) return;
   std::vector<adapter::SplitBlocks::Gap> all;
   for (size_t at = 0; at < count; ++at, gaps += 4) {
     const auto handle = reinterpret_cast<cudaStream_t>(gaps[3]);  // NOLINT: a handle as a number
-    if (const auto stream = one.streams.number_of(handle)) {
+    if (const auto stream = one->streams.number_of(handle)) {
       all.push_back({gaps[0], gaps[1], gaps[2], *stream});
     }
   }
-  one.splits.set(std::move(all));
+  one->splits.set(std::move(all));
 }
 
 // Return the page space of a device, or null.
 void* pgmo_space_of(int device) {
-  if (!adapter::is_known(device)) return nullptr;
-  return adapter::devices()[device].pages();
+  const adapter::Device* const one = adapter::device_or_null(device);
+  return one != nullptr ? one->pages() : nullptr;
 }
 
 // Set whether the next requests, on all devices, are for blocks that stay live.
@@ -218,9 +218,9 @@ int pgmo_uninstall(char* message, size_t capacity) {
   return guarded(message, capacity, [&] {
     for (adapter::Device& device : adapter::devices()) adapter::leave(device);
     c10::cuda::CUDACachingAllocator::CUDAAllocator* now = c10::cuda::CUDACachingAllocator::get();
-    adapter::TorchCudaAdapter* ours = adapter::as_ours(now);
+    adapter::TorchCudaAdapter* ours = adapter::adapters.find(now);
     // The adapter is already uninstalled.
-    if (ours == nullptr && !adapter::stored && adapter::was_wrapped(now)) return;
+    if (ours == nullptr && !adapter::stored && adapter::adapters.wraps(now)) return;
     adapter::left_beneath = ours == nullptr;
     TORCH_CHECK(ours != nullptr, "another CUDA allocator was installed on top of pgmo's");
     if (!adapter::stored || adapter::stays()) return;
@@ -264,12 +264,12 @@ uint64_t pgmo_displacements() {
 // While the adapter is not installed, it does not see the use of these blocks on other streams, so
 // the device is synchronized when they are freed.
 void pgmo_survive(int device, void* const* blocks, size_t count) {
-  if (!adapter::is_known(device)) return;
+  adapter::Device* const one = adapter::device_or_null(device);
+  if (one == nullptr) return;
   if (adapter::stays()) return;
-  adapter::Device& one = adapter::devices()[device];
-  const std::lock_guard guard(one.mutex);
-  one.survivors.insert(blocks, blocks + count);
-  one.has_survivors.store(!one.survivors.empty(), std::memory_order_release);
+  const std::lock_guard guard(one->mutex);
+  one->survivors.insert(blocks, blocks + count);
+  one->has_survivors.store(!one->survivors.empty(), std::memory_order_release);
 }
 
 // Take an arena on a stream: one block of the allocator beneath.
@@ -283,9 +283,9 @@ int pgmo_take_arena(int device, uint64_t stream, size_t bytes, pgmo_arena* out, 
     const OnDevice on(device);
     const adapter::PgmoCallScope own;
     void* block = upstream->raw_alloc_with_stream(bytes, one.streams.handle(stream));
-    adapter::hold(
-        std::make_unique<adapter::Holding>(upstream, block, &one, adapter::absences.load()), bytes,
-        out);
+    auto holding =
+        std::make_unique<adapter::Holding>(upstream, block, &one, adapter::absences.load());
+    adapter::hold(std::move(holding), bytes, adapter::give_back, out);
   });
 }
 
@@ -319,21 +319,21 @@ int pgmo_copy(int device, void* to, const void* from, size_t bytes, char* messag
 
 // Return whether the number belongs to a stream that has been used.
 int pgmo_knows_stream(int device, uint64_t stream) {
-  if (!adapter::is_known(device)) return 0;
-  return adapter::devices()[device].streams.known(stream);
+  const adapter::Device* const one = adapter::device_or_null(device);
+  return one != nullptr && one->streams.known(stream);
 }
 
 // Release blocks whose delayed frees are due. Return whether some blocks still wait for another
 // stream.
 int pgmo_poll(int device) {
-  if (!adapter::is_known(device)) return 0;
-  adapter::Device& one = adapter::devices()[device];
+  adapter::Device* const one = adapter::device_or_null(device);
+  if (one == nullptr) return 0;
   try {
-    adapter::finish_all_deferred(one);
+    adapter::finish_all_deferred(*one);
   } catch (const std::exception&) {
     // The host is out of memory: a later call releases the blocks.
   }
-  return one.deferred.any_waiting();
+  return one->deferred.any_waiting();
 }
 
 // Set the address of the count of out-of-memory errors that still exist, and how many milliseconds
@@ -361,8 +361,8 @@ int pgmo_before_replay(int device, uint64_t graph, char* message, size_t capacit
 
 // Record that the graph was launched on the current stream.
 void pgmo_after_replay(int device, uint64_t graph) {
-  if (!adapter::is_known(device)) return;
-  adapter::after_replay(adapter::devices()[device], graph);
+  const adapter::Device* const one = adapter::device_or_null(device);
+  if (one != nullptr) adapter::after_replay(*one, graph);
 }
 
 // Give a graph's pool pages of its own, because further launches of the graph are not reported.
@@ -402,10 +402,10 @@ void pgmo_graph_figures(int device, uint64_t out[5]) {
 
 // Set the last line of the device's out-of-memory errors.
 void pgmo_set_advice(int device, const char* text) {
-  if (!adapter::is_known(device)) return;
-  adapter::Device& one = adapter::devices()[device];
-  const std::lock_guard guard(one.mutex);
-  one.advice = text;
+  adapter::Device* const one = adapter::device_or_null(device);
+  if (one == nullptr) return;
+  const std::lock_guard guard(one->mutex);
+  one->advice = text;
 }
 
 }  // extern "C"

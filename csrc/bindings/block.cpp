@@ -67,9 +67,8 @@ py::object make_block(Engine& engine, void* address, const py::object& memory) {
 void bind_block(py::module_& module) {
   block_type = make_type();
   module.def(
-      "end_blocks", [](bool on) { ended = on; }, py::arg("on") = true,
-      "Set whether owners of blocks are destroyed without a release, because the interpreter\n"
-      "exits.");
+      "end_blocks", [] { ended = true; },
+      "From now on, destroy owners of blocks without a release: the interpreter exits.");
 }
 
 }  // namespace pgmo

@@ -41,7 +41,7 @@ std::vector<PlannedRequest> read_requests(const Column<Bytes>& bytes,
   return requests;
 }
 
-// Names of the entries of `Counted`. `read_statistics` uses the same names.
+// Names of the entries of `Counted`.
 constexpr std::array<const char*, std::tuple_size_v<Counted>> kCountedNames{
     "requests",         "hits",           "persistent",  "unknown",         "too_large",
     "occupied",         "late",           "no_arena",    "requested_bytes", "hit_bytes",
@@ -49,31 +49,22 @@ constexpr std::array<const char*, std::tuple_size_v<Counted>> kCountedNames{
     "page_maps",        "page_grants",    "page_unmaps", "page_events",     "page_waits",
     "page_waits_added", "page_hand_overs"};
 
-py::array read_events(Engine& engine, std::size_t from) {
-  auto* events = new std::vector<Event>(engine.events(from));
+py::array read_events(Engine& engine) {
+  auto* events = new std::vector<Event>(engine.events());
   const py::capsule owner(events,
                           [](void* memory) { delete static_cast<std::vector<Event>*>(memory); });
   return py::array_t<Event>(static_cast<py::ssize_t>(events->size()), events->data(), owner);
 }
 
-py::typing::Dict<py::str, py::int_> read_statistics(const Statistics& all) {
-  const Counters& counters = all.counters;
-  const auto misses = [&](Miss reason) { return counters.misses[static_cast<int>(reason)]; };
+py::typing::Dict<py::str, py::int_> read_counted(const Counted& counted) {
   py::typing::Dict<py::str, py::int_> out;
-  out["requests"] = counters.requests;
-  out["hits"] = counters.hits;
-  out["persistent"] = misses(Miss::kPersistent);
-  out["unknown"] = misses(Miss::kUnknown);
-  out["too_large"] = misses(Miss::kTooLarge);
-  out["occupied"] = misses(Miss::kOccupied);
-  out["late"] = misses(Miss::kLate);
-  out["no_arena"] = misses(Miss::kNoArena);
-  out["requested_bytes"] = counters.requested_bytes;
-  out["hit_bytes"] = counters.hit_bytes;
-  out["persistent_bytes"] = counters.persistent_bytes;
-  out["skipped"] = counters.skipped;
-  out["late_blocks"] = counters.late;
-  out["iterations"] = counters.iterations;
+  for (std::size_t at = 0; at < counted.size(); ++at) out[kCountedNames[at]] = counted[at];
+  return out;
+}
+
+py::typing::Dict<py::str, py::int_> read_statistics(const Statistics& all) {
+  py::typing::Dict<py::str, py::int_> out = read_counted(Passing::counted_in(all));
+  out["iterations"] = all.counters.iterations;
   out["live_slot_bytes"] = all.slots.live;
   out["peak_slot_bytes"] = all.slots.peak;
   out["live_fallback_bytes"] = all.fallback.live;
@@ -82,16 +73,7 @@ py::typing::Dict<py::str, py::int_> read_statistics(const Statistics& all) {
   out["pages_held"] = all.pages.held;
   out["pages_occupied"] = all.pages.occupied;
   out["peak_pages_held"] = all.pages.peak_held;
-  out["page_creates"] = all.pages.creates;
-  out["page_releases"] = all.pages.releases;
-  out["page_maps"] = all.pages.maps;
-  out["page_grants"] = all.pages.grants;
-  out["page_unmaps"] = all.pages.unmaps;
-  out["page_events"] = all.pages.events;
-  out["page_waits"] = all.pages.waits;
-  out["page_waits_added"] = all.pages.waits_added;
   out["page_requests"] = all.pages.requests_that_map;
-  out["page_hand_overs"] = all.pages.hand_overs;
   out["planned_pages"] = all.planned_pages;
   out["recorded_requests"] = all.recorded_requests;
   out["recorded_bytes"] = all.recorded_bytes;
@@ -100,18 +82,12 @@ py::typing::Dict<py::str, py::int_> read_statistics(const Statistics& all) {
   return out;
 }
 
-py::typing::Dict<py::str, py::int_> read_change(const Counted& change) {
-  py::typing::Dict<py::str, py::int_> out;
-  for (std::size_t at = 0; at < change.size(); ++at) out[kCountedNames[at]] = change[at];
-  return out;
-}
-
 py::tuple take_passed(Engine& engine) {
   std::vector<Passed> passed;
   const Statistics at_end = engine.take_passed(passed);
   py::list runs;
   for (const Passed& one : passed) {
-    runs.append(py::make_tuple(one.iterations, one.plan, read_change(one.change)));
+    runs.append(py::make_tuple(one.iterations, one.plan, read_counted(one.change)));
   }
   return py::make_tuple(runs, read_statistics(at_end));
 }
@@ -134,11 +110,6 @@ pgmo_arena read_arena(std::uintptr_t base, std::size_t bytes, std::uintptr_t giv
 py::array read_living(Engine& engine) {
   const std::vector<Living> living = engine.living();
   return py::array_t<Living>(static_cast<py::ssize_t>(living.size()), living.data());
-}
-
-// Leak a reference, because the engine and its plans must outlive every tensor in its arenas.
-void keep_forever(const std::shared_ptr<Engine>& engine) {
-  new std::shared_ptr<Engine>(engine);
 }
 
 }  // namespace
@@ -171,7 +142,9 @@ void bind_engine(py::module_& module) {
           "handle", [](Engine& engine) { return reinterpret_cast<std::uintptr_t>(&engine); },
           "Pointer to the pgmo_engine, for adapters.")
       .def(
-          "keep_forever", [](const std::shared_ptr<Engine>& engine) { keep_forever(engine); },
+          "keep_forever",
+          // Leak a reference: the engine and its plans must outlive every tensor in its arenas.
+          [](const std::shared_ptr<Engine>& engine) { new std::shared_ptr<Engine>(engine); },
           "Keep the engine until the process exits. Call this before an adapter hands out\n"
           "blocks.")
       .def("start_recording", &Engine::start_recording,
@@ -179,9 +152,8 @@ void bind_engine(py::module_& module) {
       .def("stop_recording", &Engine::stop_recording, "Stop recording; the events remain.")
       .def("forget_recording", &Engine::forget_recording,
            "Discard all events and free their memory. If recording is on, it continues.")
-      .def("events", &read_events, py::arg("start") = 0,
-           "Return the events from number `start` on, as a structured array\n"
-           "(pgmo.profiler.recording).")
+      .def("events", &read_events,
+           "Return the events as a structured array (pgmo.profiler.recording).")
       .def_property_readonly("recording_truncated", &Engine::recording_truncated,
                              "True if events are missing, because memory ran out or the\n"
                              "recording reached its limit.")

@@ -18,7 +18,6 @@ namespace pgmo {
 namespace {
 
 using Runs = std::vector<std::pair<std::uintptr_t, Bytes>>;
-using Given = std::vector<std::pair<std::uintptr_t, Bytes>>;
 
 pages::Space& space_at(std::uintptr_t handle) {
   return *pages::space_of(reinterpret_cast<pgmo_space*>(handle));
@@ -31,7 +30,7 @@ Runs pairs(const std::vector<pages::Extent>& extents) {
   return out;
 }
 
-std::tuple<pages::Sleep, Runs> lie_down(std::uintptr_t space, const Given& blocks) {
+std::tuple<pages::Sleep, Runs> lie_down(std::uintptr_t space, const Runs& blocks) {
   std::vector<pages::Extent> extents;
   extents.reserve(blocks.size());
   for (const auto& [address, bytes] : blocks) extents.push_back({address, bytes});

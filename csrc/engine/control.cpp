@@ -12,14 +12,6 @@
 
 namespace pgmo {
 
-using Guard = std::lock_guard<Spinlock>;
-
-namespace {
-
-constexpr std::size_t kSpareEvents = 1024;  // capacity for events recorded during the reservation
-
-}  // namespace
-
 void Engine::start_recording() {
   const Guard guard(lock_);
   blocks_.recorder.start();
@@ -32,19 +24,19 @@ void Engine::stop_recording() {
   blocks_.recorder.stop();
 }
 
-std::vector<Event> Engine::events(std::size_t from) {
+std::vector<Event> Engine::events() {
   // Reserve memory without the lock, and hold the lock only for the copy. If other threads
   // meanwhile record more events than fit, the next round reserves again.
+  constexpr std::size_t kSpareEvents = 1024;  // capacity for events recorded during the reservation
   std::vector<Event> copy;
   for (std::size_t room = 0;; copy.reserve(room)) {
     const Guard guard(lock_);
     const std::vector<Event>& all = blocks_.recorder.events();
-    const std::size_t first = std::min(from, all.size());
-    if (all.size() - first <= copy.capacity()) {
-      copy.assign(all.begin() + static_cast<std::ptrdiff_t>(first), all.end());
+    if (all.size() <= copy.capacity()) {
+      copy.assign(all.begin(), all.end());
       return copy;
     }
-    room = all.size() - first + kSpareEvents;
+    room = all.size() + kSpareEvents;
   }
 }
 
@@ -68,9 +60,9 @@ std::vector<std::uint32_t> Engine::indices_of(std::span<const std::uint64_t> str
   const Guard guard(lock_);
   std::vector<std::uint32_t> indices;
   for (const std::uint64_t stream : streams) {
-    const auto known = std::find(streams_.begin(), streams_.end(), stream);
-    indices.push_back(static_cast<std::uint32_t>(known - streams_.begin()));
-    if (known != streams_.end()) continue;
+    const auto known = stream_index(stream);
+    indices.push_back(known.value_or(static_cast<std::uint32_t>(streams_.size())));
+    if (known) continue;
     if (streams_.size() == kMostStreamIndices) throw std::invalid_argument("too many streams");
     streams_.push_back(stream);
   }
@@ -176,17 +168,16 @@ void Engine::pause() {
 }
 
 void Engine::resume() {
-  const bool lent = take_lent_in_pause();
+  bool lent = false;
+  {
+    const Guard guard(lock_);
+    lent = std::exchange(lent_in_pause_, false);
+  }
   if (lent) trim_malloc();
   const Guard guard(lock_);
   if (lent) lending_.end_pause();
   if (mode_when_paused_) mode_.store(*mode_when_paused_, std::memory_order_relaxed);
   mode_when_paused_.reset();
-}
-
-bool Engine::take_lent_in_pause() {
-  const Guard guard(lock_);
-  return std::exchange(lent_in_pause_, false);
 }
 
 void Engine::delegate_thread(ThreadId thread, bool on) {

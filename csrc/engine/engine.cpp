@@ -8,8 +8,6 @@
 
 namespace pgmo {
 
-using Guard = std::lock_guard<Spinlock>;
-
 const std::uint32_t* Engine::mode() const noexcept {
   static_assert(sizeof(std::atomic<std::uint32_t>) == sizeof(std::uint32_t));
   return reinterpret_cast<const std::uint32_t*>(&mode_);
@@ -46,7 +44,9 @@ void* Engine::allocate(std::size_t bytes, std::uint64_t stream) noexcept {
     }
     try {
       const RequestKey key = make_key(size, *index);
-      const Offset offset = find_slot(key);
+      if (requests_so_far_ < heuristics_.look_ahead && plans_.size() > 1) [[unlikely]]
+        choose_plan(key);
+      const Offset offset = replayer_->serve(key);
       if (offset != kUnplanned) [[likely]] {
         placed = place(key, offset);
         exceeds_need = lending_.slots_exceed_need(blocks_.foreign.dense());
@@ -120,10 +120,10 @@ bool Engine::owns(const void* pointer) noexcept {
 bool Engine::shared(void* pointer, std::uint64_t stream) noexcept {
   const std::uintptr_t address = address_of(pointer);
   const Guard guard(lock_);
-  const std::optional<std::uint32_t> own = arenas_.stream_at(address);
-  const bool ours = own || arenas_.owns(address);
-  const bool elsewhere = own && *own != Arenas::kEveryStream
-                             ? streams_[*own] != stream
+  const Arenas::Segment* const own = arenas_.at(address);
+  const bool ours = arenas_.owns(address);
+  const bool elsewhere = own != nullptr && !own->spilled()
+                             ? streams_[own->stream_index] != stream
                              : blocks_.is_of_other_stream(address, stream, ours);
   if (!elsewhere) return false;
   blocks_.shared(address, ours);
@@ -158,6 +158,25 @@ Statistics Engine::statistics() noexcept {
   const pages::PageStatistics of_pages = pages_statistics();
   const Guard guard(lock_);
   return reading(of_pages);
+}
+
+void Engine::for_each_slot(const std::function<void(std::uintptr_t, Bytes)>& visit) {
+  const Guard guard(lock_);
+  visit_slots(visit);
+}
+
+std::vector<Living> Engine::living() {
+  std::vector<Living> all;
+  const auto adds = [&](Living::Kind kind) {
+    return [&all, kind](std::uintptr_t address, Bytes bytes) {
+      all.push_back({.address = address, .bytes = bytes, .kind = kind});
+    };
+  };
+  const Guard guard(lock_);
+  // The block table contains all tracked framework blocks, but not all slots.
+  blocks_.for_each_foreign(adds(Living::kForeign));
+  for (const auto kind : {Living::kSlot, Living::kLate}) visit_slots(adds(kind), kind);
+  return all;
 }
 
 // Requires that the caller does not hold the lock.
@@ -217,36 +236,26 @@ Engine::Placed Engine::place(RequestKey key, Offset offset) {
   return placed;
 }
 
-Offset Engine::find_slot(RequestKey key) {
-  if (requests_so_far_ < heuristics_.look_ahead && plans_.size() > 1) [[unlikely]]
-    choose_plan(key);
-  return replayer_->serve(key);
-}
-
 bool Engine::release_slot(std::uintptr_t address, Vacated& vacated) noexcept {
+  Arenas::Released released;
   if (const Arenas::Segment* const segment = arenas_.at(address)) [[likely]] {
     const Offset offset = Arenas::offset_in(*segment, address);
-    Bytes bytes = replayer_ != nullptr ? replayer_->release(offset) : 0;
-    if (bytes == 0) bytes = shared_.late.erase(offset);
-    slots_.remove(bytes);
-    if (segment->range != nullptr && bytes != 0) {
-      vacated.range = segment->range;
-      vacated.generation = segment->range->generation();
-      vacated.bytes = bytes;
-    }
-    return true;
+    released = {.bytes = replayer_ != nullptr ? replayer_->release(offset) : 0,
+                .range = segment->range};
+    if (released.bytes == 0) released.bytes = shared_.late.erase(offset);
+  } else if (const auto retired = arenas_.release_retired(address)) {
+    released = *retired;
+  } else {
+    return false;
   }
-  if (const auto released = arenas_.release_retired(address)) {
-    slots_.remove(released->bytes);
-    vacated.empty = released->empty;
-    if (released->range != nullptr && released->bytes != 0) {
-      vacated.range = released->range;
-      vacated.generation = released->range->generation();
-      vacated.bytes = released->bytes;
-    }
-    return true;
+  slots_.remove(released.bytes);
+  vacated.empty = released.empty;
+  if (released.range != nullptr && released.bytes != 0) {
+    vacated.range = released.range;
+    vacated.generation = released.range->generation();
+    vacated.bytes = released.bytes;
   }
-  return false;
+  return true;
 }
 
 }  // namespace pgmo

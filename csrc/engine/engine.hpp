@@ -36,7 +36,6 @@
 #include "engine/memory/arenas.hpp"
 #include "engine/memory/lending.hpp"
 #include "engine/memory/sharing.hpp"
-#include "engine/memory/stream_order.hpp"
 #include "engine/passing.hpp"
 #include "engine/pgmo_engine.h"
 #include "engine/recording/block_table.hpp"
@@ -97,8 +96,8 @@ class Engine final : private pages::RangeOwner {
   void start_recording();
   void stop_recording();
 
-  // Return the recorded events from index `from` on. Throws std::bad_alloc.
-  std::vector<Event> events(std::size_t from);
+  // Return the recorded events. Throws std::bad_alloc.
+  std::vector<Event> events();
 
   // Free all recorded events. An active recording continues as if it had just been started.
   void forget_recording();
@@ -234,12 +233,13 @@ class Engine final : private pages::RangeOwner {
   void reset_peaks();
 
  private:
+  using Guard = std::lock_guard<Spinlock>;
+
   bool has(std::uint32_t bit) const noexcept {
     return (mode_.load(std::memory_order_relaxed) & bit) != 0;
   }
   void set(std::uint32_t bit, bool on) noexcept;
   std::optional<std::uint32_t> stream_index(std::uint64_t stream) noexcept;
-  Offset find_slot(RequestKey key);
   std::vector<std::uint32_t> indices_of(std::span<const std::uint64_t> streams);
   void choose_plan(RequestKey key);
   void switch_to(PlanId plan);
@@ -272,7 +272,12 @@ class Engine final : private pages::RangeOwner {
   bool occupy(std::uintptr_t address, Bytes bytes, pages::PlannedRange& range,
               std::uint64_t generation) noexcept;
   template <typename Visit>
-  void visit_slots(Visit&& visit);
+  void visit_slots(Visit&& visit, Living::Kind kind);
+  template <typename Visit>
+  void visit_slots(Visit&& visit) {
+    visit_slots(visit, Living::kSlot);
+    visit_slots(visit, Living::kLate);
+  }
   void list_living(pages::PlannedRange& range, std::vector<pages::Extent>& living) override;
   void close_range(pages::PlannedRange& range) noexcept;
   pages::PlannedRange* range_at(const void* base) const noexcept;
@@ -308,7 +313,6 @@ class Engine final : private pages::RangeOwner {
   }
   void lend() noexcept;
   static void trim_malloc() noexcept;
-  bool take_lent_in_pause();
   void measure_touched(std::uintptr_t address, Bytes bytes) noexcept;
   void count_sparse() noexcept;
   void count_paged_slot(Bytes bytes) noexcept {
@@ -384,18 +388,20 @@ class Engine final : private pages::RangeOwner {
                       }};
 };
 
-// Call `visit(address, bytes)` for each live slot, including late blocks. Requires the lock.
+// Call `visit(address, bytes)` for each live slot that is not late (kSlot), or for each late block
+// (kLate). Requires the lock.
 template <typename Visit>
-void Engine::visit_slots(Visit&& visit) {
-  if (replayer_ != nullptr && arenas_.attached()) {
+void Engine::visit_slots(Visit&& visit, Living::Kind kind) {
+  if (kind == Living::kLate) {
+    arenas_.for_each_late(shared_.late, [&](std::uintptr_t address, Bytes bytes) {
+      if (returning_.empty() || !is_returned(address)) visit(address, bytes);
+    });
+  } else if (replayer_ != nullptr && arenas_.attached()) {
     replayer_->for_each_living([&](SlotIndex request, Offset offset, Bytes bytes) {
       const std::uint32_t stream = key_stream(replayer_->plan().slot(request).key);
       visit(arenas_.address(stream, offset), bytes);
     });
   }
-  arenas_.for_each_late(shared_.late, [&](std::uintptr_t address, Bytes bytes) {
-    if (returning_.empty() || !is_returned(address)) visit(address, bytes);
-  });
 }
 
 // Return the function table for adapters. It lives as long as the process.

@@ -26,7 +26,7 @@
 
 namespace pgmo {
 
-// Increases of the counters in one iteration, in the order of `Passing::counted_in`.
+// Counters, or their increases in one iteration, in the order of `Passing::counted_in`.
 using Counted = std::array<std::uint64_t, 22>;
 
 // Consecutive iterations of one plan whose counters increased equally.
@@ -63,11 +63,10 @@ class Passing {
     const Levels levels = levels_of(now);
     const bool again = terms_.again && plan == plan_ && change == change_ && levels == levels_;
     if (!terms_.anything && !again && !is_as_planned(change)) return false;
-    const Passed one{1, plan, change};
-    if (!passed_.empty() && is_more_of(passed_.back(), one)) {
+    if (!passed_.empty() && passed_.back().plan == plan && passed_.back().change == change) {
       ++passed_.back().iterations;
     } else if (passed_.size() < kMost) {
-      passed_.push_back(one);  // `set` has reserved the capacity
+      passed_.push_back({1, plan, change});  // `set` has reserved the capacity
     } else {
       return false;
     }
@@ -91,6 +90,36 @@ class Passing {
     PGMO_ASSERT(room.empty() && room.capacity() >= kMost);
     room.swap(passed_);
     return at_end_;
+  }
+
+  // Return the counters in the order of kCountedNames (csrc/bindings/engine.cpp).
+  static Counted counted_in(const Statistics& now) noexcept {
+    const Counters& own = now.counters;
+    const pages::PageStatistics& pages = now.pages;
+    const auto& misses = own.misses;
+    static_assert(static_cast<int>(Miss::kCount) == 6);
+    return std::array{own.requests,
+                      own.hits,
+                      misses[0],
+                      misses[1],
+                      misses[2],
+                      misses[3],
+                      misses[4],
+                      misses[5],
+                      own.requested_bytes,
+                      own.hit_bytes,
+                      own.persistent_bytes,
+                      own.skipped,
+                      own.late,
+                      pages.creates,
+                      pages.releases,
+                      pages.maps,
+                      pages.grants,
+                      pages.unmaps,
+                      pages.events,
+                      pages.waits,
+                      pages.waits_added,
+                      pages.hand_overs};
   }
 
   // Maximum number of entries; each stands for equal consecutive iterations. When all entries are
@@ -120,10 +149,6 @@ class Passing {
            std::all_of(change.begin() + kPages, change.end() - kWaits, is_zero);
   }
 
-  static bool is_more_of(const Passed& before, const Passed& one) noexcept {
-    return before.plan == one.plan && before.change == one.change;
-  }
-
   static Counted difference(const Counted& now, const Counted& before) noexcept {
     Counted change;
     for (std::size_t at = 0; at < change.size(); ++at) change[at] = now[at] - before[at];
@@ -136,35 +161,6 @@ class Passing {
     change_ = change;
     levels_ = levels;
     plan_ = plan;
-  }
-
-  static Counted counted_in(const Statistics& now) noexcept {
-    const Counters& own = now.counters;
-    const pages::PageStatistics& pages = now.pages;
-    const auto& misses = own.misses;
-    static_assert(static_cast<int>(Miss::kCount) == 6);
-    return std::array{own.requests,
-                      own.hits,
-                      misses[0],
-                      misses[1],
-                      misses[2],
-                      misses[3],
-                      misses[4],
-                      misses[5],
-                      own.requested_bytes,
-                      own.hit_bytes,
-                      own.persistent_bytes,
-                      own.skipped,
-                      own.late,
-                      pages.creates,
-                      pages.releases,
-                      pages.maps,
-                      pages.grants,
-                      pages.unmaps,
-                      pages.events,
-                      pages.waits,
-                      pages.waits_added,
-                      pages.hand_overs};
   }
 
   static Levels levels_of(const Statistics& now) noexcept {

@@ -11,8 +11,6 @@
 
 namespace pgmo {
 
-using Guard = std::lock_guard<Spinlock>;
-
 Engine::PlanId Engine::add_plan(std::vector<PlannedRequest> requests,
                                 std::span<const std::uint64_t> streams, Bytes arena_bytes,
                                 Bytes alignment, std::vector<Tick> behind) {

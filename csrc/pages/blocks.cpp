@@ -246,15 +246,7 @@ void Space::drop(Address address) noexcept {
   blocks_.erase(block);
 }
 
-bool Space::deallocate(Address address, Stream stream) noexcept {
-  return stream < kMostStreams && deallocate(address, std::optional<Stream>(stream));
-}
-
 bool Space::deallocate(Address address) noexcept {
-  return deallocate(address, std::optional<Stream>());
-}
-
-bool Space::deallocate(Address address, std::optional<Stream> freed_on) noexcept {
   if (device_.lost()) return owns(address);
   bool record = false;
   Stream stream = 0;
@@ -263,8 +255,8 @@ bool Space::deallocate(Address address, std::optional<Stream> freed_on) noexcept
     const auto found = blocks_.find(address);
     if (found == blocks_.end()) return false;
     const Block& block = found->second;
-    stream = freed_on.value_or(block.stream);
-    const Marks marks = pool_.clocks().now(block.users | Marks::bit(stream));
+    stream = block.stream;
+    const Marks marks = pool_.clocks().now(block.users);
     pool_.leave(places_under({address, block.bytes}), marks);
     record = pool_.clocks().freed(stream, block.bytes) >= heuristics_.freed_per_event;
     died({address, block.bytes});

@@ -108,16 +108,14 @@ bool Space::owns(Address address) noexcept {
 Bytes Space::give_back(Bytes bytes) noexcept {
   const std::lock_guard working(pool_.work());
   if (device_.capturing()) return 0;
-  unpin_vacated();
+  {
+    const std::lock_guard guard(pool_.state());
+    for (auto& [base, reservation] : reservations_) {
+      for (PagePlace& place : reservation.places) pool_.unpin(place);
+    }
+  }
   pool_.clocks().catch_up();
   return pool_.give_back(bytes);
-}
-
-void Space::unpin_vacated() noexcept {
-  const std::lock_guard guard(pool_.state());
-  for (auto& [base, reservation] : reservations_) {
-    for (PagePlace& place : reservation.places) pool_.unpin(place);
-  }
 }
 
 void Space::grant_again() noexcept {

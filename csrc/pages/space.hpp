@@ -53,11 +53,7 @@ class Space final : private Uncounted {
   // synchronize and try again. `pool`: number of the pool that owns the window; 0: none.
   Address allocate(Bytes bytes, Stream stream, PoolNumber pool = 0) noexcept;
 
-  // Free a block on `stream`, which may differ from the block's stream. Return false if the block
-  // is unknown.
-  bool deallocate(Address address, Stream stream) noexcept;
-
-  // Free a block on its own stream. Return false if the block is unknown.
+  // Free a block. Return false if the block is unknown.
   bool deallocate(Address address) noexcept;
 
   // Record that another stream uses a block until its free. The next user of its pages waits for
@@ -142,11 +138,9 @@ class Space final : private Uncounted {
   // Count a slot before its first use (`occupy`), and stop counting it (`vacate`). `generation`:
   // the range's generation when the owner took or freed the slot. Nothing happens if the range was
   // settled in this generation, or if the generation has changed since. `occupy` returns false if
-  // missing pages cannot be provided: the slot is not counted, and must not be used. `users`: other
-  // streams that used the slot, one bit each.
+  // missing pages cannot be provided: the slot is not counted, and must not be used.
   bool occupy(PlannedRange& range, Extent slot, std::uint64_t generation) noexcept;
-  void vacate(PlannedRange& range, Extent slot, std::uint64_t generation,
-              std::uint64_t users = 0) noexcept;
+  void vacate(PlannedRange& range, Extent slot, std::uint64_t generation) noexcept;
 
   // Settle the range if all pages under these extents are mapped. Slots of a settled range are not
   // counted. The extents must be sorted by address, and contain all slots. No idle pages are taken
@@ -229,7 +223,7 @@ class Space final : private Uncounted {
   struct Block {
     Bytes bytes;
     Addresses* addresses;
-    std::uint64_t users;  // streams that use the block, one bit each
+    std::uint64_t users;  // streams that use the block, including its own, one bit each
     Stream stream;
   };
 
@@ -281,7 +275,6 @@ class Space final : private Uncounted {
   std::optional<Places> known_places(Extent range) noexcept;
   Reservation* reservation_at(Address address) noexcept;
 
-  void unpin_vacated() noexcept;
   Extent mapped_run(const Reservation& reservation, std::size_t& next) noexcept;
 
   // sleep.cpp
@@ -304,10 +297,10 @@ class Space final : private Uncounted {
   Address born(Extent block) noexcept;
   void died(Extent block) noexcept;
   void drop(Address address) noexcept;
-  bool deallocate(Address address, std::optional<Stream> stream) noexcept;
 
   // planned/ranges.cpp
   PagePlace& place_in(const SharedPlace& sharer);
+  static void unplan(const std::vector<std::vector<PagePlace*>>& plan) noexcept;
   void forget_plan(const RangeOwner& owner) noexcept;
   static bool await_pages(Places places) noexcept;
   static std::size_t count_places_with(Places places, std::uint32_t blocks) noexcept;

@@ -19,30 +19,23 @@ if TYPE_CHECKING:
     from pgmo.allocator.session.session import Session
 
 _PROMETHEUS = {
-    "peak_live": ("pgmo_peak_live_bytes", "gauge", "Peak of the live bytes so far."),
-    "reserved": (
-        "pgmo_reserved_bytes",
-        "gauge",
-        "Bytes that PyTorch and pgmo hold reserved on the device.",
-    ),
-    "stuck": ("pgmo_stuck_bytes", "gauge", "Reserved bytes beyond the peak of the live bytes."),
+    "peak_live": ("pgmo_peak_live_bytes", "Peak of the live bytes so far."),
+    "reserved": ("pgmo_reserved_bytes", "Bytes that PyTorch and pgmo hold reserved on the device."),
+    "stuck": ("pgmo_stuck_bytes", "Reserved bytes beyond the peak of the live bytes."),
     "retries": (
         "pgmo_retries_total",
-        "counter",
         "Requests that were tried again after PyTorch emptied its cache.",
     ),
     "from_plan": (
         "pgmo_from_plan_ratio",
-        "gauge",
         "Share of the last iteration's requested bytes that slots served.",
     ),
     "growth": (
         "pgmo_growth_bytes_per_iteration",
-        "gauge",
         "Bytes by which the live bytes grow per iteration.",
     ),
 }
-"""Prometheus name, type and help text of each figure."""
+"""Prometheus name and help text of each figure. A name that ends in `_total` is a counter's."""
 
 
 def metrics(device: object = None, framework: str = "torch") -> dict[str, float]:
@@ -189,7 +182,8 @@ def prometheus_text(found: dict[str, float], rank: int | None = None) -> str:
     lines = []
     label = "" if rank is None else f'{{rank="{rank}"}}'
     for key, value in found.items():
-        name, kind, text = _PROMETHEUS[key.removeprefix("pgmo/")]
+        name, text = _PROMETHEUS[key.removeprefix("pgmo/")]
+        kind = "counter" if name.endswith("_total") else "gauge"
         shown = int(value) if math.floor(value) == value else value
         lines += [f"# HELP {name} {text}", f"# TYPE {name} {kind}", f"{name}{label} {shown}"]
     return "\n".join(lines) + "\n"

@@ -24,6 +24,7 @@
 #include <mutex>
 #include <new>
 #include <string>
+#include <type_traits>
 #include <unordered_set>
 #include <utility>
 #include <vector>
@@ -57,66 +58,43 @@ class TorchCudaAdapter : public CUDAAllocator {
   CUDAAllocator* upstream() const { return upstream_; }
 
   c10::DataPtr allocate(size_t bytes) override {
-    c10::DeviceIndex current = 0;
-    C10_CUDA_CHECK(c10::cuda::GetDevice(&current));
-    const auto ask = [&] { return upstream_->allocate(bytes); };
-    Device* device = known_device(current);
-    if (device == nullptr || bytes == 0) return ask();
-    const cudaStream_t stream = c10::cuda::getCurrentCUDAStream(current).stream();
-    if (const auto pool = device->pools.claim(stream)) [[unlikely]] {
-      if (void* block = pool_block(*device, *pool, bytes, stream)) return own(block, current);
-      return ask_within(*device, upstream_, *pool, ask);
-    }
-    if (!device->active() && !device->paged()) return ask_upstream(*device, upstream_, ask);
-    const auto number = device->streams.number_of(stream);
-    if (!number) return ask_upstream(*device, upstream_, ask);
-    const void* gap = nullptr;
-    if (void* block = own_block(*device, bytes, *number, gap)) return own(block, current);
-    if (!device->active()) return ask_upstream(*device, upstream_, ask);
-
-    c10::DataPtr data = ask_upstream(*device, upstream_, ask);
-    if (gap != nullptr) device->splits.served(gap, data.get());
-    // Blocks with a context or deleter of their own stay as they are, and the engine does not see
-    // them.
-    if (data.get() == data.get_context() && data.get_deleter() == upstream_deleter_ &&
-        api->adopt(device->engine, data.get(), bytes, *number, gap == data.get())) {
-      (void)data.compare_exchange_deleter(upstream_deleter_, deleter(current));
-    }
-    return data;
+    const c10::DeviceIndex current = current_device();
+    return serve(
+        current, bytes, [&] { return c10::cuda::getCurrentCUDAStream(current).stream(); },
+        [&] { return upstream_->allocate(bytes); },
+        [&](Device&, void* block) -> c10::DataPtr {
+          return {block, block, deleter(current), c10::Device(c10::DeviceType::CUDA, current)};
+        },
+        [&](Device& device, c10::DataPtr& data, uint32_t stream, const void* gap) {
+          if (gap != nullptr) device.splits.served(gap, data.get());
+          // Blocks with a context or deleter of their own stay as they are, and the engine does not
+          // see them.
+          if (data.get() == data.get_context() && data.get_deleter() == upstream_deleter_ &&
+              api->adopt(device.engine, data.get(), bytes, stream, gap == data.get())) {
+            (void)data.compare_exchange_deleter(upstream_deleter_, deleter(current));
+          }
+        });
   }
 
   void* raw_alloc(size_t bytes) override {
-    c10::DeviceIndex current = 0;
-    C10_CUDA_CHECK(c10::cuda::GetDevice(&current));
+    const c10::DeviceIndex current = current_device();
     return raw_alloc_with_stream(bytes, c10::cuda::getCurrentCUDAStream(current).stream());
   }
 
   void* raw_alloc_with_stream(size_t bytes, cudaStream_t stream) override {
-    c10::DeviceIndex current = 0;
-    C10_CUDA_CHECK(c10::cuda::GetDevice(&current));
-    const auto ask = [&] { return upstream_->raw_alloc_with_stream(bytes, stream); };
-    Device* device = known_device(current);
-    if (device == nullptr || bytes == 0) return ask();
-    const auto without_deleter = [&](void* block) {
-      const std::lock_guard guard(device->mutex);
-      device->raw_slots.insert(block);
-      return block;
-    };
-    if (const auto pool = device->pools.claim(stream)) [[unlikely]] {
-      if (void* block = pool_block(*device, *pool, bytes, stream)) return without_deleter(block);
-      return ask_within(*device, upstream_, *pool, ask);
-    }
-    if (!device->active() && !device->paged()) return ask_upstream(*device, upstream_, ask);
-    const auto number = device->streams.number_of(stream);
-    if (!number) return ask_upstream(*device, upstream_, ask);
-    const void* gap = nullptr;
-    if (void* block = own_block(*device, bytes, *number, gap)) return without_deleter(block);
-    if (!device->active()) return ask_upstream(*device, upstream_, ask);
-    void* block = ask_upstream(*device, upstream_, ask);
-    if (gap != nullptr) device->splits.served(gap, block);
-    // `raw_delete` reports the free of this block, so the block needs no deleter of pgmo.
-    (void)api->adopt(device->engine, block, bytes, *number, gap == block);
-    return block;
+    return serve(
+        current_device(), bytes, [&] { return stream; },
+        [&] { return upstream_->raw_alloc_with_stream(bytes, stream); },
+        [](Device& device, void* block) {
+          const std::lock_guard guard(device.mutex);
+          device.raw_slots.insert(block);
+          return block;
+        },
+        [&](Device& device, void* block, uint32_t number, const void* gap) {
+          if (gap != nullptr) device.splits.served(gap, block);
+          // `raw_delete` reports the free of this block, so the block needs no deleter of pgmo.
+          (void)api->adopt(device.engine, block, bytes, number, gap == block);
+        });
   }
 
   void raw_delete(void* block) override {
@@ -212,53 +190,47 @@ class TorchCudaAdapter : public CUDAAllocator {
 
   Stats getDeviceStats(c10::DeviceIndex device) override {
     Stats stats = upstream_->getDeviceStats(device);
-    if (device >= 0 && device < kMostDevices) add_pages(devices()[device], stats);
+    if (const Device* const one = device_or_null(device)) add_pages(*one, stats);
     return stats;
   }
 
   void resetPeakStats(c10::DeviceIndex device) override {
     upstream_->resetPeakStats(device);
-    if (device < 0 || device >= kMostDevices) return;
-    reset_peaks(devices()[device], upstream_);
+    if (Device* const one = device_or_null(device)) reset_peaks(*one, upstream_);
   }
 
 #ifdef PGMO_HAS_emptyCache_pool
   void emptyCache(c10::cuda::MempoolId_t pool) override {
     upstream_->emptyCache(pool);
-    if (pool != c10::cuda::MempoolId_t{0, 0}) {
-      for (Device& device : devices()) {
-        device.baseline.empty_pool(pool);
-        if (device.pools.serves(pool)) empty_pool(device, pool);
-      }
-      return;
+    if (pool == c10::cuda::MempoolId_t{0, 0}) return give_pages_back();
+    for (Device& device : devices()) {
+      device.baseline.empty_pool(pool);
+      if (device.pools.serves(pool)) empty_pool(device, pool);
     }
-    for (Device& device : devices()) device.baseline.empty_cache();
-    give_pages_back();
   }
 #else
   void emptyCache() override {
     upstream_->emptyCache();
-    for (Device& device : devices()) device.baseline.empty_cache();
     give_pages_back();
   }
 #endif
 
   void resetAccumulatedStats(c10::DeviceIndex device) override {
     upstream_->resetAccumulatedStats(device);
-    if (device >= 0 && device < kMostDevices) reset_accumulated(devices()[device]);
+    if (Device* const one = device_or_null(device)) reset_accumulated(*one);
   }
 
   void setMemoryFraction(double fraction, c10::DeviceIndex device) override {
-    if (device < 0 || device >= kMostDevices) {
-      upstream_->setMemoryFraction(fraction, device);
+    if (Device* const one = device_or_null(device)) {
+      set_fraction(*one, upstream_, fraction);
     } else {
-      set_fraction(devices()[device], upstream_, fraction);
+      upstream_->setMemoryFraction(fraction, device);
     }
   }
 
   double getMemoryFraction(c10::DeviceIndex device) override {
-    const bool known = device >= 0 && device < kMostDevices;
-    const double whole = known ? devices()[device].fraction.whole.load() : -1;
+    const Device* const one = device_or_null(device);
+    const double whole = one != nullptr ? one->fraction.whole.load() : -1;
     return whole >= 0 ? whole : upstream_->getMemoryFraction(device);
   }
 
@@ -282,10 +254,9 @@ class TorchCudaAdapter : public CUDAAllocator {
     upstream_->enablePeerAccess(device, peer);
     // Access is granted both ways: each device may access the other device's pages.
     for (const auto& [owner, reader] : {std::pair{device, peer}, std::pair{peer, device}}) {
-      if (owner < 0 || owner >= kMostDevices) continue;
-      Device& one = devices()[owner];
-      if (one.pages() == nullptr || !one.page_device->add_peer(reader)) continue;
-      grant_again(one);
+      Device* const one = device_or_null(owner);
+      if (one == nullptr || one->pages() == nullptr) continue;
+      if (one->page_device->add_peer(reader)) grant_again(*one);
     }
   }
 
@@ -343,16 +314,47 @@ class TorchCudaAdapter : public CUDAAllocator {
 #endif
 
  private:
+  static c10::DeviceIndex current_device() {
+    c10::DeviceIndex current = 0;
+    C10_CUDA_CHECK(c10::cuda::GetDevice(&current));
+    return current;
+  }
+
+  // Serve a request. `stream_now` returns its stream, `ask` requests a block from the allocator
+  // beneath. `own` returns a block of pgmo in the form that the caller needs. `track` reports a
+  // block of the allocator beneath to the engine; its last argument is the expected address in a
+  // gap, or null.
+  template <typename StreamNow, typename Ask, typename Own, typename Track>
+  std::invoke_result_t<Ask> serve(int index, size_t bytes, StreamNow&& stream_now, Ask&& ask,
+                                  Own&& own, Track&& track) const {
+    Device* const device = known_device(index);
+    if (device == nullptr || bytes == 0) return ask();
+    const cudaStream_t stream = stream_now();
+    if (const auto pool = device->pools.claim(stream)) [[unlikely]] {
+      if (void* block = pool_block(*device, *pool, bytes, stream)) return own(*device, block);
+      return ask_within(*device, upstream_, *pool, ask);
+    }
+    if (!device->active() && !device->paged()) return ask_upstream(*device, upstream_, ask);
+    const auto number = device->streams.number_of(stream);
+    if (!number) return ask_upstream(*device, upstream_, ask);
+    const void* gap = nullptr;
+    if (void* block = own_block(*device, bytes, *number, gap)) return own(*device, block);
+    const bool active = device->active();
+    auto block = ask_upstream(*device, upstream_, ask);
+    if (active) track(*device, block, *number, gap);
+    return block;
+  }
+
   // Return the device. Return nullptr if pgmo does not support this index, if neither a session nor
   // pages serve the device, or if torch does not cache blocks.
   static Device* known_device(int index) {
-    if (index < 0 || index >= kMostDevices) return nullptr;
+    Device* const device = device_or_null(index);
+    if (device == nullptr) return nullptr;
     if (!caching.load(std::memory_order_relaxed)) [[unlikely]]
       return nullptr;
-    Device& device = devices()[index];
-    if (pages_everywhere.load(std::memory_order_relaxed) && !device.paged()) [[unlikely]]
-      begin_pages(device);
-    return device.connected() || device.paged() ? &device : nullptr;
+    if (pages_everywhere.load(std::memory_order_relaxed) && !device->paged()) [[unlikely]]
+      begin_pages(*device);
+    return device->connected() || device->paged() ? device : nullptr;
   }
 
   // Prepare the pool of a capture that begins. Return true if this call has created the pool in
@@ -421,9 +423,10 @@ class TorchCudaAdapter : public CUDAAllocator {
            (device.pages() != nullptr && pages_api->owns(device.pages(), block));
   }
 
-  // Release idle pages to the driver. As in torch's own allocator, nothing is released while a pool
-  // is active.
+  // Empty the model's cache, and release idle pages to the driver. As in torch's own allocator, no
+  // page is released while a pool is active.
   static void give_pages_back() {
+    for (Device& device : devices()) device.baseline.empty_cache();
     for (Device& device : devices()) {
       if (device.pages() == nullptr || device.pools.any_active()) continue;
       synchronize(device);
@@ -441,10 +444,6 @@ class TorchCudaAdapter : public CUDAAllocator {
   }
 
   c10::DeleterFnPtr deleter(int device) const { return kDeleters[index_ * kMostDevices + device]; }
-
-  c10::DataPtr own(void* slot, int device) const {
-    return {slot, slot, deleter(device), c10::Device(c10::DeviceType::CUDA, device)};
-  }
 
   static void refuse_slot(const void* block) {
     for (const Device& device : devices()) {

@@ -1,6 +1,6 @@
 // Arenas that pgmo takes from the allocator beneath.
 //
-// Only torch_cuda.cpp includes this file.
+// This file is part of the translation unit torch_cuda.cpp.
 
 #pragma once
 
@@ -34,10 +34,11 @@ void give_back(void* context) {
   }
 }
 
-// Fill `out` with an arena that owns this block.
-void hold(std::unique_ptr<Holding> holding, size_t bytes, pgmo_arena* out) {
-  *out = {.base = holding->block, .bytes = bytes, .give_back = give_back, .context = holding.get()};
-  holding.release();
+// Fill `out` with an arena of `owner->block`, which `give_back` frees.
+template <typename Owner>
+void hold(std::unique_ptr<Owner> owner, size_t bytes, void (*give_back)(void*), pgmo_arena* out) {
+  *out = {.base = owner->block, .bytes = bytes, .give_back = give_back, .context = owner.get()};
+  (void)owner.release();
 }
 
 }  // namespace

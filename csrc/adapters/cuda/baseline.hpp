@@ -204,7 +204,8 @@ class BaselineFeed {
   const ActivePools* pools_ = nullptr;  // pools of the device, not owned
 };
 
-BaselineFeed* feed_of(int device);  // in device.hpp
+// Return the device's feed; nullptr if pgmo does not support devices of this index. In device.hpp.
+BaselineFeed* feed_of(int device);
 
 // Return whether the entry is about a segment of graphs, whose pages report `took` themselves. In
 // graphs/serving.hpp.

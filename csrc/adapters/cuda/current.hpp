@@ -7,53 +7,25 @@
 
 #include <c10/util/Exception.h>
 
-#include <array>
-
 #include "adapters/cuda/adapter.hpp"
 #include "adapters/cuda/graphs/segments.hpp"
 
 namespace c10::cuda::CUDACachingAllocator::pgmo {
 namespace {
 
-std::array<TorchCudaAdapter*, kMostUpstreams> adapters{};  // never destroyed
+Adapters<TorchCudaAdapter, CUDAAllocator, kMostUpstreams> adapters("CUDA");
 bool stored = false;        // whether pgmo_install, rather than torch, installed the adapter
 bool left_beneath = false;  // an adapter could not be uninstalled: another allocator wrapped it
-
-// Return the allocator if it is one of our adapters, else nullptr.
-TorchCudaAdapter* as_ours(CUDAAllocator* allocator_now) {
-  for (TorchCudaAdapter* adapter : adapters) {
-    if (adapter != nullptr && adapter == allocator_now) return adapter;
-  }
-  return nullptr;
-}
-
-// Return the adapter that wraps `upstream`, created if there is none.
-TorchCudaAdapter* adapter_over(CUDAAllocator* upstream) {
-  for (int index = 0; index < kMostUpstreams; ++index) {
-    if (adapters[index] == nullptr) adapters[index] = new TorchCudaAdapter(upstream, index);
-    if (adapters[index]->upstream() == upstream) return adapters[index];
-  }
-  TORCH_CHECK(false, "the CUDA allocator has been replaced more than ", kMostUpstreams,
-              " times in this process");
-}
-
-// Return whether an adapter of pgmo wraps this allocator.
-bool was_wrapped(CUDAAllocator* allocator_now) {
-  for (const TorchCudaAdapter* adapter : adapters) {
-    if (adapter != nullptr && adapter->upstream() == allocator_now) return true;
-  }
-  return false;
-}
 
 // Return the installed adapter, or the adapter for torch's current allocator if none is installed.
 TorchCudaAdapter* current_adapter() {
   CUDAAllocator* now = get();
-  if (TorchCudaAdapter* ours = as_ours(now)) return ours;
+  if (TorchCudaAdapter* ours = adapters.find(now)) return ours;
   // Two adapters in one chain of allocators would treat each other's blocks as torch's.
-  TORCH_CHECK((!left_beneath && !stored) || was_wrapped(now),
+  TORCH_CHECK((!left_beneath && !stored) || adapters.wraps(now),
               "the current CUDA allocator wraps the adapter of an earlier session of pgmo; remove "
               "that allocator first");
-  return adapter_over(now);
+  return adapters.over(now);
 }
 
 // Throw in a forked child, whose device belongs to the parent. Called before any driver call.
@@ -63,14 +35,11 @@ void require_own_device() {
               "initialized: use the 'spawn' start method");
 }
 
-bool is_known(int device) {
-  return device >= 0 && device < kMostDevices;
-}
-
 Device& device_at(int index) {
-  TORCH_CHECK(is_known(index), "pgmo supports the CUDA devices 0 to ", kMostDevices - 1, ", not ",
+  Device* const device = device_or_null(index);
+  TORCH_CHECK(device != nullptr, "pgmo supports the CUDA devices 0 to ", kMostDevices - 1, ", not ",
               index);
-  return devices()[index];
+  return *device;
 }
 
 }  // namespace

@@ -44,12 +44,9 @@ constexpr int kMostEngines = 32;   // maximum number of sessions per device
 const pgmo_engine_api* api = nullptr;
 const pgmo_pages_api* pages_api = nullptr;
 
-// Totals of slots and pages at the last reset of torch's accumulated statistics.
-struct Accumulated {
-  std::atomic<int64_t> bytes{0}, freed_bytes{0};
-  std::atomic<int64_t> blocks{0}, freed_blocks{0};
-  std::atomic<int64_t> creates{0}, releases{0};
-};
+// Totals of slots and blocks of windows (their bytes and number, and those that were freed), and of
+// pages that were created and released.
+enum Total : uint8_t { kBytes, kFreedBytes, kBlocks, kFreedBlocks, kCreates, kReleases, kTotals };
 
 // Corrections of torch's counts of failures. Negative: failed attempts that the allocator beneath
 // counts although a retry followed. Positive: failures that the allocator beneath does not see.
@@ -98,7 +95,8 @@ struct Device {
   std::atomic<bool> trim_due{false};  // call `trim_cache_beneath` once no lock is held
   SplitBlocks splits;
   std::atomic<int64_t> stays_beneath{0};  // unused bytes beneath after the cache was last emptied
-  Accumulated before_reset;
+  // Totals at the last reset of torch's accumulated statistics.
+  std::array<std::atomic<int64_t>, kTotals> before_reset{};
   Failures failures;
   // Flag of the pages, non-zero while a peak is valid only after a call of `confirm_peak`. Null: no
   // pages.
@@ -158,10 +156,14 @@ std::atomic<bool> cuda_used{false};
 // parent.
 std::atomic<bool> forked{false};
 
-// Return the device's feed; nullptr if pgmo does not support devices of this index.
+// Return the device; nullptr if pgmo does not support devices of this index.
+Device* device_or_null(int index) {
+  return index < 0 || index >= kMostDevices ? nullptr : &devices()[static_cast<size_t>(index)];
+}
+
 BaselineFeed* feed_of(int device) {
-  const bool known = device >= 0 && device < kMostDevices;
-  return known ? &devices()[static_cast<size_t>(device)].baseline : nullptr;
+  Device* const known = device_or_null(device);
+  return known != nullptr ? &known->baseline : nullptr;
 }
 
 // Number of times that the adapter was uninstalled. Meanwhile it did not see the use of blocks on

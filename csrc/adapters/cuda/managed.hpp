@@ -16,7 +16,7 @@
 #include <mutex>
 #include <unordered_map>
 
-#include "adapters/cuda/current.hpp"
+#include "adapters/cuda/arenas.hpp"
 
 namespace c10::cuda::CUDACachingAllocator::pgmo {
 namespace {
@@ -120,7 +120,7 @@ extern "C" {
 // Allocate a segment of unified memory. A torch.cuda.memory.CUDAPluggableAllocator calls this
 // function and `pgmo_managed_free`.
 void* pgmo_managed_alloc(ssize_t bytes, int device, cudaStream_t) {
-  if (bytes < 0 || !is_known(device)) return nullptr;
+  if (bytes < 0 || device_or_null(device) == nullptr) return nullptr;
   return take_managed(static_cast<size_t>(bytes), device);
 }
 
@@ -149,7 +149,7 @@ int pgmo_managed_end(int device, uint64_t first, uint64_t second, char* message,
 // `reset` non-zero.
 void pgmo_managed_bytes(int device, int reset, uint64_t* now, uint64_t* peak) {
   *now = *peak = 0;
-  if (!is_known(device)) return;
+  if (device_or_null(device) == nullptr) return;
   Managed& all = managed();
   const std::lock_guard guard(all.mutex);
   *now = all.now[device];
@@ -165,13 +165,9 @@ int pgmo_take_spill(int device, size_t bytes, pgmo_arena* out, char* message, si
     const OnDevice on(device);
     auto spilled = std::make_unique<Spilled>(&one, nullptr);
     spilled->block = take_managed(bytes, device);
-    TORCH_CHECK(spilled->block != nullptr, "cannot allocate ",
-                binary_units(static_cast<double>(bytes)), " of unified memory");
-    *out = {.base = spilled->block,
-            .bytes = bytes,
-            .give_back = give_spilled_back,
-            .context = spilled.get()};
-    (void)spilled.release();
+    TORCH_CHECK(spilled->block != nullptr, "cannot allocate ", binary_units(bytes),
+                " of unified memory");
+    hold(std::move(spilled), bytes, give_spilled_back, out);
   });
 }
 

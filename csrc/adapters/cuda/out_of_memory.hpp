@@ -90,14 +90,13 @@ void count_pages_in(std::string& text, const Device& device, const pgmo_pages_st
 // text, which programs that search for the largest batch size match.
 [[noreturn]] void throw_out_of_memory(Device& device, const c10::OutOfMemoryError& error) {
   std::string text = error.what_without_backtrace();
-  const auto size = [](uint64_t bytes) { return binary_units(static_cast<double>(bytes)); };
   const bool in_session = device.connected() && device.attended.load();
   if (device.pages() != nullptr) {
     pgmo_pages_statistics now;
     pages_api->statistics(device.pages(), &now);
     count_pages_in(text, device, now);
-    text += "\npgmo: its pages hold " + size(now.held_bytes) + ", of which " +
-            size(now.occupied_bytes) + " are in use" + (in_session ? "; " : ".");
+    text += "\npgmo: its pages hold " + binary_units(now.held_bytes) + ", of which " +
+            binary_units(now.occupied_bytes) + " are in use" + (in_session ? "; " : ".");
   } else if (in_session) {
     text += "\npgmo: ";
   }
@@ -105,10 +104,11 @@ void count_pages_in(std::string& text, const Device& device, const pgmo_pages_st
     pgmo_engine_statistics now;
     api->statistics(device.engine.load(), &now);
     if (now.arena_bytes != 0) {
-      text += "arenas hold " + size(now.arena_bytes) + ", of which " + size(now.live_slot_bytes) +
-              " are in use; ";
+      text += "arenas hold " + binary_units(now.arena_bytes) + ", of which " +
+              binary_units(now.live_slot_bytes) + " are in use; ";
     }
-    text += "blocks of this session outside the plan hold " + size(now.live_fallback_bytes) + ".";
+    text += "blocks of this session outside the plan hold " +
+            binary_units(now.live_fallback_bytes) + ".";
     const std::lock_guard guard(device.mutex);
     if (!device.advice.empty()) text += "\n" + device.advice;
   }
@@ -121,11 +121,10 @@ void count_pages_in(std::string& text, const Device& device, const pgmo_pages_st
   size_t available = 0, total = 0;
   const OnDevice on(device.index);
   if (cudaMemGetInfo(&available, &total) != cudaSuccess) (void)cudaGetLastError();
-  const auto size = [](size_t value) { return binary_units(static_cast<double>(value)); };
   try {
-    TORCH_CHECK_WITH(OutOfMemoryError, false, "CUDA out of memory. Tried to allocate ", size(bytes),
-                     ". GPU ", device.index, " has a total capacity of ", size(total), " of which ",
-                     size(available),
+    TORCH_CHECK_WITH(OutOfMemoryError, false, "CUDA out of memory. Tried to allocate ",
+                     binary_units(bytes), ". GPU ", device.index, " has a total capacity of ",
+                     binary_units(total), " of which ", binary_units(available),
                      " is free. The session may use no more: its limit is reached.");
   } catch (const c10::OutOfMemoryError& error) {
     ++device.failures.ooms;

@@ -26,10 +26,7 @@ class StreamNumbers {
   // if the stream has no number and `kMost` streams have one.
   std::optional<uint32_t> number_of(cudaStream_t stream) {
     if (stream == nullptr) return 0;
-    const uint32_t count = count_.load(std::memory_order_acquire);
-    for (uint32_t number = 1; number < count; ++number) {
-      if (handles_[number] == stream) return number;
-    }
+    if (const auto known = find(stream)) return known;
     return add(stream);
   }
 
@@ -37,10 +34,7 @@ class StreamNumbers {
   // a number from `kMost` on. Return nullopt if `kMostOrderOnly` streams have one.
   std::optional<uint32_t> number_for_order(cudaStream_t stream) {
     if (stream == nullptr) return 0;
-    const uint32_t count = count_.load(std::memory_order_acquire);
-    for (uint32_t number = 1; number < count; ++number) {
-      if (handles_[number] == stream) return number;
-    }
+    if (const auto known = find(stream)) return known;
     const std::lock_guard guard(mutex_);
     for (uint32_t at = 0; at < order_only_count_; ++at) {
       if (order_only_[at] == stream) return kMost + at;
@@ -65,12 +59,19 @@ class StreamNumbers {
   cudaStream_t handle(uint64_t number) const { return handles_[number]; }
 
  private:
-  std::optional<uint32_t> add(cudaStream_t stream) {
-    const std::lock_guard guard(mutex_);
-    const uint32_t count = count_.load(std::memory_order_relaxed);
+  // Return the number that the stream has already, without the lock.
+  std::optional<uint32_t> find(cudaStream_t stream) const {
+    const uint32_t count = count_.load(std::memory_order_acquire);
     for (uint32_t number = 1; number < count; ++number) {
       if (handles_[number] == stream) return number;
     }
+    return std::nullopt;
+  }
+
+  std::optional<uint32_t> add(cudaStream_t stream) {
+    const std::lock_guard guard(mutex_);
+    if (const auto known = find(stream)) return known;
+    const uint32_t count = count_.load(std::memory_order_relaxed);
     if (count == kMost) return std::nullopt;
     handles_[count] = stream;
     count_.store(count + 1, std::memory_order_release);

@@ -8,13 +8,6 @@
 
 namespace pgmo {
 
-std::optional<std::uint32_t> Arenas::stream_at(std::uintptr_t address) const noexcept {
-  for (const Segment& segment : segments_) {
-    if (contains(segment.arena, address)) return segment.stream_index;
-  }
-  return std::nullopt;
-}
-
 const Arenas::Segment* Arenas::spilled() const noexcept {
   const auto found = std::find_if(segments_.begin(), segments_.end(),
                                   [](const Segment& segment) { return segment.spilled(); });

@@ -91,10 +91,6 @@ class Arenas {
     return segment.begin + static_cast<Offset>(address - address_of(segment.arena.base));
   }
 
-  // Return the stream index of the current arena that contains the address: kEveryStream for the
-  // spill arena, nullopt if there is none.
-  std::optional<std::uint32_t> stream_at(std::uintptr_t address) const noexcept;
-
   // Return the spill arena, or nullptr.
   const Segment* spilled() const noexcept;
 

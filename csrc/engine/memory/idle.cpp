@@ -79,7 +79,7 @@ Bytes Engine::return_idle() {
 }
 
 void Engine::lend_idle(bool on) {
-  const std::lock_guard<Spinlock> guard(lock_);
+  const Guard guard(lock_);
   lending_.set(on);
 }
 
@@ -103,7 +103,7 @@ void Engine::lend() noexcept {
     trim_malloc();
   } catch (const std::bad_alloc&) {
     // The pages stay resident. A retry at each request would fail again.
-    const std::lock_guard<Spinlock> guard(lock_);
+    const Guard guard(lock_);
     lending_.delay_next_return(blocks_.foreign.dense());
   }
 }
@@ -124,7 +124,7 @@ void Engine::measure_touched(std::uintptr_t address, Bytes bytes) noexcept {
   } catch (const std::bad_alloc&) {
     return;
   }
-  const std::lock_guard<Spinlock> guard(lock_);
+  const Guard guard(lock_);
   if (2 * touched >= pages) {
     most_dense_ = std::max(most_dense_, bytes);
   } else if (least_sparse_ == 0 || bytes < least_sparse_) {
@@ -156,7 +156,7 @@ void Engine::count_sparse() noexcept {
 }
 
 Bytes Engine::sparse_from() noexcept {
-  const std::lock_guard<Spinlock> guard(lock_);
+  const Guard guard(lock_);
   return least_sparse_ > most_dense_ ? least_sparse_ : 0;
 }
 
@@ -172,7 +172,7 @@ Bytes Engine::return_pages(bool serving) {
   empty.reserve(kMostAtOnce);  // reserved before any range is held
   for (bool more = true; more;) {
     {
-      const std::lock_guard<Spinlock> guard(lock_);
+      const Guard guard(lock_);
       if (!returning_.empty()) return returned;
       more = hold_idle(serving, from);
       // From here on, an empty `returning_` belongs to whichever thread fills it first.
@@ -189,7 +189,7 @@ Bytes Engine::return_pages(bool serving) {
     for (const pgmo_arena& arena : empty) give_back(arena);
     empty.clear();
   }
-  const std::lock_guard<Spinlock> guard(lock_);
+  const Guard guard(lock_);
   if (serving || !has(PGMO_SERVING)) {
     lending_.returned(slots_.dense(), blocks_.foreign.dense());
   }
@@ -236,7 +236,7 @@ bool Engine::hold_idle(bool serving, std::uintptr_t& from) {
 // Remove the ranges in `returning_` from the late set. Append to `empty` the retired arenas that
 // have no block any more.
 void Engine::release_held_idle(std::vector<pgmo_arena>& empty) noexcept {
-  const std::lock_guard<Spinlock> guard(lock_);
+  const Guard guard(lock_);
   for (const pages::Extent& range : returning_) {
     const pgmo_arena arena = arenas_.release_held(shared_.late, range.address);
     if (arena.base != nullptr) empty.push_back(arena);  // capacity was reserved

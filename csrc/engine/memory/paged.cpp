@@ -19,8 +19,6 @@
 
 namespace pgmo {
 
-using Guard = std::lock_guard<Spinlock>;
-
 void Engine::use_pages(pages::Space& space) {
   const Guard guard(lock_);
   space_.store(&space);
@@ -117,11 +115,6 @@ void Engine::vacate(std::uintptr_t address, const Vacated& vacated) noexcept {
     space_.load()->vacate(*vacated.range, {address, vacated.bytes}, vacated.generation);
   }
   give_back(vacated.empty);
-}
-
-void Engine::for_each_slot(const std::function<void(std::uintptr_t, Bytes)>& visit) {
-  const Guard guard(lock_);
-  visit_slots(visit);
 }
 
 void Engine::list_living(pages::PlannedRange& range, std::vector<pages::Extent>& living) {

@@ -13,21 +13,20 @@
 
 namespace pgmo {
 
-using Guard = std::lock_guard<Spinlock>;
-
 // Share pages for the current plans and arenas. Returns at once if neither plans nor arenas have
 // changed since the last call.
 void Engine::share_pages() noexcept {
   pages::Space* const space = space_.load();
   if (space == nullptr) return;
-  std::vector<pages::PlannedRange*> ranges;
-  PlannedUses uses;
   bool begun = false;
   try {
+    std::vector<pages::PlannedRange*> ranges;
+    PlannedUses uses;
+    std::uint64_t shared_for = 0;
     {
       const Guard guard(lock_);
       if (!has(PGMO_SERVING) || shared_for_ == plans_changed_) return;
-      shared_for_ = plans_changed_;
+      shared_for = plans_changed_;
       uses = uses_of_pages(*space, ranges);
       ++settling_;
       begun = true;
@@ -47,8 +46,10 @@ void Engine::share_pages() noexcept {
     space->share(*this, shared, more);
     const Guard guard(lock_);
     planned_pages_ = static_cast<Bytes>(shared.size()) * space->page();
+    shared_for_ = shared_for;
   } catch (const std::bad_alloc&) {
-    // If the host is out of memory, the page space keeps its previous sharing plan, if it has one.
+    // If the host is out of memory, the page space keeps its previous sharing plan, if it has one,
+    // until the next call.
   }
   if (begun) end_settling();
 }

@@ -13,6 +13,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -31,6 +32,19 @@ struct PageUse {
   // For each arena, the tick from which the program orders its stream after this use. Null if the
   // order is unknown: only the times of use count, and the next user may have to wait. Not owned.
   const Tick* behind = nullptr;
+};
+
+// Later than every tick. The sum of a few of these does not overflow.
+constexpr Tick kNeverOrdered = std::numeric_limits<Tick>::max() / 4;
+
+// The order of a plan's streams as recorded from the program: see pgmo/profiler/ordering.
+struct StreamOrder {
+  std::vector<std::uint32_t> streams;  // indices of the plan's streams in the engine
+
+  // Matrix with a row per request and a column per stream: the first tick at which the stream is
+  // ordered after all uses of the request's block. Ticks count from the start of the request's
+  // iteration. kNeverOrdered or more: never. Empty if the order is unknown.
+  std::vector<Tick> behind;
 };
 
 // The ticks of one plan's iteration. The ticks of several plans are numbered consecutively.

@@ -56,14 +56,15 @@ std::vector<Event> Recorder::take() noexcept {
 }
 
 std::uint32_t Recorder::request(Bytes bytes, std::uint64_t stream, bool in_gap) noexcept {
-  const Event event{.kind = Event::kRequest,
-                    .in_gap = in_gap,
-                    .thread = thread_number(),
-                    .tag = current_tag.generation == generation_ ? current_tag.number : -1,
-                    .block = blocks_,
-                    .bytes = bytes,
-                    .stream = stream};
-  if (!append(event)) return kNoBlock;
+  const std::int32_t tag = current_tag.generation == generation_ ? current_tag.number : -1;
+  if (!append({.kind = Event::kRequest,
+               .in_gap = in_gap,
+               .tag = tag,
+               .block = blocks_,
+               .bytes = bytes,
+               .stream = stream})) {
+    return kNoBlock;
+  }
   ++requests_;
   bytes_ += static_cast<std::uint64_t>(bytes);
   return blocks_++;
@@ -71,44 +72,26 @@ std::uint32_t Recorder::request(Bytes bytes, std::uint64_t stream, bool in_gap) 
 
 void Recorder::free(std::uint32_t block) noexcept {
   PGMO_ASSERT(block < blocks_);
-  append({.kind = Event::kFree,
-          .thread = thread_number(),
-          .tag = -1,
-          .block = block,
-          .bytes = 0,
-          .stream = 0});
+  append({.kind = Event::kFree, .block = block});
 }
 
 void Recorder::step() noexcept {
-  append({.kind = Event::kStep,
-          .thread = thread_number(),
-          .tag = -1,
-          .block = kNoBlock,
-          .bytes = 0,
-          .stream = 0});
+  append({.kind = Event::kStep});
 }
 
 void Recorder::shared(std::uint32_t block) noexcept {
   PGMO_ASSERT(block < blocks_);
-  append({.kind = Event::kShared,
-          .thread = thread_number(),
-          .tag = -1,
-          .block = block,
-          .bytes = 0,
-          .stream = 0});
+  append({.kind = Event::kShared, .block = block});
 }
 
 void Recorder::ordered(Event::Kind kind, std::uint64_t stream, std::uint64_t event) noexcept {
-  append({.kind = kind,
-          .thread = thread_number(),
-          .tag = -1,
-          .block = kNoBlock,
-          .bytes = static_cast<Bytes>(event),
-          .stream = stream});
+  append({.kind = kind, .bytes = static_cast<Bytes>(event), .stream = stream});
 }
 
-bool Recorder::append(const Event& event) noexcept {
+// Append an event of the calling thread.
+bool Recorder::append(Event event) noexcept {
   if (truncated_) return false;
+  event.thread = thread_number();
   try {
     if (events_.size() < kMostEvents) {
       events_.push_back(event);

@@ -32,14 +32,16 @@ struct Event {
     kOrderLost = 9
   };
 
+  static constexpr std::uint32_t kNoBlock = ~0u;
+
   Kind kind;
-  std::uint8_t in_gap = 0;  // kRequest: 1 if the block lies in a gap of framework memory
-  std::uint16_t thread;     // number of the thread: threads are numbered by their first event
-  std::int32_t tag;         // kRequest: the thread's tag; -1: unknown
-  std::uint32_t block;      // kRequest, kFree, kShared: the block's number
+  std::uint8_t in_gap = 0;   // kRequest: 1 if the block lies in a gap of framework memory
+  std::uint16_t thread = 0;  // number of the thread: threads are numbered by their first event
+  std::int32_t tag = -1;     // kRequest: the thread's tag; -1: unknown
+  std::uint32_t block = kNoBlock;  // kRequest, kFree, kShared: the block's number
   std::uint32_t reserved = 0;
-  Bytes bytes;  // kRequest: requested bytes; kinds from kRecord on: number of the CUDA event
-  std::uint64_t stream;  // kRequest and kinds from kRecord on: number of the stream
+  Bytes bytes = 0;  // kRequest: requested bytes; kinds from kRecord on: number of the CUDA event
+  std::uint64_t stream = 0;  // kRequest and kinds from kRecord on: number of the stream
 };
 static_assert(sizeof(Event) == 32);
 
@@ -61,7 +63,7 @@ void end_thread_tag() noexcept;
 
 class Recorder {
  public:
-  static constexpr std::uint32_t kNoBlock = ~0u;
+  static constexpr std::uint32_t kNoBlock = Event::kNoBlock;
 
   // Maximum number of events (1 GiB). A loop that never ends an iteration must not exhaust memory.
   // Later events are dropped, and the recording counts as truncated.
@@ -103,7 +105,7 @@ class Recorder {
   void ordered(Event::Kind kind, std::uint64_t stream, std::uint64_t event) noexcept;
 
  private:
-  bool append(const Event& event) noexcept;
+  bool append(Event event) noexcept;
 
   std::vector<Event> events_;
   std::uint32_t blocks_ = 0;

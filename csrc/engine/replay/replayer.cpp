@@ -36,15 +36,18 @@ void Replayer::end_iteration() {
   PGMO_ASSERT(cursor_ <= plan_.requests() && skipped_count_ <= skipped_.size());
   PGMO_ASSERT(now_ < static_cast<Tick>(plan_.requests()) || cursor_ == plan_.requests());
   pass(plan_.requests());
+  counters_.skipped += skipped();
+  restart();
+}
+
+// Return the number of requests of the plan that this iteration has not made.
+std::uint64_t Replayer::skipped() const noexcept {
   const std::uint64_t answered = counters_.answered() - answered_before_;
-  if (answered < plan_.requests()) counters_.skipped += plan_.requests() - answered;
-  rewind();
+  return answered < plan_.requests() ? plan_.requests() - answered : 0;
 }
 
 Replayer::Ending Replayer::ending() noexcept {
-  Ending ending;
-  const std::uint64_t answered = counters_.answered() - answered_before_;
-  if (answered < plan_.requests()) ending.skipped = plan_.requests() - answered;
+  Ending ending{.skipped = skipped()};
   for (const ReplayPlan::End* end = end_; end->tick <= plan_.requests(); ++end) {
     const Place& place = plan_.place_of(*end);
     ending.late += place.living == end->slot && place.bytes > 0;
@@ -70,7 +73,7 @@ void Replayer::forget_living() noexcept {
   plan_.for_each_living([](Place& place) { place.living = kNoSlot; });
 }
 
-void Replayer::rewind() noexcept {
+void Replayer::restart() noexcept {
   cursor_ = 0;
   now_ = -1;
   end_ = plan_.ends();

@@ -124,7 +124,7 @@ class Replayer {
   void retire_living() {
     make_living_late();
     forget_living();
-    rewind();
+    restart();
   }
   void make_living_late();
   void forget_living() noexcept;
@@ -140,7 +140,7 @@ class Replayer {
   const ReplayPlan& plan() const noexcept { return plan_; }
 
   // Return to the first request.
-  void restart() noexcept { rewind(); }
+  void restart() noexcept;
 
   // Return whether the key fits the request under the cursor.
   bool expects(RequestKey key) const noexcept;
@@ -189,7 +189,7 @@ class Replayer {
   void make_late(Place& place, Tick tick);
   Match advance_to(SlotIndex request);
   void remember_skipped(SlotIndex request) noexcept;
-  void rewind() noexcept;
+  std::uint64_t skipped() const noexcept;
 
   ReplayPlan plan_;
   LateSet& late_;

@@ -101,13 +101,12 @@ bool Space::occupy_with_pages(PlannedRange& range, Extent slot, std::uint64_t ge
   return pool_.provide(*places, range.stream());
 }
 
-void Space::vacate(PlannedRange& range, Extent slot, std::uint64_t generation,
-                   std::uint64_t users) noexcept {
+void Space::vacate(PlannedRange& range, Extent slot, std::uint64_t generation) noexcept {
   bool shared = false;
   {
     const std::lock_guard guard(pool_.state());
     if (range.generation() != generation || PlannedRange::fully_mapped(generation)) return;
-    const Marks marks = pool_.clocks().now(users | Marks::bit(range.stream()));
+    const Marks marks = pool_.clocks().now(Marks::bit(range.stream()));
     const Places places = places_under(slot);
     pool_.leave(places, marks);
     for (std::size_t at = 0; at < places.size(); ++at) shared |= places[at].shared_place != nullptr;
@@ -139,19 +138,13 @@ void Space::share(const RangeOwner& owner, const std::vector<SharedPage>& pages,
     // take pages from each other.
     if (!sharing.empty() || more) plan.push_back(std::move(places));
   }
-  plans_[&owner].pages.swap(plan);
-  plans_[&owner].more = more;
-  for (const auto& places : plan) {
-    for (PagePlace* const place : places) {
-      place->shared_place = nullptr;
-      place->planned_page = nullptr;
-      place->awaits_page = false;
-    }
-  }
+  SharingPlan& own = plans_[&owner];
+  unplan(own.pages);
+  own = {std::move(plan), more};
   for (const auto& [address, range] : ranges_) {
     if (&range->owner() == &owner) range->shares_pages_ = sharing.count(range.get()) != 0;
   }
-  for (const auto& places : plans_[&owner].pages) {
+  for (const auto& places : own.pages) {
     for (std::size_t at = 0; at < places.size() && places.size() > 1; ++at) {
       places[at]->shared_place = places[(at + 1) % places.size()];
     }
@@ -209,17 +202,22 @@ PagePlace& Space::place_in(const SharedPlace& sharer) {
   return places_under({sharer.range->where().address + offset, properties_.page})[0];
 }
 
-// Requires `state`.
-void Space::forget_plan(const RangeOwner& owner) noexcept {
-  const auto plan = plans_.find(&owner);
-  if (plan == plans_.end()) return;
-  for (const auto& places : plan->second.pages) {
+// Forget what a plan has set at its places. Requires `state`.
+void Space::unplan(const std::vector<std::vector<PagePlace*>>& plan) noexcept {
+  for (const auto& places : plan) {
     for (PagePlace* const place : places) {
       place->shared_place = nullptr;
       place->planned_page = nullptr;
       place->awaits_page = false;
     }
   }
+}
+
+// Requires `state`.
+void Space::forget_plan(const RangeOwner& owner) noexcept {
+  const auto plan = plans_.find(&owner);
+  if (plan == plans_.end()) return;
+  unplan(plan->second.pages);
   plans_.erase(plan);
   for (const auto& [address, range] : ranges_) {
     if (&range->owner() == &owner) range->shares_pages_ = false;

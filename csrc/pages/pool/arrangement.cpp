@@ -6,12 +6,6 @@
 #include "pages/pool/pool.hpp"
 
 namespace pgmo::pages {
-namespace {
-
-using State = Page::State;
-using Step = PagePlace::Step;
-
-}  // namespace
 
 bool Pool::arrange(const std::vector<std::vector<PagePlace*>>& plan, const Growth& growth,
                    InUse in_use) {
@@ -67,7 +61,7 @@ bool Pool::arrange(const std::vector<std::vector<PagePlace*>>& plan, const Growt
     add_mapping(*one.place, *one.page);
     ++numbers_.arranged;
   }
-  return complete;
+  return complete && all;
 }
 
 // Choose a page for each entry of the plan. A mapping cannot change while a block lives there or
@@ -190,13 +184,11 @@ void Pool::nothing_missed() noexcept {
     {
       const std::lock_guard guard(state_);
       const bool enough = held_ <= std::max(held_before_, target());
-      if (!enough) page = free_.empty() ? idle_and_completed(false) : free_.first();
+      if (!enough) page = take_to_release(false);
       if (page == nullptr) {
         if (enough || tries_ == 0) held_before_ = 0;
         return;
       }
-      (page->state == State::kFree ? free_ : idle_).remove(*page);
-      page->state = State::kMoving;
     }
     release(*page);
   }

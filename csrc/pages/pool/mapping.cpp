@@ -8,12 +8,6 @@
 #include "pages/pool/pool.hpp"
 
 namespace pgmo::pages {
-namespace {
-
-using State = Page::State;
-using Step = PagePlace::Step;
-
-}  // namespace
 
 void Pool::clear_places() noexcept {
   unmap(places_);

@@ -11,12 +11,6 @@
 
 #include "checks.hpp"
 namespace pgmo::pages {
-namespace {
-
-using State = Page::State;
-using Step = PagePlace::Step;
-
-}  // namespace
 
 // --- blocks enter and leave ---------------------------------------------------------------------
 
@@ -175,21 +169,23 @@ bool Pool::admit(Places places, Stream stream, std::vector<Extent>& blocked, Wai
   waits_ = {};
   clocks_.given(stream);
   bool all = true;
+  const auto block = [&](const PagePlace& place) {
+    blocked.push_back({place.address, properties_.page});
+    all = false;
+  };
   const bool elsewhere = waits == Waits::kRatherElsewhere && would_wait(places, stream) &&
                          has_spare_pages(places.size(), stream);
   for (std::size_t at = 0; at < places.size(); ++at) {
     PagePlace& place = places[at];
     if (place.step == Step::kAsleep) {
-      blocked.push_back({place.address, properties_.page});
-      all = false;
+      block(place);
     } else if (adopt(place)) {
       const Marks others = place.page->marks.elsewhere(stream);
       if (others.empty()) continue;
       if (elsewhere && !clocks_.completed(others)) {
         drop(place);
         place.step = Step::kBlocked;
-        blocked.push_back({place.address, properties_.page});
-        all = false;
+        block(place);
         continue;
       }
       place.step = Step::kAwaitsOthers;
@@ -201,8 +197,7 @@ bool Pool::admit(Places places, Stream stream, std::vector<Extent>& blocked, Wai
       if (place.page != nullptr) places_.push_back(&place);
     } else {
       place.step = Step::kBlocked;
-      blocked.push_back({place.address, properties_.page});
-      all = false;
+      block(place);
     }
   }
   if (!all) dismiss(places);

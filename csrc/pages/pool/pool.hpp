@@ -163,7 +163,7 @@ class Pool {
   // Map one page at all places of each entry of the plan. A mapping in the way is removed if its
   // last use is completed. Idle pages are taken first, then a few are created: if one page were
   // missing, pages would change their address in each iteration. Return false if an entry has no
-  // page or a place awaits its page. Throws std::bad_alloc.
+  // page, a place awaits its page, or the device refuses. Throws std::bad_alloc.
   //
   // If a program submits whole iterations ahead of the device, some places are always in use. With
   // kAwaitsPage, a place in use serves no further request until its last use is completed.
@@ -207,6 +207,9 @@ class Pool {
   Bytes limit(Bytes bytes) noexcept;
 
  private:
+  using State = Page::State;
+  using Step = PagePlace::Step;
+
   struct Need {
     PagePlace* place;
     Page* page = nullptr;
@@ -224,7 +227,6 @@ class Pool {
   // sleep.cpp
   void leave_sleeping(PagePlace& place, const Marks& marks) noexcept;
   Page* next_to_sleep(Sleep sleep, Address& from) noexcept;
-  bool wake_with_pages() noexcept;
 
   // arrangement.cpp
   void claim_pages(const std::vector<std::vector<PagePlace*>>& plan,
@@ -238,7 +240,7 @@ class Pool {
   std::size_t target() const noexcept;
   bool has_spare_pages(std::size_t count, Stream stream) const noexcept;
   bool find_pages(Stream stream, std::size_t beyond = 0) noexcept;
-  bool find_enough(Stream stream, std::size_t beyond = 0) noexcept;
+  bool find_enough(Stream stream, std::size_t beyond) noexcept;
   std::size_t missing() const noexcept { return needs_.size() - found_; }
   void use_shared_places(Stream stream) noexcept;
   void use_free() noexcept;
@@ -249,6 +251,7 @@ class Pool {
   Page* create() noexcept;
   bool surrender() noexcept;
   Page* idle_and_completed(bool claimed) noexcept;
+  Page* take_to_release(bool claimed) noexcept;
   void release(Page& page) noexcept;
 
   // mapping.cpp

@@ -14,12 +14,6 @@
 #include "pages/pool/pool.hpp"
 
 namespace pgmo::pages {
-namespace {
-
-using State = Page::State;
-using Step = PagePlace::Step;
-
-}  // namespace
 
 bool Pool::lie_down(PagePlace& place, std::uint32_t blocks, Sleep sleep) {
   const Page* const page = place.page;
@@ -110,7 +104,12 @@ bool Pool::wake(Sleep sleep, std::vector<Address>& places) {
     occupied_ += needs_.size();
     numbers_.requests_that_map += !needs_.empty();
   }
-  if (!wake_with_pages()) {
+  bool found = find_pages(0);
+  if (found) {
+    clear_places();
+    found = map();
+  }
+  if (!found) {
     abandon_needs();
     needs_.clear();
     return false;
@@ -139,13 +138,6 @@ bool Pool::wake(Sleep sleep, std::vector<Address>& places) {
   note_peak();
   needs_.clear();
   return true;
-}
-
-// Find pages for all needs, and map them.
-bool Pool::wake_with_pages() noexcept {
-  if (!find_pages(0)) return false;
-  clear_places();
-  return map();
 }
 
 void Pool::forget_peak() noexcept {

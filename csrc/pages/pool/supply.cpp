@@ -12,12 +12,6 @@
 #include "pages/pool/pool.hpp"
 
 namespace pgmo::pages {
-namespace {
-
-using State = Page::State;
-using Step = PagePlace::Step;
-
-}  // namespace
 
 // --- pages for requests -------------------------------------------------------------------------
 
@@ -188,11 +182,7 @@ Bytes Pool::give_back(Bytes bytes) noexcept {
     Page* page = nullptr;
     {
       const std::lock_guard guard(state_);
-      page = free_.empty() ? idle_and_completed(true) : free_.first();
-      if (page != nullptr) {
-        (page->state == State::kFree ? free_ : idle_).remove(*page);
-        page->state = State::kMoving;
-      }
+      page = take_to_release(true);
     }
     if (page == nullptr) {
       if (asked || !surrender()) break;
@@ -218,6 +208,16 @@ Page* Pool::idle_and_completed(bool claimed) noexcept {
     ++looks;
   }
   return nullptr;
+}
+
+// Take a free page, else the page of `idle_and_completed`, so that `release` can release it. Return
+// null if there is none. Requires `state`.
+Page* Pool::take_to_release(bool claimed) noexcept {
+  Page* const page = free_.empty() ? idle_and_completed(claimed) : free_.first();
+  if (page == nullptr) return nullptr;
+  (page->state == State::kFree ? free_ : idle_).remove(*page);
+  page->state = State::kMoving;
+  return page;
 }
 
 // Release a moving page, whose mappings no other thread uses.

@@ -176,19 +176,18 @@ class StatisticsCollector:
 
     def summary(self, plan: Plan | None, **others: Any) -> Summary:
         """Return the totals so far; `others` are fields that are not counted here."""
+        if plan is not None:
+            others |= {
+                "blocks": int(np.count_nonzero(plan.offset >= 0)),
+                "arena": min(plan.arena, self._engine.statistics()["planned_pages"] or plan.arena),
+                "max_load": plan.max_load,
+                "spilled": plan.spilled,
+                "solver": plan.solver,
+                "ordered_load": plan.ordered_load,
+            }
         with self._lock:
             self._take_passed()
-            return self._summary(**others, **({} if plan is None else self._of_plan(plan)))
-
-    def _of_plan(self, plan: Plan) -> dict[str, Any]:
-        return {
-            "blocks": int(np.count_nonzero(plan.offset >= 0)),
-            "arena": min(plan.arena, self._engine.statistics()["planned_pages"] or plan.arena),
-            "max_load": plan.max_load,
-            "spilled": plan.spilled,
-            "solver": plan.solver,
-            "ordered_load": plan.ordered_load,
-        }
+            return self._summary(**others)
 
     def _summary(self, **others: Any) -> Summary:
         now = self._engine.statistics()

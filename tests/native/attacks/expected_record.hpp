@@ -42,7 +42,7 @@ class ExpectedRecord {
 
   void compare(Engine& engine) const {
     if (!complete_ || !active_) return;
-    const std::vector<Event> events = engine.events(0);
+    const std::vector<Event> events = engine.events();
     require_equal(events.size(), events_.size(), "recorded events");
     for (std::size_t at = 0; at < events.size(); ++at) {
       require(events[at].kind == events_[at].kind && events[at].block == events_[at].block &&

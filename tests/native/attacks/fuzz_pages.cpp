@@ -208,9 +208,9 @@ class Episode {
       for (Stream stream = 0; stream < streams_.count(); ++stream) {
         if (held.users >> stream & 1) device_.order(stream, held.stream);
       }
-      plan->free(held.where, held.users, random_.chance(0.05));
+      plan->free(held.where, random_.chance(0.05));
     } else {
-      require(space_.deallocate(held.where.address, held.stream), "a block is not known");
+      require(space_.deallocate(held.where.address), "a block is not known");
       pools_.erase(held.where.address);
     }
   }

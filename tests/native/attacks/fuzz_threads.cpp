@@ -295,7 +295,7 @@ class Attack {
       default:
         exchange_plans(random);
         serve();
-        static_cast<void>(engine_.events(0));
+        static_cast<void>(engine_.events());
     }
   }
 

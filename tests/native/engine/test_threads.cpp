@@ -64,7 +64,7 @@ TEST(a_thread_that_is_delegated_is_not_heard_of) {
   on_another_thread([&] { CHECK(f.allocate(200) != 0); });
   f.engine.delegate_thread(Threads::own(), false);
   CHECK(f.adopt(8192, 5));
-  CHECK_EQ(f.engine.events(0).size(), 4u);  // requests of two slots, a free, the last request
+  CHECK_EQ(f.engine.events().size(), 4u);  // requests of two slots, a free, the last request
 }
 
 TEST(tags_of_another_tagger_are_not_recorded) {
@@ -79,7 +79,7 @@ TEST(tags_of_another_tagger_are_not_recorded) {
   set_thread_tag(3, 2);
   f.adopt(16384, 1);
   set_thread_tag(-1, 2);
-  const std::vector<Event> events = f.engine.events(0);
+  const std::vector<Event> events = f.engine.events();
   CHECK_EQ(events.at(0).tag, -1);
   CHECK_EQ(events.at(1).tag, 7);
   CHECK_EQ(events.at(2).tag, -1);

@@ -109,7 +109,7 @@ TEST(a_request_that_fails_changes_no_statistic) {
   space.give_back(f.pages(20));
   check_same(Reading(space), before);
   CHECK_EQ(space.statistics().held, f.pages(3));
-  CHECK(space.deallocate(kept, 0));
+  CHECK(space.deallocate(kept));
 }
 
 TEST(a_slot_that_is_refused_changes_no_statistic) {
@@ -152,15 +152,15 @@ TEST(what_sleeps_is_not_counted_until_it_wakes) {
   check_usage(space.meter().now(), 0, 2, 0);
   const Address other = space.allocate(f.pages(6), 0);
   CHECK_EQ(space.meter().peak().bytes, f.pages(6));
-  CHECK(space.deallocate(b, 0));  // freed while it sleeps
+  CHECK(space.deallocate(b));  // freed while it sleeps
   check_usage(space.meter().now(), f.pages(6), 2, f.pages(6));
-  CHECK(space.deallocate(other, 0));
+  CHECK(space.deallocate(other));
   runs.clear();
   CHECK(space.wake(sleep, runs));
   space.get_up(sleep);
   check_usage(space.meter().now(), f.pages(3), 1, f.pages(6));
   CHECK_EQ(space.meter().living(), f.pages(3));
-  CHECK(space.deallocate(a, 0));
+  CHECK(space.deallocate(a));
   check_usage(space.meter().now(), 0, 0, f.pages(6));
 }
 

@@ -54,10 +54,10 @@ TEST(a_program_of_any_length_needs_three_percent_more_than_what_lives) {
           for (const Bytes width : {4, 1, 3}) {
             const Address gradient = request(unit * width);
             gradients.push_back(request(kHidden * kHidden * width * 2));
-            space.deallocate(gradient, 0);
+            space.deallocate(gradient);
           }
         }
-        for (Address block : some) space.deallocate(block, 0);
+        for (Address block : some) space.deallocate(block);
       };
       for (int layer = 0; layer < kLayers; ++layer) {
         checkpoints.push_back(request(unit));
@@ -65,14 +65,14 @@ TEST(a_program_of_any_length_needs_three_percent_more_than_what_lives) {
       }
       const Address logits = request(tokens * 32000 * 2);
       const Address losses = request(tokens * 32000 * 4);
-      space.deallocate(losses, 0);
-      space.deallocate(logits, 0);
+      space.deallocate(losses);
+      space.deallocate(logits);
       for (int layer = 0; layer < kLayers; ++layer) {
         inside(true);
-        space.deallocate(checkpoints.back(), 0);
+        space.deallocate(checkpoints.back());
         checkpoints.pop_back();
       }
-      for (Address block : gradients) space.deallocate(block, 0);
+      for (Address block : gradients) space.deallocate(block);
     }
     const PageStatistics now = space.statistics();
     const auto peak_live = static_cast<double>(space.meter().peak().bytes);
@@ -83,7 +83,7 @@ TEST(a_program_of_any_length_needs_three_percent_more_than_what_lives) {
                 static_cast<unsigned long long>(now.maps),
                 static_cast<unsigned long long>(now.requests_that_map));
     CHECK(static_cast<double>(now.peak_held) <= 1.03 * peak_live);
-    for (Address block : weights) space.deallocate(block, 0);
+    for (Address block : weights) space.deallocate(block);
     CHECK_EQ(space.statistics().occupied, 0);
   }
 }

@@ -20,7 +20,7 @@ TEST(a_full_card_takes_what_idles_and_refuses_the_rest) {
   const Address a = space.allocate(f.pages(5), 0);
   space.allocate(f.pages(5), 0);
   CHECK_EQ(space.allocate(f.pages(1), 0), 0u);
-  space.deallocate(a, 0);
+  space.deallocate(a);
   CHECK_EQ(space.allocate(f.pages(6), 0), 0u);
   CHECK(space.allocate(f.pages(5), 2) != 0);
   CHECK_EQ(space.statistics().occupied, f.pages(10));
@@ -59,7 +59,7 @@ TEST(pages_that_the_device_refuses_to_map_go_back_to_it) {
   CHECK_EQ(now.creates - now.releases, 3u);
   CHECK_EQ(now.maps - now.unmaps, 3u);
   CHECK_EQ(now.grants, 1u);
-  CHECK(space.deallocate(a, 0));
+  CHECK(space.deallocate(a));
   CHECK(space.allocate(f.pages(8), 0) != 0);
   CHECK_EQ(space.statistics().occupied, f.pages(8));
 }
@@ -70,20 +70,20 @@ TEST(idle_pages_go_back_when_nothing_uses_them) {
   const Address a = space.allocate(f.pages(4), 0);
   const Address b = space.allocate(f.pages(4), 0);
   f.device.fill(0, {a, 512}, 1);
-  space.deallocate(a, 0);
+  space.deallocate(a);
   CHECK_EQ(space.give_back(f.pages(4)), 0);
   f.device.synchronize();
   CHECK_EQ(space.give_back(f.pages(3)), f.pages(3));
   CHECK_EQ(space.give_back(f.pages(100)), f.pages(1));
   CHECK_EQ(f.device.pages_created(), 4u);
-  CHECK(space.deallocate(b, 0));
+  CHECK(space.deallocate(b));
 }
 
 TEST(beyond_its_limit_nothing_is_held) {
   PagesFixture f;
   Space space(f.device, f.properties, f.heuristics);
   const Address a = space.allocate(f.pages(6), 0);
-  space.deallocate(a, 0);
+  space.deallocate(a);
   space.give_back(0);  // records events
   f.device.synchronize();
   space.limit(f.pages(4) + 1);
@@ -116,13 +116,13 @@ TEST(exhausted_host_memory_loses_nothing) {
         const Address block = space.allocate(size, 0);
         if (block != 0) blocks.push_back(block);
         if (blocks.size() != 2) continue;
-        space.deallocate(blocks.front(), 0);
+        space.deallocate(blocks.front());
         blocks.erase(blocks.begin());
       }
       (void)space.reserve_range(1 << 22, 0, owner);
       failed = failing.happened();
     }
-    for (Address block : blocks) CHECK(space.deallocate(block, 0));
+    for (Address block : blocks) CHECK(space.deallocate(block));
     CHECK_EQ(space.statistics().live, 0);
     CHECK_EQ(space.statistics().occupied, 0);
     space.give_back(Bytes{1} << 40);

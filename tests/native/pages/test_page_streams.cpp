@@ -21,8 +21,8 @@ TEST(a_page_that_work_still_uses_is_lent_in_the_order_of_its_stream) {
   f.device.fill(0, {a, 512}, 1);
   f.device.fill(0, {c, 512}, 1);
   f.device.check(0, {c, 512}, 1);
-  space.deallocate(a, 0);
-  space.deallocate(c, 0);
+  space.deallocate(a);
+  space.deallocate(c);
   const Address d = space.allocate(f.pages(3), 0);  // behind b: pages of c and a, and a new page
   CHECK(d != 0);
   CHECK(b != 0);
@@ -40,7 +40,7 @@ TEST(another_stream_waits_for_the_last_user) {
   const Address a = space.allocate(f.pages(2), 0);
   f.device.fill(0, {a, f.pages(2)}, 1);
   f.device.check(0, {a, f.pages(2)}, 1);
-  space.deallocate(a, 0);
+  space.deallocate(a);
   const Address b = space.allocate(f.pages(2), 1);
   CHECK(b != 0);
   CHECK(b != a);
@@ -53,14 +53,14 @@ TEST(another_stream_waits_for_the_last_user) {
 TEST(nobody_waits_for_others_where_there_are_other_pages) {
   PagesFixture f;
   Space space(f.device, f.properties, f.heuristics);
-  space.deallocate(space.allocate(f.pages(2), 0), 0);
+  space.deallocate(space.allocate(f.pages(2), 0));
   f.device.synchronize();
   const Address a = space.allocate(100, 0);
   f.device.fill(0, {a, 512}, 1);
   f.device.order(0, 3);
   f.device.check(3, {a, 512}, 1);
   CHECK(space.use_block(a, 3));
-  space.deallocate(a, 0);
+  space.deallocate(a);
   const Address b = space.allocate(100, 0);
   CHECK(b != a);
   CHECK(f.device.page_at(b) != f.device.page_at(a));
@@ -73,7 +73,7 @@ TEST(nobody_waits_for_others_where_there_are_other_pages) {
 TEST(who_would_occupy_more_pages_than_ever_waits_for_others) {
   PagesFixture f;
   Space space(f.device, f.properties, f.heuristics);
-  space.deallocate(space.allocate(f.pages(2), 0), 0);
+  space.deallocate(space.allocate(f.pages(2), 0));
   f.device.synchronize();
   space.forget_peak();
   for (int time = 0; time < 7; ++time) {  // eight blocks fill a page
@@ -83,7 +83,7 @@ TEST(who_would_occupy_more_pages_than_ever_waits_for_others) {
     f.device.order(0, 3);
     f.device.check(3, {gone, 512}, 1);
     CHECK(space.use_block(gone, 3));
-    space.deallocate(gone, 0);
+    space.deallocate(gone);
   }
   CHECK_EQ(space.statistics().occupied, f.pages(1));
   f.device.synchronize();
@@ -99,7 +99,7 @@ TEST(who_follows_a_block_that_others_use_waits_for_them) {
   f.device.order(0, 3);
   f.device.check(3, {a, 512}, 1);
   CHECK(space.use_block(a, 3));
-  space.deallocate(a, 0);
+  space.deallocate(a);
   const Address b = space.allocate(100, 0);
   CHECK_EQ(b, a);
   CHECK_EQ(space.statistics().waits, 1u);
@@ -109,7 +109,7 @@ TEST(who_follows_a_block_that_others_use_waits_for_them) {
   CHECK_EQ(f.device.queued(0), 2u);  // the wait, and the work behind it
   f.device.synchronize();
   CHECK(!space.use_block(12345, 3));
-  CHECK(!space.deallocate(12345, 0));
+  CHECK(!space.deallocate(12345));
 }
 
 TEST(without_aliases_a_page_is_taken_once_its_last_use_is_completed) {
@@ -119,7 +119,7 @@ TEST(without_aliases_a_page_is_taken_once_its_last_use_is_completed) {
   const Address a = space.allocate(f.pages(2), 0);
   space.allocate(f.pages(2), 0);
   f.device.fill(0, {a, 512}, 1);
-  space.deallocate(a, 0);
+  space.deallocate(a);
   CHECK_EQ(space.allocate(f.pages(2), 1), 0u);
   f.device.synchronize();
   CHECK(space.allocate(f.pages(2), 1) != 0);

@@ -5,6 +5,7 @@
 
 #include "check.hpp"
 #include "engine_fixture.hpp"
+#include "failing_new.hpp"
 #include "fake_device.hpp"
 #include "pages/space.hpp"
 #include "pages_fixture.hpp"
@@ -73,7 +74,7 @@ TEST(a_slot_that_finds_no_page_is_recorded_where_it_is_served_in_the_end) {
   f.free(second);
   f.free(first);
   f.engine.stop_recording();
-  const std::vector<Event> events = f.engine.events(0);
+  const std::vector<Event> events = f.engine.events();
   const Event::Kind kinds[] = {Event::kRequest, Event::kRequest, Event::kFree, Event::kFree};
   CHECK_EQ(events.size(), 4u);
   for (std::size_t at = 0; at < 4; ++at) CHECK(events.at(at).kind == kinds[at]);
@@ -97,6 +98,27 @@ TEST(slots_that_were_refused_are_free_again) {
     f.free(block);
   }
   CHECK_EQ(f.engine.statistics().slots.live, 0);
+}
+
+// The arenas of two streams, with one slot each, one after the other.
+TEST(pages_are_shared_later_if_the_host_has_no_memory_now) {
+  bool happened = true;
+  for (int after = 0; happened; ++after) {
+    Paged f(2);
+    const std::vector<PlannedRequest> rows = {slot(f.page, 1, 0, 0), slot(f.page, 2, f.page, 1)};
+    for (const std::uint32_t stream : {0u, 1u}) {
+      const pgmo_arena arena = f.engine.reserve_arena(f.space, f.page, stream);
+      f.engine.add_arena(kStreams[stream], stream * f.page, arena);
+    }
+    f.engine.add_plan(rows, kStreams, 2 * f.page, 1);
+    {
+      const FailingAllocation failing(after);
+      f.engine.start_serving();
+      happened = failing.happened();
+    }
+    f.engine.end_iteration();
+    CHECK_EQ(f.engine.statistics().planned_pages, f.page);
+  }
 }
 
 int main(int argc, char** argv) {

@@ -28,7 +28,7 @@ TEST(a_program_that_repeats_makes_no_calls) {
     std::vector<Address> blocks;
     for (Bytes size : {3, 1, 7, 2}) blocks.push_back(space.allocate(f.pages(size) + 512, 0));
     for (Bytes size : {100, 2000, 700}) blocks.push_back(space.allocate(size, 0));
-    for (Address block : blocks) CHECK(space.deallocate(block, 0));
+    for (Address block : blocks) CHECK(space.deallocate(block));
     if (iteration == 0) first = calls();
   }
   CHECK(space.statistics().maps > 0);
@@ -45,10 +45,10 @@ TEST(a_program_that_repeats_keeps_its_aliases) {
   for (int iteration = 0; iteration < 6; ++iteration) {
     std::vector<Address> few;
     for (int at = 0; at < 10; ++at) few.push_back(space.allocate(f.pages(2), 0));
-    for (std::size_t at = 0; at < 10; at += 2) space.deallocate(few[at], 0);
+    for (std::size_t at = 0; at < 10; at += 2) space.deallocate(few[at]);
     const Address large = space.allocate(f.pages(10), 0);
-    space.deallocate(large, 0);
-    for (std::size_t at = 1; at < 10; at += 2) space.deallocate(few[at], 0);
+    space.deallocate(large);
+    for (std::size_t at = 1; at < 10; at += 2) space.deallocate(few[at]);
     if (iteration == 1) maps = space.statistics().maps;
   }
   const PageStatistics now = space.statistics();
@@ -61,7 +61,7 @@ TEST(idle_pages_are_taken_before_more_are_created) {
   Space space(f.device, f.properties, f.heuristics);
   const Address a = space.allocate(f.pages(4), 0);
   const Address b = space.allocate(f.pages(4), 0);
-  space.deallocate(a, 0);
+  space.deallocate(a);
   const Address large = space.allocate(f.pages(4) + 1, 0);
   CHECK(large > b);
   CHECK_EQ(space.statistics().held, f.pages(9));
@@ -79,7 +79,7 @@ TEST(what_is_there_to_stay_lies_together) {
     activations.push_back(space.allocate(half, 0));
     gradients.push_back(space.allocate(half, 0));
   }
-  for (const Address block : activations) space.deallocate(block, 0);
+  for (const Address block : activations) space.deallocate(block);
   space.expect_lasting(true);
   const Address state = space.allocate(half, 0);
   for (Address at = 1; at < 8; ++at) {
@@ -87,7 +87,7 @@ TEST(what_is_there_to_stay_lies_together) {
   }
   space.expect_lasting(false);
   CHECK_EQ(space.allocate(half, 0), activations[0]);
-  for (const Address block : gradients) space.deallocate(block, 0);
+  for (const Address block : gradients) space.deallocate(block);
   space.give_back(f.pages(1000));
   f.device.synchronize();
   space.give_back(f.pages(1000));
@@ -100,8 +100,8 @@ TEST(below_the_highest_occupancy_pages_are_created) {
   const Address a = space.allocate(f.pages(4), 0);
   space.allocate(f.pages(2), 0);
   const Address c = space.allocate(f.pages(2), 0);
-  space.deallocate(a, 0);
-  space.deallocate(c, 0);
+  space.deallocate(a);
+  space.deallocate(c);
   space.give_back(0);  // records
   f.device.synchronize();
   CHECK_EQ(space.give_back(f.pages(2)), f.pages(2));
@@ -115,7 +115,7 @@ TEST(an_address_whose_mapping_is_in_the_way_is_not_handed_out) {
   Space space(f.device, f.properties, f.heuristics);
   const Address a = space.allocate(f.pages(1), 0);
   const Address b = space.allocate(f.pages(1), 0);
-  space.deallocate(a, 0);
+  space.deallocate(a);
   const Address large = space.allocate(f.pages(2), 0);  // a's page, which is lent, and a new page
   CHECK(large > b);
   f.device.fill(0, {a, 512}, 1);  // as if submitted before the free
@@ -123,8 +123,8 @@ TEST(an_address_whose_mapping_is_in_the_way_is_not_handed_out) {
   CHECK(c != a);
   CHECK(c != 0);
   f.device.synchronize();
-  space.deallocate(b, 0);
-  space.deallocate(c, 0);
+  space.deallocate(b);
+  space.deallocate(c);
   CHECK_EQ(space.allocate(f.pages(2), 0), a);  // the address may be mapped again
 }
 
@@ -135,9 +135,9 @@ TEST(a_gap_whose_pages_are_there_is_taken_before_a_better_fit) {
   const Address b = space.allocate(f.pages(1), 0);
   const Address c = space.allocate(f.pages(2), 0);
   const Address d = space.allocate(f.pages(1), 0);
-  space.deallocate(a, 0);
+  space.deallocate(a);
   CHECK(space.allocate(f.pages(3), 0) > d);  // with a's page
-  space.deallocate(c, 0);
+  space.deallocate(c);
   const auto maps = space.statistics().maps;
   CHECK_EQ(space.allocate(f.pages(1), 0), c);
   CHECK_EQ(space.statistics().maps, maps);
@@ -161,10 +161,10 @@ TEST(what_another_process_has_stays_as_long_as_it_lives) {
   std::vector<pages::Handle> same;
   CHECK_EQ(space.share({b, f.pages(2)}, same), b);
   CHECK(same == pages);
-  space.deallocate(a, 0);
+  space.deallocate(a);
   CHECK_EQ(space.allocate(f.pages(3), 1), 0u);  // only two of four pages are available
   f.device.fill(0, {b, f.pages(2)}, 7);
-  space.deallocate(b, 0);
+  space.deallocate(b);
   CHECK_EQ(shared(), 0u);
   (void)space.give_back(f.pages(4));  // records events
   f.device.synchronize();
@@ -180,7 +180,7 @@ TEST(where_nothing_lives_nothing_is_shared) {
   CHECK_EQ(space.share({Address{1} << 20, 512}, pages), 0u);
   const Address a = space.allocate(f.pages(1), 0);
   CHECK_EQ(space.share({a, f.pages(2)}, pages), 0u);
-  space.deallocate(a, 0);
+  space.deallocate(a);
   CHECK_EQ(space.share({a, 512}, pages), 0u);
   CHECK(pages.empty());
 }
@@ -189,25 +189,25 @@ TEST(during_a_capture_what_is_there_is_served) {
   PagesFixture f;
   Space space(f.device, f.properties, f.heuristics);
   const Address a = space.allocate(f.pages(3), 0);
-  space.deallocate(a, 0);
+  space.deallocate(a);
   f.device.is_capturing = true;  // any call of the device ends the program
   CHECK_EQ(space.allocate(f.pages(3), 0), a);
   CHECK_EQ(space.allocate(f.pages(3), 0), 0u);
   CHECK_EQ(space.give_back(f.pages(3)), 0);
-  CHECK(space.deallocate(a, 0));
+  CHECK(space.deallocate(a));
   f.device.is_capturing = false;
 }
 
 TEST(after_a_capture_idle_pages_are_taken_before_new_ones_are_created) {
   PagesFixture f;
   Space space(f.device, f.properties, f.heuristics);
-  space.deallocate(space.allocate(f.pages(4), 0), 0);
+  space.deallocate(space.allocate(f.pages(4), 0));
   CHECK_EQ(space.give_back(f.pages(4)), 0);  // records an event behind the last use
   f.device.synchronize();
   CHECK_EQ(space.give_back(f.pages(4)), f.pages(4));
   space.note_capture();  // the graph's pool may have taken the four pages
-  space.deallocate(space.allocate(f.pages(2), 0), 0);
-  space.deallocate(space.allocate(f.pages(2), 1), 1);
+  space.deallocate(space.allocate(f.pages(2), 0));
+  space.deallocate(space.allocate(f.pages(2), 1));
   CHECK_EQ(space.statistics().held, f.pages(2));
 }
 
@@ -222,7 +222,7 @@ TEST(pinned_pages_stay_until_they_are_given_back) {
   CHECK(space.pin({a, f.pages(1)}));
   CHECK(space.pin({b, f.pages(1)}));
   CHECK(!space.pin({a + (Address{1} << 45), 1}));
-  space.deallocate(a, 0);
+  space.deallocate(a);
   CHECK_EQ(space.allocate(f.pages(3), 1), 0u);
   CHECK(space.allocate(f.pages(2), 1) != 0);
   f.device.synchronize();
@@ -238,7 +238,7 @@ TEST(access_is_granted_again_where_pages_are_mapped) {
   (void)space.allocate(f.pages(2), 0);
   const Address hole = space.allocate(f.pages(1), 0);
   (void)space.allocate(f.pages(2), 0);
-  space.deallocate(hole, 0);
+  space.deallocate(hole);
   space.give_back(0);  // records events
   f.device.synchronize();
   CHECK_EQ(space.give_back(f.pages(1)), f.pages(1));

@@ -42,7 +42,7 @@ TEST(a_plan_asks_for_pages_where_slots_are_and_then_for_nothing) {
   CHECK_EQ(space.statistics().surrenders, 1u);
   CHECK(!space.settle(*range, {range->where()}));
   CHECK(!space.close_range(*range));
-  space.deallocate(block, 0);
+  space.deallocate(block);
   CHECK(space.settle(*range, {range->where()}));  // its pages are still mapped in the range
   owner.living.clear();
   CHECK(space.close_range(*range));
@@ -135,7 +135,7 @@ TEST(a_slot_whose_page_is_lent_and_still_in_use_is_refused) {
   f.device.synchronize();
   CHECK(space.occupy(*range, slot, 1));  // maps other pages
   CHECK_EQ(space.statistics().held, f.pages(4));
-  space.deallocate(block, 0);
+  space.deallocate(block);
 }
 
 TEST(what_was_needed_while_slots_were_refused_goes_back) {
@@ -156,10 +156,10 @@ TEST(what_was_needed_while_slots_were_refused_goes_back) {
   }
   const Bytes before = space.statistics().held;
   CHECK(!space.occupy(*range, slot, 1));
-  space.deallocate(space.allocate(f.pages(20), 0), 0);
+  space.deallocate(space.allocate(f.pages(20), 0));
   space.arrange(owner);
   CHECK(space.statistics().held > before);
-  space.deallocate(block, 0);
+  space.deallocate(block);
   f.device.synchronize();
 
   for (int iteration = 0; iteration < 2; ++iteration) {
@@ -169,6 +169,21 @@ TEST(what_was_needed_while_slots_were_refused_goes_back) {
   }
   CHECK(!space.has_to_give_back());
   CHECK(space.statistics().held <= before);
+}
+
+TEST(a_plan_whose_pages_the_device_refuses_to_map_is_mapped_later) {
+  PagesFixture f;
+  Space space(f.device, f.properties, f.heuristics);
+  Owner owner;
+  PlannedRange* range = space.reserve_range(f.pages(2), 0, owner);
+  CHECK(space.deallocate(space.allocate(f.pages(2), 0)));  // now two pages are idle
+  space.share(owner, {{{range, 0}}, {{range, 1}}}, 0);
+  f.device.refuse_map = true;
+  space.arrange(owner);
+  f.device.refuse_map = false;
+  CHECK_EQ(space.statistics().arranged, 0u);
+  space.arrange(owner);
+  CHECK_EQ(space.statistics().arranged, 2u);
 }
 
 int main(int argc, char** argv) {

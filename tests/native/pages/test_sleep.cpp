@@ -71,13 +71,13 @@ TEST(pages_go_and_come_back_under_the_same_addresses) {
   const Address other = space.allocate(f.pages(4), 0);  // the whole card
   CHECK(other != 0);
   CHECK(!space.wake(sleep, runs));
-  space.deallocate(other, 0);
+  space.deallocate(other);
   runs.clear();
   CHECK(space.wake(sleep, runs));
   CHECK_EQ(runs.size(), 1u);
   CHECK(f.device.page_at(a) != 0);
   CHECK_EQ(space.statistics().occupied, f.pages(3));
-  CHECK(space.deallocate(a, 0));
+  CHECK(space.deallocate(a));
 }
 
 TEST(a_page_with_other_blocks_stays) {
@@ -113,7 +113,7 @@ TEST(who_dies_asleep_does_not_wake) {
   const Address b = space.allocate(f.pages(2), 0);
   std::vector<Extent> runs;
   const Sleep sleep = put_to_sleep(space, {{a, 0}, {b, 0}}, runs);
-  CHECK(space.deallocate(a, 0));
+  CHECK(space.deallocate(a));
   CHECK_EQ(space.allocate(f.pages(2), 0), a);
   runs.clear();
   CHECK(space.wake(sleep, runs));
@@ -128,7 +128,7 @@ TEST(who_dies_while_its_page_goes_leaves_nothing_behind) {
   const Address a = space.allocate(f.pages(2), 0);
   std::vector<Extent> runs;
   const Sleep sleep = space.lie_down(std::vector<Extent>{{a, 0}}, runs);
-  device.unmapping = [&] { CHECK(space.deallocate(a, 0)); };
+  device.unmapping = [&] { CHECK(space.deallocate(a)); };
   (void)space.fall_asleep(sleep);
   CHECK_EQ(space.statistics().occupied, 0);
   const Address b = space.allocate(f.pages(3), 0);
@@ -146,7 +146,7 @@ TEST(who_dies_lying_down_leaves_its_place_to_others) {
   const Address a = space.allocate(f.pages(1), 0);
   std::vector<Extent> runs;
   const Sleep sleep = space.lie_down(std::vector<Extent>{{a, 0}}, runs);
-  CHECK(space.deallocate(a, 0));
+  CHECK(space.deallocate(a));
   (void)space.give_back(f.pages(1));  // records events
   f.device.synchronize();
   CHECK_EQ(space.give_back(f.pages(1)), f.pages(1));
@@ -161,7 +161,7 @@ TEST(who_comes_to_live_where_another_lay_down_and_died_keeps_its_page) {
   const Address a = space.allocate(f.pages(1), 0);
   std::vector<Extent> runs;
   const Sleep sleep = space.lie_down(std::vector<Extent>{{a, 0}}, runs);
-  CHECK(space.deallocate(a, 0));
+  CHECK(space.deallocate(a));
   (void)space.give_back(0);
   f.device.synchronize();
   const Address b = space.allocate(f.pages(1), 1);  // takes the page of the sleeping block
@@ -180,7 +180,7 @@ TEST(who_dies_waking_leaves_its_place_once_contents_are_back) {
   const Sleep sleep = put_to_sleep(space, {{a, 0}}, runs);
   runs.clear();
   CHECK(space.wake(sleep, runs));
-  CHECK(space.deallocate(a, 0));
+  CHECK(space.deallocate(a));
   const Address b = space.allocate(f.pages(1), 0);  // at other addresses, on other pages
   CHECK(b != 0);
   CHECK(b >= a + static_cast<Address>(f.pages(2)));
@@ -206,8 +206,8 @@ TEST(who_wakes_and_gets_up_goes_on_as_before) {
   CHECK_EQ(space.statistics().occupied, f.pages(1));
   const Address b = space.allocate(f.pages(1) / 2, 0);  // beside it
   CHECK_EQ(b, a + static_cast<Address>(f.pages(1) / 2));
-  CHECK(space.deallocate(a, 0));
-  CHECK(space.deallocate(b, 0));
+  CHECK(space.deallocate(a));
+  CHECK(space.deallocate(b));
   CHECK_EQ(space.statistics().occupied, 0);
 }
 
@@ -221,7 +221,7 @@ TEST(who_gets_up_has_lost_nothing) {
   space.get_up(sleep);
   CHECK_EQ(f.device.page_at(a), page);
   CHECK(space.wake(sleep, runs));  // has no effect
-  CHECK(space.deallocate(a, 0));
+  CHECK(space.deallocate(a));
   CHECK_EQ(space.allocate(f.pages(2), 0), a);
 }
 
@@ -253,13 +253,13 @@ TEST(the_highest_occupancy_can_be_forgotten) {
   PagesFixture f;
   Space space(f.device, f.properties, f.heuristics);
   const Address a = space.allocate(f.pages(8), 0);
-  space.deallocate(a, 0);
+  space.deallocate(a);
   space.give_back(f.pages(8));  // records events
   f.device.synchronize();
   space.give_back(f.pages(8));
   space.forget_peak();
   const Address b = space.allocate(f.pages(2), 0);
-  space.deallocate(b, 0);
+  space.deallocate(b);
   const Address c = space.allocate(f.pages(2), 1);  // would otherwise get new pages
   CHECK(c != 0);
   CHECK_EQ(space.statistics().held, f.pages(2));

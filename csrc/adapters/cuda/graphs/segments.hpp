@@ -54,13 +54,13 @@ bool create_pool(Allocator* upstream, c10::DeviceIndex device, c10::cuda::Mempoo
 }  // namespace
 
 bool TorchCudaAdapter::begin_graph(c10::DeviceIndex index, c10::cuda::MempoolId_t pool) {
-  if (index < 0 || index >= kMostDevices) return false;
+  Device* const device = device_or_null(index);
+  if (device == nullptr) return false;
   const uint64_t graph = std::exchange(announced_graph, 0);
   graphs::Chains* chains = chains_of(index);
   const bool known = chains != nullptr && chains->knows(pool);
   if (known && graph == 0) {
-    Device& device = devices()[index];
-    const bool apart = with_room(device, upstream_, [&] { return chains->keep_apart(pool); });
+    const bool apart = with_room(*device, upstream_, [&] { return chains->keep_apart(pool); });
     TORCH_CHECK_WITH(OutOfMemoryError, apart,
                      "CUDA out of memory. The pool of this graph needs pages of its own");
   }
@@ -68,14 +68,14 @@ bool TorchCudaAdapter::begin_graph(c10::DeviceIndex index, c10::cuda::MempoolId_
   if (known) {
     const auto alive = living_in(upstream_, pool);
     const bool begun =
-        with_room(devices()[index], upstream_, [&] { return chains->begin(pool, graph, alive); });
+        with_room(*device, upstream_, [&] { return chains->begin(pool, graph, alive); });
     TORCH_CHECK_WITH(
         OutOfMemoryError, begun,
         "CUDA out of memory. The pool of this graph needs the pages that were lent meanwhile");
     return false;
   }
   if (users_of(upstream_, index, pool)) return false;  // the pool exists, with segments of torch
-  chains = open_graphs(devices()[index], upstream_);
+  chains = open_graphs(*device, upstream_);
   if (chains == nullptr) return false;
   try {
     auto segments = std::make_shared<GraphSegments>(upstream_, index_, *chains, pool);

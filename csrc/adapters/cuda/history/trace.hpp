@@ -134,14 +134,14 @@ class Trace final : public c10::impl::PyInterpreterVTable {
   static void pass_on(c10::DeviceType type, int what, uintptr_t stream, uintptr_t event) noexcept {
     int current = 0;
     if (type != c10::DeviceType::CUDA || cudaGetDevice(&current) != cudaSuccess) return;
-    if (current < 0 || current >= kMostDevices) return;
-    Device& device = devices()[current];
-    if (device.pools.any()) return;  // work in a capture has not run yet
+    Device* const device = device_or_null(current);
+    // Work in a capture has not run yet.
+    if (device == nullptr || device->pools.any()) return;
     const auto handle = reinterpret_cast<cudaStream_t>(stream);  // NOLINT: a handle as a number
-    const auto number = device.streams.number_for_order(handle);
+    const auto number = device->streams.number_for_order(handle);
     if (!number) return;
-    if (device.active()) api->ordered(device.engine, what, *number, event);
-    if (device.pages() != nullptr) pages_api->ordered(device.pages(), what, *number, event);
+    if (device->active()) api->ordered(device->engine, what, *number, event);
+    if (device->pages() != nullptr) pages_api->ordered(device->pages(), what, *number, event);
   }
 
   c10::impl::PyInterpreter self_;

@@ -213,11 +213,16 @@ class PageDevice {
                         uint64_t bytes) { return of(self).grant(address, bytes); },
             .unmap = [](void* self, uintptr_t address,
                         uint64_t bytes) { of(self).unmap(address, bytes); },
-            .record = [](void* self, uint32_t stream) { return of(self).record(stream); },
+            .record =
+                [](void* self, uint32_t stream) {
+                  return of(self).record_on(of(self).streams_.handle(stream));
+                },
             .completed = [](void* self, uint64_t event) { return of(self).completed(event); },
             .discard = [](void* self, uint64_t event) { of(self).discard(event); },
-            .wait = [](void* self, uint32_t stream,
-                       uint64_t event) { return of(self).wait(stream, event); },
+            .wait =
+                [](void* self, uint32_t stream, uint64_t event) {
+                  return of(self).wait_on(of(self).streams_.handle(stream), event);
+                },
             .took = [](void* self, int64_t bytes) { of(self).room_.took(bytes); },
             .capturing = [](void* self) -> int { return of(self).pools_.any(); }};
   }
@@ -296,16 +301,12 @@ class PageDevice {
     try {
       room_.growing();
       if (!room_.may_hold(page_) && !(room_.make() && room_.may_hold(page_))) return 0;
-      return create_within(page);
+      CUresult result = create_once(page);
+      if (result == CUDA_ERROR_OUT_OF_MEMORY && room_.make()) result = create_once(page);
+      return result == CUDA_SUCCESS;
     } catch (const std::exception&) {
       return 0;
     }
-  }
-
-  int create_within(uint64_t* page) {
-    CUresult result = create_once(page);
-    if (result == CUDA_ERROR_OUT_OF_MEMORY && room_.make()) result = create_once(page);
-    return result == CUDA_SUCCESS;
   }
 
   CUresult create_once(uint64_t* page) {
@@ -345,16 +346,12 @@ class PageDevice {
 
   void unmap(uintptr_t address, uint64_t bytes) { (void)driver_->unmap(address, bytes); }
 
-  uint64_t record(uint32_t stream) { return record_on(streams_.handle(stream)); }
-
   int completed(uint64_t event) {
     const BesideCaptures beside;
     const cudaError_t state = cudaEventQuery(event_of(event));
     if (state != cudaSuccess) (void)cudaGetLastError();
     return state == cudaSuccess;
   }
-
-  int wait(uint32_t stream, uint64_t event) { return wait_on(streams_.handle(stream), event); }
 
   // Return a spare event, or a new event. Spare events save time, because creating an event takes
   // longer than recording one.

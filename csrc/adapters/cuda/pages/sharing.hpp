@@ -89,13 +89,12 @@ std::unordered_set<uint64_t> pages_of_sent_blocks(Device& device) {
 }
 
 [[noreturn]] void throw_no_descriptors(Device& device, size_t bytes) {
-  const auto size = [](size_t value) { return binary_units(static_cast<double>(value)); };
   const size_t page = device.page_device->page();
   TORCH_CHECK(
-      false, "pgmo cannot send this tensor of ", size(bytes),
-      " to another process: no file descriptors are left. Each page of ", size(page),
+      false, "pgmo cannot send this tensor of ", binary_units(bytes),
+      " to another process: no file descriptors are left. Each page of ", binary_units(page),
       " needs one while a tensor that was sent lives there, and ",
-      size(device.page_device->exports().count() * page), " are shared; the limit is ",
+      binary_units(device.page_device->exports().count() * page), " are shared; the limit is ",
       Exports::limit(),
       " descriptors. Raise it (ulimit -Hn), send less at a time and delete tensors once sent, "
       "or switch pages off: PGMO_PAGES=0, or pgmo.optimize(pages=False)");

@@ -49,11 +49,6 @@ bool serves_pools() {
   return wanted;
 }
 
-// Return the device; nullptr if pgmo does not support devices of this index.
-Device* device_or_null(int index) {
-  return index < 0 || index >= kMostDevices ? nullptr : &devices()[static_cast<size_t>(index)];
-}
-
 // Let pages serve a pool, if it was just created and has no allocator `own`. Torch serves all other
 // pools. The id of a torch.cuda.MemPool is (0, n) with n > 0; the id of a graph's pool is (n, 0).
 template <typename Allocator>

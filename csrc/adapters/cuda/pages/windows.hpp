@@ -312,12 +312,8 @@ void reset_peaks(Device& device, CUDAAllocator* upstream) {
   pages_api->reset_peaks(device.pages());
 }
 
-// Totals of slots and blocks of windows, and of pages, since the start.
-struct Counts {
-  int64_t bytes, freed_bytes, blocks, freed_blocks, creates, releases;
-};
-
-Counts counts(const Device& device, const pgmo_pages_statistics& now) {
+// Return the totals since the start.
+std::array<int64_t, kTotals> totals(const Device& device, const pgmo_pages_statistics& now) {
   uint64_t bytes = now.allocated_bytes, blocks = now.allocations;
   device.any_engine([&](pgmo_engine* engine) {
     pgmo_engine_statistics one;
@@ -337,14 +333,8 @@ void reset_accumulated(Device& device) {
   if (device.pages() == nullptr) return;
   pgmo_pages_statistics now;
   pages_api->statistics(device.pages(), &now);
-  const Counts all = counts(device, now);
-  Accumulated& before = device.before_reset;
-  before.bytes = all.bytes;
-  before.freed_bytes = all.freed_bytes;
-  before.blocks = all.blocks;
-  before.freed_blocks = all.freed_blocks;
-  before.creates = all.creates;
-  before.releases = all.releases;
+  const std::array<int64_t, kTotals> all = totals(device, now);
+  std::copy(all.begin(), all.end(), device.before_reset.begin());
 }
 
 // Add slots, blocks of windows and pages to torch's statistics. Figures of the small and the large
@@ -358,8 +348,8 @@ void add_pages(const Device& device, Stats& stats) {
   pages_api->set_beneath(device.pages(), &beneath);
   pgmo_pages_statistics now;
   pages_api->statistics(device.pages(), &now);
-  const Counts all = counts(device, now);
-  const Accumulated& before = device.before_reset;
+  std::array<int64_t, kTotals> since = totals(device, now);
+  for (int at = 0; at < kTotals; ++at) since[at] -= device.before_reset[at];
   const auto add = [](auto& levels, uint64_t current, uint64_t peak, int64_t in, int64_t out) {
     auto& sum = levels[0];  // sum of small and large blocks
     sum.current += static_cast<int64_t>(current);
@@ -368,19 +358,16 @@ void add_pages(const Device& device, Stats& stats) {
     sum.freed += out;
   };
   for (auto* levels : {&stats.allocated_bytes, &stats.active_bytes, &stats.requested_bytes}) {
-    add(*levels, now.now.bytes, now.peak.bytes, all.bytes - before.bytes,
-        all.freed_bytes - before.freed_bytes);
+    add(*levels, now.now.bytes, now.peak.bytes, since[kBytes], since[kFreedBytes]);
   }
   for (auto* levels : {&stats.allocation, &stats.active}) {
-    add(*levels, now.now.blocks, now.peak.blocks, all.blocks - before.blocks,
-        all.freed_blocks - before.freed_blocks);
+    add(*levels, now.now.blocks, now.peak.blocks, since[kBlocks], since[kFreedBlocks]);
   }
-  const int64_t created = all.creates - before.creates;
-  const int64_t released = all.releases - before.releases;
   const auto page = static_cast<int64_t>(device.page_device->page());
-  add(stats.reserved_bytes, now.now.pages, now.peak.pages, created * page, released * page);
-  stats.num_device_alloc += created;
-  stats.num_device_free += released;
+  add(stats.reserved_bytes, now.now.pages, now.peak.pages, since[kCreates] * page,
+      since[kReleases] * page);
+  stats.num_device_alloc += since[kCreates];
+  stats.num_device_free += since[kReleases];
 }
 
 }  // namespace

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "engine/memory/stream_order.hpp"
+#include "engine/memory/sharing.hpp"
 #include "order_oracle.hpp"
 #include "random.hpp"
 #include "rows.hpp"

@@ -88,9 +88,9 @@ class Crowd {
     device_.check(held.stream, held.where, held.pattern);
     oracle_.dies(held.where);
     if (slot) {
-      plan_.free(held.where, 0);
+      plan_.free(held.where);
     } else {
-      require(space_.deallocate(held.where.address, held.stream), "a block is not known");
+      require(space_.deallocate(held.where.address), "a block is not known");
     }
   }
 

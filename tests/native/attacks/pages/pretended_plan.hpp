@@ -46,7 +46,7 @@ class PretendedPlan final : public pages::RangeOwner {
   }
 
   // Free a slot. `late`: delay the call of `vacate`, as if the thread were interrupted before it.
-  void free(pages::Extent slot, std::uint64_t users, bool late = false) {
+  void free(pages::Extent slot, bool late = false) {
     std::uint64_t generation = 0;
     {
       const std::lock_guard guard(mutex_);
@@ -55,14 +55,14 @@ class PretendedPlan final : public pages::RangeOwner {
     }
     if (pages::PlannedRange::fully_mapped(generation)) return;
     if (late) {
-      late_.push_back({slot, generation, users});
+      late_.push_back({slot, generation});
     } else {
-      space_.vacate(*range_, slot, generation, users);
+      space_.vacate(*range_, slot, generation);
     }
   }
 
   void catch_up() {
-    for (const Late& one : late_) space_.vacate(*range_, one.slot, one.generation, one.users);
+    for (const Late& one : late_) space_.vacate(*range_, one.slot, one.generation);
     late_.clear();
   }
 
@@ -88,7 +88,6 @@ class PretendedPlan final : public pages::RangeOwner {
   struct Late {
     pages::Extent slot;
     std::uint64_t generation;
-    std::uint64_t users;
   };
 
   bool overlaps(pages::Extent slot) const {
