@@ -48,9 +48,9 @@ TEST(each_stream_has_addresses_of_its_own) {
   CHECK_EQ(arenas.offset_at(kB + 1999).value_or(-1), 2999);
   CHECK(!arenas.offset_at(kA + 1000));
   CHECK(!arenas.offset_at(kB - 1));
-  CHECK_EQ(arenas.stream_at(kA).value_or(9), 0u);
-  CHECK_EQ(arenas.stream_at(kB + 1999).value_or(9), 1u);
-  CHECK(!arenas.stream_at(kB + 2000));
+  CHECK_EQ(arenas.at(kA)->stream_index, 0u);
+  CHECK_EQ(arenas.at(kB + 1999)->stream_index, 1u);
+  CHECK(arenas.at(kB + 2000) == nullptr);
   CHECK_EQ(arenas.bytes(), 3000);
   CHECK_EQ(arenas.count(), 2u);
 }
@@ -127,6 +127,37 @@ TEST(only_so_many_streams_have_an_arena_of_their_own) {
   CHECK(arenas.without() != 0);
   CHECK_EQ(arenas.address(Arenas::kMostStreams - 1, 1000 * (Arenas::kMostStreams - 1)),
            kA + 0x10000 * (Arenas::kMostStreams - 1));
+}
+
+TEST(what_is_spilled_lies_behind_all_arenas) {
+  Arenas arenas;
+  Arenas::Segment spill = segment(Arenas::kEveryStream, 3000, 0x2000000, 500);
+  arenas.add(spill);
+  CHECK(arenas.attached());
+  CHECK_EQ(arenas.without(), ~std::uint64_t{0});
+  arenas.add(segment(0, 0, kA, 1000));
+  arenas.add(segment(1, 1000, kB, 2000));
+  CHECK_EQ(arenas.address(0, 999), kA + 999);
+  CHECK_EQ(arenas.address(0, 3000), 0x2000000u);
+  CHECK_EQ(arenas.address(1, 3499), 0x2000000u + 499);
+  CHECK_EQ(arenas.offset_at(0x2000000 + 499).value_or(-1), 3499);
+  CHECK(arenas.at(0x2000000)->spilled());
+  CHECK(arenas.has_room(0, 3000, 500, 1));
+  CHECK(!arenas.has_room(0, 3000, 501, 1));
+  CHECK(!arenas.has_room(0, 2999, 2, 1));
+  CHECK(!arenas.has_room(0, 1000, 1, 1));
+  CHECK_EQ(arenas.bytes(), 3500);
+  CHECK_THROWS(arenas.add(spill), std::invalid_argument);
+  CHECK_THROWS(arenas.add(segment(2, 4000, 0x3000000, 10)), std::invalid_argument);
+  spill.begin = 500;
+  Arenas others;
+  others.add(segment(0, 1000, kA, 1000));
+  CHECK_THROWS(others.add(spill), std::invalid_argument);
+  LateSet late;
+  late.insert(3000, 100);
+  CHECK_EQ(arenas.retire(late).size(), 2u);
+  CHECK_EQ(arenas.release_retired(0x2000000)->bytes, 100);
+  CHECK_EQ(arenas.bytes(), 0);
 }
 
 TEST(a_late_set_is_cut_into_parts) {

@@ -178,6 +178,37 @@ TEST(arenas_are_let_go_of_wholly_or_not_at_all) {
   CHECK_EQ(f.engine.statistics().slots.live, 0);
 }
 
+// --- spilled slots: slots of every stream in one arena, at offsets above all other arenas --------
+
+TEST(a_plan_that_spills_serves_from_both_arenas) {
+  Fixture f;
+  f.engine.add_spill(4000, f.range(1, 2000));
+  f.engine.add_arena(kStream, 0, f.range(0, 4000));
+  f.add({slot(100, 3, 0, 0), slot(200, 3, 4000, 0), slot(300, 3, 3000, 0)});
+  f.engine.start_serving();
+  const std::uintptr_t blocks[] = {f.allocate(100), f.allocate(200), f.allocate(300)};
+  CHECK_EQ(blocks[0], Fixture::base(0));
+  CHECK_EQ(blocks[1], Fixture::base(1));
+  CHECK_EQ(blocks[2], Fixture::base(0) + 3000);
+  f.engine.detach_arena();
+  CHECK(f.release(blocks[1]));
+  CHECK_EQ(f.returned[1], 1);
+  CHECK(f.release(blocks[0]));
+  CHECK_EQ(f.returned[0], 0);
+  CHECK(f.release(blocks[2]));
+  CHECK_EQ(f.given_back(), 2);
+}
+
+TEST(plans_that_spill_are_refused_where_nothing_can_be_spilled) {
+  Fixture f;
+  f.engine.add_arena(kStream, 0, f.range(0, 4000));
+  CHECK_THROWS(f.add({slot(100, 2, 0, 0), slot(200, 2, 4000, 0)}), std::invalid_argument);
+  f.engine.detach_arena();
+  f.engine.add_spill(4000, f.range(1, 2000));
+  CHECK_THROWS(f.add({slot(100, 2, 0, 0), slot(2001, 2, 4000, 0)}), std::invalid_argument);
+  CHECK_THROWS(f.add({slot(100, 2, 0, 0), slot(200, 2, 3900, 0)}), std::invalid_argument);
+}
+
 int main(int argc, char** argv) {
   return pgmo::test::run_all(argc, argv);
 }
