@@ -257,9 +257,7 @@ def test_what_cannot_wake_keeps_nobody_from_closing(adapter, error):
     session = open_session(adapter).__enter__()
     run(Loop(adapter, LAYERS), session, 6)
     sleeping = session._known.sleeping
-    small, large, late = [
-        SimpleNamespace(number=number, ends_with_stage=False) for number in (1, 2, 3)
-    ]
+    small, large, late = [SimpleNamespace(number=number) for number in (1, 2, 3)]
     sleeping.sleeps = [small, large, late]
 
     def wake(sleep):
