@@ -109,7 +109,7 @@ class CompiledGraph:
         """Number of the plan that drops all candidates, for steps whose plan lacks this graph."""
         if self._unplanned is None:
             self._unplanned, _ = self.add(
-                replace(self._settings, budget="min", planner=_drop_all, shapes=Shapes())
+                replace(self._settings, budget="min", planner=_drop_all, rate=None, shapes=Shapes())
             )
         return self._unplanned
 

@@ -47,7 +47,8 @@ def test_each_kind_of_call_is_captured_once():
     assert len(steps) == 7
 
 
-def test_a_graph_that_comes_in_the_middle_of_a_step_is_planned_with_the_next_one():
+@pytest.mark.parametrize("options", [{}, {"offload": 1e12}])
+def test_a_graph_that_comes_in_the_middle_of_a_step_is_planned_with_the_next_one(options):
     class Scaled(Net):
         scale = 1.0
 
@@ -55,7 +56,7 @@ def test_a_graph_that_comes_in_the_middle_of_a_step_is_planned_with_the_next_one
             return self.scale * super().forward(x)
 
     plain = Scaled()
-    model, plan = pgmo.recompute(copy.deepcopy(plain), torch.ones(64, 64))
+    model, plan = pgmo.recompute(copy.deepcopy(plain), torch.ones(64, 64), **options)
     peak = plan.peak
     plain.scale = model.scale = 2.0
     for number in range(3):
