@@ -133,6 +133,22 @@ def test_choices_for_several_budgets() -> None:
     assert plan_choices(graph, []) == ()
 
 
+def test_several_budgets_are_met_as_well_as_one() -> None:
+    graph = random_graph(0, forward=60, backward=60)
+    known = [one for one in propose(graph) if one.planner in ("default", "chen")]
+    low = plan_choice(graph, "min", evaluations=300, candidates=known).peak
+    high = simulate(graph).peak
+    budgets = [low + (high - low) * i // 16 for i in range(1, 16)]
+    alone = [
+        plan_choice(graph, budget, evaluations=300, candidates=known).overhead for budget in budgets
+    ]
+    choices = plan_choices(graph, budgets, evaluations=300, candidates=known)
+    together = [choice.overhead for choice in choices]
+    assert alone != sorted(alone, reverse=True)  # so short a search may miss better choices
+    assert together == sorted(together, reverse=True)
+    assert all(one <= other for one, other in zip(together, alone, strict=True))
+
+
 def test_candidates_are_judged_anew() -> None:
     graph = chain(20)
     lie = Choice(frozenset({3, 900}), peak=1, overhead=0.0, planner="lie")
