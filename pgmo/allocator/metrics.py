@@ -35,7 +35,7 @@ _PROMETHEUS = {
         "Bytes by which the live bytes grow per iteration.",
     ),
 }
-"""Prometheus name and help text of each figure. A name that ends in `_total` is a counter's."""
+"""Prometheus name and help text of each figure. Figures with names in `_total` are counters."""
 
 
 def metrics(device: object = None, framework: str = "torch") -> dict[str, float]:

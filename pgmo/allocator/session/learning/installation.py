@@ -9,7 +9,7 @@ the next iteration. An arena cannot, so it needs pages in addition. If all itera
 equal, a plan with enough pages maps none in replay, but windows do if streams lag behind each
 other. If lengths vary or structures alternate, each divergence from a plan moves pages out of the
 arena and back.
-docs/design.md derives the conditions of this rule.
+docs/design.md lists the conditions of this rule.
 """
 
 import math
@@ -32,11 +32,12 @@ class InstallationRule:
     """Comparison of plans with the windows that have served so far.
 
     Attributes:
-        moved: number of pages that were mapped at another address while no plan served.
+        moved: number of pages that were mapped at another address while no plan served, except in
+            iterations that created pages.
         iterations: iterations over which `moved` was counted.
         removed: number of times that plans were removed because they served too little.
-        pause: `iterations` and the requested bytes at the beginning of the last BACKOFF; None if a
-            plan has served or steps were joined since.
+        pause: `iterations` and the requested bytes at the beginning of the last BACKOFF; None
+            before the first BACKOFF, and again after a plan has served or steps were joined.
     """
 
     def __init__(self, state: SessionState) -> None:
@@ -65,8 +66,8 @@ class InstallationRule:
     def unpaid(self) -> str:
         """Return why a plan does not pay yet, or "" if it may pay.
 
-        If iterations repeat, also since the last BACKOFF began, and no plan was removed, `choose`
-        compares pages only.
+        `choose` ignores this reason and compares pages only, if no plan was removed, and if all
+        iterations since the beginning of the last BACKOFF are equal.
         """
         if self._serves_anyway or self._is_paid():
             return ""
@@ -89,7 +90,7 @@ class InstallationRule:
         """
         if self._serves_anyway:
             return plans, ""
-        # A few equal iterations may lie between others.
+        # The recorded iterations may be equal although iterations of the BACKOFF differed.
         waits = self.removed or self._differed_since_pause(plans[-1])
         if waits and (unpaid := self.unpaid()):
             return [], unpaid
@@ -101,7 +102,7 @@ class InstallationRule:
         if self._missing_pages(by_requests) <= spare:
             return by_requests, ""
         if repeats and self._is_paid(most=1) and self.moved > missing * self.iterations:
-            return plans, ""  # in each iteration, the plan moves as many pages as it lacks
+            return plans, ""  # the plan moves at most `missing` pages per iteration, windows more
         return [], f"with a plan, the program would take {missing:,} pages more than without a plan"
 
     def _is_paid(self, most: float = math.inf) -> bool:
@@ -116,7 +117,7 @@ class InstallationRule:
     def _differed_since_pause(self, newest: PlannedProfile) -> bool:
         """Return whether iterations since the beginning of the last BACKOFF differ from a plan.
 
-        Sums of requested bytes are compared, because a BACKOFF records no single requests.
+        Sums of requested bytes are compared, because single requests of a BACKOFF are unknown.
         """
         if self.pause is None:
             return False
