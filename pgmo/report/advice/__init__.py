@@ -63,7 +63,7 @@ OF_A_MOMENT: tuple[Callable[[Facts], Hint | None], ...] = (
 
 
 def advise(facts: Facts) -> tuple[Hint, ...]:
-    """Return the hints that apply, causes first, then by bytes.
+    """Return the hints that apply: causes, causes that change results, others; each by saved bytes.
 
     Savings of different peaks are compared as shares of these peaks.
     """

@@ -15,7 +15,7 @@ _HARMLESS = {
 """Settings that may cost memory, with the value at which the setting has no effect."""
 
 _ROUNDS = re.compile(r":(?:[2-9]|\d\d)")
-"""Interval with at least two divisions, for which PyTorch rounds requests up."""
+"""Interval with at least two divisions. PyTorch rounds its requests up to the next division."""
 
 
 def allocator_settings(facts: Facts) -> Hint | None:

@@ -26,7 +26,7 @@ _LAYERS = (
     r"copy\.py:\d+ in _reconstruct\n(?:.*\n)*"
     r".*copy\.py:\d+ in deepcopy\n(?!.*copy\.py:).* in (?:<listcomp>|_?(?:get_)?clones?)(?:\n|$)"
 )
-"""Stack of modules that are copied in a list. For example, torch.nn.TransformerEncoder makes its
+"""Stack of modules that are copied into a list. For example, torch.nn.TransformerEncoder makes its
 layers as copies of one layer."""
 
 _LOADED = r"serialization\.py:\d+ in (?:restore_location|persistent_load|load_tensor)$"
@@ -110,8 +110,9 @@ def model_without_gradients(facts: Facts) -> Hint | None:
 def loaded_checkpoint(facts: Facts) -> Hint | None:
     """Return a hint if a checkpoint stays in memory after the model has copied its weights.
 
-    Loaded tensors that an optimizer takes as its state are excluded. If the optimizer's steps copy
-    tensors of the same sizes to the device, its state is on the host, so they are not excluded.
+    Loaded tensors that an optimizer may use as its state are excluded. Loaded tensors of a size are
+    not excluded if the optimizer's steps copy tensors of this size from the host, because its state
+    is then on the host.
     """
     blocks = facts.blocks
     loaded = blocks.by_line(_LOADED) & blocks.outlive(_FEWEST_PASSES)
@@ -134,7 +135,8 @@ def _weights(blocks: AllBlocks) -> Mask:
     """Return which blocks may be weights, shape (n,).
 
     Weights are requested before the first backward pass, outside of forward passes and optimizers,
-    and outlive passes. Loaded tensors are excluded, because they may be an optimizer's state.
+    and live through two backward passes. Loaded tensors are excluded, because they may be an
+    optimizer's state.
     """
     first_pass = blocks.passes[0] if len(blocks.passes) else 0
     weights = blocks.by_phase("other") & ~blocks.by_line(_LOADED) & blocks.outlive(_FEWEST_PASSES)
@@ -211,7 +213,8 @@ def _unused(blocks: AllBlocks, loaded: Mask, weights: Mask) -> Mask:
 def _from_host(blocks: AllBlocks) -> Mask:
     """Return which temporaries of optimizer steps may be copies from the host, shape (n,).
 
-    A copy whose predecessor has half or twice its size, and is alive, may be a cast on the device.
+    Excluded are copies that may be casts on the device: the previous request has half or twice the
+    size, and its block is alive.
     """
     found = blocks.by_line(_STEP) & blocks.by_operator(r"\._to_copy$") & ~blocks.outlive(1)
     found &= blocks.start >= blocks.passes.min()

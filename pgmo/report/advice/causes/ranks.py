@@ -25,6 +25,7 @@ _GATHER = r"_fsdp_collectives\.py:\d+ in foreach_all_gather$"
 """Stack line of the buffer into which FSDP gathers the parameters of a unit."""
 
 _BUFFER = r"_fsdp_collectives\.py:\d+ in (?:foreach_all_gather|foreach_reduce)$"
+"""Stack line of the buffers into which FSDP gathers parameters, or reduces gradients."""
 
 _FEWEST_LAYERS = 4
 """Minimum number of gathered blocks of one size. With fewer blocks, they are not layers of a
@@ -39,8 +40,8 @@ unit."""
 
 _IN_FORWARD, _IN_BACKWARD = 2, 1
 """Number of buffers that are alive at once by default. In the forward pass, FSDP fills the next
-unit's buffer while it copies the running unit's buffer. In the backward pass, it fills the next
-unit's buffer after that copy."""
+unit's buffer while it copies parameters out of the running unit's buffer. In the backward pass, it
+fills the next unit's buffer after this copy."""
 
 
 def gradient_buckets(facts: Facts) -> Hint | None:
@@ -118,7 +119,7 @@ def not_resharded(facts: Facts) -> Hint | None:
     size, start, end = [], [], []
     for one, after, second in zip(units, units[1:], units[2:], strict=False):
         freed = blocks.end[second].max()
-        if blocks.end[one].max() > freed:  # Otherwise the next iteration begins in between.
+        if blocks.end[one].max() > freed:  # Otherwise the units are of two iterations.
             size.append(blocks.size[one].sum())
             start.append(blocks.start[after].min())
             end.append(freed)

@@ -9,11 +9,11 @@ from pgmo.report.advice.all_blocks import AllBlocks, Mask
 from pgmo.report.advice.facts import Facts, Hint, cause
 
 _ONE_ORIGIN = 0.8
-"""Share of one origin in the bytes that no backward pass uses. From it on, the blocks are collected
-results. Below it, they belong to an autograd graph, which has many origins."""
+"""Share of one origin in the bytes that no backward pass uses. At or above this share, the blocks
+are collected results. Below it, they belong to an autograd graph, which has many origins."""
 
 _FEWEST_BLOCKS = 8
-"""Minimum number of live blocks of a graph whose lifetimes contain no backward pass."""
+"""Minimum number of a graph's live blocks that no backward pass uses."""
 
 _KEPT = 0.4
 """Minimum share of a forward pass's bytes that stay alive if it builds a graph. Caches of keys and
@@ -34,7 +34,7 @@ _APART = 2
 
 
 def evaluation_with_gradients(facts: Facts) -> Hint | None:
-    """Return a hint if the peak consists of forward blocks that no backward pass uses."""
+    """Return a hint if a forward pass without a backward pass keeps its graph at the peak."""
     blocks = facts.blocks
     graph = blocks.unused_by_backward
     held = graph & blocks.at_peak & (blocks.tag >= 0)
@@ -60,7 +60,7 @@ def evaluation_with_gradients(facts: Facts) -> Hint | None:
 
 
 def collected_results(facts: Facts) -> Hint | None:
-    """Return a hint if the peak has many equal blocks of one line that no backward pass uses."""
+    """Return a hint if the peak has many blocks of one origin that no backward pass uses."""
     blocks = facts.blocks
     held = blocks.unused_by_backward & blocks.at_peak & (blocks.tag >= 0)
     if not held.any():
@@ -99,7 +99,7 @@ def _are_of_layers(blocks: AllBlocks, own: Mask) -> bool:
     """Return whether a pass through the model makes several of these blocks, one in each layer.
 
     For example, a model caches keys and values. Blocks are of layers if other parts of a pass, such
-    as the embedding, run less often than the blocks are requested, or only before them.
+    as the embedding, make at most half as many requests, or run only before the blocks.
     """
     start = np.sort(blocks.start[own])
     forward = blocks.by_phase("forward") & (blocks.tag >= 0)

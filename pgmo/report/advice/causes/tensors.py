@@ -16,10 +16,11 @@ from pgmo.report.advice.facts import Facts, Hint, cause
 
 _LOSS = r"log_softmax|cross_entropy|nll_loss"
 _ALIKE = 1 / 32
-"""Maximum share by which logits exceed the loss's tensors, because shifted logits lack a token."""
+"""Maximum excess of logits over the loss's tensors, as a share. A loss of shifted logits lacks a
+token."""
 
 _CHUNKS = 16
-"""Number of chunks into which the fix splits the tokens. The computed saving assumes it."""
+"""Number of chunks into which the fix splits the tokens, for the computed saving."""
 
 _UNIT = ("tokens", "pixels")
 _FIX = (
@@ -39,6 +40,7 @@ _SOFTMAX_AFTER_PRODUCT = 8
 and casting make a few."""
 
 _FEWEST_LAYERS = 2
+"""Minimum number of softmax results of one size at the peak. Each layer keeps one result."""
 
 _FEWEST_GROWTHS = 4
 """Minimum number of times that a tensor grows."""
@@ -115,8 +117,8 @@ def attention_scores(facts: Facts) -> Hint | None:
 def _follows_product(blocks: AllBlocks, softmax: Mask) -> Mask:
     """Return which softmaxes are taken of a product of positions, shape (n,).
 
-    The last product of the same size before the softmax decides. Scores of classes, or of a
-    router's experts, are products with a layer's weights, not of positions.
+    The last product of the same or half the size before the softmax decides. Scores of classes, or
+    of a router's experts, are products with a layer's weights, not of positions.
     """
     found = np.zeros(len(softmax), np.bool_)
     of_positions = blocks.by_operator(_PRODUCT_OF_POSITIONS)
@@ -213,7 +215,7 @@ def broadcast_differences(facts: Facts) -> Hint | None:
 
 
 def wide_copies(facts: Facts) -> Hint | None:
-    """Return a hint if the user's code copies tensors to a type twice as wide, at the peak.
+    """Return a hint if copies in a type twice as wide, by the user's code, are alive at the peak.
 
     Autocast also makes wider copies, but a line of PyTorch requests them, not the user's code.
     """
@@ -255,10 +257,10 @@ def _has_narrow_source(blocks: AllBlocks, row: int) -> bool:
 
 
 def _copied_back(blocks: AllBlocks, copies: Mask, tag: Tag, size: int) -> Mask:
-    """Return which copies are back to the narrow type and used in the same function, shape (n,).
+    """Return which copies a function makes back to the narrow type and uses itself, shape (n,).
 
-    If a function uses a copy, the function's next request has the copy's size. A copy that the
-    function returns is not found, because it stays with the fix, too.
+    A copy counts as used if the next request is by the same function and has the copy's size.
+    Other copies are probably returned by the function, so the fix does not avoid them.
     """
     own = blocks.by_tag(lambda one: _function(one) == _function(tag))
     results = own & (blocks.size == size) & (blocks.passes_survived > 0)

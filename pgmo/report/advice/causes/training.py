@@ -59,7 +59,7 @@ _FLOAT8 = r"float8|fp8"
 
 
 def late_zero_grad(facts: Facts) -> Hint | None:
-    """Return a hint if gradients live through a forward pass and no backward pass adds to them."""
+    """Return a hint if gradients live in the next forward pass but not in its backward pass."""
     blocks = facts.blocks
     gradients = blocks.by_phase("backward")
     forward = np.unique(blocks.start[blocks.by_phase("forward")])
