@@ -101,7 +101,7 @@ class Answer:
         """The largest value that fits with the allocator that was searched first, by default pgmo.
 
         Raises:
-            OptionError: if no largest value was searched.
+            OptionError: if the question was not for the largest value.
         """
         for one in self.largest:
             if one.change is None:

@@ -38,7 +38,7 @@ class Question:
     """Question about a job: the values to examine, and the optional parts of the answer.
 
     Attributes:
-        value: value of the option; None to search the largest that fits, or if nothing varies.
+        value: value of the option; None to search for the largest that fits, or if nothing varies.
         values: values to rehearse, from which larger ones are predicted; () for the defaults of
             `values_of`.
         effective: samples of one optimizer step, to be split into micro-batches that fit.
@@ -50,7 +50,7 @@ class Question:
         samples: samples of the whole job. The job takes `samples / value` steps.
         measured: a timed step at `value`.
         prove: whether to rehearse the largest values at the card's size.
-        ways: allocators whose largest value is searched; the first one is rehearsed first.
+        ways: allocators for which a search finds the largest value, in the order of rehearsals.
         limit: largest value that a search considers.
     """
 
@@ -106,7 +106,7 @@ class _Inquiry:
         self._evidence: list[Evidence] = []
 
     def answer_one_value(self) -> Answer:
-        """Rehearse one value on the card; if memory runs out, also on an unlimited card."""
+        """Rehearse one value on the card; if that ends too early, also on an unlimited card."""
         card, value, evidence = self._card, self._question.value, self._evidence
         self._notify(f"rehearsing for {card.name}")
         self._rehearse(card, "pgmo")
@@ -118,7 +118,8 @@ class _Inquiry:
             self._rehearse(card, "pgmo", work=False)
         ran = evidence[-1].rehearsal.fits
         if not evidence[0].whole or not (ran or evidence[-1].growth):
-            self._notify(f"memory ran out on {card.name}; rehearsing on an unlimited card")
+            why = "fewer than three iterations ran" if ran else "memory ran out"
+            self._notify(f"{why} on {card.name}; rehearsing on an unlimited card")
             self._rehearse(unlimited(card), "pgmo")
         law = Law(evidence)
         need = law.need(value)
@@ -157,7 +158,7 @@ class _Inquiry:
         return replace(need, reserved=reserved)
 
     def answer_largest(self) -> Answer:
-        """Search the largest value with each allocator, and predict it for each change."""
+        """Search for the largest value with each allocator, and predict it for each change."""
         card, question = self._card, self._question
         shown = ", ".join(map(str, sorted(set(question.values))))
         self._notify(f"rehearsing at {shown}, and then at the predicted value")
@@ -203,7 +204,7 @@ class _Inquiry:
         return Largest("pgmo", change, value, False, law.need(value) if value else None)
 
     def _answer(self, law: Law, value: int | None, **parts: Any) -> Answer:
-        """Return an answer of the given parts, and of those that the question asks for."""
+        """Return an answer with the given parts, and with the parts that the question requests."""
         job, card, question = self._job, self._card, self._question
         steps = question.steps
         if question.samples is not None and value:
@@ -257,7 +258,7 @@ def _growing(law: Law, card: Card, value: int | None, *, ran: bool) -> GrowingJo
 
 
 def _missed(evidence: Sequence[Evidence]) -> tuple[str, ...]:
-    """Return the code of `Answer.missed`, which ran in none of the rehearsals.
+    """Return the evaluations and other code that no rehearsal ran (see `Answer.missed`).
 
     A rehearsal that ran out of memory in its first step has no record of code.
     """
@@ -275,7 +276,7 @@ def _holders(evidence: Sequence[Evidence]) -> dict[str, tuple[Holder, ...]]:
 
 
 def _curve(law: Law, value: int) -> tuple[tuple[int, int, int, int], ...]:
-    """Return the rows of `Answer.curve`, for values up to 1.5 times `value` and at least to 4."""
+    """Return the rows of `Answer.curve`, up to the larger of 4 and 1.5 times `value`."""
     most = max(4, value + value // 2)
     values = sorted({max(1, round(most * one / POINTS)) for one in range(1, POINTS + 1)} | {value})
     rows = []

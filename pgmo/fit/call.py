@@ -43,12 +43,12 @@ def fit(
             the module, which must create model and optimizer, and calls the function, with the
             batch if the function has a parameter.
         card: a card's name, such as "A100-40GB"; a size, such as "16GiB"; or a card.
-        batch: the batch to examine. If None, the largest batch is searched if the batch can vary.
+        batch: the batch to examine; None to search for the largest, or if the batch cannot vary.
         vary: option of the script for the batch, such as "--batch-size {}".
         effective_batch: batch of one optimizer step; the answer splits it into micro-batches that
             fit.
         values: batches to rehearse, from which larger ones are predicted; at least two. By default
-            2 and 4. For an option that is no batch 64, 128 and 256, because memory may grow
+            2 and 4; 64, 128 and 256 for an option other than the batch, because memory may grow
             quadratically.
         what_if: whether to examine other ways to train, some with a rehearsal each.
         cards: other cards to examine; True for all known cards.

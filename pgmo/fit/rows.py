@@ -8,7 +8,7 @@ Row = tuple[str, ...]
 
 
 def holder_rows(answer: Answer, by: str) -> list[Row]:
-    """Return name, size and number of blocks of what holds memory, by "module" or "op"."""
+    """Return name, size and number of blocks of each "module" or "op" that holds memory."""
     held = answer.holders.get(by, ())
     return [(one.name, format_bytes(one.size), str(one.blocks)) for one in held]
 
@@ -32,10 +32,11 @@ def alternative_rows(answer: Answer) -> tuple[list[Row], list[str]]:
 
 
 def card_rows(answer: Answer) -> list[Row]:
-    """Return the rows of other cards; their last two cells are "" if unknown.
+    """Return the rows of other cards.
 
-    The cells are name, usable bytes, bytes that the job takes, whether it fits, whether it fits
-    without pgmo, number of cards, largest value, and time.
+    The cells are name, usable bytes, bytes that the job takes with pgmo, whether it fits with pgmo,
+    whether it fits without pgmo, number of cards needed, largest value, and time. The last two
+    cells are "" if unknown.
     """
     return [
         (

@@ -71,7 +71,7 @@ class Law:
 
     @property
     def uncertainty(self) -> float:
-        """Share of the bytes at the largest rehearsed value whose sizes follow no law."""
+        """Share of the bytes at the largest rehearsed value in blocks whose size follows no law."""
         return 0.0 if self._fitted is None else self._fitted[0].estimated_share
 
     def at(self, value: int | None) -> Load:
@@ -111,7 +111,7 @@ class Law:
         return _on_line(points, value)
 
     def holds(self, value: int | None, usable: int) -> bool:
-        """Return whether a lower bound fits: the least live bytes, the context and one page."""
+        """Return whether a lower bound fits: least live bytes with growth, context and one page."""
         try:
             least = self.at(value).least + self.growth_at(value)
             return max(least, self.later_at(value)) + self.context + PAGE <= usable
