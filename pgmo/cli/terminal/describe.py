@@ -54,7 +54,7 @@ def describe_profile(profile: "Profile", top: int = 10) -> dict[str, Any]:
 
 
 def profile_lines(fields: Mapping[str, Any]) -> list[str]:
-    """Format the fields of `describe_profile`, without the holders of the peak."""
+    """Format the fields of `describe_profile`, without holders of the peak, pools and hints."""
     from pgmo.report.findings.moment import Moment
     from pgmo.report.findings.unused_memory import UnusedMemory
     from pgmo.report.kept import KnownKeepers
@@ -216,9 +216,10 @@ def _sizes(fields: Mapping[str, Any]) -> list[str]:
     proof = "; optimal for fixed offsets" if fields["optimal"] else ""
     if not fields["optimal"] and fields["bound"] > fields["max_load"]:
         proof = f"; no plan can be below {format_bytes(fields['bound'])}"
+    arena = format_bytes(fields["arena"])
     return [
         f"max load    {format_bytes(fields['max_load'])}, no arena is smaller",
-        f"arena       {format_bytes(fields['arena'])}, {fields['gap']:.2%} above it{proof}",
+        f"arena       {arena}, {fields['gap']:.2%} above the max load{proof}",
     ]
 
 

@@ -97,7 +97,7 @@ def _print_alternatives(out: "Console", answer: Answer) -> None:
     for number, how in enumerate(notes, 1):
         print_text(out, f"  [{number}] {how}")
     found = answer.least_change
-    change = "nothing in the table fits" if found is None else f"{found.name}"
+    change = "nothing in the table fits" if found is None else found.name
     print_text(out, f"least change that fits: {change}")
 
 

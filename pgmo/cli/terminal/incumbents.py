@@ -37,7 +37,7 @@ class IncumbentLine:
     def show(self, event: Incumbent) -> None:
         """Replace the displayed line."""
         text = (
-            f"arena {format_bytes(event.arena)}, bound {format_bytes(event.bound)}, "
-            f"{event.gap:.2%} above it, by {event.solver}"
+            f"arena {format_bytes(event.arena)}, {event.gap:.2%} above the bound of "
+            f"{format_bytes(event.bound)}, by {event.solver}"
         )
         self._progress.update(self._task, description=text)

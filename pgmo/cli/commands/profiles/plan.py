@@ -2,8 +2,9 @@
 
 FILE is a profile, a recording of another tool, or a CSV file with the header id,lower,upper,size
 (half-open lifetimes, bytes; of the other columns only `alignment` is used). A profile's plan is
-written next to it as .pgmoplan, or to the file of -o. A CSV file needs -o: either a .pgmoplan, or a
-.csv for the same table with a column `offset`. Ctrl-C ends the search with the best plan so far.
+written next to it as .pgmoplan, or to the file of -o. The plan of a CSV file is written only with
+-o: to a .pgmoplan, or to a .csv, as the same table with a column `offset`. Ctrl-C ends the search
+with the best plan so far.
 """
 
 import argparse
@@ -129,7 +130,7 @@ def _next(source: Path, target: Path, *, is_profile: bool) -> str | None:
 
 
 def _read(source: Path) -> "tuple[BlockTable | None, Profile | Problem]":
-    """Return the table, if the file is one, and what to plan."""
+    """Return the table (None for a profile), and the profile or problem to plan."""
     from pgmo.packing.csv_file import read_csv
     from pgmo.report.findings.moment import find_moment
 

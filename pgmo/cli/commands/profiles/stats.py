@@ -4,7 +4,7 @@ A profile also gets lists of what holds memory at the peak, and a plan the exces
 the max load. FILE may also be a memory snapshot of PyTorch, a log or a table.
 
 --blocks lists the largest blocks of a profile. --by sums them by module, operator, phase, file,
-stream or size class. --at-peak keeps only blocks that are alive at the peak; their sums add up to
+stream or size class. --at-peak keeps only blocks that are alive at the peak; their sizes add up to
 the max load.
 
 --leaks lists blocks that accumulate, and their origins. It works best on a recording of several
@@ -12,7 +12,7 @@ iterations; for one steady iteration it lists the blocks that are never freed. I
 recognised, --every N sets their length: N optimizer steps if the recording marks optimizer steps,
 else N requests. With --check, the exit code is 3 if there are leaks.
 
-If FILE is a directory, shows one row per rank, and marks the rank that differs from the others. The
+If FILE is a directory, shows one row per rank, and marks ranks that differ from the others. The
 directory has files of `pgmo run --json` under torchrun, or of pgmo.log_metrics.
 """
 
@@ -78,7 +78,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.blocks or arguments.by or arguments.at_peak:
         if path.suffix == ".pgmoplan":
             raise OptionError(
-                "--blocks, --by and --at-peak need a profile (.pgmoprof), and FILE is a plan"
+                f"--blocks, --by and --at-peak need a profile (.pgmoprof), and {path} is a plan"
             )
         show_blocks(
             path,

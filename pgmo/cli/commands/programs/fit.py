@@ -254,7 +254,7 @@ def _job(arguments: argparse.Namespace) -> "Job":
 
 
 def _given(arguments: argparse.Namespace, *names: str) -> list[str]:
-    """Return those of the options that were given."""
+    """Return the given options among `names`, as they are written on the command line."""
     given = [name for name in names if getattr(arguments, name) not in (None, [], False)]
     return [f"--{name.replace('_', '-')}" for name in given]
 

@@ -28,7 +28,7 @@ _MOST_POINTS = 1000
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `pgmo recompute`."""
-    parser.add_argument("factory", metavar="MODULE:FACTORY", help="or FILE.py:FACTORY")
+    parser.add_argument("factory", metavar="FACTORY", help="MODULE:FACTORY or FILE.py:FACTORY")
     parser.add_argument(
         "--budget",
         metavar="SIZE",

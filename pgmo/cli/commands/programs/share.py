@@ -78,7 +78,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--status", action="store_true", help="show the cards of the running broker, and end"
     )
-    parser.add_argument("-q", "--quiet", action="store_true", help="say nothing")
+    parser.add_argument("-q", "--quiet", action="store_true", help="do not print the address")
     parser.add_argument(
         "--json", action="store_true", help="with --status: print one JSON object instead of text"
     )

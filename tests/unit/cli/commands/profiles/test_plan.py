@@ -109,7 +109,7 @@ def test_blocks_are_packed_and_nothing_is_written_unasked(blocks, run):
     assert captured.out.splitlines()[:3] == [
         "blocks      3",
         "max load    96 B, no arena is smaller",
-        "arena       96 B, 0.00% above it; optimal for fixed offsets",
+        "arena       96 B, 0.00% above the max load; optimal for fixed offsets",
     ]
     assert captured.err == f"Next: pgmo plan {blocks} -o {blocks.with_suffix('.plan.csv')}\n"
     assert list(blocks.parent.iterdir()) == [blocks]
