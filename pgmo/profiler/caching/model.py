@@ -21,8 +21,8 @@ class Reserved:
 
     Args:
         reserved: bytes reserved from the driver after each request, shape (ticks,), read-only.
-            These are the bytes in the last simulated iteration. After a failure, the last value
-            holds.
+            These are the bytes in the last simulated iteration. After a failure, the last value is
+            repeated.
         active: bytes of blocks in use after each request, including rounding, shape (ticks,).
         address: address of each row of the profile; 0 for blocks after a failure.
         peak_reserved: largest number of reserved bytes in the whole simulation.
@@ -59,8 +59,8 @@ def native_allocator(
     Args:
         settings: configuration of the allocator; None = PyTorch's defaults.
         capacity: bytes of the card that the allocator can use; None = no limit.
-        card: bytes of the whole card; None = `capacity`. The program's own memory limit and the
-            address space of expandable segments are fractions of the whole card.
+        card: bytes of the whole card; None = `capacity`. The size of the whole card determines the
+            program's own memory limit and the address space of expandable segments.
 
     Raises:
         OptionError: when the capacity is not above 0.
@@ -94,7 +94,7 @@ def simulate_profile(
     """Run the iteration of a profile several times under a model of PyTorch's allocator.
 
     Persistent blocks are requested once, in the first iteration. Blocks that outlive an iteration
-    are freed in the next one. If memory does not run out, the figures stay the same after two or
+    are freed in a later one. If memory does not run out, the figures stay the same after two or
     three iterations. Allocations outside of iterations, such as parameters, are not simulated.
 
     Args:
@@ -107,7 +107,7 @@ def simulate_profile(
             its convolution runs without a workspace from then on, as in PyTorch.
 
     Returns:
-        Curves of the last iteration, one value for each tick.
+        Curves of the last iteration, one value for each tick, and totals of all iterations.
 
     Raises:
         OptionError: when `iterations` is below 1, or `capacity` is not above 0.

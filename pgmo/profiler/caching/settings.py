@@ -1,4 +1,4 @@
-"""Settings of PyTorch's caching allocator, read from the environment's text."""
+"""Settings of PyTorch's caching allocator, and the parser of their environment variable."""
 
 import re
 from collections.abc import Iterator
@@ -106,8 +106,8 @@ def _from_pairs(text: str) -> Iterator[tuple[str, Any]]:
         known = _known(name, value)
         if known is None:
             raise OptionError(
-                f"no model of the allocator setting {pair!r}; leave it out to see what PyTorch's "
-                "own caching allocator does"
+                f"pgmo does not model the allocator setting {pair!r}; leave it out to see what "
+                "PyTorch's own caching allocator does"
             )
         yield known
 

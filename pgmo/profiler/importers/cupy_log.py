@@ -59,7 +59,7 @@ def read_cupy_log(path: Path, device: int | None = None) -> list[Imported]:
                 f"{path}, line {number}: {line[:80]!r} is not a complete line of CuPy's "
                 f"DebugPrintHook ({type(error).__name__}: {error}); remove this line"
             ) from error
-    notes = {"other lines": f"{others}, passed over"} if others else {}
+    notes = {"other lines": f"{others}, ignored"} if others else {}
     return [
         logs[own].imported(path, "cupy", own, notes)
         for own in choose_device(path, list(logs), device)

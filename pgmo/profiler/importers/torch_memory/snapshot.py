@@ -288,7 +288,7 @@ class _Reader:
             counted = ", ".join(
                 f"{count} of {name!r}" for name, count in self.events.unknown.most_common(5)
             )
-            notes["unknown events"] = f"{counted}; passed over"
+            notes["unknown events"] = f"{counted}; ignored"
         failed = np.flatnonzero(seen.kind == Event.OOM)
         if len(failed):
             free = [self.events.free[row] for row in rows[failed].tolist()]

@@ -19,7 +19,7 @@ def test_lists() -> None:
     [
         ("expandable_segments:yes", "write True or False"),
         ("expandable_segments", "write 'name:value'"),
-        ("backend:cudaMallocAsync", "no model of the allocator setting 'backend:cudaMallocAsync'"),
+        ("backend:cudaMallocAsync", "not model the allocator setting 'backend:cudaMallocAsync'"),
         ("max_split_size_mb:many", "write a number"),
         ("roundup_power2_divisions:3", "power of two"),
         ("roundup_power2_divisions:[3:2]", "powers of two"),

@@ -42,7 +42,7 @@ def test_cupy_lines(written):
     assert first.trace.kind.tolist() == [0, 3, 0, 1, 2, 1, 2]
     assert first.trace.size.tolist() == [512, 1024, 24, 512, 512, 512, 512]
     assert first.trace.before == 1  # the block whose request is not in the file
-    assert first.notes["other lines"] == "1, passed over"
+    assert first.notes["other lines"] == "1, ignored"
     assert (second.device, second.trace.requests) == ("cuda:1", 1)
     assert [own.trace.device for own in read_file(written(CUPY), 1)] == [1]
 

@@ -83,7 +83,7 @@ def test_unknown_events_are_counted_and_reported(tmp_path):
     for action in ("snapshot", "teleport", "teleport"):
         device.events.append({**device.events[-1], "action": action})
     own = read_one(tmp_path, snapshot(device))
-    assert own.notes["unknown events"] == "2 of 'teleport'; passed over"
+    assert own.notes["unknown events"] == "2 of 'teleport'; ignored"
     assert own.notes["events"] == "2"
 
 
