@@ -109,7 +109,7 @@ std::pair<Bytes, double> evaluate_reruns(recompute::Replay& replay, const Places
 
 recompute::Choice read_choice(const recompute::Step& step, const Column<std::uint8_t>& choice) {
   if (choice.size() != step.forward()) {
-    throw py::value_error("a choice has one entry for each forward operation");
+    throw py::value_error("a choice must have one entry for each forward operation");
   }
   return copy(choice);
 }
@@ -162,7 +162,7 @@ std::optional<std::tuple<Column<std::uint8_t>, Bytes, double>> search(
 std::vector<std::uint8_t> read_movable(const recompute::Replay& replay,
                                        const Column<std::uint8_t>& movable) {
   if (movable.size() != replay.forward()) {
-    throw py::value_error("there is one entry for each forward operation");
+    throw py::value_error("`movable` must have one entry for each forward operation");
   }
   return copy(movable);
 }

@@ -17,7 +17,7 @@
 
 namespace pgmo::recompute {
 
-// Budget value for a search for the least peak.
+// Value of `budget` that requests the least peak.
 constexpr Bytes kLeast = -1;
 
 // Aim and end of a search, which is deterministic for a seed unless it is stopped.
@@ -39,9 +39,9 @@ inline bool better(const Evaluation& one, const Evaluation& other, Bytes budget)
 
 class Annealing {
  protected:
-  // `area`: weight of the excess in a search for the least peak, relative to the peak. Many moments
-  // are nearly as high, and lowering one of them is progress that the peak does not show.
-  // `forward_cost`: unit of costs.
+  // `area`: weight of the excess (step.hpp) in a search for the least peak, relative to the peak.
+  // Many loads are nearly as high as the peak. If a move lowers one of them, the excess falls,
+  // although the peak stays the same. `forward_cost`: unit of costs.
   Annealing(const SearchLimits& limits, double area, double forward_cost)
       : limits_(limits),
         random_(limits.seed),
@@ -65,7 +65,8 @@ class Annealing {
     price_ = std::clamp(price_, kLeastPrice, kMostPrice);
   }
 
-  // Return whether a move from `now` to `then` is accepted: always if it improves, else at random.
+  // Return whether a move from `now` to `then` is accepted: always if it is no worse, otherwise at
+  // random.
   bool accepts(const Evaluation& now, const Evaluation& then, double temperature) {
     const double worse = energy(then) - energy(now);
     return worse <= 0 || random_.unit() < std::exp(-worse / temperature);

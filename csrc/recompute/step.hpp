@@ -62,7 +62,7 @@ void check(const Columns& columns);
 struct Evaluation {
   Bytes peak;
   double cost;   // of operations that run twice
-  Bytes excess;  // above a level, summed over the step
+  Bytes excess;  // live bytes above a level, summed over the operations
 };
 
 using Choice = std::vector<std::uint8_t>;  // for each forward operation, whether it is dropped

@@ -126,7 +126,8 @@ class TorchCudaAdapter : public CUDAAllocator {
   void recordStream(const c10::DataPtr& data, c10::cuda::CUDAStream stream) override {
     const int index = data.get() == nullptr ? -1 : upstream_of(data.get_deleter());
     if (index < 0) {
-      // A library's block with upstream's deleter, which `raw_delete` would return to its gap.
+      // A library's block with upstream's deleter. The allocator beneath reuses its memory only
+      // after the other stream's work, so `raw_delete` must not return the block to its gap.
       Device* const device = known_device(data.device().index());
       if (device != nullptr && device->splits.any()) device->splits.forget_block(data.get());
       return upstream_->recordStream(data, stream);
@@ -345,8 +346,8 @@ class TorchCudaAdapter : public CUDAAllocator {
     return block;
   }
 
-  // Return the device. Return nullptr if pgmo does not support this index, if neither a session nor
-  // pages serve the device, or if torch does not cache blocks.
+  // Return the device; nullptr if pgmo does not support this index, if neither a session nor pages
+  // serve the device, or if torch does not cache blocks.
   static Device* known_device(int index) {
     Device* const device = device_or_null(index);
     if (device == nullptr) return nullptr;
@@ -423,8 +424,8 @@ class TorchCudaAdapter : public CUDAAllocator {
            (device.pages() != nullptr && pages_api->owns(device.pages(), block));
   }
 
-  // Empty the model's cache, and release idle pages to the driver. As in torch's own allocator, no
-  // page is released while a pool is active.
+  // Empty the cache of the model of plain PyTorch, and release idle pages to the driver. As in
+  // torch's own allocator, no page is released while a pool is active.
   static void give_pages_back() {
     for (Device& device : devices()) device.baseline.empty_cache();
     for (Device& device : devices()) {

@@ -1,4 +1,5 @@
-// Improvement search: improves a given packing until the deadline, in rounds of parallel search:
+// Improvement search: improves a given packing in rounds of parallel search, until the packing
+// meets the bound, the search makes no more progress, or the deadline passes:
 //
 //    thread 0   [ orders | ejection ]     [ ejection | orders ]     ...
 //    thread 1   [ ejection | orders ]     [ orders | ejection ]

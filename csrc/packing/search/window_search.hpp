@@ -42,7 +42,9 @@ class WindowSearch {
 
   const Offsets& offsets() const { return offsets_; }
   Bytes height() const { return height_; }
-  Bytes bound() const { return bound_; }  // no packing of this window that matters is lower
+  // Return a height. Packings of this window below it do not exist, or do not lower the whole
+  // arena.
+  Bytes bound() const { return bound_; }
 
  protected:
   Offsets offsets_;
