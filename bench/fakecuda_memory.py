@@ -9,8 +9,8 @@ is disabled, so convolutions have no workspaces of cuDNN.
     python bench/fakecuda_memory.py --table
 
 Efficiency is the peak of live bytes over the peak of all bytes taken from the card, from the
-beginning of the process. The card is so large (141 GiB, an H200's) that no allocator frees memory
-for want of it. Live bytes are those that the program requested, without an allocator's rounding, in
+beginning of the process. The card is so large (141 GiB, an H200's) that no allocator has to free
+cached memory. Live bytes are those that the program requested, without an allocator's rounding, in
 the run with the default allocator. Every run is a process of its own. Lengths that vary are drawn
 with several seeds. Workloads without lengths run as often, and must give equal figures. The worst
 figures count; of the CPU time of all iterations, the median. Driver calls, requests that map a page
@@ -82,7 +82,7 @@ def cases(networks: Iterable[str], quick: bool) -> Iterator[Job]:
 
 
 def searches(quick: bool) -> Iterator[Job]:
-    """Yield the workloads whose largest batch is looked for."""
+    """Yield the workloads for which the largest batch is searched for."""
     every = itertools.product(("fixed", "any"), (False, True))
     for lengths, recompute in [("fixed", False)] if quick else every:
         yield Job("gpt", lengths, recompute, iterations=20, small=quick)

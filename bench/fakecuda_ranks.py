@@ -74,7 +74,7 @@ def run(stub: Stub, job: RankJob) -> Row:
 
 
 def compare_steady(row: Row, default: Row, expandable: Row) -> None:
-    """Add the figures that need the runs of PyTorch's allocators, if all runs came to an end."""
+    """Add the figures that need the runs of PyTorch's allocators, if no run failed."""
     if any("steady_peak" not in one for one in (row, default, expandable)):
         return
     compare(row, default, expandable)
@@ -99,7 +99,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--world", type=int, action="append", help="by default 2, 8, 64 and 512")
     parser.add_argument("--iterations", type=int, default=18)
     parser.add_argument("--jobs", type=int, default=1, help="processes at a time")
-    parser.add_argument("--keep", action="store_true", help="the file's rows of other cases")
+    parser.add_argument("--keep", action="store_true", help="keep the file's rows of other cases")
     return parser.parse_args()
 
 

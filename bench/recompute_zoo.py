@@ -1,7 +1,7 @@
 """Models of transformers, timm, torchvision and diffusers under `pgmo.recompute`, unchanged.
 
     python bench/recompute_zoo.py
-    python bench/recompute_zoo.py --quick                 # two models, to see that it works
+    python bench/recompute_zoo.py --quick                 # two models, as a test
     python bench/recompute_zoo.py --models "GPT-2" ViT    # some of them
     python bench/recompute_zoo.py --table                 # the table of bench/details.md
 

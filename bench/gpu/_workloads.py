@@ -171,7 +171,7 @@ BATCHES: dict[str, Workload] = {
     "gpt2_medium_varying_checkpoint": WORKLOADS["gpt2_medium_varying_checkpoint"],
     "resnet50": WORKLOADS["resnet50"],
 }
-"""Workloads whose largest batch is looked for."""
+"""Workloads for which the largest batch is searched for."""
 
 FULL = torch.float32
 

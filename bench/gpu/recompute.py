@@ -6,8 +6,9 @@
 ResNet-50, U-Net and GPT-2 medium run each way in a fresh process: unchanged, with
 `torch.utils.checkpoint` around each block, with `activation_memory_budget`, and with
 `pgmo.recompute` at half of the peak and at the least, each without and with values that are
-offloaded to the host. A step is forward, backward and AdamW. The largest batch is looked for under
-a memory limit, until a step fails. A job that has not begun when the time is over is left out.
+offloaded to the host. A step is forward, backward and AdamW. The search for the largest batch has
+a memory limit, and ends when a step fails. A job that has not begun when the time is over is left
+out.
 """
 
 import argparse
@@ -49,7 +50,7 @@ WAYS: tuple[tuple[str, float | str | None], ...] = (
 QUICK, QUICK_LIMIT = "tiny", 1 << 29
 
 SEARCHED = (WAYS[0], WAYS[4], WAYS[2], WAYS[5])
-"""Ways whose largest batch is looked for."""
+"""Ways for which the largest batch is searched for."""
 
 WARM, TIMED = 3, 8
 LONGEST = 120

@@ -1,4 +1,4 @@
-"""Comparison of results bit for bit, with plain PyTorch repeated before pgmo is blamed."""
+"""Comparison of results bit for bit. If they differ, plain PyTorch runs again to find the cause."""
 
 from collections.abc import Callable, Sequence
 from enum import StrEnum

@@ -83,7 +83,7 @@ def show(row: Mapping[str, Any]) -> None:
 
 def add_common_options(parser: argparse.ArgumentParser) -> None:
     """Add `--quick` and `--output`, which every benchmark has."""
-    parser.add_argument("--quick", action="store_true", help="in seconds: to see that it works")
+    parser.add_argument("--quick", action="store_true", help="take only seconds, as a test")
     parser.add_argument("-o", "--output", type=Path, help="the file to write")
 
 

@@ -16,7 +16,7 @@ from support.machine import add_common_options, result_path
 Row = dict[str, Any]
 
 TOLERANCE = 1.005
-"""Ratio to a peak of PyTorch's allocators above which a contender of pgmo is behind."""
+"""Maximum ratio of pgmo's peak to the peak of each PyTorch allocator. Above it, pgmo is behind."""
 
 
 def row_of(job: StubJob, answer: Callable[[], Row], *fields: str) -> Row:
@@ -73,8 +73,8 @@ def stub_parser(description: str) -> argparse.ArgumentParser:
         description: the module's docstring, whose first line is shown.
     """
     parser = argparse.ArgumentParser(description=description.partition("\n\n")[0])
-    parser.add_argument("--python", default=sys.executable, help="one with the CUDA torch")
-    parser.add_argument("--stub", type=Path, default=ROOT / "build/fakecuda", help="its folder")
+    parser.add_argument("--python", default=sys.executable, help="Python with the CUDA torch")
+    parser.add_argument("--stub", type=Path, default=ROOT / "build/fakecuda", help="stub runtime")
     parser.add_argument("--table", action="store_true", help="print tables of earlier runs")
     add_common_options(parser)
     return parser

@@ -185,7 +185,7 @@ class Cost:
 
     @property
     def missed(self) -> bool:
-        """Whether the figure is above its goal, or above `SLOWER` if it has none."""
+        """Return whether the figure is above its goal, or above `SLOWER` if it has none."""
         return self.figure > (SLOWER if self.goal is None else self.goal)
 
 

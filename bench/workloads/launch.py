@@ -51,7 +51,7 @@ class Stub:
         Args:
             arguments: arguments of Python.
             settings: environment variables, in addition to this process's.
-            timeout: most seconds of the process; None for no limit.
+            timeout: maximum seconds of the process; None for no limit.
         """
         return subprocess.run(
             [str(self.out / "run"), self._python, *arguments],
@@ -106,7 +106,7 @@ class Stub:
         return result
 
     def _start(self, job: StubJob, module: str) -> "subprocess.Popen[str]":
-        """Start a worker, which ends with its standard input, at the latest with this process."""
+        """Start a worker, which ends when its standard input is closed, or this process ends."""
         return subprocess.Popen(
             [str(self.out / "run"), self._python, "-m", module],
             cwd=ROOT,  # first on the worker's path

@@ -33,7 +33,7 @@ def train(stub: Stub, job: Job) -> Row:
     least 64 GiB.
 
     Raises:
-        WorkerError: if a worker fails otherwise than out of memory, or no plan was saved.
+        WorkerError: if a worker fails for a reason other than memory, or no plan was saved.
     """
     if job.contender != SAVED_PLAN:
         return stub.ask(job, "workloads.worker")
@@ -169,10 +169,10 @@ def measure_suite(
 
     Args:
         stub: the stub runtime.
-        arguments: `only`, "memory" or "batch" for one of both; `seeds`; `jobs`, runs at a time.
+        arguments: `only`, "memory" or "batch" for one of the two; `seeds`; `jobs`, runs at a time.
         contenders: contenders of all measurements.
         cases: workloads whose peaks are measured.
-        searches: workloads whose largest batch is looked for.
+        searches: workloads for which the largest batch is searched for.
         batches: returns the card's bytes and the step between batches of a search.
     """
     rows: list[Row] = []

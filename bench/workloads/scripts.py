@@ -33,7 +33,7 @@ def require(python: str, libraries: Iterable[str]) -> None:
 def parser(description: str) -> argparse.ArgumentParser:
     """Return a parser with the options of these benchmarks."""
     made = argparse.ArgumentParser(description=description)
-    made.add_argument("--python", default=sys.executable, help="one with the CUDA torch")
+    made.add_argument("--python", default=sys.executable, help="Python with the CUDA torch")
     made.add_argument("--table", action="store_true", help="print the table of an earlier run")
     add_common_options(made)
     return made
