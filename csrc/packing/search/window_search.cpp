@@ -7,7 +7,7 @@
 namespace pgmo::packing {
 namespace {
 
-struct Place : PackedWindow {
+struct SearchedWindow : PackedWindow {
   std::unique_ptr<WindowSearch> search = nullptr;  // created when the window is first searched
 
   Bytes arena() const { return window.bytes(height); }
@@ -20,21 +20,22 @@ Improvement search_windows(const Ring& ring, const Offsets& incumbent, Monitor& 
                            const MakeSearch& make) {
   Improvement best{incumbent, arena_of(ring, incumbent)};
   const Reduction reduction = reduce(ring, monitor.bound());
-  std::vector<Place> places;
+  std::vector<SearchedWindow> places;
   for (const Window& window : reduction.windows) {
     Offsets offsets = push_down(window, incumbent);
     const Bytes height = height_of(window, offsets);
     places.push_back({{window, std::move(offsets), height}});
   }
-  const auto assembled = [&](const Place* other, const Offsets& offsets) {
+  const auto assembled = [&](const SearchedWindow* other, const Offsets& offsets) {
     std::vector<const Offsets*> parts;
-    for (const Place& place : places) parts.push_back(&place == other ? &offsets : &place.offsets);
+    for (const SearchedWindow& place : places)
+      parts.push_back(&place == other ? &offsets : &place.offsets);
     return assemble(ring, reduction, parts);
   };
   while (true) {
     Bytes needed = std::max(monitor.bound(), reduction.arena), bound = reduction.arena;
-    Place* highest = nullptr;
-    for (Place& place : places) {
+    SearchedWindow* highest = nullptr;
+    for (SearchedWindow& place : places) {
       bound = std::max(bound, place.bound());
       if (place.arena() <= needed) continue;
       needed = place.arena();

@@ -101,8 +101,8 @@ class InstallationRule:
         by_requests = [replace(one, follows_events=False) for one in plans]
         if self._missing_pages(by_requests) <= spare:
             return by_requests, ""
-        if repeats and self._is_paid(most=1) and self.moved > missing * self.iterations:
-            return plans, ""  # the plan moves at most `missing` pages per iteration, windows more
+        if repeats and self._is_paid(most=1) and self._moves_more_than(missing):
+            return plans, ""
         return [], f"with a plan, the program would take {missing:,} pages more than without a plan"
 
     def _is_paid(self, most: float = math.inf) -> bool:
@@ -113,6 +113,13 @@ class InstallationRule:
         now = self._engine.statistics()
         free = max(PAGE, now["peak_pages_held"] - now["pages_occupied"])
         return self.moved * PAGE >= min(heuristics.current.price, most) * (free << self.removed)
+
+    def _moves_more_than(self, missing: int) -> bool:
+        """Return whether windows moved more pages per iteration than a plan lacks.
+
+        In each iteration, the plan moves at most the pages that it lacks.
+        """
+        return not heuristics.current.price or self.moved > missing * self.iterations
 
     def _differed_since_pause(self, newest: PlannedProfile) -> bool:
         """Return whether iterations since the beginning of the last BACKOFF differ from a plan.
