@@ -1,6 +1,7 @@
 """Tests that a forward pass is captured again if a value that it reads has changed."""
 
 import argparse
+import enum
 from collections import deque
 from dataclasses import dataclass, field
 
@@ -15,6 +16,11 @@ import pgmo
 from tests.unit.recompute.steps import same, step
 
 X = torch.linspace(-1, 1, 8 * 16).reshape(8, 16)
+
+
+class Mode(enum.Enum):
+    PLAIN = 1
+    OTHER = 2
 
 
 @dataclass
@@ -48,17 +54,22 @@ def adjustable():
     return (lambda: factor), change
 
 
-SCALE = 1.0
+SCALE, SCALES, REGISTRY = 1.0, {"one": 1.0}, {}
 ARRAY, QUEUE = np.ones(2), deque([1.0])
 of_closure, change_closure = adjustable()
 
 READS = {
     "attribute": lambda model: model.scale,
+    "enum": lambda model: 2.0 if model.mode is Mode.PLAIN else 1.0,
     "list": lambda model: model.weights[-1],
+    "dictionary": lambda model: model.names["scale"],
     "missing attribute": lambda model: getattr(model, "temperature", 1.0),
     "object in a list in an object": lambda model: model.config.inner[0].scale,
+    "attribute of a class": lambda model: model.common,
     "own method": lambda model: model.scaled(),
     "global": lambda _: SCALE,
+    "entry of a global": lambda _: SCALES["one"],
+    "missing entry": lambda _: REGISTRY.get("scale", 1.0),
     "array": lambda _: float(ARRAY[0]),
     "queue": lambda _: QUEUE[-1],
     "closure": lambda _: of_closure(),
@@ -67,6 +78,8 @@ READS = {
 
 class Reader(nn.Module):
     """A model whose loss has a factor, which it reads as one of `READS` does."""
+
+    common, mode = 1.0, Mode.PLAIN
 
     def __init__(self, way=""):
         super().__init__()
@@ -88,13 +101,18 @@ class Reader(nn.Module):
 
 CHANGES = {
     "attribute": lambda patch, model: setattr(model, "scale", 2.0),
+    "enum": lambda patch, model: setattr(model, "mode", Mode.OTHER),
     "list": lambda patch, model: model.weights.append(2.0),
+    "dictionary": lambda patch, model: model.names.update(scale=2.0),
     "missing attribute": lambda patch, model: setattr(model, "temperature", 2.0),
     "object in a list in an object": lambda patch, model: setattr(
         model.config.inner[0], "scale", 2.0
     ),
+    "attribute of a class": lambda patch, model: patch.setattr(Reader, "common", 2.0),
     "own method": lambda patch, model: patch.setattr(Reader, "scaled", lambda self: 2.0),
     "global": lambda patch, model: patch.setitem(globals(), "SCALE", 2.0),
+    "entry of a global": lambda patch, model: patch.setitem(SCALES, "one", 2.0),
+    "missing entry": lambda patch, model: patch.setitem(REGISTRY, "scale", 2.0),
     "autograd": lambda patch, model: patch.setattr(Defaults, "scale", 2.0),
     "array": lambda patch, model: ARRAY.fill(2.0),
     "queue": lambda patch, model: QUEUE.append(2.0),
