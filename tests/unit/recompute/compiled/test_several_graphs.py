@@ -155,6 +155,18 @@ def test_the_budget_is_one_for_all_graphs():
     assert first.overhead > 0
 
 
+@pytest.mark.parametrize("kind", [models.Blocks, models.Whole])
+def test_a_capture_runs_no_hook_and_restores_random_numbers(kind):
+    torch.manual_seed(0)
+    model = kind()
+    model.head.weight.register_hook(lambda _gradient: pytest.fail("a hook ran"))
+    drawn = random.getstate(), torch.get_rng_state()  # dropout draws numbers
+    pgmo.recompute(model, batch(0), "min", planner=proposed)
+    assert random.getstate() == drawn[0]
+    assert torch.equal(torch.get_rng_state(), drawn[1])
+    assert all(one.grad is None for one in model.parameters())
+
+
 def test_a_counter_counts_calls():
     class Counts(models.Blocks):
         def between(self, x):
