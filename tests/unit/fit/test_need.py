@@ -14,6 +14,7 @@ def test_context_comes_on_top() -> None:
     assert NEED.total("default") == 42
     assert NEED.fits(42, "default")
     assert not NEED.fits(41, "default")
+    assert NEED.fits(41, "pgmo")
     with pytest.raises(OptionError, match="known ways: default, pgmo"):
         NEED.total("expandable")
 

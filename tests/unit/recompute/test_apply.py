@@ -77,8 +77,9 @@ def test_only_modules_can_be_given():
 def test_a_model_that_recomputes_is_planned_anew():
     plain = network()
     model, _ = pgmo.recompute(plain, X, measure=False)
-    other, _ = pgmo.recompute(model, X, measure=False)
+    other, plan = pgmo.recompute(model, X, 1.0, measure=False)
     assert original(other) is plain
+    assert not plan.recomputed
 
 
 def test_a_model_may_be_trained_beside_its_original():

@@ -280,6 +280,10 @@ def test_one_choice_serves_all_shapes_and_the_budget_is_that_of_the_longest(budg
     assert max(peaks) == plan.peak
     budgets = [one.budget for one in planned]
     assert budgets[1:] == 3 * [plan.peak if budget == "min" else plan.budget]
+    model(torch.ones(2048, 32)).backward()
     if budget == "min":
-        model(torch.ones(2048, 32)).backward()
         assert searched == ["min", "min"]  # the least peak of a longer batch needs a search
+    else:
+        longest = list(model.forward.steps.values())[-1].planned
+        assert longest.budget == int(budget * longest.default.peak) > plan.budget
+        assert longest.schedule.peak <= longest.budget
