@@ -29,6 +29,7 @@ def test_profile_only_replays_nothing_and_saves_the_profile(tmp_path):
     assert profile.steady
     assert profile.meta.model == "plain"
     assert {tag.phase for tag in profile.tags} >= {"forward", "backward", "optimizer"}
+    assert ("Sequential.0", "aten.addmm") in {(tag.module, tag.op) for tag in profile.tags}
 
 
 def test_the_summary_and_the_next_commands_go_to_stderr(tmp_path):
