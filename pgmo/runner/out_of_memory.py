@@ -203,11 +203,11 @@ def _reserved_memory() -> list[str]:
 
 def _explained(profile: "Profile") -> list[str]:
     """Return the explanation, or a line about an error in pgmo that prevented it."""
-    from pgmo.allocator.session.advice import HOW_TO_NAME
-    from pgmo.report.summary import explain
-
     what = "The iteration that repeats" if profile.circular else "Up to the failing request"
-    try:
+    try:  # Without memory on the host, imports fail, too.
+        from pgmo.allocator.session.advice import HOW_TO_NAME
+        from pgmo.report.summary import explain
+
         explanation = explain(profile, top=_LINES, predict=False)
         lines = [f"{what}, as recorded:", *explanation.lines()]
     except Exception as problem:  # An error here must not hide the program's error.

@@ -139,6 +139,15 @@ def test_an_error_in_the_explanation_does_not_hide_that_of_the_program(tmp_path,
     assert list(tmp_path.glob("*.pgmoprof"))
 
 
+def test_an_import_that_fails_does_not_hide_the_error_of_the_program(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pgmo.report.summary", None)
+    fail(tmp_path)
+    (path,) = tmp_path.glob("*.txt")
+    text = path.read_text()
+    assert text.startswith("MemoryError: no more\n")
+    assert "could not be explained, an error in pgmo: ModuleNotFoundError: " in text
+
+
 def test_the_explanation_does_not_wait_for_a_prediction(tmp_path, monkeypatch):
     def predict_reserved(_profile):
         raise AssertionError("this takes longest")
