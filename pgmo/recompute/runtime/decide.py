@@ -157,7 +157,9 @@ def choose(
         return known, budget
     stage(f"plans for {len(graph.operations):,} operations")
     wanted = "min" if settings.budget == "min" else budget
-    planner = settings.planner or functools.partial(plan_choice, rate=settings.rate)
+    planner = settings.planner
+    if planner is None:  # A callable object of the user may count as false.
+        planner = functools.partial(plan_choice, rate=settings.rate)
     try:
         choice = planner(graph, wanted)
     except UnreachableBudgetError as error:
