@@ -1,7 +1,7 @@
 """Simulation of PyTorch's caching allocator on a profile, without a GPU."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,11 +11,12 @@ from pgmo.columns import as_column
 from pgmo.errors import OptionError, ProfileError
 from pgmo.profiler.caching.settings import AllocatorSettings
 from pgmo.profiler.profile import NEVER, Profile
+from pgmo.units import format_bytes
 
-__all__ = ["AllocatorSettings", "Reserved", "native_allocator", "simulate_profile"]
+__all__ = ["AllocatorSettings", "Reserved", "simulate_profile"]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Reserved:
     """Memory that the caching allocator reserves, and how much of it is in use.
 
@@ -33,14 +34,22 @@ class Reserved:
         failed: index of the request that ran out of memory and ended the simulation; or None.
     """
 
-    reserved: NDArray[np.int64] = field(repr=False)
-    active: NDArray[np.int64] = field(repr=False)
-    address: NDArray[np.int64] = field(repr=False)
+    reserved: NDArray[np.int64]
+    active: NDArray[np.int64]
+    address: NDArray[np.int64]
     peak_reserved: int
     peak_active: int
     fragmentation: float
-    retries: int
-    failed: int | None
+    retries: int = 0
+    failed: int | None = None
+
+    def __repr__(self) -> str:
+        failed = "" if self.failed is None else f", out of memory at request {self.failed}"
+        return (
+            f"Reserved({format_bytes(self.peak_reserved)} reserved, "
+            f"{format_bytes(self.peak_active)} active, {self.fragmentation:.1%} fragmented, "
+            f"{self.retries} retries{failed})"
+        )
 
     def __post_init__(self) -> None:
         for name in ("reserved", "active", "address"):

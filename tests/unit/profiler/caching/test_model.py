@@ -83,3 +83,11 @@ def test_every_kind_of_block_at_once() -> None:
 def test_no_iteration_is_refused() -> None:
     with pytest.raises(OptionError, match="iterations is 0; simulate at least one"):
         simulate_profile(small_profile(), iterations=0)
+
+
+def test_it_says_the_figures() -> None:
+    profile = Profile.from_columns(size=[3 * MIB, 80 * MIB], start=[0, 1], end=[2, 2], ticks=2)
+    assert repr(simulate_profile(profile, capacity=60 * MIB)) == (
+        "Reserved(20.0 MiB reserved, 3.00 MiB active, 85.0% fragmented, 1 retries, "
+        "out of memory at request 1)"
+    )
