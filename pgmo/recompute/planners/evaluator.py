@@ -74,7 +74,7 @@ class Evaluator:
         self.graph = graph
         self.candidates: NDArray[np.int32] = np.fromiter(graph.candidates(), np.int32)
         self._allowed = frozenset(self.candidates.tolist())
-        self.period = period(graph, self.candidates.tolist())
+        self.period = _period(graph, self.candidates.tolist())
         self._whole = graph.forward_cost or 1.0
         self._step = _core.Step(graph.forward, *columns(graph))
 
@@ -150,7 +150,7 @@ def _lists(lists: Sequence[Sequence[int]]) -> tuple[NDArray[np.int32], NDArray[n
     return begin, np.array([item for one in lists for item in one], np.int32)
 
 
-def period(graph: Graph, operations: Sequence[int]) -> int:
+def _period(graph: Graph, operations: Sequence[int]) -> int:
     """Return the number of operations after which equal operations recur; 0 without a period.
 
     A step of many equal layers, each `norm, mul, gelu`, has the period 3. `operations` are the

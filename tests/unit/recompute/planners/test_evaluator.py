@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 
 from pgmo.errors import GraphError
-from pgmo.recompute.planners.evaluator import Evaluator, period
+from pgmo.recompute.planners.evaluator import Evaluator, _period
 from pgmo.recompute.planners.graph import Graph, Operation, Value
 from pgmo.recompute.planners.schedule import simulate
 from tests.unit.recompute.graphs import chain, chosen
@@ -49,14 +49,14 @@ def layered(layer, times):
 
 def test_the_period_is_that_of_the_layers():
     graph = layered([1.0, 2.0, 3.0, 2.0, 5.0], 300)
-    assert period(graph, range(graph.forward)) == 5
+    assert _period(graph, range(graph.forward)) == 5
 
 
 def test_a_step_without_layers_has_none():
     graph = layered([float(one) for one in range(1500)], 1)
-    assert period(graph, range(graph.forward)) == 0
+    assert _period(graph, range(graph.forward)) == 0
 
 
 def test_small_steps_are_searched_as_they_are():
     graph = layered([1.0, 2.0, 3.0], 20)
-    assert period(graph, range(graph.forward)) == 0
+    assert _period(graph, range(graph.forward)) == 0
