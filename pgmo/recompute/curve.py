@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pgmo.errors import OptionError
 from pgmo.files.replacement import replace_file
 from pgmo.recompute.planners.evaluator import Choice
-from pgmo.recompute.planners.schedule import Schedule
+from pgmo.recompute.planners.graph import Graph
 from pgmo.units import format_bytes
 
 if TYPE_CHECKING:
@@ -18,10 +18,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Point:
-    """Choice with its schedule."""
+    """Choice, with the time of its reruns and waits as shares of the forward pass.
+
+    `host_bytes` are the bytes of host memory for offloaded values.
+    """
 
     choice: Choice
-    schedule: Schedule
+    rerun: float
+    waited: float
+    host_bytes: int
+
+    @classmethod
+    def of(cls, graph: Graph, choice: Choice) -> "Point":
+        """Evaluate a choice on the graph that it was made for."""
+        schedule = choice.on(graph)
+        return cls(choice, schedule.rerun_share, schedule.wait_share, schedule.host_bytes)
 
 
 @dataclass(frozen=True)
@@ -49,9 +60,9 @@ class Curve:
             {
                 "peak": one.choice.peak,
                 "overhead": one.choice.overhead,
-                "rerun": one.schedule.rerun_share,
-                "waited": one.schedule.wait_share,
-                "host_bytes": one.schedule.host_bytes,
+                "rerun": one.rerun,
+                "waited": one.waited,
+                "host_bytes": one.host_bytes,
                 "planner": one.choice.planner,
             }
             for one in self.points
@@ -90,7 +101,7 @@ class Curve:
         overheads = [100 * one.overhead for one in self.choices]
         axes.step(peaks, overheads, where="post", marker="o")
         axes.set_xlabel("peak of a step, MiB")
-        waits = any(one.schedule.host_bytes for one in self.points)
+        waits = any(one.host_bytes for one in self.points)
         axes.set_ylabel(
             "recomputation and waits for transfers, % of the forward pass"
             if waits

@@ -176,7 +176,7 @@ class RecomputePlan:
         graph, rate = self._planned.finest().graph, self._recomputing.settings.rate
         options: planning.SearchFields = {"time_limit": time_limit, "rate": rate}
         found = planning.curve(graph, points=points, **options)
-        return Curve(tuple(Point(one, one.on(graph)) for one in found))
+        return Curve(tuple(Point.of(graph, one) for one in found))
 
     def profile(self) -> "Profile":
         """Return the planned step as a profile, with module, operator and phase of each block."""
