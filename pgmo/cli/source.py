@@ -60,14 +60,14 @@ def is_table(path: Path) -> bool:
 
     A table has the columns id, lower, upper and size, or is a CSV file that is no log.
     """
-    from pgmo.profiler.importers import csv_blocks, rmm_log
+    from pgmo.profiler.importers import csv_blocks, cupy_log, rmm_log
     from pgmo.profiler.importers.contents import contents
 
     if path.suffix in (".pgmoprof", ".pgmoplan"):
         return False
-    line = contents(path, _BEGINNING).decode("utf-8-sig", "replace").split("\n", 1)[0]
-    columns = {name.strip() for name in line.split(",")}
-    if columns.issuperset(rmm_log.NEEDED):
+    beginning = contents(path, _BEGINNING).decode("utf-8-sig", "replace")
+    columns = {name.strip() for name in beginning.split("\n", 1)[0].split(",")}
+    if cupy_log.has_cupy_lines(beginning) or columns.issuperset(rmm_log.NEEDED):
         return False
     return path.suffix.lower() == ".csv" or columns.issuperset(csv_blocks.NEEDED)
 

@@ -21,8 +21,13 @@ from pgmo.profiler.trace import Event
 
 _LONGEST = 4096  # Characters of a line; CuPy's lines have 150.
 
-BEGINNING = '{"hook":'
+_BEGINNING = '{"hook":'
 """Beginning of each line that CuPy prints."""
+
+
+def has_cupy_lines(beginning: str) -> bool:
+    """Return whether the beginning of a file contains the beginning of a line of the hook."""
+    return f"\n{_BEGINNING}" in f"\n{beginning}"
 
 
 def read_cupy_log(path: Path, device: int | None = None) -> list[Imported]:
@@ -35,7 +40,7 @@ def read_cupy_log(path: Path, device: int | None = None) -> list[Imported]:
     segments: dict[int, Ranges] = {}  # By device.
     others = 0
     for number, line in enumerate(lines_of(path), 1):
-        if not line.startswith(BEGINNING):
+        if not line.startswith(_BEGINNING):
             others += bool(line.strip())
             continue
         try:

@@ -8,7 +8,7 @@ from pgmo.errors import FileError
 from pgmo.profiler.importers.contents import contents
 from pgmo.profiler.importers.csv_blocks import NEEDED as TABLE_COLUMNS
 from pgmo.profiler.importers.csv_blocks import read_csv_blocks
-from pgmo.profiler.importers.cupy_log import BEGINNING, read_cupy_log
+from pgmo.profiler.importers.cupy_log import has_cupy_lines, read_cupy_log
 from pgmo.profiler.importers.imported import Imported
 from pgmo.profiler.importers.rmm_log import NEEDED as RMM_COLUMNS
 from pgmo.profiler.importers.rmm_log import read_rmm_log
@@ -62,7 +62,7 @@ def read_trace(path: str | os.PathLike[str], device: int | None = None) -> list[
 
 
 def _read_text(path: Path, beginning: str, device: int | None) -> list[Imported]:
-    if beginning.startswith(BEGINNING) or f"\n{BEGINNING}" in beginning:
+    if has_cupy_lines(beginning):
         return read_cupy_log(path, device)
     if beginning.lstrip()[:1] in ("{", "["):
         raise FileError(

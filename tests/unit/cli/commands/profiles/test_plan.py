@@ -160,6 +160,15 @@ def test_a_bad_row_is_named(blocks, capsys):
     )
 
 
+def test_a_log_of_cupy_may_be_named_csv(tmp_path, reported):
+    log = tmp_path / "log.csv"
+    block = '"device_id":0,"mem_size":512,"mem_ptr":1024,"pmem_id":"0x7"}'
+    hooks = ('{"hook":"alloc",', '{"hook":"malloc","size":24,', '{"hook":"free",')
+    log.write_text("".join(f"{hook}{block}\n" for hook in hooks))
+    fields = reported("plan", log)
+    assert (fields["file"], fields["blocks"]) == (str(log.with_suffix(".pgmoplan")), 1)
+
+
 def test_ctrl_c_leaves_the_best_so_far(blocks, monkeypatch, run):
     said = "interrupted: this is the best plan found so far\n"
     for bound, reported in ((1, True), (96, False)):  # a proved optimum needs no such note
