@@ -38,7 +38,7 @@ from workloads.job import LARGE_CARD, process_settings
 from workloads.launch import ROOT, Stub
 
 from pgmo.profiler.importers.formats import read_file
-from pgmo.report.blocks.history import follow
+from pgmo.profiler.trace_blocks import live_bytes
 from pgmo.report.findings.captures import blocks_of_pools
 from pgmo.report.findings.pools import find_private_pools
 
@@ -185,15 +185,14 @@ def run_recorded(stub: Stub, name: str, quick: bool) -> Row:
 def needed(path: Path, program: Program) -> int:
     """Return the bytes that a recorded program needs, see `need` above."""
     trace = read_file(path)[0].trace
-    history = follow(trace)
-    live = history.live()
+    live = live_bytes(trace)
     if not program.graphs:
         return int(live.max())
-    found = find_private_pools(trace, history)
+    found = find_private_pools(trace)
     assert found is not None, "the program captured no graph"
     pools = {one.pool: one for one in found.pools}
     ids = sorted({one.pool for one in trace.private})
-    blocks = blocks_of_pools(trace, history, tuple(ids))
+    blocks = blocks_of_pools(trace, tuple(ids))
     inside = np.zeros(len(trace) + 1, np.int64)
     np.add.at(inside, blocks.begin, blocks.size)
     np.subtract.at(inside, blocks.end, blocks.size)

@@ -84,12 +84,11 @@ def import_profiles(
         iteration: the iteration to use, counted from 0.
     """
     from pgmo.profiler.importers.formats import read_file
-    from pgmo.profiler.iterations.traces.block_ends import pair_blocks
 
     found = read_file(path, device)
     if device is not None and any(own.table is not None for own in found):
         raise OptionError(f"{path} is a table of blocks without devices; leave out --device")
-    empty = [own for own in found if own.table is None and not len(pair_blocks(own.trace))]
+    empty = [own for own in found if own.table is None and not len(own.trace.blocks)]
     if len(empty) == len(found):
         devices = ", ".join(own.device for own in empty)
         events = sum(len(own.trace) - own.trace.before for own in empty)

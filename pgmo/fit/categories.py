@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pgmo.profiler.iterations.traces.block_ends import NOT_FREED, Blocks, pair_blocks
 from pgmo.profiler.trace import Event, Trace
+from pgmo.profiler.trace_blocks import NOT_FREED
 
 NAMES = ("activations", "parameters", "gradients", "optimizer_state", "workspaces")
 """The categories; a block's category is an index into them."""
@@ -32,16 +32,15 @@ def categorise(trace: Trace, known: dict[str, Any]) -> NDArray[np.int8]:
         known: record of the observer: addresses of `parameters` and `states`; in `marked`, for each
             step the number of its mark and the addresses of its gradients.
     """
-    blocks = pair_blocks(trace)
-    found = np.zeros(len(blocks), np.int8)
+    found = np.zeros(len(trace.blocks), np.int8)
     end = len(trace)
-    _mark_workspaces(found, blocks, trace)
+    _mark_workspaces(found, trace)
     marks = np.flatnonzero(trace.kind == Event.MARK)
     for one in known.get("marked", ()):
         row = int(marks[one["mark"]]) if one["mark"] < len(marks) else end
-        found[_alive_at(trace, blocks, row, one["gradients"])] = GRADIENT
-    found[_alive_at(trace, blocks, end, known.get("states", ()))] = STATE
-    found[_alive_at(trace, blocks, end, known.get("parameters", ()))] = PARAMETER
+        found[_alive_at(trace, row, one["gradients"])] = GRADIENT
+    found[_alive_at(trace, end, known.get("states", ()))] = STATE
+    found[_alive_at(trace, end, known.get("parameters", ()))] = PARAMETER
     return found
 
 
@@ -52,9 +51,9 @@ def dispensable(trace: Trace, known: dict[str, Any]) -> NDArray[np.int64]:
     algorithm for the convolution. The observer has recorded `convolutions`: address, bytes and
     convolution of each workspace, in the order of use.
     """
-    blocks = pair_blocks(trace)
+    blocks = trace.blocks
     found = np.full(len(blocks), -1, np.int64)
-    address, size = trace.address[blocks.row].tolist(), trace.size[blocks.row].tolist()
+    address, size = trace.address[blocks.row].tolist(), blocks.size.tolist()
     at = 0
     for where, least, number in known.get("convolutions", ()):
         # Blocks are in the order of use, and their sizes may be rounded up.
@@ -76,37 +75,36 @@ def step_begins(trace: Trace, known: dict[str, Any]) -> tuple[int, int] | None:
     marks = np.flatnonzero(trace.kind == Event.MARK)
     if len(ended) < 3 or ended[1] >= len(marks):
         return None
-    requests = np.flatnonzero((trace.kind == Event.ALLOC) & (trace.size > 0))
-    second, third = (int(np.searchsorted(requests, marks[one])) for one in ended[:2])
+    second, third = (int(np.searchsorted(trace.blocks.row, marks[one])) for one in ended[:2])
     return second, third
 
 
-def _mark_workspaces(found: NDArray[np.int8], blocks: Blocks, trace: Trace) -> None:
+def _mark_workspaces(found: NDArray[np.int8], trace: Trace) -> None:
     """Mark the workspaces of kernels and libraries."""
+    blocks = trace.blocks
     served = np.cumsum(trace.kind == Event.ALLOC)
-    freed = blocks.let_go != NOT_FREED
-    life = np.where(freed, served[blocks.let_go] - served[blocks.row], 0)
+    freed = blocks.freed != NOT_FREED
+    life = np.where(freed, served[blocks.freed] - served[blocks.row], 0)
     found[freed & (life == 0)] = _WORKSPACE  # freed before the next request
     first = np.flatnonzero(trace.kind == Event.MARK)
     if len(first):
         # Libraries allocate workspaces in the first iteration and never free them. `categorise`
         # later gives other categories to the blocks of the model and of its optimizer.
-        small = trace.size[blocks.row] <= _LIBRARY
+        small = blocks.size <= _LIBRARY
         found[~freed & small & (blocks.row < first[0])] = _WORKSPACE
 
 
-def _alive_at(trace: Trace, blocks: Blocks, row: int, addresses: Any) -> NDArray[np.intp]:
+def _alive_at(trace: Trace, row: int, addresses: Any) -> NDArray[np.intp]:
     """Return the blocks alive at a row of the trace that contain one of the addresses."""
-    gone = np.where(blocks.gone == NOT_FREED, len(trace) + 1, blocks.gone)
-    alive = np.flatnonzero((blocks.row < row) & (gone >= row))
+    blocks = trace.blocks
+    never = blocks.reusable == NOT_FREED
+    alive = np.flatnonzero((blocks.row < row) & (never | (blocks.reusable >= row)))
     begins = trace.address[blocks.row[alive]]
     order = np.argsort(begins, kind="stable")
     alive, begins = alive[order], begins[order]
     wanted = np.asarray(sorted(addresses), np.int64)
     at = np.searchsorted(begins, wanted, side="right") - 1
     inside = at >= 0
-    inside[inside] &= (
-        wanted[inside] < begins[at[inside]] + trace.size[blocks.row[alive[at[inside]]]]
-    )
+    inside[inside] &= wanted[inside] < begins[at[inside]] + blocks.size[alive[at[inside]]]
     result: NDArray[np.intp] = np.unique(alive[at[inside]])
     return result

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,6 +12,9 @@ from numpy.typing import ArrayLike, NDArray
 from pgmo.columns import as_column
 from pgmo.errors import ProfileError
 from pgmo.profiler.tag import Tag
+
+if TYPE_CHECKING:
+    from pgmo.profiler.trace_blocks import TraceBlocks
 
 
 class Event(IntEnum):
@@ -175,13 +178,25 @@ class Trace:
     def __repr__(self) -> str:
         return (
             f"Trace({len(self) - self.before} events, {self.requests} requests, device "
-            f"{self.device}, {int((self.kind == Event.MARK).sum())} marks)"
+            f"{self.device}, {self.iterations} marks)"
         )
 
     @cached_property
     def requests(self) -> int:
         """Number of recorded requests."""
         return int((self.kind[self.before :] == Event.ALLOC).sum())
+
+    @cached_property
+    def iterations(self) -> int:
+        """Number of iterations that begin in the trace, each at a mark."""
+        return int((self.kind == Event.MARK).sum())
+
+    @cached_property
+    def blocks(self) -> "TraceBlocks":
+        """Blocks of the trace, with the rows at which they are freed."""
+        from pgmo.profiler.trace_blocks import pair_blocks
+
+        return pair_blocks(self)
 
     @cached_property
     def has_history(self) -> bool:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 from pgmo.errors import OptionError
 from pgmo.profiler.profile import Profile
 from pgmo.report.advice import Facts, Hint, advise
-from pgmo.report.blocks.history import follow
 from pgmo.report.blocks.origins import By
 from pgmo.report.findings.attribution import Holder, Peak, find_peak
 from pgmo.report.findings.drift import Drift, find_drift
@@ -104,7 +103,6 @@ def explain(
     if top < 1:
         raise OptionError(f"top must be at least 1, not {top}")
     trace = profile.trace
-    history = None if trace is None else follow(trace)
     peak = find_peak(profile, top)
     moment = find_moment(profile)
     explanation = Explanation(
@@ -115,13 +113,13 @@ def explain(
         steady=profile.steady,
         peak=peak,
         unplanned=int(profile.size[profile.turns == 0].sum()),
-        residents=find_residents(profile, history, top),
-        leaks=find_leaks(profile, history),
-        drift=find_drift(profile, history),
+        residents=find_residents(profile, top),
+        leaks=find_leaks(profile),
+        drift=find_drift(profile),
         streams=stream_use(profile),
-        fragmentation=None if trace is None else find_fragmentation(trace, history),
-        pools=None if trace is None else find_private_pools(trace, history),
-        failures=() if trace is None else find_failures(trace, history),
+        fragmentation=None if trace is None else find_fragmentation(trace),
+        pools=None if trace is None else find_private_pools(trace),
+        failures=() if trace is None else find_failures(trace),
         reserved=predict_reserved(profile) if predict and moment is None else {},
         plan=plan if moment is None else None,
         kept=find_kept(profile),

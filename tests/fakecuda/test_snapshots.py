@@ -5,8 +5,8 @@ import torch
 
 from pgmo.profiler.importers.formats import read_file
 from pgmo.profiler.iterations.from_trace import profile_of
-from pgmo.profiler.iterations.traces.block_ends import live_peak, pair_blocks
 from pgmo.profiler.trace import Event
+from pgmo.profiler.trace_blocks import live_peak
 from pgmo.report.findings.leaks import find_leaks
 from tests import forked
 from tests.fakecuda import record_snapshots
@@ -43,7 +43,7 @@ QUICK = ("five_steps", "forward")
 def test_layers_are_no_iterations(recorded, case):
     trace, peak = recorded(case)
     profile = profile_of(trace)
-    assert live_peak(trace, pair_blocks(trace)) == peak
+    assert live_peak(trace) == peak
     assert profile.circular == (case in ITERATIONS)
     if case in ITERATIONS:
         alike = ITERATIONS[case]
@@ -82,4 +82,4 @@ torch.cuda.memory._dump_snapshot({str(tmp_path / "a.pickle")!r})
     assert (own.device, own.trace.requests) == ("cuda:0", 1)
     (host,) = read_file(tmp_path / "a.pickle", device=-1)
     assert (host.device, host.trace.requests) == ("cpu", 2)
-    assert live_peak(host.trace, pair_blocks(host.trace)) >= 4 * 5000
+    assert live_peak(host.trace) >= 4 * 5000

@@ -111,20 +111,18 @@ def _note_lines(notes: Mapping[str, str]) -> list[str]:
 
 def _trace(profile: "Profile") -> dict[str, int | None] | None:
     """Return figures of the profile's trace, if it has one; sizes in bytes."""
-    from pgmo.profiler.iterations.traces.block_ends import live_peak, pair_blocks
-    from pgmo.profiler.trace import Event
+    from pgmo.profiler.trace_blocks import live_peak
     from pgmo.report.findings.fragmentation import reserved_curve
 
     trace = profile.trace
     if trace is None:
         return None
-    marks = int((trace.kind == Event.MARK).sum())
     reserved = reserved_curve(trace)[max(0, trace.before - 1) :]
     return {
         "events": len(trace) - trace.before,
         "requests": trace.requests,
-        "iterations": marks,
-        "live_peak": live_peak(trace, pair_blocks(trace)),
+        "iterations": trace.iterations,
+        "live_peak": live_peak(trace),
         "reserved_peak": int(reserved.max(initial=0)) or None,
     }
 

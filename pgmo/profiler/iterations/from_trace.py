@@ -20,7 +20,6 @@ from pgmo.errors import OptionError
 from pgmo.profiler.iterations.lifetimes import Steady, build_profile
 from pgmo.profiler.iterations.request_pairs import UNPAIRED, align
 from pgmo.profiler.iterations.step_finder import find_steady
-from pgmo.profiler.iterations.traces.block_ends import NOT_FREED, Blocks, live_bytes, pair_blocks
 from pgmo.profiler.iterations.traces.iteration_guess import objection
 from pgmo.profiler.iterations.traces.loops import names_of
 from pgmo.profiler.iterations.traces.period import Period, find_period
@@ -28,6 +27,7 @@ from pgmo.profiler.iterations.traces.same_pieces import same_pieces, steady_of
 from pgmo.profiler.profile import NEVER, Profile, ProfileMeta
 from pgmo.profiler.recording import EVENT, FREE, REQUEST, STEP, STREAM, Iteration, split
 from pgmo.profiler.trace import Event, MarkedBy, Trace
+from pgmo.profiler.trace_blocks import NOT_FREED, live_bytes
 
 _ALMOST = 0.1
 """Maximum share of missing requests in an iteration that still counts as recorded."""
@@ -74,41 +74,40 @@ def profile_of(
     if whole and iteration is not None:
         raise OptionError("choose the whole recording or one iteration, not both")
     meta = meta or ProfileMeta()
-    blocks = pair_blocks(trace)
-    requests = blocks.row[blocks.row >= trace.before]
     own = trace.kind[trace.before :] == Event.MARK
     marks = trace.before + np.flatnonzero(own)
-    pieces = _pieces(trace, blocks, np.searchsorted(requests, marks)) if len(marks) else []
+    edges = np.searchsorted(trace.blocks.requests, marks)
+    pieces = _pieces(trace, edges) if len(marks) else []
     if whole:
-        return _line(trace, blocks, meta, "all {} requests, by hand")
+        return _line(trace, meta, "all {} requests, by hand")
     if iteration is not None and not len(marks):
-        cut = next(_cut_by_period(trace, blocks, requests), None)
+        cut = next(_cut_by_period(trace), None)
         if cut is None:
             raise OptionError(
                 "the recording has no marks and nothing in it repeats, so there are no iterations "
                 "to choose from; without a choice, the profile is of the whole recording"
             )
-        _, trace, blocks, pieces = cut
+        _, trace, pieces = cut
         marks = np.flatnonzero(trace.kind == Event.MARK)
     if iteration is not None:
-        chosen = _chosen(trace, blocks, pieces, marks, iteration)
-        return _circle(trace, blocks, pieces, chosen, meta, f"number {iteration}, chosen by hand")
+        chosen = _chosen(trace, pieces, marks, iteration)
+        return _circle(trace, pieces, chosen, meta, f"number {iteration}, chosen by hand")
     if len(marks) == 1:
-        return _line(trace, blocks, meta, "one is marked; all {} requests as one sequence")
+        return _line(trace, meta, "one is marked; all {} requests as one sequence")
     steady = same_pieces(pieces)
     if steady is not None and 2 * _count(steady) < len(pieces):
         # Few pieces are equal, so sizes probably change between iterations: take the larger group.
         steady = max(steady, find_steady(pieces) or steady, key=_count)
     if steady is not None:
-        return _circle(trace, blocks, pieces, steady, meta, "by the marks in the trace")
-    found, why = _by_period(trace, blocks, requests, meta)
+        return _circle(trace, pieces, steady, meta, "by the marks in the trace")
+    found, why = _by_period(trace, meta)
     if found is not None:
         return found
     # Sizes that change in each iteration have no period, but marks still show the boundaries.
     steady = find_steady(pieces)
     if steady is not None:
-        return _circle(trace, blocks, pieces, steady, meta, "by the marks in the trace")
-    return _line(trace, blocks, meta, "none that repeats; all {} requests as one sequence" + why)
+        return _circle(trace, pieces, steady, meta, "by the marks in the trace")
+    return _line(trace, meta, "none that repeats; all {} requests as one sequence" + why)
 
 
 def marked_every(trace: Trace, count: int) -> Trace:
@@ -122,9 +121,8 @@ def marked_every(trace: Trace, count: int) -> Trace:
     """
     if count < 1:
         raise OptionError(f"an iteration has at least 1 step or request, not {count}")
-    blocks = pair_blocks(trace)
     marks = trace.before + np.flatnonzero(trace.kind[trace.before :] == Event.MARK)
-    requests = blocks.row[blocks.row >= trace.before]
+    requests = trace.blocks.requests
     begins = marks[::count] if len(marks) else requests[len(requests) % count :: count]
     if len(begins) < _FEWEST_BY_HAND:
         unit = "steps" if len(marks) else "requests"
@@ -132,21 +130,18 @@ def marked_every(trace: Trace, count: int) -> Trace:
             f"the recording has {len(marks) or len(requests):,} {unit}: iterations of {count:,} "
             f"are fewer than {_FEWEST_BY_HAND}"
         )
-    marked, _ = _marked(trace, begins)
-    return replace(marked, marked_by=MarkedBy.STEPS)
+    return replace(_marked(trace, begins), marked_by=MarkedBy.STEPS)
 
 
-def _by_period(
-    trace: Trace, blocks: Blocks, requests: NDArray[np.int64], meta: ProfileMeta
-) -> tuple[Profile | None, str]:
+def _by_period(trace: Trace, meta: ProfileMeta) -> tuple[Profile | None, str]:
     """Return the profile of the repeated period, or None with the reason for rejecting it."""
     why = ""
-    for period, marked, again, pieces in _cut_by_period(trace, blocks, requests):
+    for period, marked, pieces in _cut_by_period(trace):
         steady = same_pieces(pieces)
         if steady is None:
             continue
-        profile = _circle(marked, again, pieces, steady, meta, "found by their period")
-        against = objection(trace, blocks, requests, period, pieces, steady, profile)
+        profile = _circle(marked, pieces, steady, meta, "found by their period")
+        against = objection(trace, period, pieces, steady, profile)
         if not against:
             return profile, ""
         why = (
@@ -155,35 +150,27 @@ def _by_period(
     return None, why
 
 
-def _cut_by_period(
-    trace: Trace, blocks: Blocks, requests: NDArray[np.int64]
-) -> Iterator[tuple[Period, Trace, Blocks, list[Iteration]]]:
-    """Yield candidate periods, each with the trace that it marks, its blocks and its pieces.
+def _cut_by_period(trace: Trace) -> Iterator[tuple[Period, Trace, list[Iteration]]]:
+    """Yield candidate periods, each with the trace that it marks, and its pieces.
 
     Periods by origin come first, because sizes alone repeat in equal layers.
     """
-    names = names_of(trace, requests)
+    requests, names = trace.blocks.requests, names_of(trace)
     tried: list[Period] = []
     for sequence in (names * (len(trace.tags) + 1) + trace.tag[requests], names):
         period = find_period(sequence)
         if period is not None and period not in tried:
             tried.append(period)
-            edges = _boundaries(trace, blocks, requests, period)
-            marked, again = _marked(trace, requests[edges[edges < len(requests)]])
-            yield period, marked, again, _pieces(trace, blocks, edges)
+            edges = _boundaries(trace, period)
+            marked = _marked(trace, requests[edges[edges < len(requests)]])
+            yield period, marked, _pieces(trace, edges)
 
 
-def _chosen(
-    trace: Trace,
-    blocks: Blocks,
-    pieces: list[Iteration],
-    marks: NDArray[np.int64],
-    number: int,
-) -> Steady:
+def _chosen(trace: Trace, pieces: list[Iteration], marks: NDArray[np.int64], number: int) -> Steady:
     """Return the iteration with this number, grouped with equal iterations."""
-    first = int(np.searchsorted(blocks.row, trace.before))
+    requests = trace.blocks.requests
     found = {
-        int(np.searchsorted(marks, blocks.row[first + piece.first])) - 1: piece
+        int(np.searchsorted(marks, requests[piece.first])) - 1: piece
         for piece in pieces
         if len(piece)
     }
@@ -212,12 +199,11 @@ def _count(steady: Steady) -> int:
     return sum(1 for rows in steady.rows.values() if len(rows) == ticks and rows.min() >= 0)
 
 
-def _pieces(trace: Trace, blocks: Blocks, edges: NDArray[np.int64]) -> list[Iteration]:
+def _pieces(trace: Trace, edges: NDArray[np.int64]) -> list[Iteration]:
     """Return the requests between the edges, before the first edge, and after the last."""
-    first = int(np.searchsorted(blocks.row, trace.before))
-    row, shared = blocks.row[first:], blocks.shared[first:]
-    # A block that other streams use becomes free only when they have finished.
-    ends = np.where(shared, blocks.gone[first:], blocks.let_go[first:])
+    blocks = trace.blocks
+    row = blocks.requests
+    shared, ends = blocks.shared[blocks.before :], blocks.ends[blocks.before :]
     edges = np.unique(edges)
     edges = edges[(edges > 0) & (edges < len(row))]
     number = np.arange(len(row))
@@ -236,12 +222,11 @@ def _pieces(trace: Trace, blocks: Blocks, edges: NDArray[np.int64]) -> list[Iter
     return split(events[np.lexsort((rank, place))])
 
 
-def _boundaries(
-    trace: Trace, blocks: Blocks, requests: NDArray[np.int64], period: Period
-) -> NDArray[np.int64]:
+def _boundaries(trace: Trace, period: Period) -> NDArray[np.int64]:
     """Return the requests at which iterations begin: where live bytes are lowest."""
+    requests = trace.blocks.requests
     # Live bytes before each request; nothing precedes a request in row 0.
-    live = live_bytes(trace, blocks)[requests - 1]
+    live = live_bytes(trace)[requests - 1]
     if len(requests) and requests[0] == 0:
         live[0] = 0
     # Search the last whole period. A shifted boundary can cost one period, so shift freely only
@@ -253,14 +238,14 @@ def _boundaries(
     return np.arange(period.start + phase, period.stop + 1, period.length)
 
 
-def _marked(trace: Trace, begins: NDArray[np.int64]) -> tuple[Trace, Blocks]:
-    """Return the trace with marks before these rows only, and its blocks."""
+def _marked(trace: Trace, begins: NDArray[np.int64]) -> Trace:
+    """Return the trace with marks before these rows only."""
     kept = np.flatnonzero(trace.kind != Event.MARK)
     place = np.concatenate([kept, begins - 0.5])
     order = np.argsort(place, kind="stable")
     source = np.concatenate([kept, begins])[order]
     is_mark = order >= len(kept)
-    marked = replace(
+    return replace(
         trace,
         kind=np.where(is_mark, Event.MARK, trace.kind[source]),
         address=np.where(is_mark, 0, trace.address[source]),
@@ -270,12 +255,10 @@ def _marked(trace: Trace, begins: NDArray[np.int64]) -> tuple[Trace, Blocks]:
         time=trace.time[source],
         marked_by=MarkedBy.PERIOD,
     )
-    return marked, pair_blocks(marked)
 
 
 def _circle(
     trace: Trace,
-    blocks: Blocks,
     pieces: Sequence[Iteration],
     steady: Steady,
     meta: ProfileMeta,
@@ -283,8 +266,7 @@ def _circle(
 ) -> Profile:
     profile = build_profile(list(pieces), steady, trace.tags)
     reference = pieces[steady.reference]
-    first = int(np.searchsorted(blocks.row, trace.before)) + reference.first
-    rows = blocks.row[first : first + len(reference)]
+    rows = trace.blocks.requests[reference.first : reference.first + len(reference)]
     notes = {**meta.notes, "iterations": f"{_counted(pieces, steady, profile.ticks)}, {how}"}
     return replace(
         profile,
@@ -318,26 +300,22 @@ def _recorded(pieces: Sequence[Iteration], reference: Iteration) -> int:
     return whole + (int(sum(ends) + _ALMOST) if max(ends) >= _MOST_OF_ONE else 0)
 
 
-def _line(trace: Trace, blocks: Blocks, meta: ProfileMeta, what: str) -> Profile:
+def _line(trace: Trace, meta: ProfileMeta, what: str) -> Profile:
     """Return the profile of the whole trace. `what` is a note with `{}` for the request count."""
-    seen = np.zeros(len(trace) + 1, np.int64)
-    is_request = np.zeros(len(trace), np.bool_)
-    is_request[blocks.row[blocks.row >= trace.before]] = True
-    seen[1:] = np.cumsum(is_request)
-    ticks = int(seen[-1])
-    start = seen[blocks.row]
-    before = blocks.row < trace.before
-    ends = np.where(blocks.shared, blocks.gone, blocks.let_go)
-    end = np.where(ends == NOT_FREED, np.where(before, NEVER, max(ticks, 1)), seen[ends])
+    blocks = trace.blocks
+    requests, ticks = blocks.requests, len(blocks.requests)
+    start = np.searchsorted(requests, blocks.row)
+    stays = np.where(blocks.row < trace.before, NEVER, max(ticks, 1))
+    end = np.where(blocks.ends == NOT_FREED, stays, np.searchsorted(requests, blocks.ends))
     kept = (end == NEVER) | (end > start)  # Earlier blocks may be freed before the first request.
     row = blocks.row[kept]
     return Profile.from_columns(
-        size=trace.size[row],
+        size=blocks.size[kept],
         start=start[kept],
         end=end[kept],
         ticks=max(ticks, 1),
         stream=trace.stream[row],
-        tag=trace.tag[row],
+        tag=blocks.tag[kept],
         shared=blocks.shared[kept],
         address=trace.address[row],
         circular=False,

@@ -14,10 +14,10 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from pgmo.profiler.iterations.traces.block_ends import NOT_FREED, pair_blocks
 from pgmo.profiler.profile import NEVER, Profile
 from pgmo.profiler.tag import Tag
 from pgmo.profiler.trace import Event, Trace
+from pgmo.profiler.trace_blocks import NOT_FREED
 
 Mask = NDArray[np.bool_]
 
@@ -61,17 +61,12 @@ class AllBlocks:
 
     @classmethod
     def _of_trace(cls, trace: Trace) -> "AllBlocks":
-        blocks = pair_blocks(trace)
-        is_request = np.zeros(len(trace), np.bool_)
-        is_request[blocks.row[blocks.row >= trace.before]] = True
-        requests = np.append(0, np.cumsum(is_request))  # before each row
-        # A block that other streams use is free only when these streams have finished.
-        freed = np.where(blocks.shared, blocks.gone, blocks.let_go)
-        stays = freed == NOT_FREED
-        end = np.where(stays, max(1, requests[-1]), requests[np.where(stays, 0, freed)])
-        row = blocks.row
-        marks = requests[np.flatnonzero(trace.kind == Event.MARK)]
-        return cls(trace.size[row], requests[row], end, trace.tag[row], stays, trace.tags, marks)
+        blocks = trace.blocks
+        requests, stays = blocks.requests, blocks.ends == NOT_FREED
+        start = np.searchsorted(requests, blocks.row)
+        end = np.where(stays, max(1, len(requests)), np.searchsorted(requests, blocks.ends))
+        marks = np.searchsorted(requests, np.flatnonzero(trace.kind == Event.MARK))
+        return cls(blocks.size, start, end, blocks.tag, stays, trace.tags, marks)
 
     @cached_property
     def ticks(self) -> int:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from pgmo.profiler.profile import CUDA_ALIGNMENT
 from pgmo.profiler.trace import Event, Trace
-from pgmo.report.blocks.history import ALIVE, History
+from pgmo.profiler.trace_blocks import NOT_FREED
 
 _GIVES = (Event.SEGMENT_FREE, Event.SEGMENT_UNMAP)
 
@@ -54,23 +54,22 @@ class PoolBlocks:
     is_mempool: NDArray[np.bool_]
 
 
-def blocks_of_pools(
-    trace: Trace, history: History, pools: tuple[tuple[int, int], ...]
-) -> PoolBlocks:
+def blocks_of_pools(trace: Trace, pools: tuple[tuple[int, int], ...]) -> PoolBlocks:
     """Find the blocks of private pools: those in private segments at the end of the trace."""
-    pool, recorded = _owners(trace, history, pools)
-    born, freed = _captures(trace, history, pool)
+    blocks = trace.blocks
+    pool, recorded = _owners(trace, pools)
+    born, freed = _captures(trace, pool)
     rows = np.flatnonzero(pool >= 0)
-    begin = history.born[rows]
-    is_alive = history.gone[rows] == ALIVE
+    begin = blocks.row[rows]
+    is_alive = blocks.freed[rows] == NOT_FREED
     is_mempool = np.zeros(len(pools), np.bool_)
     is_mempool[pool[rows][trace.stream[begin] == 0]] = True
     return PoolBlocks(
         pool=pool[rows],
         address=trace.address[begin],
-        size=-(-history.size[rows] // CUDA_ALIGNMENT) * CUDA_ALIGNMENT,
+        size=-(-blocks.size[rows] // CUDA_ALIGNMENT) * CUDA_ALIGNMENT,
         begin=begin,
-        end=np.where(is_alive, len(trace), history.gone[rows]),
+        end=np.where(is_alive, len(trace), blocks.freed[rows]),
         born=born[rows],
         freed=freed[rows],
         is_alive=is_alive,
@@ -79,9 +78,7 @@ def blocks_of_pools(
     )
 
 
-def _owners(
-    trace: Trace, history: History, pools: tuple[tuple[int, int], ...]
-) -> tuple[Rows, NDArray[np.bool_]]:
+def _owners(trace: Trace, pools: tuple[tuple[int, int], ...]) -> tuple[Rows, NDArray[np.bool_]]:
     """Return each block's pool, -1 for none, and whether all requests of a pool were recorded."""
     private = sorted(trace.private, key=lambda one: one.address)
     number = {pool: index for index, pool in enumerate(pools)}
@@ -104,24 +101,26 @@ def _owners(
     recorded = np.ones(len(pools), np.bool_)
     recorded[owner[(begun >= 0) & (begun < trace.before)]] = False
     recorded[owner[early[(early >= 0) & (begun[early] < 0)]]] = False
-    place = place_of(history.born)
-    inside = (place >= 0) & (history.born > begun[place])
+    requested = trace.blocks.row
+    place = place_of(requested)
+    inside = (place >= 0) & (requested > begun[place])
     return np.where(inside, owner[place], -1), recorded
 
 
-def _captures(trace: Trace, history: History, pool: Rows) -> tuple[Rows, Rows]:
+def _captures(trace: Trace, pool: Rows) -> tuple[Rows, Rows]:
     """Return the captures that request and free each block; -1 for a free between captures."""
+    requested, freed = trace.blocks.row, trace.blocks.freed
     gives = np.flatnonzero(np.isin(trace.kind, _GIVES))
-    returned = np.searchsorted(gives, history.born)
-    is_first = np.ones(len(history), np.bool_)
+    returned = np.searchsorted(gives, requested)
+    is_first = np.ones(len(requested), np.bool_)
     is_first[1:] = (np.diff(pool) != 0) | (np.diff(returned) != 0)
-    begins = history.born[is_first]
+    begins = requested[is_first]
     # A capture lasts until the next request of another one, or until memory is returned.
     ends = np.minimum(
         np.append(begins[1:], len(trace)), np.append(gives, len(trace))[returned[is_first]]
     )
     born = np.cumsum(is_first) - 1
-    capture = np.searchsorted(begins, history.gone, "right") - 1
-    is_freed = (history.gone != ALIVE) & (history.gone < ends[capture])
+    capture = np.searchsorted(begins, freed, "right") - 1
+    is_freed = (freed != NOT_FREED) & (freed < ends[capture])
     is_freed &= pool[is_first][capture] == pool
     return born, np.where(is_freed, capture, -1)

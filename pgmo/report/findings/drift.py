@@ -6,7 +6,7 @@ from itertools import pairwise
 import numpy as np
 
 from pgmo.profiler.profile import Profile
-from pgmo.report.blocks.history import History, follow
+from pgmo.profiler.trace import Trace
 
 
 @dataclass(frozen=True)
@@ -27,9 +27,9 @@ class Drift:
     varying_size: int
 
 
-def find_drift(profile: Profile, history: History | None = None) -> Drift:
+def find_drift(profile: Profile) -> Drift:
     """Compare the iterations of a profile's trace, and count varying blocks."""
-    differ = [] if profile.trace is None else _differ(history or follow(profile.trace))
+    differ = [] if profile.trace is None else _differ(profile.trace)
     return Drift(
         compared=len(differ),
         changed=sum(differ),
@@ -38,12 +38,12 @@ def find_drift(profile: Profile, history: History | None = None) -> Drift:
     )
 
 
-def _differ(history: History) -> list[bool]:
+def _differ(trace: Trace) -> list[bool]:
     """Return, for each iteration between the first and the last, whether its requests changed."""
-    bounds = np.searchsorted(history.iteration, range(history.iterations))
-    stream = history.trace.stream[history.born]
+    bounds = np.searchsorted(trace.blocks.iteration, range(trace.iterations))
+    stream = trace.stream[trace.blocks.row]
     requests = [
-        (history.size[low:high].tobytes(), stream[low:high].tobytes())
+        (trace.blocks.size[low:high].tobytes(), stream[low:high].tobytes())
         for low, high in pairwise(bounds.tolist())
     ]
     return [before != after for before, after in pairwise(requests)]

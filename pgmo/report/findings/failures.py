@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pgmo.profiler.trace import Event, Trace
-from pgmo.report.blocks.history import History, follow
+from pgmo.profiler.trace_blocks import live_bytes
 from pgmo.report.blocks.origins import describe
 from pgmo.report.findings.fragmentation import reserved_curve
 
@@ -34,12 +34,12 @@ class Failure:
         return max(0, self.reserved - self.live)
 
 
-def find_failures(trace: Trace, history: History | None = None) -> tuple[Failure, ...]:
+def find_failures(trace: Trace) -> tuple[Failure, ...]:
     """Return the requests of a trace that ran out of memory, in order."""
     rows = np.flatnonzero(trace.kind == Event.OOM)
     if not rows.size:
         return ()
-    live, reserved = (history or follow(trace)).live(), reserved_curve(trace)
+    live, reserved = live_bytes(trace), reserved_curve(trace)
     found = []
     for row in rows.tolist():
         tag = int(trace.tag[row])

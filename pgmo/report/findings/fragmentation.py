@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from pgmo.profiler.profile import CUDA_ALIGNMENT
 from pgmo.profiler.trace import Event, Trace
-from pgmo.report.blocks.history import History, follow
+from pgmo.profiler.trace_blocks import live_bytes
 from pgmo.report.findings.unused_memory import UnusedMemory, reserved_ranges, unused_in_trace
 
 _TAKES = (Event.SEGMENT_ALLOC, Event.SEGMENT_MAP)
@@ -50,18 +50,17 @@ class Fragmentation:
         return 1 - self.live_then / self.peak_reserved if self.peak_reserved else 0.0
 
 
-def find_fragmentation(trace: Trace, history: History | None = None) -> Fragmentation | None:
+def find_fragmentation(trace: Trace) -> Fragmentation | None:
     """Measure a trace's fragmentation at the peak of live bytes; None if it has no segments."""
     reserved = reserved_curve(trace)
     if not reserved.any():
         return None
-    history = history or follow(trace)
-    live = history.live()
+    live = live_bytes(trace)
     # If the peak occurs repeatedly, use the time with the least waste.
     fullest = int(np.where(reserved == reserved.max(), live, -1).argmax())
     busiest = int(live.argmax())
     held = _segments(trace, busiest)
-    holes = _holes(held, _blocks(history, busiest))
+    holes = _holes(held, _blocks(trace, busiest))
     return Fragmentation(
         peak_reserved=int(reserved[fullest]),
         live_then=int(live[fullest]),
@@ -71,7 +70,7 @@ def find_fragmentation(trace: Trace, history: History | None = None) -> Fragment
         holes=len(holes),
         largest_hole=max(holes, default=0),
         hole_bytes=sum(holes),
-        unused=unused_in_trace(trace, history, fullest),
+        unused=unused_in_trace(trace, fullest),
     )
 
 
@@ -92,12 +91,12 @@ def _segments(trace: Trace, row: int) -> list[tuple[int, int]]:
     return joined
 
 
-def _blocks(history: History, row: int) -> list[tuple[int, int]]:
+def _blocks(trace: Trace, row: int) -> list[tuple[int, int]]:
     """Return the ranges of blocks after a row, including freed blocks that streams still use."""
-    taken = history.taken(row)
-    start = history.trace.address[history.born[taken]]
+    occupied = trace.blocks.occupied(row)
+    start = trace.address[trace.blocks.row[occupied]]
     order = np.argsort(start)
-    ends = start + history.size[taken]
+    ends = start + trace.blocks.size[occupied]
     return list(zip(start[order].tolist(), ends[order].tolist(), strict=True))
 
 

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from pgmo.profiler.profile import Profile
 from pgmo.profiler.tag import Tag
-from pgmo.profiler.trace import MarkedBy
-from pgmo.report.blocks.history import ALIVE, History, follow
+from pgmo.profiler.trace import MarkedBy, Trace
+from pgmo.profiler.trace_blocks import NOT_FREED, live_bytes
 from pgmo.report.blocks.origins import UNTAGGED, describe, size_classes
 from pgmo.report.findings.moment import find_moment
 
@@ -80,7 +80,7 @@ class Leaks:
         return sum(leak.growth for leak in self.found)
 
 
-def find_leaks(profile: Profile, history: History | None = None) -> Leaks:
+def find_leaks(profile: Profile) -> Leaks:
     """Find the blocks that accumulate over a profile's iterations.
 
     In a trace of four or more iterations, an origin leaks if some of its blocks from each third of
@@ -91,13 +91,12 @@ def find_leaks(profile: Profile, history: History | None = None) -> Leaks:
     moment = find_moment(profile)
     if moment is not None:
         return Leaks((), False, "the file has no history", moment.size)
-    if profile.trace is not None:
-        history = history or follow(profile.trace)
-        if history.iterations >= _FEWEST:
-            return _of_trace(history)
+    trace = profile.trace
+    if trace is not None and trace.iterations >= _FEWEST:
+        return _of_trace(trace)
     if profile.circular and profile.steady:
         return _of_iteration(profile)
-    seen = 0 if history is None else history.iterations
+    seen = 0 if trace is None else trace.iterations
     live = int(profile.size[profile.persistent].sum())
     return Leaks((), False, _why_not_known(profile, seen), live)
 
@@ -122,21 +121,21 @@ def _why_not_known(profile: Profile, iterations: int) -> str:
     )
 
 
-def _of_trace(history: History) -> Leaks:
+def _of_trace(trace: Trace) -> Leaks:
     """Find the origins whose blocks from all parts of the trace are never freed."""
-    count = history.iterations
+    blocks, count = trace.blocks, trace.iterations
     # An iteration after the trace may free blocks of the last iteration, and two alternating
     # buffers live for two iterations. So in long traces, the last two iterations do not count.
     stop = count - 1 if count == _FEWEST else count - 2
-    stayed = (history.gone == ALIVE) & (history.iteration >= 0)
-    guessed = history.trace.marked_by == MarkedBy.PERIOD
+    stayed = (blocks.freed == NOT_FREED) & (blocks.iteration >= 0)
+    guessed = trace.marked_by == MarkedBy.PERIOD
     rows = np.flatnonzero(stayed)
-    tags, found = history.trace.tags, []
-    for name, group in _groups(tags, history.tag, history.size, rows).items():
-        born = history.iteration[group]
+    found = []
+    for name, group in _groups(trace.tags, blocks.tag, blocks.size, rows).items():
+        born = blocks.iteration[group]
         inside = group[(born >= 1) & (born < stop)]
         per_iteration = np.bincount(
-            history.iteration[inside] - 1, history.size[inside], minlength=stop - 1
+            blocks.iteration[inside] - 1, blocks.size[inside], minlength=stop - 1
         )
         parts = np.array_split(per_iteration, min(_PARTS, stop - 1))
         if not all(part.any() for part in parts):
@@ -147,9 +146,9 @@ def _of_trace(history: History) -> Leaks:
         found.append(
             Leak(
                 origin=name,
-                tag=_first_tag(tags, history.tag[group]),
+                tag=_first_tag(trace.tags, blocks.tag[group]),
                 blocks=len(group),
-                size=int(history.size[group].sum()),
+                size=int(blocks.size[group].sum()),
                 growth=float(per_iteration.mean()),
                 first=int(born.min()),
                 confidence=_confidence(share, same and not guessed),
@@ -161,7 +160,7 @@ def _of_trace(history: History) -> Leaks:
     basis = (
         f"{count} iterations of the trace{derived}, without the first and the last {count - stop}"
     )
-    live = int(history.live().max(initial=0))
+    live = int(live_bytes(trace).max(initial=0))
     return Leaks(_ordered(found), True, basis, live, guessed=guessed)
 
 
@@ -216,7 +215,7 @@ def _first_tag(tags: Sequence[Tag], tag: NDArray[np.int32]) -> Tag | None:
 def _live(profile: Profile) -> int:
     """Return the peak of the live bytes, as far as the profile shows."""
     if profile.trace is not None:
-        return int(follow(profile.trace).live().max(initial=0))
+        return int(live_bytes(profile.trace).max(initial=0))
     return profile.max_load() + int(profile.size[profile.persistent].sum())
 
 

@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pgmo.profiler.trace import Trace
-from pgmo.report.blocks.history import History, follow
 from pgmo.report.findings.captures import PoolBlocks, blocks_of_pools
 from pgmo.units import format_bytes
 
@@ -108,14 +107,14 @@ class PrivatePools:
         return [f"{'' if row else 'pools':<12}{text}" for row, text in enumerate(lines)]
 
 
-def find_private_pools(trace: Trace, history: History | None = None) -> PrivatePools | None:
+def find_private_pools(trace: Trace) -> PrivatePools | None:
     """Measure the private pools that exist when a trace ends; return None if there are none."""
     if not trace.private:
         return None
     reserved = dict.fromkeys(sorted({one.pool for one in trace.private}), 0)
     for one in trace.private:
         reserved[one.pool] += one.size
-    blocks = blocks_of_pools(trace, history or follow(trace), tuple(reserved))
+    blocks = blocks_of_pools(trace, tuple(reserved))
     # No graph uses a block of a `MemPool` again after it was freed.
     survives = blocks.is_alive | ((blocks.freed < 0) & ~blocks.is_mempool[blocks.pool])
     order = np.argsort(blocks.pool, kind="stable")

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pgmo.profiler.profile import Profile
-from pgmo.report.blocks.history import ALIVE, History, follow
+from pgmo.profiler.trace_blocks import NOT_FREED
 from pgmo.report.blocks.origins import names_of_tags
 from pgmo.report.findings.attribution import Holder, rank
 
@@ -23,7 +23,7 @@ class Residents:
     files: tuple[Holder, ...]
 
 
-def find_residents(profile: Profile, history: History | None = None, top: int = 10) -> Residents:
+def find_residents(profile: Profile, top: int = 10) -> Residents:
     """Find the blocks that are always alive and not among those of the profile's own peak.
 
     In a profile that does not repeat, these are the persistent blocks. In a profile that repeats,
@@ -32,10 +32,10 @@ def find_residents(profile: Profile, history: History | None = None, top: int = 
     a block that an iteration never frees is a leak.
     """
     if profile.circular and profile.trace is not None:
-        history = history or follow(profile.trace)
-        first = min(1, history.iterations - 1)
-        kept = (history.gone == ALIVE) & (history.iteration < first)
-        tags, tag, size = profile.trace.tags, history.tag[kept], history.size[kept]
+        blocks = profile.trace.blocks
+        first = min(1, profile.trace.iterations - 1)
+        kept = (blocks.freed == NOT_FREED) & (blocks.iteration < first)
+        tags, tag, size = profile.trace.tags, blocks.tag[kept], blocks.size[kept]
     else:
         is_moment = profile.trace is not None and not profile.trace.has_history
         kept = profile.persistent & (not profile.circular and not is_moment)

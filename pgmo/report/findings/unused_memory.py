@@ -13,7 +13,7 @@ import numpy as np
 
 from pgmo.profiler.profile import CUDA_ALIGNMENT
 from pgmo.profiler.trace import Event, Trace
-from pgmo.report.blocks.history import ALIVE, History
+from pgmo.profiler.trace_blocks import NOT_FREED
 from pgmo.units import format_bytes
 
 LEAST_SHOWN = 1 << 20
@@ -112,17 +112,18 @@ def split_unused(
     return UnusedMemory(**sums)
 
 
-def unused_in_trace(trace: Trace, history: History, row: int) -> UnusedMemory:
+def unused_in_trace(trace: Trace, row: int) -> UnusedMemory:
     """Return the unused reserved bytes after a row of a trace, by reason.
 
     Free memory is classified for requests on the stream of the last request.
     """
-    taken = history.taken(row)
-    is_freed = (history.gone != ALIVE) & (history.gone <= row)
-    start = trace.address[history.born[taken]]
-    requested = np.where(is_freed, 0, history.size)[taken]
-    rounded = -(-history.size[taken] // CUDA_ALIGNMENT) * CUDA_ALIGNMENT
-    blocks = [
+    blocks = trace.blocks
+    occupied = blocks.occupied(row)
+    is_freed = (blocks.freed != NOT_FREED) & (blocks.freed <= row)
+    start = trace.address[blocks.row[occupied]]
+    requested = np.where(is_freed, 0, blocks.size)[occupied]
+    rounded = -(-blocks.size[occupied] // CUDA_ALIGNMENT) * CUDA_ALIGNMENT
+    taken = [
         TakenRange(one, one + own, asked)
         for one, own, asked in zip(
             start.tolist(), rounded.tolist(), requested.tolist(), strict=True
@@ -130,7 +131,7 @@ def unused_in_trace(trace: Trace, history: History, row: int) -> UnusedMemory:
     ]
     requests = np.flatnonzero(trace.kind[: row + 1] == Event.ALLOC)
     stream = int(trace.stream[requests[-1]]) if len(requests) else 0
-    return split_unused(reserved_ranges(trace, row), blocks, stream)
+    return split_unused(reserved_ranges(trace, row), taken, stream)
 
 
 def unused_in_snapshot(segments: Iterable[Mapping[str, Any]], device: int) -> UnusedMemory:

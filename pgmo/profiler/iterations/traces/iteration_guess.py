@@ -13,11 +13,9 @@ the iteration.
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pgmo.profiler.iterations.lifetimes import Steady
 from pgmo.profiler.iterations.request_pairs import UNPAIRED, align
-from pgmo.profiler.iterations.traces.block_ends import NOT_FREED, Blocks, live_bytes, live_peak
 from pgmo.profiler.iterations.traces.loops import (
     is_training_loop,
     is_within_backward,
@@ -27,6 +25,7 @@ from pgmo.profiler.iterations.traces.period import Period
 from pgmo.profiler.profile import Profile
 from pgmo.profiler.recording import Iteration
 from pgmo.profiler.trace import Event, MarkedBy, Trace
+from pgmo.profiler.trace_blocks import NOT_FREED, live_bytes, live_peak
 from pgmo.units import format_bytes
 
 LEAST_SHARE = 0.8
@@ -47,31 +46,28 @@ temporaries differ."""
 
 def objection(
     trace: Trace,
-    blocks: Blocks,
-    requests: NDArray[np.int64],
     period: Period,
     pieces: list[Iteration],
     steady: Steady,
     profile: Profile,
 ) -> str:
     """Return why a period of the requests is not an iteration; "" if it may be one."""
-    is_training = is_training_loop(trace, requests, period)
+    requests = trace.blocks.requests
+    is_training = is_training_loop(trace, period)
     covered = _covered(period, pieces, pieces[steady.reference])
     if covered < LEAST_SHARE * len(requests) and not is_training:
         return f"they are only {covered / len(requests):.0%} of the requests"
-    refusal = _against_marks(trace, requests, period) or _against_peak(
-        trace, blocks, requests, period, profile.max_load()
-    )
+    refusal = _against_marks(trace, period) or _against_peak(trace, period, profile.max_load())
     if refusal:
         return refusal
-    left, load = _bytes_kept(blocks, trace, pieces, profile), profile.max_load()
+    left, load = _bytes_kept(trace, pieces, profile), profile.max_load()
     if _MOST_LEFT * left > load and not is_training:
         return (
             f"each adds or frees {format_bytes(left)} and uses {format_bytes(load)}, as layers do"
         )
-    if is_within_module(trace, requests, period):
+    if is_within_module(trace, period):
         return "all come from a single call of a module"
-    if is_within_backward(trace, requests, period):
+    if is_within_backward(trace, period):
         return "all come from the backward pass"
     return ""
 
@@ -90,24 +86,23 @@ def _covered(period: Period, pieces: list[Iteration], reference: Iteration) -> i
     return covered
 
 
-def _against_marks(trace: Trace, requests: NDArray[np.int64], period: Period) -> str:
+def _against_marks(trace: Trace, period: Period) -> str:
     """Return an objection if every marked iteration contains at least two periods."""
     marks = np.flatnonzero(trace.kind == Event.MARK)
     if trace.marked_by != MarkedBy.STEPS or len(marks) < 2:
         return ""
-    inside = np.diff(np.searchsorted(requests, marks))
+    inside = np.diff(np.searchsorted(trace.blocks.requests, marks))
     inside = inside[inside > 0]
     if len(inside) and 2 * period.length <= inside.min():
         return f"the program marks iterations of {inside.min()} requests or more"
     return ""
 
 
-def _against_peak(
-    trace: Trace, blocks: Blocks, requests: NDArray[np.int64], period: Period, load: int
-) -> str:
+def _against_peak(trace: Trace, period: Period, load: int) -> str:
+    requests = trace.blocks.requests
     stop = requests[period.stop] if period.stop < len(requests) else len(trace)
-    inside = int(live_bytes(trace, blocks)[requests[period.start] : stop].max())
-    peak = live_peak(trace, blocks)
+    inside = int(live_bytes(trace)[requests[period.start] : stop].max())
+    peak = live_peak(trace)
     if peak - inside > load // _NEAR:
         return (
             f"the recorded peak of {format_bytes(peak)} lies outside them; inside, the peak is "
@@ -116,15 +111,14 @@ def _against_peak(
     return ""
 
 
-def _bytes_kept(blocks: Blocks, trace: Trace, pieces: list[Iteration], profile: Profile) -> int:
+def _bytes_kept(trace: Trace, pieces: list[Iteration], profile: Profile) -> int:
     """Return the bytes that each iteration keeps, plus the bytes of older blocks that it frees."""
     left = int(profile.size[profile.persistent].sum())
-    first = int(np.searchsorted(blocks.row, trace.before))
-    begins = blocks.row[[first + piece.first for piece in pieces[1:]]]
+    blocks = trace.blocks
+    begins = blocks.requests[[piece.first for piece in pieces[1:]]]
     if len(begins) < 3:
         return left
     # The first two iterations may free blocks that the warm-up left.
-    gone = (blocks.row < begins[0]) & (blocks.let_go != NOT_FREED)
-    gone &= (blocks.let_go >= begins[2]) & (blocks.let_go < begins[-1])
-    taken = int(trace.size[blocks.row[gone]].sum()) // max(1, len(begins) - 3)
-    return left + taken
+    freed = (blocks.row < begins[0]) & (blocks.freed != NOT_FREED)
+    freed &= (blocks.freed >= begins[2]) & (blocks.freed < begins[-1])
+    return left + int(blocks.size[freed].sum()) // max(1, len(begins) - 3)

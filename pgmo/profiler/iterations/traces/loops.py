@@ -39,12 +39,12 @@ _BEGINS = re.compile(r" in (?:<module>|_run_code|_run_module_as_main|_bootstrap)
 """Stack line of a program's outermost call, or of a thread that Python started."""
 
 
-def is_within_module(trace: Trace, requests: NDArray[np.int64], period: Period) -> bool:
+def is_within_module(trace: Trace, period: Period) -> bool:
     """Return whether stacks show that the period is a loop within a module's call."""
-    tags = trace.tag[requests]
+    tags = trace.tag[trace.blocks.requests]
     # By sizes alone, a request before the first layer may seem to belong to the loop. So prefer a
     # stretch in which origins repeat, too.
-    strict = find_period(names_of(trace, requests) * (len(trace.tags) + 1) + tags)
+    strict = find_period(names_of(trace) * (len(trace.tags) + 1) + tags)
     if strict is not None and strict.length == period.length:
         period = strict
     inside = _distinct(tags, period)
@@ -71,14 +71,15 @@ def is_within_module(trace: Trace, requests: NDArray[np.int64], period: Period) 
     )
 
 
-def is_training_loop(trace: Trace, requests: NDArray[np.int64], period: Period) -> bool:
+def is_training_loop(trace: Trace, period: Period) -> bool:
     """Return whether stacks show that the period is a training loop in the user's own code.
 
     train.py:20 in <module>    model(x)           one function makes all requests of the period,
     train.py:22 in <module>    loss + 1           within no call of a module, and there is a
     (autograd's thread)        loss.backward()    backward pass
     """
-    tags = [trace.tags[one] for one in _distinct(trace.tag[requests], period) if one >= 0]
+    inside = _distinct(trace.tag[trace.blocks.requests], period)
+    tags = [trace.tags[one] for one in inside if one >= 0]
     if not any(_is_backward(tag) for tag in tags):
         return False
     tags = [one for one in tags if one.stack and _BEGINS.search(one.stack[-1])]
@@ -116,13 +117,13 @@ def _is_one_pass(lines: Sequence[str]) -> bool:
     return len(functions) == 1 and "" not in functions and max(1, begun) == len(set(lines))
 
 
-def is_within_backward(trace: Trace, requests: NDArray[np.int64], period: Period) -> bool:
+def is_within_backward(trace: Trace, period: Period) -> bool:
     """Return whether stacks show that autograd's engine makes every request of the period.
 
     The engine's own thread runs hooks and recomputation. That thread's stacks lack the program's
     first call.
     """
-    tags = trace.tag[requests]
+    tags = trace.tag[trace.blocks.requests]
     if not any(trace.tags[tag].stack for tag in set(tags.tolist()) if tag >= 0):
         return False
     inside = [trace.tags[tag] if tag >= 0 else None for tag in _distinct(tags, period)]
@@ -140,8 +141,9 @@ def _distinct(tags: NDArray[np.int32], period: Period) -> set[int]:
     return set(tags[period.start : period.stop].tolist())
 
 
-def names_of(trace: Trace, requests: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Number requests by size and stream, shape (n,)."""
+def names_of(trace: Trace) -> NDArray[np.int64]:
+    """Number the recorded requests by size and stream, shape (n,)."""
+    requests = trace.blocks.requests
     return numbered_rows(trace.size[requests], trace.stream[requests])
 
 

@@ -2,7 +2,6 @@
 
 import re
 
-from pgmo.profiler.iterations.traces.block_ends import pair_blocks
 from pgmo.profiler.profile import Profile
 from pgmo.profiler.trace import Trace
 from pgmo.report.advice.facts import LEAST_SAVING, Facts, Hint
@@ -57,7 +56,7 @@ def _reserved_by_default(facts: Facts, trace: Trace) -> int:
         start=blocks.start,
         end=blocks.end,
         ticks=blocks.ticks,
-        stream=trace.stream[pair_blocks(trace).row],
+        stream=trace.stream[trace.blocks.row],
         circular=False,
         steady=False,
     )

@@ -8,7 +8,7 @@ import pytest
 from pgmo.cli.main import main
 from pgmo.profiler.importers.formats import read_file
 from pgmo.profiler.profile import Profile
-from pgmo.report.blocks.history import follow
+from pgmo.profiler.trace_blocks import live_peak
 from pgmo.units import format_bytes
 from tests.unit.profiler.importers.snapshots import MIB, Device, save, snapshot, train
 
@@ -30,7 +30,7 @@ def test_a_snapshot_goes_through_all_commands(source, tmp_path, capsys, run):
     assert "found by their period" not in err  # the result says it already
     assert "iterations  6 of 9 requests, found by their period" in out.replace("5 of", "6 of")
     assert "out of memory 8.00 GiB with 0 B free on the device" in out
-    peak = format_bytes(int(follow(read_file(source)[0].trace).live().max()))
+    peak = format_bytes(live_peak(read_file(source)[0].trace))
     assert f"live peak   {peak} of all blocks in the recording" in out
     reserved = sum(
         segment["total_size"] for segment in pickle.loads(source.read_bytes())["segments"]

@@ -5,7 +5,7 @@ import copy
 import pytest
 
 from pgmo.errors import FileError
-from pgmo.profiler.iterations.traces.block_ends import live_peak, pair_blocks
+from pgmo.profiler.trace_blocks import live_peak
 from tests.unit.profiler.importers.snapshots import Device, snapshot, step_annotations, train
 from tests.unit.profiler.importers.torch_memory.reading import good, read_one
 
@@ -17,7 +17,7 @@ VALUES = (None, NO_LINE, -(2**31) - 1, 2**100, 1.5, "x", b"x", [], {}, True, DEE
 
 
 def peak(trace):
-    return live_peak(trace, pair_blocks(trace))
+    return live_peak(trace)
 
 
 def read_changed(tmp_path, change):

@@ -10,8 +10,8 @@ import pytest
 from pgmo.errors import OptionError
 from pgmo.profiler.importers.torch_memory.snapshot import read_torch_snapshot
 from pgmo.profiler.iterations.from_trace import profile_of
-from pgmo.profiler.iterations.traces.block_ends import live_peak, pair_blocks
 from pgmo.profiler.trace import Event, MarkedBy
+from pgmo.profiler.trace_blocks import live_peak
 from pgmo.report.findings.leaks import find_leaks
 from tests.unit.profiler import layered
 from tests.unit.profiler.importers.snapshots import MIB, save, snapshot, step_annotations
@@ -42,7 +42,7 @@ def reported(profile):
 def holds_all(profile, trace):
     """Return whether a profile is linear and has all blocks that are live at the trace's peak."""
     everything = profile.max_load() + int(profile.size[profile.persistent].sum())
-    return not profile.circular and everything >= live_peak(trace, pair_blocks(trace))
+    return not profile.circular and everything >= live_peak(trace)
 
 
 @pytest.mark.parametrize("annotated", [True, False])
@@ -70,7 +70,7 @@ def test_recorded_inferences_are_iterations():
 @pytest.mark.parametrize("case", PEAKS)
 def test_the_live_peak_is_what_pytorch_counts(case):
     (own,) = read_torch_snapshot(RECORDED / f"{case}.pickle.gz")
-    assert live_peak(own.trace, pair_blocks(own.trace)) == PEAKS[case]
+    assert live_peak(own.trace) == PEAKS[case]
 
 
 @pytest.mark.parametrize(
@@ -234,7 +234,7 @@ def test_one_step_by_hand_where_only_one_is_marked(tmp_path):
     profile = profile_of(trace, iteration=-1)
     assert profile.circular
     assert profile.ticks == trace.requests
-    assert profile.max_load() == live_peak(trace, pair_blocks(trace))
+    assert profile.max_load() == live_peak(trace)
 
 
 def test_what_was_guessed_and_refused_by_hand(tmp_path):
