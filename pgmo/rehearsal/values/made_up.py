@@ -32,6 +32,7 @@ class MadeUp:
 
     Attributes:
         read: number of reads of made-up values, by reader.
+        offloaded: storages with made-up values that only the backward pass uses.
         sizes: number of sizes that depended on made-up values, by operator and line.
     """
 
@@ -41,17 +42,28 @@ class MadeUp:
         self._readings = 0
         self._state = self._generator.get_state()
         self.read: Counter[str] = Counter()
+        self.offloaded = KnownStorages()
         self.sizes: Counter[str] = Counter()
 
     def fill(self, tensor: Tensor, reader: str) -> bool:
         """Fill an unknown tensor's storage with made-up values. Return False if it is too large."""
+        if not self._fill(tensor, self._known):
+            return False
+        self.offloaded.forget(tensor)
+        self.read[reader] += 1
+        return True
+
+    def fill_offloaded(self, tensor: Tensor) -> bool:
+        """Fill an unknown tensor like `fill`, but count no read. The tensor stays unknown."""
+        return tensor in self.offloaded or self._fill(tensor, self.offloaded)
+
+    def _fill(self, tensor: Tensor, filled: KnownStorages) -> bool:
         if tensor.numel() > MOST:
             return False
-        self.read[reader] += 1
         all_of_it = whole(tensor)
         if all_of_it.numel() <= MOST:
             self._write(all_of_it)
-            self._known.add(tensor)
+            filled.add(tensor)
         else:
             self._write(on_host(tensor))
         return True

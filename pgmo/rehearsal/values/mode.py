@@ -16,6 +16,7 @@ from pgmo.rehearsal.values import mode_stack
 from pgmo.rehearsal.values.host_libraries import HostLibraries
 from pgmo.rehearsal.values.known import KnownStorages, covers, on_host, readable
 from pgmo.rehearsal.values.made_up import MadeUp
+from pgmo.rehearsal.values.offloading import is_packing
 from pgmo.rehearsal.values.operators import on_card, operator
 from pgmo.rehearsal.values.plain import keep_backward_plain, keep_linear_plain
 from pgmo.rehearsal.values.printing import print_from_host
@@ -176,18 +177,25 @@ class Values:
         """
         if source in self.known or not readable(source):
             return True
+        if is_packing():
+            return self.made_up.fill_offloaded(source)
         return self.made_up.fill(source, "copy to the host")
 
     def _has_copied(
         self, func: Any, args: Any, kwargs: Any, source: Tensor, target: Tensor, *, empty: bool
     ) -> None:
+        offloaded = self.made_up.offloaded
         if not target.is_cuda:
+            if source in offloaded:
+                offloaded.add(target)
             if empty and target.nbytes <= _ZEROED:
                 target.zero_()
             elif source.is_cuda and not empty and not source.is_contiguous() and readable(source):
                 target.copy_(on_host(source))  # a kernel would have gathered it
             return
-        if not source.is_cuda and _whole_copy(source, target):
+        if not source.is_cuda and source in offloaded:
+            self.known.forget(target)
+        elif not source.is_cuda and _whole_copy(source, target):
             self.known.add(target)
         else:
             self._replay.after(func, operator(func), args, kwargs, target)

@@ -1,6 +1,7 @@
 """Values that scripts read in a rehearsal, and that let them take their usual branches."""
 
 import json
+import textwrap
 
 import pytest
 
@@ -137,6 +138,57 @@ def test_what_was_made_up_is_said(run):
     assert "1 sizes depended on values that rehearsals do not compute" in notes
     assert "nonzero in train.py:4" in notes
     assert "item 1" in notes
+
+
+OFFLOADING = """
+import torch
+saved = []
+
+def pack(tensor):
+    copy = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
+    copy.copy_(tensor, non_blocking=True)
+    saved.append(tensor.detach())
+    return copy
+
+def unpack(copy):
+    return copy.cuda()
+
+class Reading(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, one):
+        ctx.save_for_backward(one)
+        return one * 2
+
+    @staticmethod
+    def backward(ctx, grad):
+        float(ctx.saved_tensors[0][0, 0])
+        return grad * 2
+
+weight = torch.randn(512, 512, device="cuda", requires_grad=True)
+hooks = torch.autograd.graph.saved_tensors_hooks(pack, unpack)
+for _ in range(3):
+    with hooks:
+        out = (weight.sin() * 2).exp()
+    with torch.autograd.graph.save_on_cpu():
+        out = out.cos()
+    out.sum().backward()
+"""
+
+
+def test_offloading_to_the_host_reads_no_values(run):
+    assert not any("values were read" in note for note in run(OFFLOADING).notes)
+
+
+def test_values_that_are_read_after_offloading_are_counted(run):
+    code = """
+    with hooks:
+        read = weight.detach().cpu()  # by the script, not by the hook
+        pack(saved[1])
+        Reading.apply(weight * 1).sum().backward()
+    """
+    notes = "\n".join(run(OFFLOADING + textwrap.dedent(code)).notes)
+    assert "2 values were read that rehearsals do not compute" in notes
+    assert "copy to the host 1, item 1" in notes
 
 
 OF_TRANSFORMERS["generation"] = """
