@@ -10,9 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pgmo.allocator.metrics import session_metrics
 from pgmo.allocator.optimize import optimize
-from pgmo.allocator.session.options import Options
-from pgmo.errors import OptionError, PgmoError
-from pgmo.removed import instead_of
+from pgmo.errors import PgmoError
 from pgmo.runner.out_of_memory import is_out_of_memory, print_saved_files, save_out_of_memory
 from pgmo.user_warnings import warn_user
 from pgmo.world import world
@@ -52,13 +50,7 @@ class TrainingHook:
             "model_name": model_name,
             **options,
         }
-        unknown = options.keys() - Options.__dataclass_fields__.keys()
-        if unknown:
-            first = min(unknown)
-            raise OptionError(
-                f"there is no option {first!r}{instead_of(first)}; see pgmo.optimize()"
-            )
-        Options(**self._options)
+        optimize(**self._options)  # to check the options, opens nothing
         self._pause = ExitStack()
         self._paused = self._refused = self._has_no_metrics = False
         self._hook: Any = None
@@ -70,15 +62,11 @@ class TrainingHook:
 
         With several ranks, it is the directory of the plans, in which each rank finds its own.
         """
-        saved = (
-            [path for path in self.session.saved if path.suffix == ".pgmoplan"]
-            if (self.session)
-            else []
-        )
+        files = self.session.saved if self.session is not None else ()
+        saved = [path.absolute() for path in files if path.suffix == ".pgmoplan"]
         given = self._options["plan"]
         if saved:
-            path = saved[-1].absolute()
-            return str(path if world() is None else path.parent)
+            return str(saved[-1] if world() is None else saved[-1].parent)
         return os.fspath(given) if isinstance(given, str | os.PathLike) else None
 
     def html(self, name: str) -> str:

@@ -165,8 +165,6 @@ def _run(
             f"os._exit, a signal killed it, or torch could not be imported{detail}"
         )
     found = json.loads(result.read_text())
-    if found.get("refused"):
-        raise RehearsalError(found["refused"])
     ending = found.get("exit_code", 0) if code >= 0 else 128 - code
     silent = not any(found.get(one) for one in ("error", "reason", "out_of_memory"))
     if ending and silent and last:  # such as a usage error of argparse

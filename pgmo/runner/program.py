@@ -176,7 +176,7 @@ def _exit_code(ended: SystemExit) -> int:
 
 
 def _set_first_path(path: str) -> None:
-    if getattr(sys.flags, "safe_path", False):
+    if sys.flags.safe_path:
         return  # With safe_path, `sys.path` has no entry for the script's folder.
     sys.path[:1] = [path]
 

@@ -8,13 +8,8 @@ from importlib.machinery import ExtensionFileLoader
 from pathlib import Path
 from typing import Any
 
-from pgmo.allocator.adapters.hooks.optimizer_state import on_optimizer_state
-from pgmo.allocator.adapters.torch_cuda import (
-    adapter_library,
-    expect_lasting,
-    pages_wanted,
-    use_pages_always,
-)
+from pgmo.allocator.adapters.hooks.optimizer_state import report_optimizer_state
+from pgmo.allocator.adapters.torch_cuda import adapter_library, pages_wanted, use_pages_always
 from pgmo.allocator.adapters.torch_source import cuda_source_of, imported_torch, pybind_abi
 from pgmo.allocator.build.compile import AdapterSource, compiled_adapter
 from pgmo.allocator.build.prebuilt import find_prebuilt
@@ -44,7 +39,7 @@ def torch_allocator() -> Any:
     library = adapter_library()
     if pages_wanted():
         use_pages_always()
-        on_optimizer_state(expect_lasting)
+        report_optimizer_state(library)
     made = _wrapper().wrap(library.address("pgmo_adapter"))
 
     class PgmoAllocator(torch.cuda.memory._CUDAAllocator):  # type: ignore[misc, name-defined]

@@ -12,7 +12,7 @@ from pgmo.allocator.adapters.adapter import Adapter, Memory, new_engine
 from pgmo.allocator.adapters.baseline import Baseline, baseline_of, observe
 from pgmo.allocator.adapters.device_memory import DeviceMemory
 from pgmo.allocator.adapters.hooks.graph_replays import report_graphs
-from pgmo.allocator.adapters.hooks.optimizer_state import on_optimizer_state
+from pgmo.allocator.adapters.hooks.optimizer_state import report_optimizer_state
 from pgmo.allocator.adapters.hooks.pool_registration import report_registrations
 from pgmo.allocator.adapters.managed_hints import Hints
 from pgmo.allocator.adapters.operator_calls import OperatorCalls
@@ -52,7 +52,7 @@ class TorchCuda(Adapter):
         self.version = str(torch.__version__)
         self.library = adapter_library()
         self.operators = OperatorCalls(self.library)
-        self.pages = False
+        self.pages = self._is_open = False
         self._limit = 0
         self._displaced_before = 0
         self.engine = new_engine()
@@ -98,8 +98,8 @@ class TorchCuda(Adapter):
                 self._ask_with("pgmo_use_splits", np.array(split_blocks(self.index), np.uint64))
             if self._limit or not self._has_open_session:
                 self.library.call("pgmo_limit_pages", self.index, ctypes.c_uint64(self._limit))
-            on_optimizer_state(expect_lasting)
-        _open.add((self.index, self.session_index))
+            report_optimizer_state(self.library)
+        self._is_open = True
 
     @property
     def requested_bytes(self) -> int:
@@ -122,7 +122,7 @@ class TorchCuda(Adapter):
     @property
     def _has_open_session(self) -> bool:
         """Return whether a session is open on the device."""
-        return any(index == self.index for index, _ in _open)
+        return any(one._is_open and one.index == self.index for one in _adapters.values())
 
     def _ask_with(self, function: str, values: "np.ndarray") -> None:
         """Pass an array of 64-bit integers and its length to a function of the adapter."""
@@ -131,8 +131,9 @@ class TorchCuda(Adapter):
 
     def for_another_session(self) -> "TorchCuda":
         """Return an adapter with a separate engine, for one more session on the device."""
-        taken = {other for index, other in _open if index == self.index}
-        return torch_cuda(self.index, min(set(range(len(taken) + 1)) - taken))
+        same = [one for one in _adapters.values() if one.index == self.index]
+        free = next((one for one in same if not one._is_open), None)
+        return free or torch_cuda(self.index, len(same))
 
     def take_turn(self) -> None:
         """Make this engine serve all requests on the device from now on."""
@@ -140,12 +141,12 @@ class TorchCuda(Adapter):
 
     def uninstall(self) -> None:
         """Uninstall the adapter. Existing tensors stay valid, and can be freed as before."""
-        _open.discard((self.index, self.session_index))
+        self._is_open = False
         if self._has_open_session:
             return
         # Wait for blocks that other streams still use, because no later request will collect them.
         self.library.call("pgmo_attend", self.index, 0)
-        if _open:
+        if any(one._is_open for one in _adapters.values()):
             return  # a session on another device needs the adapter
         for adapter in _adapters.values():
             adapter._remember_survivors()
@@ -232,9 +233,6 @@ _adapters: dict[tuple[int, int], TorchCuda] = {}
 _SLEPT: set[int] = set()
 """Devices on which pages of live blocks were ever unmapped."""
 
-_open: set[tuple[int, int]] = set()
-"""Device and session index of the adapters with an open session."""
-
 
 def torch_cuda(index: int | None = None, session_index: int = 0) -> TorchCuda:
     """Return this process's adapter of a device, compiled on first use.
@@ -262,11 +260,6 @@ def device_baseline(index: int) -> Baseline | None:
     """Return a device's figures for plain PyTorch and pgmo; None if PyTorch is not modelled."""
     figures = baseline_of(adapter_library(), index)
     return figures and replace(figures, slept=index in _SLEPT)
-
-
-def expect_lasting(on: bool) -> None:
-    """Set whether the next blocks are expected to live to the end of the program."""
-    adapter_library().ask("pgmo_expect_lasting", int(on))
 
 
 @cache

@@ -11,12 +11,14 @@ program's modes.
 from collections.abc import Callable
 from typing import Any
 
+from torch.utils import _python_dispatch as dispatch
+
 
 def insert(mode: Any) -> None:
     """Insert a mode below all modes of the program on this thread."""
     # Modes with a key are torch's own and always lie below all other modes.
     users = [one for one in stack() if getattr(one, "_mode_key", None) is None]
-    _without(len(users), lambda: _dispatch()._push_mode(mode))
+    _without(len(users), lambda: dispatch._push_mode(mode))
 
 
 def remove(mode: Any) -> bool:
@@ -24,14 +26,14 @@ def remove(mode: Any) -> bool:
     modes = stack()
     for at, one in enumerate(modes):
         if one is mode:
-            _without(len(modes) - at - 1, _dispatch()._pop_mode)
+            _without(len(modes) - at - 1, dispatch._pop_mode)
             return True
     return False  # Inside an operator, torch has removed the modes temporarily.
 
 
 def stack() -> list[Any]:
     """Return the dispatch modes of this thread, outermost first."""
-    return list(_dispatch()._get_current_dispatch_mode_stack())
+    return list(dispatch._get_current_dispatch_mode_stack())
 
 
 def _without(above: int, change: Callable[[], object]) -> None:
@@ -40,7 +42,7 @@ def _without(above: int, change: Callable[[], object]) -> None:
     Entering or leaving a mode as usual also changes process-wide flags of torch. These flags become
     wrong if several threads enter and leave modes alternately. pgmo's mode does not need the flags.
     """
-    dispatch, back = _dispatch(), []
+    back = []
     try:
         for _ in range(above):
             back.append(dispatch._pop_mode())
@@ -48,9 +50,3 @@ def _without(above: int, change: Callable[[], object]) -> None:
     finally:
         for mode in reversed(back):
             dispatch._push_mode(mode)
-
-
-def _dispatch() -> Any:
-    from torch.utils import _python_dispatch
-
-    return _python_dispatch

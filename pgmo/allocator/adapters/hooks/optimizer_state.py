@@ -1,4 +1,4 @@
-"""Notification of the CUDA adapter when optimizer state is allocated.
+"""Allocations of optimizer state, reported to the CUDA adapter.
 
 An optimizer allocates its state in its first step, when activations have just been freed. The state
 lives to the end of the program. Among short-lived blocks, each tensor of the state would keep a
@@ -12,39 +12,41 @@ from functools import wraps
 from typing import Any
 from weakref import WeakSet
 
-_callbacks: list[Callable[[bool], object]] = []
+from pgmo.allocator.build.library import AdapterLibrary
+
+_library: AdapterLibrary | None = None
 _stepped: "WeakSet[Any]" = WeakSet()
 _lasting = False
 
 
-def on_optimizer_state(callback: Callable[[bool], object]) -> None:
-    """Register a callback for the first step of each torch optimizer, unless it is registered.
+def report_optimizer_state(library: AdapterLibrary) -> None:
+    """Report the first step of each optimizer to the adapter from now on.
 
-    The callback is called with True before the state is allocated and with False afterwards. Blocks
-    that a closure allocates within the step do not count as state.
+    Blocks that a closure allocates within the step do not count as state.
     """
     from torch.optim.optimizer import (
         register_optimizer_step_post_hook,
         register_optimizer_step_pre_hook,
     )
 
-    if not _callbacks:
+    global _library
+    if _library is None:
+        _library = library
         register_optimizer_step_pre_hook(_before_step)
         register_optimizer_step_post_hook(_after_step)
-    if callback not in _callbacks:
-        _callbacks.append(callback)
 
 
 def stepped() -> list[Any]:
-    """Return the live optimizers that have stepped since `on_optimizer_state` was first called."""
+    """Return the live optimizers that have stepped since the first report was requested."""
     return list(_stepped)
 
 
-def _notify(lasting: bool) -> None:
+def _expect_lasting(lasting: bool) -> None:
+    """Set whether the next blocks are expected to live to the end of the program."""
     global _lasting
+    assert _library is not None
     _lasting = lasting
-    for callback in _callbacks:
-        callback(lasting)
+    _library.ask("pgmo_expect_lasting", int(lasting))
 
 
 def _before_step(optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -53,7 +55,7 @@ def _before_step(optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
     if torch.compiler.is_compiling():
         return None
     if _lasting:
-        _notify(False)  # an earlier first step failed
+        _expect_lasting(False)  # an earlier first step failed
     if optimizer in _stepped:
         return None
     _stepped.add(optimizer)
@@ -61,19 +63,19 @@ def _before_step(optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
         return None  # the state was loaded from a checkpoint
     _, *positional = args
     if positional and callable(positional[0]):
-        return (optimizer, _without_notification(positional[0]), *positional[1:]), kwargs
+        return (optimizer, _not_lasting(positional[0]), *positional[1:]), kwargs
     if callable(kwargs.get("closure")):
-        return args, {**kwargs, "closure": _without_notification(kwargs["closure"])}
-    _notify(True)
+        return args, {**kwargs, "closure": _not_lasting(kwargs["closure"])}
+    _expect_lasting(True)
     return None
 
 
-def _without_notification(closure: Callable[[], Any]) -> Callable[[], Any]:
+def _not_lasting(closure: Callable[[], Any]) -> Callable[[], Any]:
     @wraps(closure)
     def computed() -> Any:
-        _notify(False)
+        _expect_lasting(False)
         loss = closure()
-        _notify(True)
+        _expect_lasting(True)
         return loss
 
     return computed
@@ -83,4 +85,4 @@ def _after_step(optimizer: Any, args: Any, kwargs: Any) -> None:
     import torch
 
     if not torch.compiler.is_compiling() and _lasting:
-        _notify(False)
+        _expect_lasting(False)

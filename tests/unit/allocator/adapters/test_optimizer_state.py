@@ -1,4 +1,5 @@
 import importlib
+from types import SimpleNamespace
 
 import pytest
 
@@ -11,13 +12,13 @@ torch = pytest.importorskip("torch")
 def told(monkeypatch):
     """Yield the list of notifications; remove torch's hooks at the end."""
     optimizer = importlib.import_module("torch.optim.optimizer")
-    monkeypatch.setattr(optimizer_state, "_callbacks", [])
+    monkeypatch.setattr(optimizer_state, "_library", None)
     before = (
         dict(optimizer._global_optimizer_pre_hooks),
         dict(optimizer._global_optimizer_post_hooks),
     )
     words = []
-    optimizer_state.on_optimizer_state(words.append)
+    report(words)
     yield words
     for now, then in zip(
         (optimizer._global_optimizer_pre_hooks, optimizer._global_optimizer_post_hooks),
@@ -26,6 +27,16 @@ def told(monkeypatch):
     ):
         now.clear()
         now.update(then)
+
+
+def report(words):
+    """Append a Boolean to `words` for each call of the adapter."""
+
+    def ask(function, on):
+        assert function == "pgmo_expect_lasting"
+        words.append(bool(on))
+
+    optimizer_state.report_optimizer_state(SimpleNamespace(ask=ask))
 
 
 def parameter():
@@ -91,7 +102,7 @@ def test_after_a_step_that_failed_the_next_one_begins_anew(told):
 
 
 def test_who_is_told_twice_hears_it_once(told):
-    optimizer_state.on_optimizer_state(told.append)
+    report(told)
     torch.optim.Adam([parameter()]).step()
     assert told == [True, False]
 
