@@ -37,13 +37,13 @@ class Heuristics:
     shortest_wait: int = 4
     """Length of the first BACKOFF of a program that does not repeat; each BACKOFF is twice as long
     as the previous one. A session also begins to serve another thread after this many consecutive
-    iterations of the other thread. Unit: iterations. Reason: a program may only be warming up, and
+    iterations of that thread. Unit: iterations. Reason: a program may only be warming up, and
     a thread may run only a few iterations."""
 
     longest_backoff: int = 256
-    """Maximum length of a BACKOFF of a program that does not repeat, and maximum distance of two
-    plans of a program whose sizes keep growing. Also the minimum distance of two tagged recordings.
-    Unit: iterations. Reason: a program may begin to repeat later."""
+    """Maximum length of a BACKOFF of a program that does not repeat. Also the maximum distance of
+    two plans of a program whose sizes keep growing, and the minimum distance of two tagged
+    recordings. Unit: iterations. Reason: a program may begin to repeat later."""
 
     # --- following a plan ---
 
@@ -56,7 +56,7 @@ class Heuristics:
     alike_share: float = 0.8
     """Minimum share of requests that the first iteration must have in common with a steady plan.
     Below it, the plan of the first iteration is not made from the steady plan. Unit: share of the
-    requests of the shorter of the two. Reason: in stages of a pipeline, the share is below 0.9."""
+    requests of the shorter one. Reason: in stages of a pipeline, the share is below 0.9."""
 
     equal_share: float = 1 / 3
     """Minimum share of the requests in common (`alike_share`) whose sizes the steady plan must
@@ -72,8 +72,8 @@ class Heuristics:
     # --- installation ---
 
     price: float = 4.0
-    """Number of pages that must have moved without a plan before a plan of iterations that differ
-    serves. Unit: multiple of the pages that are free between two iterations. Reason: one divergence
+    """Minimum number of pages that have moved without a plan before a plan serves, if iterations
+    differ. Unit: multiple of the pages that are free between two iterations. Reason: one divergence
     from a plan moves about as many pages as are free, and a few iterations diverge before the plan
     has the largest size of each request. With 0, Whisper takes 2.9 % more memory, and a
     Trainer of transformers makes 520 driver calls per iteration instead of 37."""

@@ -90,8 +90,8 @@ NOT_SERVED = (
 )
 
 _LARGE = 64 << 20
-"""The user is warned if more bytes of listed objects than this stay on the card, and more than the
-phase freed. Fewer bytes may lie in pages that other live blocks share."""
+"""Minimum bytes of listed objects that stay on the card before the user is warned. They must also
+exceed the bytes that the phase freed. Fewer bytes may lie in pages that other live blocks share."""
 
 
 @dataclass(frozen=True, eq=False)

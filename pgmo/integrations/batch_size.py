@@ -1,4 +1,4 @@
-"""Batch sizes planned before training, for accelerate, Lightning and transformers.
+"""Batch sizes planned before training, for accelerate and transformers.
 
 Each function replaces the library's own search, which tries batches until one runs out of memory.
 The functions rehearse the script. The returned batch has fitted in a rehearsal.

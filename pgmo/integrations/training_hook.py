@@ -50,7 +50,7 @@ class TrainingHook:
             "model_name": model_name,
             **options,
         }
-        optimize(**self._options)  # to check the options, opens nothing
+        optimize(**self._options)  # checks the options, and opens nothing
         self._pause = ExitStack()
         self._paused = self._refused = self._has_no_metrics = False
         self._hook: Any = None

@@ -20,7 +20,7 @@ def add_forward_hook(hook: Callable[[Any, Any], None]) -> Any:
     asked = getattr(asked, "asks_all", asked)
 
     def has_any_other() -> bool:
-        # It reads only the collections of hooks.
+        # `asked` reads only the collections of hooks.
         # No comprehension or generator: Dynamo would see their frames, too.
         for name in asked.__code__.co_names:
             hooks = vars(module)[name]

@@ -82,7 +82,7 @@ class Watcher:
         dynamo.register(self)
 
     def _attach_to_deepspeed(self) -> None:
-        """Watch the step of an engine, which contains optimizer steps for some parameters."""
+        """Watch the step of DeepSpeed's engine, in which the engine steps its optimizers."""
         engine = sys.modules["deepspeed.runtime.engine"].DeepSpeedEngine
         if hasattr(engine, "_take_model_step"):
             _wrap(engine, "_take_model_step", self._engine_step)

@@ -4,9 +4,9 @@
     process ends (pidfd) ──▶ gone       time ──▶ tick
 
 The broker holds no memory of a card and has no CUDA context. Without a broker, clients continue
-without turns. If a connection ends without goodbye, its member stays until the process has ended,
-because the process keeps its pages until its end. A process is one member of a card, however often
-it connects.
+without turns. If a connection ends without goodbye, its member stays until the process ends,
+because the process keeps its pages until then. A process is one member of a card, however often it
+connects.
 """
 
 import contextlib

@@ -85,7 +85,7 @@ def environment_settings(environment: Mapping[str, str] = os.environ) -> Allocat
 
 
 def observe(library: AdapterLibrary) -> None:
-    """Make the adapter report all requests to the model, unless it lacks the current settings."""
+    """Make the adapter report all requests to the model, if the model knows the settings."""
     settings = environment_settings()
     if settings is None:
         return

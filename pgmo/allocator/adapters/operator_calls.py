@@ -23,8 +23,8 @@ class OperatorCalls:
     def observe(self, begin: Callable[[str, str, int], OperatorAnswer]) -> None:
         """Report the operators of the calling thread and of its backward passes from now on.
 
-        Another adapter that reported operators stops. An error of `begin` on the main thread, for
-        example by Ctrl-C, is raised after the operator.
+        If another adapter reports operators, its reports stop. An error of `begin` on the main
+        thread, for example by Ctrl-C, is raised after the operator.
         """
         global _observing
         _ignore()

@@ -64,7 +64,7 @@ def _wrapper() -> Any:
         raise AdapterError(
             f"pgmo.torch_allocator() needs Python's own headers, which are not in {include}; "
             "install them (Debian, Ubuntu: apt install python3-dev), or use pgmo.optimize(), which "
-            "does without"
+            "needs none"
         )
     with compiled_adapter(source) as path:
         return _imported(path)

@@ -193,7 +193,10 @@ class TorchCuda(Adapter):
         return DeviceMemory(self.device, free=out[0], total=out[1], concurrent=bool(out[2]))
 
     def empty_cache(self, *, pages: bool = False) -> None:
-        """Return cached memory to the driver, except pages that arenas reuse (unless `pages`)."""
+        """Return cached memory to the driver.
+
+        A session with pages keeps it unless `pages` is set, because arenas reuse its idle pages.
+        """
         self.library.ask("pgmo_poll", self.index)
         if pages or not self.pages:
             self.library.call("pgmo_empty_cache")

@@ -34,7 +34,7 @@ class PlannedProfile:
         plan: the plan.
         profile: the profile; None for a loaded plan.
         family: family number of each request, shape (requests,); sizes in a family change together.
-            None for a plan for one size.
+            None if unknown.
         follows_events: whether streams share pages only where the program's events order them.
             Otherwise streams share pages in the order of the requests, and may wait for each other.
         followed: number of the last iteration that followed the plan; 0 for none.

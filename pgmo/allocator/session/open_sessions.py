@@ -257,7 +257,8 @@ def close(device: object = None) -> None:
     """Close all open sessions, wherever they were opened.
 
     Use it in notebooks, where an interrupted cell or a lost object can leave a session open.
-    Tensors stay valid. Sessions of `pgmo run` stay open; they close when the program opens its own.
+    Tensors stay valid. Sessions that pgmo has opened by itself, as in `pgmo run` and `pgmo.wrap`,
+    stay open. They close when the program opens its own session.
 
     Args:
         device: close only sessions on this device: "cpu", "cuda:1", or a `torch.device`; "cuda"

@@ -19,8 +19,8 @@ _MOST_TAGGED = 3
 the next one is tagged, too. The limit is for programs that compile in every iteration."""
 
 _ALTERNATION = 2
-"""Period, in iterations, that a recording of the usual length can show but not confirm, because the
-first iteration of each of two structures differs from later iterations."""
+"""Period of two alternating structures, in iterations. A recording of the usual length shows this
+period, but cannot confirm it: the first iteration of each structure differs from later ones."""
 
 _tagging_threads: list[int] = []
 """Id of the thread whose operators are tagged; at most one at a time."""
@@ -178,8 +178,8 @@ class Recorder:
         """Tag the next iteration if one is due.
 
         A tagged iteration takes three to four times the CPU time, so a session tags only if
-        `Options.names_blocks`. It tags the first iteration of a recording, or a later one while
-        another thread is tagging. It tags no iteration while plans serve.
+        `Options.names_blocks`. It tags the first iteration of a recording, or a later one if
+        another thread is tagging during the first. It tags no iteration while plans serve.
         """
         recording = self._state.phase is Phase.RECORD and self._may_tag
         # Only modules and operators of torch can be tagged.

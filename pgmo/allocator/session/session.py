@@ -322,7 +322,7 @@ class Session(SessionReport):
         )
 
     def _take_turn(self) -> bool:
-        """Wait for the turn; return whether it came. End a split iteration."""
+        """Wait for the turn, and end a split iteration. Return False if the turn did not come."""
         taken, turn = self._known.take_turn(), self._known.device_turn
         if taken and turn is not None and (turn.is_split or turn.has_foreign_requests):
             with exclusive():

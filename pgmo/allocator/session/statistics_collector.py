@@ -38,7 +38,7 @@ _TOTALS = (
 
 
 class StatisticsCollector:
-    """Reader of an engine's counters, called once per iteration.
+    """Collector of an engine's counters at the ends of iterations.
 
     Attributes:
         passing: phase of the iterations that the engine ends by itself.

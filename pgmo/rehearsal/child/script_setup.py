@@ -58,14 +58,14 @@ def _value_notes(values: "Values") -> list[str]:
     if sizes:
         named = ", ".join(name for name, _ in sizes.most_common(_NAMED))
         found.append(
-            f"{sum(sizes.values())} sizes depended on values that rehearsals do not compute, and "
-            f"were made up ({named}): the card may need more or less memory"
+            f"{sum(sizes.values())} sizes depended on values that rehearsals do not compute but "
+            f"make up ({named}): the card may need more or less memory"
         )
     if read:
         named = ", ".join(f"{name} {count}" for name, count in read.most_common(_NAMED))
         found.append(
-            f"{sum(read.values())} values were read that rehearsals do not compute, and were made "
-            f"up ({named}): with other values, the script may behave differently"
+            f"{sum(read.values())} values were read that rehearsals do not compute but make up "
+            f"({named}): with other values, the script may behave differently"
         )
     if values.libraries.called:
         called = values.libraries.called

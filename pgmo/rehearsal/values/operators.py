@@ -21,8 +21,8 @@ CREATES = {
 """Operators that create tensors without values."""
 
 KEEPS = {"resize_", "resize_as_", "set_", "record_stream"}
-"""Operators that write no values, although their schemas say that they write to a tensor, so that
-known storages stay known."""
+"""Operators that write no values, although their schemas say that they write to a tensor. Known
+storages stay known."""
 
 _OVERWRITES = {
     "copy_",

@@ -7,8 +7,7 @@ no pages.
 
 A pool whose graphs share no pages gets expandable segments if the program has one process. Several
 processes may exchange a graph's memory by `cudaIpcGetMemHandle`, which refuses expandable segments.
-So each capture is announced with whether the program has one process, even if no graphs share
-pages.
+So each announcement contains whether the program has one process, even if no graphs share pages.
 
     capture_begin ──▶ announce ──▶ torch ──▶ beginAllocateToPool
     replay        ──▶ before_replay ──▶ the launch ──▶ after_replay

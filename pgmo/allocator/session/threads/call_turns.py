@@ -4,8 +4,8 @@
     thread B         ( bypass )        ( bypass )
     engine     ...   serves A   ...   paused   ... serves A
 
-Requests between calls belong to no iteration. A call that begins before the end of another call was
-processed bypasses the session: pages or the framework serve its requests.
+Requests between calls belong to no iteration. A call bypasses the session if it begins before the
+end of an earlier call has been processed: pages or the framework serve its requests.
 
 A call never waits, because a server's request must not wait for another request's plan. So this
 class has its own lock, which is held for a few instructions and never while waiting for another

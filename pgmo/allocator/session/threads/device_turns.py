@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from pgmo.allocator.adapters.torch_cuda import TorchCuda
 
 PASSED_OVER = (
-    "another session has held the turn on this device for {:.0f} s; until it ends, iterations run "
-    "without a plan, from pages: end that session's iterations, or close it"
+    "another session has held the turn on this device for {:.0f} s; until that turn ends, "
+    "iterations run without a plan, from pages: end that session's iterations, or close it"
 )
 
 
