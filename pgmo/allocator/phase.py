@@ -47,7 +47,7 @@ def phase(
     objects wake.
 
     With an open session, a phase without a marked iteration counts as one iteration. Without a
-    session, objects sleep if `pgmo.torch_allocator()` serves the program.
+    session, objects sleep if `pgmo run` or `pgmo.torch_allocator()` serves the program.
 
     Args:
         name: name of the phase, for messages.

@@ -27,7 +27,7 @@ class Rehearsal:
             script; else None.
         error: traceback of any other error that ended the script; None if there was none.
         reason: `error` in one line: the error and its first cause.
-        iterations: number of finished optimizer steps; None if there was none.
+        iterations: number of finished iterations; None if there was none.
         seconds: duration on this machine; unrelated to the time on a card.
         profile: file of the profile; None if none was requested or made.
         plan: file of the plan; None if none was requested or made.

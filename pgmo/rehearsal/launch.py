@@ -61,7 +61,8 @@ def rehearse(
         way: allocator that serves the requests.
         profile: file for the profile, with its plan beside it; requires the way "pgmo".
         plan: a saved plan to start with, or a directory of plans; requires the way "pgmo".
-        iterations: optimizer steps after which the script is stopped; None lets it run to its end.
+        iterations: iterations after which the script is stopped, as `pgmo run` counts them. None
+            lets it run to its end.
         longer: seconds for which the script continues after `iterations`.
         timeout: seconds for each rank; None for no limit.
         environment: environment variables to set in addition to this process's variables.

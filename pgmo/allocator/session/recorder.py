@@ -100,8 +100,7 @@ class Recorder:
     @property
     def is_steady(self) -> bool:
         """Return whether the latest iterations have equal numbers of requests and of bytes."""
-        latest = self._totals[-heuristics.current.confirmations - 1 :]
-        return len(latest) > heuristics.current.confirmations and len(set(latest)) == 1
+        return self.period == 1
 
     @property
     def may_repeat(self) -> bool:

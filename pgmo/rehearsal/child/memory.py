@@ -9,7 +9,7 @@ from pgmo.rehearsal.environment import PACKAGES
 
 
 def counted() -> dict[str, Any]:
-    """Return peaks of the fullest card and of pinned memory, in bytes."""
+    """Return the highest peaks of all cards, and the peak of pinned memory, in bytes."""
     from pgmo.rehearsal import control
 
     cuda = sys.modules.get("torch.cuda")
