@@ -1,4 +1,4 @@
-"""How Sphinx builds the documentation site: `make docs`."""
+"""Configuration of Sphinx for the documentation site (`make docs`)."""
 
 import sys
 from pathlib import Path

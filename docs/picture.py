@@ -1,10 +1,10 @@
-"""Draws a plan: every block of an iteration, where it lies and how long it lives.
+"""Picture of a plan: every block of an iteration at its address and lifetime.
 
     python examples/resnet.py --save plans
     python docs/picture.py plans/resnet.pgmoprof plans/resnet.pgmoplan -o docs/plan.svg
 
-The picture in the README is made by these two commands. It needs matplotlib, which comes with
-`pip install matplotlib`.
+These two commands draw the picture of docs/index.md. They need matplotlib
+(`pip install matplotlib`).
 """
 
 import argparse
@@ -31,18 +31,18 @@ COLOURS = {
     "other": "#bbbbbb",
 }
 MIB = 2**20
-# What SVG would otherwise draw at random or with the date: the same input gives the same file.
+# Without the salt, identifiers in the file would be random.
 SETTINGS = {"svg.hashsalt": "pgmo", "svg.fonttype": "none", "font.size": 9}
 
 
 def rectangles(profile: Profile, plan: Plan) -> Iterator[tuple[Rectangle, str]]:
-    """Yields a rectangle and a phase per block and slot; a wrapping lifetime gives two of them."""
+    """Yield a rectangle and its phase for each slot; a wrapping lifetime gives two rectangles."""
     for row in np.flatnonzero(plan.offset != UNPLANNED).tolist():
         tag = int(profile.tag[row])
         phase = profile.tags[tag].phase if tag >= 0 else "other"
         start, end, height = int(plan.start[row]), int(plan.end[row]), int(plan.size[row]) / MIB
         offsets = [int(plan.offset[row])]
-        if plan.alternate[row] != UNPLANNED:  # two slots used in turn: both are taken all the time
+        if plan.alternate[row] != UNPLANNED:  # iterations alternate, so both slots are occupied
             offsets.append(int(plan.alternate[row]))
             start, end = 0, plan.ticks
         for offset in offsets:
@@ -51,14 +51,14 @@ def rectangles(profile: Profile, plan: Plan) -> Iterator[tuple[Rectangle, str]]:
 
 
 def pieces(start: int, end: int, ticks: int) -> list[tuple[int, int]]:
-    """The parts of a lifetime within one turn of the circle."""
+    """Return the parts of a lifetime, as ticks within the iteration."""
     if end <= ticks:
         return [(start, end)]
     return [(start, ticks), (0, end - ticks)]
 
 
 def draw(profile: Profile, plan: Plan, target: Path) -> None:
-    """Writes the picture."""
+    """Write the picture."""
     with matplotlib.rc_context(SETTINGS):
         figure, axes = pyplot.subplots(figsize=(9, 4.2), layout="constrained")
         drawn: dict[str, list[Rectangle]] = {}
@@ -103,7 +103,7 @@ def draw(profile: Profile, plan: Plan, target: Path) -> None:
 
 
 def main() -> None:
-    """Reads the arguments, draws, says where."""
+    """Read the arguments, and draw."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("profile", type=Path, help="a .pgmoprof file")
     parser.add_argument("plan", type=Path, help="the .pgmoplan file made from it")

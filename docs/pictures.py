@@ -1,8 +1,8 @@
-"""Draws the circle and the arena of docs/how_it_works.md from one small profile and its real plan.
+"""Pictures of docs/how_it_works.md: the circle and the arena of one small profile.
 
     python docs/pictures.py            # writes docs/pictures/circle.svg and arena.svg
 
-The packer that users run places the blocks, so the pictures cannot disagree with it.
+`pgmo.plan` places the blocks, so the picture agrees with real plans.
 """
 
 import math
@@ -16,7 +16,7 @@ FONT = 'font-family="system-ui, sans-serif" font-size="13" fill="#222"'
 
 
 def example() -> pgmo.Profile:
-    """Six blocks of which the last lives into the next iteration."""
+    """Return six blocks, of which the last lives into the next iteration."""
     return pgmo.Profile.from_columns(
         size=[64, 32, 64, 96, 32, 64],
         start=[0, 1, 3, 4, 6, 7],
@@ -26,7 +26,7 @@ def example() -> pgmo.Profile:
 
 
 def circle(profile: pgmo.Profile) -> str:
-    """Lifetimes as arcs around one iteration, the first request on top."""
+    """Draw lifetimes as arcs around one iteration, with the first request at the top."""
     middle, shapes = (230, 215), []
     for tick in range(profile.ticks):
         x, y = _on_circle(middle, 182, tick / profile.ticks)
@@ -57,7 +57,7 @@ def circle(profile: pgmo.Profile) -> str:
 
 
 def arena(profile: pgmo.Profile, plan: pgmo.Plan) -> str:
-    """Blocks over ticks and addresses, with the sum of live bytes above them."""
+    """Draw blocks over ticks and addresses, with the sum of live bytes above them."""
     left, bottom, wide, high = 70, 250, 76, 200 / plan.arena
     right = left + wide * profile.ticks
     shapes = []
@@ -124,14 +124,14 @@ def _picture(width: int, height: int, shapes: list[str]) -> str:
 
 
 def pictures() -> dict[str, str]:
-    """The pictures by file name."""
+    """Return the pictures by file name."""
     profile = example()
     plan = pgmo.plan(profile, alignment=32)
     return {"circle.svg": circle(profile), "arena.svg": arena(profile, plan)}
 
 
 def main() -> None:
-    """Writes both."""
+    """Write both pictures."""
     for name, text in pictures().items():
         (FOLDER / name).write_text(text)
         print(f"Wrote {FOLDER / name}")

@@ -1,10 +1,9 @@
-"""Draws docs/pictures/turns.svg: what two trainings in processes of their own have of one card.
+"""Picture of docs/guides/several_jobs.md: memory of two processes that take turns on a card.
 
     build/fakecuda/run PYTHON docs/turns.py      # records on the stub runtime, and draws
 
-Each process trains a small GPT-2 under a broker, and notes what it has of the card behind each
-forward and backward pass of a layer. Time means nothing on the stub: each note is a step to the
-right.
+Each process trains a small GPT-2 under a broker, and records its memory after each forward and
+backward pass of a layer. Times mean nothing on the stub, so each record is one step to the right.
 """
 
 import json
@@ -25,13 +24,13 @@ PALE = ("#bbccdd", "#f6c4ca")
 FONT = 'font-family="system-ui, sans-serif" font-size="13" fill="#222"'
 HALO = 'stroke="#fff" stroke-width="4" paint-order="stroke"'
 SHOWN = 6
-"""Iterations of both together, the last ones."""
+"""Number of iterations of both processes in the picture, from the end of the recording."""
 
 WIDTH, HEIGHT, LEFT, TOP = 760, 300, 70, 40
 
 
 def train(folder: Path, at: int) -> None:
-    """One of the two processes; prints what it had, and when."""
+    """Train in one of the two processes, and print its memory over time."""
     import torch
     from workloads import Shape, create
 
@@ -62,14 +61,14 @@ def train(folder: Path, at: int) -> None:
 
 
 def meet(folder: Path, name: str, at: int) -> None:
-    """Waits for the other one."""
+    """Wait for the other process."""
     (folder / f"{name}{at}").touch()
     while not (folder / f"{name}{1 - at}").exists():
         time.sleep(0.01)
 
 
 def record() -> list[Recorded]:
-    """Runs both under a broker."""
+    """Run both processes under a broker, and return their records."""
     from pgmo.share.broker import Broker
     from pgmo.share.schedule import Rules
 
@@ -97,7 +96,7 @@ def record() -> list[Recorded]:
 
 
 def levels(found: list[Recorded]) -> list[tuple[int, int]]:
-    """What each has besides what lasts, an event after the other, in the last iterations."""
+    """Return the bytes of both processes beyond their persistent memory, one pair per record."""
     events = sorted((*one, at) for at in (0, 1) for one in found[at]["seen"])
     ends = [place for place, one in enumerate(events) if not one[2]]
     begin, end = ends[-SHOWN - 1], ends[-1]
@@ -110,7 +109,7 @@ def levels(found: list[Recorded]) -> list[tuple[int, int]]:
 
 
 def draw(found: list[Recorded]) -> str:
-    """What lasts of both at the bottom, and what their turns take on top of it."""
+    """Draw the persistent memory of both processes, and above it the memory of their turns."""
     steps = levels(found)
     lasting = [one["persistent"] for one in found]
     arenas = [one["arena"] for one in found]
@@ -124,7 +123,7 @@ def draw(found: list[Recorded]) -> str:
         shapes.append(f'<text x="{LEFT + 8}" y="{y:.1f}" {FONT} style="fill:#fff">{name}</text>')
     shapes.append(area([(base, base + a) for a, _ in steps], PALE[0], scale))
     shapes.append(area([(base + a, base + a + b) for a, b in steps], PALE[1], scale))
-    lines = (("what lasts and the larger arena", max(arenas)), ("and both arenas", sum(arenas)))
+    lines = (("with the larger arena", max(arenas)), ("with both arenas", sum(arenas)))
     for text, value in lines:
         y = TOP + HEIGHT - (base + value) * scale
         shapes.append(
@@ -147,7 +146,7 @@ def draw(found: list[Recorded]) -> str:
 
 
 def area(bounds: list[tuple[int, int]], colour: str, scale: float) -> str:
-    """A filled area between two stepped lines."""
+    """Draw a filled area between two stepped lines."""
     wide = WIDTH / len(bounds)
 
     def line(heights: list[int]) -> list[str]:
@@ -166,7 +165,7 @@ def area(bounds: list[tuple[int, int]], colour: str, scale: float) -> str:
 
 
 def main() -> None:
-    """Records and draws; or is one of the two processes."""
+    """Record and draw, or run one of the two processes."""
     if len(sys.argv) == 3:
         train(Path(sys.argv[1]), int(sys.argv[2]))
         return

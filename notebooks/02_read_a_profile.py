@@ -110,7 +110,7 @@ for holder in peak.phases:
     print(f"{format_bytes(holder.size):>10} {holder.size / peak.size:7.1%}  {holder.name}")
 
 # %% [markdown]
-# `pgmo stats` prints the same figures of a saved profile:
+# `pgmo stats` prints the same figures for a saved profile:
 
 # %%
 from pgmo.cli.main import main
@@ -119,7 +119,7 @@ profile.save("network.pgmoprof")
 assert main(["stats", "network.pgmoprof", "--top", "5"]) == 0
 
 # %% [markdown]
-# The report, with every block at its address and lifetime, opens inside of the notebook:
+# The report opens in the notebook. It shows every block at its address and lifetime:
 
 # %%
 profile.show()

@@ -19,8 +19,8 @@
 # # Plan and compare
 #
 # A plan gives each block an offset, so that blocks that are live at the same time do not overlap. This
-# notebook makes several plans of one profile, and compares them with each other and with the max load, a
-# lower bound of all plans.
+# notebook makes several plans of one profile. It compares them with each other, and with the max load,
+# which no plan can beat.
 
 # %%
 import numpy as np
@@ -49,8 +49,8 @@ profile
 # %% [markdown]
 # ## Packers
 #
-# The max load is the largest sum of bytes that are live at once. `gap` is how far a plan is above the max
-# load.
+# The max load is the largest sum of bytes that are live at once. `gap` is the relative excess of a plan over
+# the max load.
 
 # %%
 from pgmo.packing.solving.packer import PACKERS

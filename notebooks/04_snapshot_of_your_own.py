@@ -18,8 +18,8 @@
 # %% [markdown]
 # # A snapshot of your own
 #
-# A *memory snapshot* is PyTorch's record of the requests and frees of its CUDA allocator. This notebook reads a snapshot, makes
-# a plan for it, and shows the report.
+# A *memory snapshot* is PyTorch's record of the requests and frees of its CUDA allocator. This
+# notebook reads a snapshot, makes a plan for it, and shows the report.
 #
 # On a machine with a GPU, record a snapshot of a few iterations like this, without pgmo:
 #
@@ -129,8 +129,8 @@ if FILE is None:
 # %% [markdown]
 # ## Read the file
 #
-# A snapshot is a pickle, and unpickling can run any code. pgmo's own unpickler makes only plain data and refuses everything
-# else. pgmo finds the iterations by itself.
+# A snapshot is a pickle, and unpickling can run any code. pgmo's own unpickler creates only plain
+# data and refuses everything else. pgmo finds the iterations by itself.
 
 # %%
 from pathlib import Path
@@ -163,8 +163,8 @@ plan
 # %% [markdown]
 # ## Bytes that PyTorch reserves
 #
-# A model of PyTorch's caching allocator computes the bytes that it would reserve if this iteration repeats, with its default
-# settings and with expandable segments.
+# A model of PyTorch's caching allocator computes the bytes that PyTorch would reserve if this
+# iteration repeats: with its default settings, and with expandable segments.
 
 # %%
 from pgmo.profiler.caching.model import AllocatorSettings, simulate_profile
@@ -173,11 +173,10 @@ for name, settings in {
     "default": AllocatorSettings(),
     "expandable segments": AllocatorSettings(expandable_segments=True),
 }.items():
-    told = simulate_profile(profile, settings)
-    print(
-        f"{name:20} {format_bytes(told.peak_reserved)}, of which live: {format_bytes(told.peak_active)}"
-    )
-    assert told.peak_reserved >= told.peak_active
+    usage = simulate_profile(profile, settings)
+    reserved, live = format_bytes(usage.peak_reserved), format_bytes(usage.peak_active)
+    print(f"{name:20} {reserved}, of which live: {live}")
+    assert usage.peak_reserved >= usage.peak_active
 
 # %% [markdown]
 # ## Report

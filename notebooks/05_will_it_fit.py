@@ -18,10 +18,10 @@
 # %% [markdown]
 # # Will it fit?
 #
-# This notebook asks three questions about a training script and a GPU that this machine does not have: does
-# the script fit, with which batch, and how long does a step take? pgmo rehearses the script: it runs a few
-# iterations with PyTorch's real allocator on a CUDA runtime that computes nothing. A rehearsal needs a CUDA
-# build of PyTorch, but no GPU.
+# This notebook answers three questions about a training script and a GPU that this machine does not have.
+# Does the script fit, with which batch, and how long does a step take? pgmo *rehearses* the script: it runs
+# a few iterations with PyTorch's real allocator on a CUDA runtime that computes nothing. A rehearsal needs
+# a CUDA build of PyTorch, but no GPU.
 
 # %%
 from pathlib import Path

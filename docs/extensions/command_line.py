@@ -1,4 +1,4 @@
-"""Puts the reference of the command line, made from its parsers, where a page has the marker."""
+"""Reference of the command line, made from its parsers and inserted at a marker in a page."""
 
 import argparse
 from collections.abc import Iterator
@@ -10,17 +10,17 @@ from pgmo.cli.parser import CommandParser, build_parser, parsers_of
 _MARKER = "<!-- commands -->"
 
 _WIDTH = 88
-"""Columns of usage lines, whatever the terminal has."""
+"""Width of usage lines, in columns."""
 
 
 def reference() -> str:
-    """Every command with its description, its usage and its options, grouped by stage.
+    """Return all commands with description, usage and options, grouped by stage.
 
-    Headings begin at the second level: the title is the page's that this is put into.
+    Headings begin at the second level, because the page has a title.
 
     Example:
         >>> text = reference()
-        >>> text.index("## Plan its memory") < text.index("### `pgmo plan`")
+        >>> text.index("## Profiles and plans") < text.index("### `pgmo plan`")
         True
     """
     parser = build_parser(fill=True)
@@ -40,7 +40,7 @@ def reference() -> str:
 
 def _command(name: str, parser: CommandParser) -> Iterator[str]:
     yield f"### `pgmo {name}`"
-    # A docstring's first line is its summary; what is laid out in columns stays as it is.
+    # Paragraphs with columns are literal.
     for paragraph in (parser.description or "").split("\n\n"):
         yield _code(paragraph) if _has_columns(paragraph) else paragraph
     yield _code(_usage(parser))
@@ -54,7 +54,7 @@ def _usage(parser: argparse.ArgumentParser) -> str:
 
     parser.formatter_class = Formatter
     lines = parser.format_usage().rstrip().splitlines()
-    return "\n".join(line[len("usage: ") :] for line in lines)  # the others are indented by as much
+    return "\n".join(line[len("usage: ") :] for line in lines)  # later lines are indented, too
 
 
 def _options(parser: argparse.ArgumentParser) -> Iterator[str]:
@@ -67,7 +67,7 @@ def _options(parser: argparse.ArgumentParser) -> Iterator[str]:
 
 
 def _names(action: argparse.Action) -> str:
-    """How an argument is written, `-o`, `--output FILE`."""
+    """Return the spellings of an argument, as "`-o`, `--output FILE`"."""
     value = _value(action)
     if not action.option_strings:
         return f"`{value}`"
@@ -86,7 +86,7 @@ def _value(action: argparse.Action) -> str:
 
 
 def _help(parser: argparse.ArgumentParser, action: argparse.Action) -> str:
-    """The help text, with argparse's own names such as %(default)s filled in."""
+    """Return the help text, with values for argparse's names such as %(default)s."""
     values = {**vars(action), "prog": parser.prog}
     return (action.help or "") % values
 
@@ -109,6 +109,6 @@ def _fill(app: Any, page: str, source: list[str]) -> None:
 
 
 def setup(app: Any) -> dict[str, bool]:
-    """Fills the marker in whatever page has it."""
+    """Insert the reference in the page that has the marker."""
     app.connect("source-read", _fill)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,6 +1,6 @@
-"""Prepares docstrings and signatures for Sphinx: drawings stay literal, types of arrays short.
+"""Docstrings and signatures for Sphinx: drawings are literal, and types of arrays short.
 
-A drawing is a paragraph of the running text that is indented although no section stands above it.
+A drawing is an indented paragraph outside of sections such as "Args:".
 """
 
 import re
@@ -17,7 +17,7 @@ _SECTION = re.compile(r"^[A-Z][A-Za-z ]*:$")
 
 
 def literal_drawings(lines: list[str]) -> list[str]:
-    """Puts a directive before each drawing.
+    """Insert a directive before each drawing.
 
     Example:
         >>> literal_drawings(["Time.", "", "    |--|", "", "Args:", "    a: one."])
@@ -37,7 +37,7 @@ def literal_drawings(lines: list[str]) -> list[str]:
 
 
 def short_types(text: str) -> str:
-    """Names array types as the source does; Python has replaced them by what they stand for.
+    """Shorten array types to their names in the source, which Python has expanded.
 
     Example:
         >>> short_types("~numpy.ndarray[tuple[~typing.Any, ...], ~numpy.dtype[~numpy.int64]]")
@@ -58,14 +58,14 @@ def _process_signature(
 
 
 def _dashes(app: Any, tree: Any) -> None:
-    """Between a parameter and its meaning; Sphinx leaves them to `smartquotes`, which is off."""
+    """Write dashes between parameters and their meanings, because `smartquotes` is off."""
     for text in list(tree.findall(nodes.Text)):
         if text.astext() == " -- ":
             text.parent.replace(text, nodes.Text(" \N{EN DASH} "))
 
 
 def setup(app: Any) -> dict[str, bool]:
-    """Docstrings come before napoleon, which turns their sections into markup."""
+    """Process docstrings before napoleon, which turns their sections into markup."""
     app.connect("doctree-read", _dashes)
     app.connect("autodoc-process-signature", _process_signature)
     app.connect("autodoc-process-docstring", _process, priority=100)

@@ -1,6 +1,6 @@
-"""Links from a page to a repository file that is not a page: the site names the file instead.
+"""Links from a page to a file of the repository that is not a page.
 
-In the repository such a link works as it is; the site does not have the file.
+Such links work in the repository. The site has no such file, so it shows its name.
 """
 
 import re
@@ -11,7 +11,7 @@ _LINK = re.compile(r"(?<!!)\[([^\]]+)\]\((\.\.?/[^)#\s]+)(#[^)]*)?\)")
 
 
 def name_files(text: str, page: Path, pages: Path) -> str:
-    """Replaces links to existing files outside of `pages` by their text and the file's name.
+    """Replace links to existing files outside of `pages` by their text and the file's name.
 
     Example:
         >>> pages = Path("docs").resolve()
@@ -33,6 +33,6 @@ def _read(app: Any, page: str, source: list[str]) -> None:
 
 
 def setup(app: Any) -> dict[str, bool]:
-    """Works on each page before it is read."""
+    """Process each page before it is read."""
     app.connect("source-read", _read)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
