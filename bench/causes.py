@@ -21,6 +21,7 @@ from typing import Any
 
 from support.machine import result_path, show, write_result
 from support.stub_jobs import earlier_rows, print_earlier, stub_parser
+from workloads.columns import markdown
 from workloads.job import LARGE_CARD, process_settings
 from workloads.launch import Stub
 
@@ -73,10 +74,8 @@ def programs(stub: Stub) -> dict[str, tuple[str, str]]:
 
 def table(rows: list[dict[str, Any]]) -> str:
     """Return the rows as a Markdown table."""
-    lines = [
-        "| program | report | first advice | peak, MiB | peak if fixed | stated saving | error |"
-    ]
-    lines.append("|---|---|---|---|---|---|---|")
+    lines = [["program", "report", "first advice", "peak, MiB", "peak if fixed"]]
+    lines[0] += ["stated saving", "error"]
     for row in rows:
         first = row["hints"][0][0] if row["hints"] else "none"
         cells = [row["program"], row["report"], first if row["cause"] else "healthy"]
@@ -85,17 +84,17 @@ def table(rows: list[dict[str, Any]]) -> str:
         cells.append(f"{row['mended_peak'] >> 20:,}" if "mended_peak" in row else "")
         cells.append(f"{row['said'] >> 20:,}" if "said" in row else "")
         cells.append(f"{row['off']:+.0%}".replace("%", " %") if "off" in row else "")
-        lines.append(f"| {' | '.join(cells)} |")
+        lines.append(cells)
     faulty = [row for row in rows if row["cause"]]
     right = sum(row["right"] for row in faulty)
     near = sum(abs(row.get("off", 1)) <= TOLERANCE for row in faulty)
     false = sum(not row["right"] for row in rows if not row["cause"])
-    lines.append(
-        f"\nThe right cause comes first in {right} of {len(faulty)}, its saving is within "
-        f"{TOLERANCE:.0%} in {near}, and {false} of {len(rows) - len(faulty)} healthy programs get "
-        "a cause."
+    sums = (
+        f"The right cause comes first in {right} of {len(faulty)}, its saving is within "
+        f"{TOLERANCE * 100:.0f} % in {near}, and {false} of {len(rows) - len(faulty)} healthy "
+        "programs get a cause."
     )
-    return "\n".join(lines).replace("10% in", "10 % in")
+    return f"{markdown(lines)}\n\n{sums}"
 
 
 def parse() -> argparse.Namespace:

@@ -23,6 +23,7 @@ from typing import Any
 
 from support.machine import result_path, show, write_result
 from support.stub_jobs import print_earlier, stub_parser
+from workloads.columns import markdown
 from workloads.job import process_settings
 from workloads.launch import Stub
 from workloads.search import largest
@@ -181,19 +182,15 @@ def _by_one_call(card: float, link: str | None, *, state: bool, quick: bool) -> 
 def table(result: dict[str, Any]) -> str:
     """Return the table of bench/details.md, one row per way."""
     cards = sorted({row["card"] for row in result["rows"]})
-    lines = [
-        "| | " + " | ".join(f"{card:g} GiB" for card in cards) + " |",
-        "| --- |" + " ---: |" * len(cards),
-    ]
+    lines = [["", *(f"{card:g} GiB" for card in cards)]]
     rows = {(row["way"], row["card"]): row for row in result["rows"]}
     for way, name in WAYS.items():
-        cells = [_cell(rows.get((way, card))) for card in cards]
-        lines.append(f"| {name} | " + " | ".join(cells) + " |")
+        lines.append([name, *(_cell(rows.get((way, card))) for card in cards)])
     named = ("pgmo", "pgmo"), ("offload", 'pgmo with `offload="pcie4"`')
     for way, name in (*named, ("state", "pgmo with `state=True`, too")):
-        shares = [_share(rows.get((way, card))) for card in cards]
-        lines.append(f"| overhead of {name} | {' | '.join(shares)} |")
-    return "\n".join(lines)
+        shares = (_share(rows.get((way, card))) for card in cards)
+        lines.append([f"overhead of {name}", *shares])
+    return markdown(lines, right=range(1, len(cards) + 1))
 
 
 def _share(row: dict[str, Any] | None) -> str:
@@ -244,6 +241,7 @@ def main() -> None:
             show(rows[-1])
             result = {"rows": rows} | ({"runs_before": runs} if runs else {})
             write_result("fakecuda_card", result, arguments.output, quick=quick)
+    print(table(result))
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ Needs no GPU: the real CUDA build of PyTorch runs on the stub CUDA runtime of pg
 
     python bench/fakecuda_recompute.py --python .venv-fakecuda/bin/python
     python bench/fakecuda_recompute.py --python .venv-fakecuda/bin/python --ways plain checkpoint
-    python bench/fakecuda_recompute.py --python .venv-fakecuda/bin/python --quick
+    python bench/fakecuda_recompute.py --table
 
 GPT-2 medium (512 tokens, bfloat16 autocast, AdamW) on a 16 GiB card, each way in a process of its
 own that runs a job of `bench/gpu/recompute.py`. The job looks for the largest batch of which two
@@ -17,6 +17,7 @@ from typing import Any
 
 from support.machine import show, write_result
 from support.stub_jobs import print_earlier, stub_parser
+from workloads.columns import markdown
 from workloads.job import process_settings
 from workloads.launch import ROOT, Stub
 
@@ -31,6 +32,14 @@ WAYS: dict[str, dict[str, Any]] = {
     "budget 0.2": {"way": "activation_memory_budget", "setting": 0.2},
     "pgmo": {"way": "pgmo", "setting": "min"},
 }
+TITLES = {
+    "plain": "as it is",
+    "checkpoint": "`torch.utils.checkpoint` around each block",
+    "budget 0.5": "`activation_memory_budget` 0.5",
+    "budget 0.2": "`activation_memory_budget` 0.2",
+    "pgmo": '`pgmo.recompute`, `"min"`',
+}
+"""Names of the ways in the table."""
 
 
 def found(stub: Stub, name: str, samples: int, longest: float, *, quick: bool) -> dict[str, Any]:
@@ -45,12 +54,14 @@ def found(stub: Stub, name: str, samples: int, longest: float, *, quick: bool) -
 
 def table(result: dict[str, Any]) -> str:
     """Return the table of bench/details.md, one row per way."""
-    lines = ["| | largest batch | reserved there |", "|---|---:|---:|"]
+    samples = result["rows"][0]["samples"]
+    lines = [["", "largest batch", "reserved there", f"reserved at batch {samples}"]]
     for row in result["rows"]:
         largest = row["largest_batch"]
-        reserved = row["reserved"][str(largest)] / 2**30
-        lines.append(f"| {row['name']} | {largest} | {reserved:.2f} GiB |")
-    return "\n".join(lines)
+        sizes = (row["reserved"][str(batch)] for batch in (largest, samples))
+        cells = (f"{size / 2**30:.2f} GiB" for size in sizes)
+        lines.append([TITLES[row["name"]], str(largest), *cells])
+    return markdown(lines, right=range(1, 4))
 
 
 def main() -> None:
@@ -71,6 +82,7 @@ def main() -> None:
         show(rows[-1])
         result = {"card": QUICK_CARD if quick else CARD, "rows": rows}
         write_result("fakecuda_recompute", result, arguments.output, quick=quick)
+    print(table(result))
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from fitted import LIBRARIES, PROGRAMS
+from workloads.columns import markdown
 from workloads.scripts import Result, measured, parser, run
 
 from pgmo.cards import Card, find
@@ -121,20 +122,18 @@ def by_trial(one: dict[str, Any]) -> str:
 
 def tables(result: dict[str, Any]) -> str:
     """Return the table of bench/details.md."""
-    lines = [
-        "| script | pgmo: answer | pgmo: by trial | as it is: answer | as it is: by trial | "
-        "rehearsals | out of memory at the answers | a search by trial: runs, out of memory |",
-        "| --- | --- | --- | --- | --- | --- | --- | --- |",
-    ]
+    answers = ["pgmo: answer", "pgmo: by trial", "as it is: answer", "as it is: by trial"]
+    costs = ["rehearsals", "out of memory at the answers"]
+    lines = [["script", *answers, *costs, "a search by trial: runs, out of memory"]]
     for row in result["rows"]:
         ours, plain = row["ways"]["pgmo"], row["ways"]["default"]
         failed = sum(not one["fits"] for one in (ours, plain))
-        lines.append(
-            f"| {PROGRAMS[row['program']]} | {ours['largest']} | {by_trial(ours)} | "
-            f"{plain['largest']} | {by_trial(plain)} | {row['rehearsals']} in "
-            f"{row['seconds']:.0f} s | {failed} | {ours['trial_runs']}, {ours['trial_failures']} |"
-        )
-    return "\n".join(lines)
+        cells = [PROGRAMS[row["program"]]]
+        for one in (ours, plain):
+            cells += [str(one["largest"]), by_trial(one)]
+        cells += [f"{row['rehearsals']} in {row['seconds']:.0f} s", str(failed)]
+        lines.append([*cells, f"{ours['trial_runs']}, {ours['trial_failures']}"])
+    return markdown(lines)
 
 
 def main() -> None:

@@ -22,6 +22,7 @@ from typing import Any
 from fitted import LIBRARIES
 from fitted import PROGRAMS as LARGE
 from programs import PROGRAMS, script
+from workloads.columns import markdown
 from workloads.scripts import Result, measured, parser, run
 
 from pgmo.cards import Card, find
@@ -157,10 +158,7 @@ def is_right(one: dict[str, Any]) -> bool:
 
 def tables(result: Result) -> str:
     """Return a Markdown table of all answers, and a sentence with the totals."""
-    lines = [
-        "| script | peak | 3 % more: answer | it runs | 5 % less: answer | it runs |",
-        "| --- | --- | --- | --- | --- | --- |",
-    ]
+    lines = [["script", "peak", "3 % more: answer", "it runs", "5 % less: answer", "it runs"]]
     known = scripts()
     rows = [row for row in result["rows"] if "failed" not in row]
     for row in rows:
@@ -169,20 +167,19 @@ def tables(result: Result) -> str:
             wrong = "" if is_right(one) else " (wrong)"
             cells += [f"{words(one)}{wrong}", "yes" if one["fits"] else "no"]
         peak = f"{row['peak'] >> 20:,} MiB"
-        lines.append(f"| {known[row['script']].title} | {peak} | {' | '.join(cells)} |")
+        lines.append([known[row["script"]].title, peak, *cells])
     answers = [one for row in rows for one in row["cards"]]
     yes = [one for one in answers if one["says"] and not one["missed"]]
     limited = [one for one in answers if one["says"] and one["missed"]]
     no = [one for one in answers if not one["says"]]
     plain = [one["says_default"] == one["fits_default"] for one in answers]
-    lines += [
-        "",
+    sums = (
         f"{len(rows)} scripts. *Yes* is right in {sum(map(is_right, yes))} of {len(yes)}, *no* in "
         f"{sum(map(is_right, no))} of {len(no)}. *Yes, but* is said {len(limited)} times, of which "
         f"{sum(map(is_right, limited))} run. For PyTorch without pgmo {sum(plain)} of "
-        f"{len(plain)} answers are right.",
-    ]
-    return "\n".join(lines)
+        f"{len(plain)} answers are right."
+    )
+    return f"{markdown(lines)}\n\n{sums}"
 
 
 def main() -> None:

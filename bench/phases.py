@@ -25,6 +25,7 @@ from dataclasses import replace
 from phased import CONTENDERS, PROGRAMS, PhasedJob
 from support.machine import show, write_result
 from support.stub_jobs import Row, print_earlier, row_of, stub_parser
+from workloads.columns import markdown
 from workloads.job import LARGE_CARD
 from workloads.launch import ROOT, Stub
 
@@ -60,29 +61,21 @@ def measure(stub: Stub, program: str, contender: str, *, quick: bool) -> Row:
 
 def table(rows: list[Row]) -> str:
     """Return both tables as Markdown."""
-    lines = [
-        "| program | contender | rollout | scoring | training | on the host |",
-        "| --- | --- | ---: | ---: | ---: | ---: |",
-    ]
+    peaks = [["program", "contender", "rollout", "scoring", "training", "on the host"]]
     for row in (one for one in rows if one["program"] != "processes"):
-        peaks = [_mib(row["peaks"].get(name)) for name in ("rollout", "scoring", "training")]
-        cells = [row["program"], row["contender"], *peaks, _mib(row["host"])]
-        lines.append(f"| {' | '.join(cells)} |")
-    lines += [
-        "",
-        "| contender | smallest cache | training | on the host | held after training | "
-        "descriptors | more in the second half |",
-        "| --- | ---: | ---: | ---: | ---: | ---: | ---: |",
-    ]
+        cells = [_mib(row["peaks"].get(name)) for name in ("rollout", "scoring", "training")]
+        peaks.append([row["program"], CONTENDERS[row["contender"]], *cells, _mib(row["host"])])
+    shared = [["contender", "smallest cache", "peak of training", "on the host"]]
+    shared[0] += ["held after training", "descriptors", "more in the second half"]
     for row in (one for one in rows if one["program"] == "processes"):
         if row["out_of_memory"]:
-            lines.append(f"| {row['contender']} | out of memory | | | | | |")
+            shared.append([CONTENDERS[row["contender"]], "out of memory"])
             continue
         sizes = [row["smallest_cache"], row["peaks"]["training"], row["host"], row["idle"]]
         grown = f"{row['more_files']}, {_mib(row['more_idle'])} MiB"
-        cells = [row["contender"], *map(_mib, sizes), str(row["files"]), grown]
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
+        name = CONTENDERS[row["contender"]]
+        shared.append([name, *map(_mib, sizes), str(row["files"]), grown])
+    return f"{markdown(peaks, right=range(2, 6))}\n\n{markdown(shared, right=range(1, 7))}"
 
 
 def _mib(size: int | None) -> str:

@@ -78,10 +78,8 @@ def row_of(network: str, iterations: int, repetitions: int, *, varies: bool) -> 
 
 def table(result: dict[str, Any]) -> str:
     """Return the table in Markdown."""
-    heads = ["network", "lengths", "CPU time of an iteration", "planning", "of all", "from slots"]
-    lines = [[*heads, "CPU"]]
+    lines = [["network", "lengths", "CPU time of an iteration", "planning", "of all", "from slots"]]
     for row in result["rows"]:
-        over_plain = f"{row['cpu_over_plain']:.2f}" if "cpu_over_plain" in row else ""
         lines.append(
             [
                 TITLES[row["network"]],
@@ -90,7 +88,6 @@ def table(result: dict[str, Any]) -> str:
                 f"{1e3 * row['planning_seconds']:.0f} ms",
                 f"{row['share']:.2%}",
                 f"{row['from_slots']:.1%}",
-                over_plain,
             ]
         )
     return markdown(lines)
@@ -120,6 +117,7 @@ def main() -> None:
     ]
     result = {"torch": str(torch.__version__), "goal": GOAL, "rows": rows}
     write_result("planning", result, arguments.output, quick=arguments.quick)
+    print(table(result))
 
 
 if __name__ == "__main__":

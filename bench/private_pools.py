@@ -34,6 +34,7 @@ from pathlib import Path
 import numpy as np
 from support.machine import result_path, show, write_result
 from support.stub_jobs import Row, earlier_rows, print_earlier, replaced, stub_parser
+from workloads.columns import markdown
 from workloads.job import LARGE_CARD, process_settings
 from workloads.launch import ROOT, Stub
 
@@ -244,14 +245,12 @@ def measure(
 def table(rows: Iterable[Row]) -> str:
     """Return peaks in MiB as Markdown, and the lowest of `pgmo run` over `need`."""
     found = {(row["program"], row["contender"]): row for row in rows}
-    lines = [f"| program | {' | '.join(HEADERS)} |", "| --- " * (len(HEADERS) + 1) + "|"]
+    lines = [["program", *HEADERS]]
     for name, program in PROGRAMS.items():
         cells = [_cell(found.get((name, contender), {})) for contender in (*CONTENDERS, NEED)]
         if any(cells):
-            lines.append(
-                f"| `{name}`: {program.what} | {' | '.join(cells)} | {_ratio(found, name)} |"
-            )
-    return "\n".join(lines)
+            lines.append([f"`{name}`: {program.what}", *cells, _ratio(found, name)])
+    return markdown(lines)
 
 
 def _ratio(found: dict[tuple[str, str], Row], name: str) -> str:

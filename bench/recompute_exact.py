@@ -20,8 +20,8 @@ from typing import Any
 
 from recomputation.checkmate import Optimum, Program
 from recomputation.step_graphs import graph_data, read_graph
-from recomputation.tables import markdown
 from support.machine import add_common_options, result_path, write_result
+from workloads.columns import markdown
 from workloads.small_steps import NAMES, create
 
 import pgmo
@@ -122,7 +122,7 @@ def table(rows: list[dict[str, Any]]) -> str:
             ours = "-" if cell["overhead"] is None else f"{cell['overhead']:.3f}"
             cells += [ours, f"{cell['optimum']:.3f}" + ("" if cell["proved"] else " *")]
         lines.append(cells)
-    text = markdown(head, lines, numeric=range(1, len(head)))
+    text = markdown([head, *lines], right=range(1, len(head)))
     return f"{text}\n\n`*`: the best that CP-SAT found, not proved."
 
 

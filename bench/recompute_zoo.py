@@ -32,9 +32,9 @@ os.environ.setdefault("KINETO_LOG_LEVEL", "6")  # otherwise each profile prints 
 
 import torch
 from recomputation.step_ways import MemoryBudget, Planned, Way, compare, peak, rows_of_process
-from recomputation.tables import markdown
 from support.machine import Seconds, add_common_options, result_path, write_result
 from torch import nn
+from workloads.columns import markdown
 from workloads.zoo import NAMES, ZOO, Batch, Made, create
 
 import pgmo
@@ -195,7 +195,7 @@ def table(rows: list[dict[str, Any]]) -> str:
     for row in rows:
         line = [row["model"], row["library"], _bits(row["same"])]
         lines.append(line + (_figures(row) if row["ways"] else [""] * (len(head) - 3)))
-    return markdown(head, lines)
+    return markdown([head, *lines])
 
 
 def _figures(row: dict[str, Any]) -> list[str]:

@@ -24,6 +24,7 @@ from dataclasses import replace
 from shared import CONTENDERS, NAMES, PROCESSES, SharedJob, processes
 from support.machine import show, write_result
 from support.stub_jobs import Row, print_earlier, row_of, stub_parser
+from workloads.columns import markdown
 from workloads.launch import ROOT, Stub
 
 MIB = 1 << 20
@@ -57,10 +58,7 @@ def run(stub: Stub, job: SharedJob) -> Row:
 
 def table(rows: list[Row]) -> str:
     """Return peaks as Markdown."""
-    lines = [
-        "| jobs | default | expandable segments | pgmo | above what is needed |",
-        "| --- | --- | --- | --- | --- |",
-    ]
+    lines = [["jobs", "default", "expandable segments", "pgmo", "above what is needed"]]
     cases = dict.fromkeys((row["program"], row["models"]) for row in rows)
     for program, models in cases:
         found = {
@@ -69,8 +67,8 @@ def table(rows: list[Row]) -> str:
         cells = [f"{found[n]['peak'] / MIB:,.0f} MiB" if n in found else "" for n in CONTENDERS]
         over = found.get("pgmo", {}).get("over")
         cells.append(f"{over:.3f}" if over else "")
-        lines.append(f"| {models} trainings, {program} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+        lines.append([f"{models} trainings, {program}", *cells])
+    return markdown(lines)
 
 
 def parse() -> argparse.Namespace:
@@ -97,6 +95,7 @@ def main() -> None:
     ]
     rows = [row for case in cases for row in measure(stub, case)]
     write_result("sharing", {"rows": rows}, arguments.output, quick=arguments.quick)
+    print(table(rows))
 
 
 if __name__ == "__main__":

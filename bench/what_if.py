@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from altered import LIBRARIES, PROGRAMS
+from workloads.columns import markdown
 from workloads.scripts import Result, parser, run
 
 from pgmo.cards import find
@@ -128,19 +129,12 @@ def table(result: dict[str, Any]) -> str:
     """Return the table of bench/details.md."""
     heads = list(dict.fromkeys((row["program"], row["batch"]) for row in result["rows"]))
     names = [f"{PROGRAMS[name]}, batch {batch}" for name, batch in heads]
-    lines = [
-        "| way | source | " + " | ".join(names) + " |",
-        "| --- | --- " + "| --- " * len(heads) + "|",
-    ]
+    lines = [["way", "source", *names]]
     for name in dict.fromkeys(row["name"] for row in result["rows"]):
         cells = [row for row in result["rows"] if row["name"] == name]
         found = {(row["program"], row["batch"]): row for row in cells}
-        lines.append(
-            f"| {name} | {cells[0]['source']} | "
-            + " | ".join(_cell(found.get(head)) for head in heads)
-            + " |"
-        )
-    return "\n".join(lines)
+        lines.append([name, cells[0]["source"], *(_cell(found.get(head)) for head in heads)])
+    return markdown(lines)
 
 
 def _cell(row: dict[str, Any] | None) -> str:

@@ -11,9 +11,15 @@ PROGRAMS = {
     "processes": "an engine in a process of its own, with weights by CUDA IPC in each round",
 }
 
-CONTENDERS = ("default", "expandable", "backup", "pages", "pgmo")
-"""PyTorch's allocator; PyTorch's allocator with expandable segments; PyTorch's allocator with
-objects that sleep as with torch_memory_saver; pgmo's pages alone; pages with `pgmo.phase`."""
+CONTENDERS = {
+    "default": "default",
+    "expandable": "expandable segments",
+    "backup": "backup",
+    "pages": "pages alone",
+    "pgmo": "pgmo",
+}
+"""Names in tables. With `backup`, objects sleep as with torch_memory_saver; with `pgmo`, they sleep
+in phases of `pgmo.phase`."""
 
 OURS = ("pages", "pgmo")
 

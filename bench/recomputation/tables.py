@@ -1,11 +1,11 @@
 """Markdown tables of bench/details.md, from the results of `recompute.py`."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from workloads.columns import Row, markdown
 from workloads.step import TITLES
 
-Row = Mapping[str, Any]
 PEER = "activation_memory_budget"
 
 
@@ -35,7 +35,7 @@ def _shares(rows: Sequence[Row], names: Sequence[str]) -> str:
         ]
         for line, peak in zip(lines[-3:], (least, None, lowest), strict=True):
             line.append("" if peak is None else f"{peak:.2f}")
-    return markdown(head, lines, numeric=range(2, len(head)))
+    return markdown([head, *lines], right=range(2, len(head)))
 
 
 def _steps(rows: Sequence[Row], names: Sequence[str]) -> str:
@@ -62,7 +62,7 @@ def _steps(rows: Sequence[Row], names: Sequence[str]) -> str:
                 bits + (f" ({error:.0e})" if "gradients" in changed else ""),
             ]
         )
-    return markdown([*head, "time", "fastest", "bits"], lines, numeric=range(2, 9))
+    return markdown([[*head, "time", "fastest", "bits"], *lines], right=range(2, 9))
 
 
 def _verdicts(verdicts: Sequence[Row]) -> str:
@@ -80,7 +80,7 @@ def _verdicts(verdicts: Sequence[Row]) -> str:
                 f"{one[f'{PEER}_largest_error']:.1g}",
             ]
         )
-    return markdown([*head, f"{PEER}: monotone", "largest error of a gradient"], lines)
+    return markdown([[*head, f"{PEER}: monotone", "largest error of a gradient"], *lines])
 
 
 def _of(rows: Sequence[Row], way: str) -> list[Row]:
@@ -105,11 +105,3 @@ def _cheapest(rows: Sequence[Row], fraction: float) -> str:
 
 def _yes(answer: bool) -> str:
     return "yes" if answer else "no"
-
-
-def markdown(
-    head: Sequence[str], rows: Sequence[Sequence[str]], numeric: Collection[int] = ()
-) -> str:
-    """Return a table; the columns with the numbers `numeric` are aligned to the right."""
-    rule = ["---:" if column in numeric else "---" for column in range(len(head))]
-    return "\n".join(f"| {' | '.join(line)} |" for line in (head, rule, *rows))

@@ -4,7 +4,7 @@ To show what a plan adds to pages, each cost has one column with a figure for pa
 session and one for each session: `28 / 26 / 26`.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Any
@@ -99,9 +99,14 @@ def worst(rows: Iterable[Row], key: str, of: Any, how: str) -> str:
     return format(of(figures), how) if figures else ""
 
 
-def markdown(lines: list[list[str]]) -> str:
-    """Return a Markdown table, whose head is the first line."""
-    width = len(lines[0])
-    padded = [line + [""] * (width - len(line)) for line in lines]
-    padded.insert(1, ["---"] * width)
+def markdown(lines: Iterable[Sequence[str]], right: Collection[int] = ()) -> str:
+    """Return a Markdown table.
+
+    Args:
+        lines: cells of each line, the head first. Lines may be shorter than the head.
+        right: numbers of the columns that are aligned to the right.
+    """
+    head, *others = lines
+    rule = ["---:" if column in right else "---" for column in range(len(head))]
+    padded = ([*line, *[""] * (len(head) - len(line))] for line in (head, rule, *others))
     return "\n".join(f"| {' | '.join(line)} |" for line in padded)

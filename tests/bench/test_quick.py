@@ -117,7 +117,6 @@ def test_real_programs(tmp_path):
 
 
 def test_a_program_whose_packages_are_missing_is_left_out(tmp_path, monkeypatch):
-    monkeypatch.syspath_prepend(str(BENCH))
     from programs import PROGRAMS, Program, script
 
     real_programs = pytest.importorskip("real_programs")

@@ -1,24 +1,13 @@
 """Tests that networks of Sekiyama et al. 2018 have as many parameters as in their papers."""
 
 import importlib
-import sys
 
 import pytest
-
-from tests.bench.scripts import BENCH
 
 torch = pytest.importorskip("torch")
 
 LARGE, SMALL = 5, 3
 """Kernel sizes of GoogLeNet's third path, in the paper and in torchvision."""
-
-
-@pytest.fixture(autouse=True)
-def _path(monkeypatch):
-    monkeypatch.syspath_prepend(str(BENCH))
-    yield
-    for name in [name for name in sys.modules if name.partition(".")[0] == "workloads"]:
-        del sys.modules[name]
 
 
 def count(make):

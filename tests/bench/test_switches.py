@@ -2,15 +2,7 @@
 
 from dataclasses import fields
 
-import pytest
-
 from pgmo.allocator.heuristics import Heuristics
-from tests.bench.scripts import BENCH
-
-
-@pytest.fixture(autouse=True)
-def _path(monkeypatch):
-    monkeypatch.syspath_prepend(str(BENCH))
 
 
 def test_every_rule_changes_heuristics():
