@@ -2,7 +2,7 @@
 
     python bench/engine.py                    writes bench/results/engine.json
     python bench/engine.py --repetitions 5    fewer repetitions
-    python bench/engine.py --quick            a run that only shows that the benchmark works
+    python bench/engine.py --quick            short sequences, once
 
 The script builds bench/engine_bench.cpp, which calls the engine through its C interface with
 sequences of requests shaped like training steps. A *pair* is one request and one free. Times are

@@ -204,7 +204,7 @@ struct Replay {
     }
     // The arena is packed simply, above what lives at once: a page for each of its places.
     if (paged) space.deallocate(space.allocate(packed.arena, kStream));
-    // Nobody writes to the blocks, so the arena needs no memory behind it.
+    // The benchmark never writes to the blocks, so the arena needs no memory behind it.
     engine.add_arena(kStream, 0,
                      paged ? engine.reserve_arena(space, packed.arena, kStream)
                            : pgmo_arena{reinterpret_cast<void*>(std::uintptr_t{1} << 44),

@@ -36,7 +36,7 @@ from workloads.job import CONTENDERS, OURS
 from workloads.launch import Stub
 
 SHORT = (3, 5, 8, 12)
-QUICK_LOOPS = ("llama_padded", "mixture_of_experts")
+QUICK_LOOPS = ("llama_padded",)
 TABLES: dict[str, Callable[[Iterable[table.Row]], str]] = {
     "never_worse": table.peaks,
     "never_worse_short": table.short,

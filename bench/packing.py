@@ -2,7 +2,7 @@
 
     python bench/packing.py --instances DIR     every *.csv below DIR
     python bench/packing.py                     generated instances instead
-    python bench/packing.py --quick             one instance of each part, to see that it works
+    python bench/packing.py --quick             one instance of each part
     PGMO_INSTANCES=DIR make bench               the same as --instances
 
 The part `instances` has the files, or dissected arenas whose best arena is known. The part

@@ -99,7 +99,7 @@ PROGRAMS = {
         "a decoder at 16 batch sizes, 200 replays", (GRAPHED, "inference"), ("--number", "2")
     ),
     "beside": Program(
-        "training between the replays of such a decoder", (GRAPHED, "beside"), ("--number", "2")
+        "training between the replays of that decoder", (GRAPHED, "beside"), ("--number", "2")
     ),
     "layers": Program(
         "24 layers, a graph of each pass of each layer",

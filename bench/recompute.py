@@ -1,7 +1,7 @@
 """Recomputation under a budget: `pgmo.recompute` against PyTorch's own ways, in the same run.
 
     python bench/recompute.py
-    python bench/recompute.py --quick        # tiny networks, to see that it works
+    python bench/recompute.py --quick        # tiny networks
     python bench/recompute.py --table        # the tables of bench/details.md, from the results
 
 Networks of real depth at reduced width run on the CPU with one thread. Budgets are fractions of the

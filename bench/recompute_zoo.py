@@ -95,7 +95,7 @@ def measure(name: str, repetitions: int) -> dict[str, Any]:
 
 
 def _add_times(ways: list[tuple[dict[str, Any], Way]], plain: Way, repetitions: int) -> None:
-    """Time all ways and the plain model in turns, in CPU seconds, and add their ratios."""
+    """Measure all ways and the plain model in turns, in CPU seconds, and add their ratios."""
     if not repetitions:
         return
     # Making another way resets Dynamo, so the first steps of each way capture and plan again.

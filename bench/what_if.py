@@ -86,7 +86,7 @@ def measure(
     evidence = collect(job, card, work=False)
     model, curves = Model.of(evidence.known), curves_of(Law([evidence]).at(None))
     computed = {one.name: one for one in COMPUTED}
-    told: dict[str, int] = {}
+    rehearsed: dict[str, int] = {}
     rows = []
     for one in WAYS:
         if (small and one.name not in QUICK_WAYS) or (ways and one.way not in ways):
@@ -96,10 +96,10 @@ def measure(
             change = computed[one.name]
             size, limits = peak(change.apply(curves, model)), change.limits(model)
         else:
-            if one.change not in told:
+            if one.change not in rehearsed:
                 made = collect(job, card, change=one.change, work=False)
-                told[one.change] = Law([made]).at(None).peak
-            size = told[one.change]
+                rehearsed[one.change] = Law([made]).at(None).peak
+            size = rehearsed[one.change]
         done = rehearse(
             [*command, "--way", one.way], card=card, way="default", world=one.ranks, python=python
         )
@@ -110,7 +110,7 @@ def measure(
             "batch": batch,
             "name": one.name,
             "source": "rehearsed" if one.change else "computed",
-            "told": size,
+            "predicted": size,
             "took": done.allocated_peak,
             "error": size / done.allocated_peak - 1,
             "limits": limits,

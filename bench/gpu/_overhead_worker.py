@@ -84,14 +84,14 @@ class Loops:
 
 
 def time_loops(loops: Loops, who: str, samples: dict[str, Samples]) -> None:
-    """Time the installed allocator, and add samples under the name `who`."""
+    """Measure the installed allocator, and add samples under the name `who`."""
     for name, loop in loops.all().items():
         loop()
         samples[name][who].extend(loop() for _ in range(loops.counts.repeats))
 
 
 def time_loops_in_replay(loops: Loops, samples: dict[str, Samples]) -> None:
-    """Time pgmo: each repetition is an iteration of a session that replays."""
+    """Measure pgmo: each repetition is an iteration of a session that replays."""
     import pgmo
 
     for name, loop in loops.all().items():
@@ -128,7 +128,7 @@ class Steps:
 
 
 def time_steps(samples: dict[str, Samples], counts: Counts) -> None:
-    """Time steps without a session, while recording, and in replay, in turns."""
+    """Measure steps without a session, while recording, and in replay, in turns."""
     import pgmo
 
     steps = Steps()
@@ -151,7 +151,7 @@ def time_steps(samples: dict[str, Samples], counts: Counts) -> None:
 
 
 def time_steps_on_pages(samples: dict[str, Samples], counts: Counts) -> dict[str, Any]:
-    """Time steps on pages without a session; return the pages' figures per step."""
+    """Measure steps on pages without a session; return the pages' figures per step."""
     steps = Steps()
     for _ in range(10):
         steps.step()

@@ -1,7 +1,7 @@
 """CuPy's own pool, the driver's asynchronous pool, and pgmo over CuPy's pool.
 
     python bench/gpu/cupy_loops.py --seconds 60
-    python bench/gpu/cupy_loops.py --quick          one round, to see that it works
+    python bench/gpu/cupy_loops.py --quick          one round
 
 The figures are nanoseconds for an array's memory, from its request to its free, milliseconds for a
 step of the two CuPy programs in examples/, and bytes that the pool has taken from the device. The

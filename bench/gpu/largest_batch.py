@@ -2,7 +2,7 @@
 
     python bench/gpu/largest_batch.py --seconds 120 --limit 16
     python bench/gpu/largest_batch.py --sekiyama --seconds 180
-    python bench/gpu/largest_batch.py --quick           a tiny network, to see that it works
+    python bench/gpu/largest_batch.py --quick           a tiny network
 
 The contenders are the default allocator, expandable segments, pgmo's pages without a session, and
 pgmo without a saved plan, around the whole run. Each searches in a process of its own, from `bound`

@@ -1,7 +1,7 @@
 """Cost of unified memory if everything fits, and time that prefetching an arena saves.
 
     python bench/gpu/managed_memory.py --seconds 60
-    python bench/gpu/managed_memory.py --quick          few steps, to see that it works
+    python bench/gpu/managed_memory.py --quick          few steps
 
 A step of a GPT in replay is timed:
 

@@ -1,7 +1,7 @@
 """Peak reserved memory: default allocator, expandable segments, pages, pgmo, pgmo from a plan.
 
     python bench/gpu/memory.py --seconds 200
-    python bench/gpu/memory.py --quick              a tiny network, to see that it works
+    python bench/gpu/memory.py --quick              a tiny network
 
 Every run is a fresh process with the same seed and deterministic algorithms. Several run at a time,
 because memory does not depend on time. Efficiency is the program's live peak under the default

@@ -1,7 +1,7 @@
 """Time of an allocation, and of a training step, with each allocator.
 
     python bench/gpu/overhead.py --seconds 60
-    python bench/gpu/overhead.py --quick            few repetitions, to see that it works
+    python bench/gpu/overhead.py --quick            few repetitions
 
 First, nanoseconds per allocation and free, through the C++ interface and through `torch.empty`: of
 torch's own allocator, a `CUDAPluggableAllocator` over functions that do nothing, pgmo's pages

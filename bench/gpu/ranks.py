@@ -1,7 +1,7 @@
 """Reserved memory of ranks over NCCL: default allocator, expandable segments, pgmo.
 
     python bench/gpu/ranks.py --seconds 90
-    python bench/gpu/ranks.py --quick              a small network, to see that it works
+    python bench/gpu/ranks.py --quick              a small network
 
 GPT-2 medium under DDP, and under FSDP2 with parameters in bfloat16, on one device, and on two if
 the machine has two. Each rank is a process, and all ranks of a run exist at the same time.

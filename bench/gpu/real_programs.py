@@ -1,7 +1,7 @@
 """Real programs on a card, unchanged: default allocator, expandable segments, pages, `pgmo run`.
 
     python bench/gpu/real_programs.py --seconds 120
-    python bench/gpu/real_programs.py --quick              one program, to see that it works
+    python bench/gpu/real_programs.py --quick              one program
 
 The programs are those of `bench/programs` whose packages are installed. The script compares the
 reserved peaks of torch over the whole run, and the losses and weights bit by bit. `repeats` states

@@ -1,7 +1,7 @@
 """Recomputation on a GPU: peak, step time and largest batch, against PyTorch's own ways.
 
     python bench/gpu/recompute.py --seconds 300
-    python bench/gpu/recompute.py --quick           a tiny network, to see that it works
+    python bench/gpu/recompute.py --quick           a tiny network
 
 ResNet-50, U-Net and GPT-2 medium run each way in a fresh process: unchanged, with
 `torch.utils.checkpoint` around each block, with `activation_memory_budget`, and with

@@ -1,7 +1,7 @@
 """Memory of training steps on this card, as predicted by rehearsals and as measured.
 
     python bench/gpu/rehearsals.py --seconds 120
-    python bench/gpu/rehearsals.py --quick              one model, to see that it works
+    python bench/gpu/rehearsals.py --quick              one model
 
 Each model of `_models.py` runs eight steps of forward pass, backward pass and AdamW, in a process
 of its own: on the card, and in a rehearsal of a card with the same properties (`pgmo rehearse`).

@@ -18,10 +18,10 @@ def run(job: PhasedJob) -> dict[str, Any]:
     from phased import processes
     from phased.ways import way_of
 
-    error, told, way = "", {}, way_of(job.contender)
+    error, figures, way = "", {}, way_of(job.contender)
     try:
         processed = job.program == "processes"
-        told = processes.run(job, way) if processed else run_grpo(job, way)
+        figures = processes.run(job, way) if processed else run_grpo(job, way)
     except torch.OutOfMemoryError as problem:
         error = str(problem).partition("\n")[0][:300]
     return {
@@ -31,7 +31,7 @@ def run(job: PhasedJob) -> dict[str, Any]:
         "error": error,
         "seconds": time.monotonic() - began,
         "torch": str(torch.__version__),
-        **told,
+        **figures,
     }
 
 

@@ -18,9 +18,9 @@ def run(job: SharedJob) -> dict[str, Any]:
     """Run a job, and return its figures; sizes in bytes."""
     began = time.monotonic()
     install_pages(job.contender, OURS)
-    error, told = "", {}
+    error, figures = "", {}
     try:
-        told = run_trainings(job)
+        figures = run_trainings(job)
     except torch.OutOfMemoryError as problem:
         error = str(problem).partition("\n")[0][:300]
     from pgmo.rehearsal import control
@@ -33,7 +33,7 @@ def run(job: SharedJob) -> dict[str, Any]:
         "error": error,
         "seconds": time.monotonic() - began,
         "torch": str(torch.__version__),
-        **told,
+        **figures,
     }
 
 
@@ -55,9 +55,9 @@ def run_trainings(job: SharedJob) -> dict[str, Any]:
                 trainings[at].optimize.zero_grad()
 
         each(iterate, len(trainings), job)
-        told = about([one for one in sessions if one])
+        figures = about([one for one in sessions if one])
     torch.cuda.synchronize()
-    return {"persistent": torch.cuda.memory_allocated(), **told}
+    return {"persistent": torch.cuda.memory_allocated(), **figures}
 
 
 def each(iterate: Callable[[int], None], count: int, job: SharedJob) -> None:

@@ -33,7 +33,9 @@ RULES = {
         "pages", "pages are arranged as plans share them", {"most_arrangements": 0}
     ),
     "spare": Rule("pages", "plans, packers and slots waste little memory", {"spare_share": 1}),
-    "look_ahead": Rule("matching", "requests tell which of a plan comes", {"look_ahead": 0}),
+    "look_ahead": Rule(
+        "matching", "an unexpected request is searched in the plan nearby", {"look_ahead": 0}
+    ),
     "lengths": Rule("matching", "a request may come at another length", {"length_ratio": 1}),
     "confirmations": Rule(
         "recording", "two more iterations confirm what one shows", {"confirmations": 0}

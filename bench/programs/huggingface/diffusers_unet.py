@@ -42,8 +42,8 @@ def step(iteration: int, pictures: list[torch.Tensor]) -> None:
     moments = torch.randint(0, 100, (clean.shape[0],), device=clean.device)
     noisy = noise_scheduler.add_noise(clean, noise, moments)
     with accelerator.accumulate(model):
-        foretold = model(noisy, moments).sample
-        loss = functional.mse_loss(foretold.float(), noise.float())
+        predicted = model(noisy, moments).sample
+        loss = functional.mse_loss(predicted.float(), noise.float())
         accelerator.backward(loss)
         if accelerator.sync_gradients:
             accelerator.clip_grad_norm_(model.parameters(), 1.0)
