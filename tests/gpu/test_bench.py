@@ -117,8 +117,8 @@ def test_rehearsals(tmp_path):
     pytest.importorskip("transformers")
     (row,) = quick("rehearsals", tmp_path)["rows"]
     assert not row["errors"]
-    # Outside of a rehearsal, the stub computes no values, so the model builds a mask that it would not
-    # need. The plan of the rehearsal has no slots for that mask.
+    # Outside of a rehearsal, the stub computes no values, so the model builds an unnecessary mask.
+    # The plan of the rehearsal has no slots for that mask.
     for which in ("allocated", "reserved"):
         assert row["rehearsed"][which] == pytest.approx(row["card"][which], rel=0.01)
     last = row["with_the_plan"][-1]
