@@ -26,7 +26,7 @@ class CompiledCalls:
         self.threads: set[int] = set()
         self._before = threading.local()
         self._seen: weakref.WeakSet[Any] = weakref.WeakSet()  # steps outside of compiled code
-        self._places: weakref.WeakKeyDictionary[Any, tuple[int, list[_Place]]] = (
+        self._checked: weakref.WeakKeyDictionary[Any, tuple[int, list[_ParameterIndex]]] = (
             weakref.WeakKeyDictionary()
         )
 
@@ -51,21 +51,21 @@ class CompiledCalls:
         """Return the write counters of a few of the optimizer's parameters."""
         groups = [group["params"] for group in getattr(optimizer, "param_groups", ())]
         count = sum(map(len, groups))
-        known, places = self._places.get(optimizer, (-1, []))
+        known, indices = self._checked.get(optimizer, (-1, []))
         if known != count:
-            places = _trained(groups)
+            indices = _trained(groups)
             # Without gradients, it is unknown which parameters will get one.
-            if any(groups[group][at].grad is not None for group, at in places):
-                self._places[optimizer] = count, places
-        return [groups[group][at]._version for group, at in places if at < len(groups[group])]
+            if any(groups[group][at].grad is not None for group, at in indices):
+                self._checked[optimizer] = count, indices
+        return [groups[group][at]._version for group, at in indices if at < len(groups[group])]
 
 
-_Place = tuple[int, int]
+_ParameterIndex = tuple[int, int]
 """Index of a parameter group, and of a parameter in it. Unlike references, indices keep no tensor
 alive."""
 
 
-def _trained(groups: list[list[Any]]) -> list[_Place]:
+def _trained(groups: list[list[Any]]) -> list[_ParameterIndex]:
     """Return the indices of a few parameters to which a step probably writes."""
     # Parameters from inference mode have no write counter.
     able = [
@@ -74,5 +74,5 @@ def _trained(groups: list[list[Any]]) -> list[_Place]:
         for at, one in enumerate(parameters)
         if one.requires_grad and not one.is_inference()
     ]
-    able = [(one, place) for one, place in able if one.grad is not None] or able
-    return [place for _, place in able[:: max(1, -(-len(able) // _SAMPLES))]]
+    able = [(one, index) for one, index in able if one.grad is not None] or able
+    return [index for _, index in able[:: max(1, -(-len(able) // _SAMPLES))]]

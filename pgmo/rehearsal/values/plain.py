@@ -23,13 +23,13 @@ from pgmo.error_frames import clears_frames
 from pgmo.imports import after_import
 from pgmo.rehearsal.values import mode_stack
 
-Block = Callable[[], AbstractContextManager[None]]
+ContextFactory = Callable[[], AbstractContextManager[None]]
 
 _PLAIN = (torch.Tensor, torch.nn.Parameter, type(None))
 
 
 def keep_backward_plain(
-    without_mode: Block, with_mode: Block, repeated: Callable[[], Block]
+    without_mode: ContextFactory, with_mode: ContextFactory, repeated: Callable[[], ContextFactory]
 ) -> None:
     """Disable the mode in backward passes, and enable it in the Python code that they call.
 
@@ -55,7 +55,7 @@ def keep_backward_plain(
     after_import("torch.utils.checkpoint", lambda: _hook_recomputation(with_mode, repeated))
 
 
-def _hook_recomputation(with_mode: Block, repeated: Callable[[], Block]) -> None:
+def _hook_recomputation(with_mode: ContextFactory, repeated: Callable[[], ContextFactory]) -> None:
     from torch.utils import checkpoint
 
     hook: Any = checkpoint._recomputation_hook
@@ -84,17 +84,17 @@ def _hook_recomputation(with_mode: Block, repeated: Callable[[], Block]) -> None
     checkpoint.checkpoint = checkpointed
 
 
-def _within(block: Block, function: Callable[..., Any]) -> Callable[..., Any]:
+def _within(context: ContextFactory, function: Callable[..., Any]) -> Callable[..., Any]:
     @clears_frames
     @wraps(function, assigned=())
     def called(*args: Any, **kwargs: Any) -> Any:
-        with block():
+        with context():
             return function(*args, **kwargs)
 
     return called
 
 
-def keep_linear_plain(without_mode: Block) -> None:
+def keep_linear_plain(without_mode: ContextFactory) -> None:
     """Disable the mode in `torch.nn.functional.linear`, whose results stay unknown.
 
     The mode stays enabled if the script has modes or passes tensor subclasses. Modes and subclasses

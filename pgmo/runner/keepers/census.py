@@ -18,7 +18,7 @@ from pgmo.runner.keepers.cycles import lost_tensors
 from pgmo.runner.keepers.parts import AutogradGraph, Part, parts
 from pgmo.runner.keepers.place import Place
 from pgmo.runner.keepers.roots import of_functions, of_modules
-from pgmo.runner.keepers.tensors import Storage, is_tensor, python_tensors, storage_of
+from pgmo.runner.keepers.tensors import StorageKey, is_tensor, python_tensors, storage_of
 
 _MOST_OBJECTS = 400_000
 """Maximum number of objects that are visited or queued. Each object takes about 150 bytes."""
@@ -92,8 +92,8 @@ class _Search:
         self._visited: dict[int, object] = {}  # by id; holding the objects keeps ids unique
         self._nodes: dict[int, Any] = {}
         self._later: list[Part] = []
-        self._found: dict[Storage, KeptBlock] = {}
-        self._wanted: dict[Storage, int] = {}
+        self._found: dict[StorageKey, KeptBlock] = {}
+        self._wanted: dict[StorageKey, int] = {}
         self.stopped = False
 
     def run(self, error: BaseException | None) -> Census:

@@ -16,7 +16,7 @@ from typing import Any
 
 from pgmo.runner.keepers.parts import AutogradGraph, attributes_of, function_of, parts
 from pgmo.runner.keepers.place import Place
-from pgmo.runner.keepers.tensors import Storage, is_tensor, python_tensors, storage_of
+from pgmo.runner.keepers.tensors import StorageKey, is_tensor, python_tensors, storage_of
 
 _MOST_SIZES = 4
 """Maximum number of different sizes to examine. Sizes with the most bytes come first."""
@@ -39,7 +39,7 @@ _MOST_OF_CYCLE = 2_000
 _CONTAINERS = (dict, list, tuple, set, frozenset, deque, types.CellType, types.MethodType)
 
 
-def lost_tensors(found: Container[Storage], deadline: float) -> list[tuple[Any, Place]]:
+def lost_tensors(found: Container[StorageKey], deadline: float) -> list[tuple[Any, Place]]:
     """Return tensors whose storages were not found, and the object that keeps each tensor.
 
     The result is a list, because a suspended generator would itself refer to the tensors.

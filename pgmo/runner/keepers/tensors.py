@@ -5,7 +5,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-Storage = tuple[str, int]
+StorageKey = tuple[str, int]
 """Device and address of a storage."""
 
 _WITHOUT_MEMORY = ("FakeTensor", "FunctionalTensor")
@@ -18,7 +18,7 @@ def is_tensor(value: object) -> bool:
     return torch is not None and issubclass(type(value), torch.Tensor)
 
 
-def storage_of(tensor: Any) -> tuple[Storage, int] | None:
+def storage_of(tensor: Any) -> tuple[StorageKey, int] | None:
     """Return the storage of a tensor, and its bytes; None if the tensor has no memory of its own.
 
     Wrapper subclasses, fake tensors and uninitialized parameters have no memory.
