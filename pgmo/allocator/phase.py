@@ -10,7 +10,6 @@ list the sleeping objects, too.
 """
 
 import os
-import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -126,39 +125,25 @@ def _groups(objects: object, state: State) -> list[SleepGroup]:
     return groups + ([SleepGroup(tensors, state)] if tensors else [])
 
 
-@dataclass(frozen=True, eq=False)
-class _Sleeper:
-    """Sleep of objects, begun by a phase, with weak references to the objects."""
-
-    objects: list["weakref.ref[Any]"]
-    sleeping: Sleeping
-    sleep: Sleep
-
-    @property
-    def living(self) -> list[Any]:
-        """Objects that still exist."""
-        return [one for ref in self.objects if (one := ref()) is not None]
-
-    def is_among(self, named: set[int]) -> bool:
-        """Return whether objects still exist and the `id` of each is in `named`."""
-        living = self.living
-        return bool(living) and all(id(one) in named for one in living)
-
-
 @dataclass
 class _DevicePhases:
-    """Running phases of one device, and the objects that sleep because of them."""
+    """Running phases of one device, and the sleeps that they have begun.
+
+    `without_session` puts objects to sleep while no session is open; None before it is needed.
+    """
 
     running: list[PhaseLists] = field(default_factory=list)
-    sleepers: list[_Sleeper] = field(default_factory=list)
+    sleeps: list[Sleep] = field(default_factory=list)
+    without_session: Sleeping | None = None
 
     def enter(self, sleeping: Sleeping, lists: PhaseLists) -> Released:
-        """Put the listed objects to sleep, free idle memory, and then wake all other sleepers."""
-        self._forget_woken()
+        """Put the listed objects to sleep, free idle memory, and then wake all other objects."""
+        # `session.resume()` or the end of a session has woken some objects.
+        self.sleeps = [one for one in self.sleeps if one in one.owner.sleeps]
         before = sleeping.held
         named = {id(one) for group in lists.groups for one in group.objects}
-        waking = [one for one in self.sleepers if not one.is_among(named)]
-        again = named.intersection(id(one) for sleeper in waking for one in sleeper.living)
+        waking = [one for one in self.sleeps if not _stays(one, named)]
+        again = named.intersection(id(one) for sleep in waking for one in sleep.living)
         host, awake = self._put_to_sleep(sleeping, lists, again)
         sleeping.give_back(blocks=False)
         card = max(0, before - sleeping.held)
@@ -183,7 +168,7 @@ class _DevicePhases:
             Bytes kept on the host, and bytes that could not sleep.
         """
         host = awake = 0
-        known = without.union(id(one) for sleeper in self.sleepers for one in sleeper.living)
+        known = without.union(id(one) for sleep in self.sleeps for one in sleep.living)
         for group in lists.groups:
             objects = [one for one in group.objects if id(one) not in known]
             if not objects:
@@ -191,35 +176,45 @@ class _DevicePhases:
             sleep, slept = sleeping.put_to_sleep(objects, group.state)
             host, awake = host + slept.host, awake + slept.awake
             if sleep is not None:
-                self.sleepers.append(
-                    _Sleeper([weakref.ref(one) for one in objects], sleeping, sleep)
-                )
+                self.sleeps.append(sleep)
                 known.update(map(id, objects))
         return host, awake
 
-    def wake(self, name: str, sleepers: list[_Sleeper]) -> None:
+    def wake(self, name: str, sleeps: list[Sleep]) -> None:
         """Wake objects in the reverse of the order in which they fell asleep.
 
         Raises:
             SessionError: if the card has too little memory. The remaining objects stay asleep.
         """
-        for one in reversed(sleepers):
+        for one in reversed(sleeps):
             try:
-                one.sleeping.wake(one.sleep)
+                one.owner.wake(one)
             except SessionError as error:
                 raise SessionError(f"phase {name!r}: {error}") from error
-            self.sleepers.remove(one)
+            self.sleeps.remove(one)
 
-    def _forget_woken(self) -> None:
-        """Forget objects that `session.resume()` or the end of a session has woken."""
-        self.sleepers = [one for one in self.sleepers if one.sleep in one.sleeping.sleeps]
+    def sleeping(self, adapter: Adapter, opened: OpenSession | None) -> Sleeping:
+        """Return the `Sleeping` of the open session, or of the device if no session is open."""
+        if opened is not None:
+            return opened.sleeping
+        if self.without_session is None:
+            cuda = cuda_adapter(adapter)
+            if cuda is not None:
+                cuda.choose_pages(True, 0)
+                if cuda.pages:
+                    cuda.engine.use_pages(cuda.space)  # so that its statistics include pages
+            self.without_session = Sleeping(adapter, warn_user)
+        return self.without_session
+
+
+def _stays(sleep: Sleep, named: set[int]) -> bool:
+    """Return whether objects of a sleep still exist, and the `id` of each is in `named`."""
+    living = sleep.living
+    return bool(living) and all(id(one) in named for one in living)
 
 
 _phases: dict[str, _DevicePhases] = {}
 """Phases by device."""
-
-_without_session: dict[str, Sleeping] = {}
-"""Sleeping objects of programs without a session, by device."""
 
 
 def _adapter(device: object) -> Adapter | None:
@@ -248,7 +243,7 @@ def phase_on(adapter: Adapter, lists: PhaseLists) -> Iterator[Released]:
             phases.running.append(lists)
             if opened is not None:
                 opened.lifecycle.count_each_step()  # the end of the phase may count as a step
-            released = phases.enter(_sleeping(adapter, opened), lists)
+            released = phases.enter(phases.sleeping(adapter, opened), lists)
         yield released
         if opened is not None and collector is not None and collector.iterations == ended:
             _mark_iteration(adapter, opened)
@@ -261,21 +256,7 @@ def phase_on(adapter: Adapter, lists: PhaseLists) -> Iterator[Released]:
                 _leave(adapter, phases)
             else:
                 with suppress(PgmoError, RuntimeError):  # the error of the phase comes first
-                    phases.wake(lists.name, list(phases.sleepers))
-
-
-def _sleeping(adapter: Adapter, opened: OpenSession | None) -> Sleeping:
-    """Return the `Sleeping` of the open session, or of the device if no session is open."""
-    if opened is not None:
-        return opened.sleeping
-    if adapter.device not in _without_session:
-        cuda = cuda_adapter(adapter)
-        if cuda is not None:
-            cuda.choose_pages(True, 0)
-            if cuda.pages:
-                cuda.engine.use_pages(cuda.space)  # so that the engine's statistics include pages
-        _without_session[adapter.device] = Sleeping(adapter, warn_user)
-    return _without_session[adapter.device]
+                    phases.wake(lists.name, list(phases.sleeps))
 
 
 def _mark_iteration(adapter: Adapter, opened: OpenSession) -> None:
@@ -289,7 +270,7 @@ def _mark_iteration(adapter: Adapter, opened: OpenSession) -> None:
 
 def _leave(adapter: Adapter, phases: _DevicePhases) -> None:
     """Free idle memory at the end of a phase, and apply the lists of the outer phase."""
-    sleeping = _sleeping(adapter, find_open(adapter))
+    sleeping = phases.sleeping(adapter, find_open(adapter))
     if phases.running:
         phases.enter(sleeping, phases.running[-1])
     else:

@@ -19,7 +19,6 @@ from pgmo.allocator.adapters.cupy_allocator import current_or_over_it, exchange,
 from pgmo.allocator.adapters.device_memory import CONCURRENT_MANAGED_ACCESS, DeviceMemory
 from pgmo.allocator.adapters.managed_hints import Hints
 from pgmo.errors import AdapterError
-from pgmo.locks import new_lock
 from pgmo.profiler.tagging.cupy_module import cupy_device, imported_cupy
 
 ALIGNMENT = 512
@@ -31,7 +30,6 @@ _held: dict[int, tuple[object, Callable[[], object] | None]] = {}
 ctypes.pythonapi.Py_IncRef(ctypes.py_object(_held))  # arrays may outlive this module
 
 _contexts = itertools.count(1)
-_installing = new_lock()
 
 
 def _return_memory(context: int) -> None:
@@ -76,29 +74,27 @@ class Cupy(Adapter):
 
         Inside `cupy.cuda.using_allocator`, this wraps the allocator of the calling thread only.
         """
-        with _installing:
-            allocator = current_or_over_it(self._cuda)
-            if self._cuda.get_allocator() is not allocator:
-                exchange(self._cuda, allocator)
-            if self._allocator is not allocator:
-                self._detach()
-                self._route.forget_streams()  # their numbers are of an earlier session or process
-                self._allocator = allocator
-            allocator.attach(self.index, self._route)
+        allocator = current_or_over_it(self._cuda)
+        if self._cuda.get_allocator() is not allocator:
+            exchange(self._cuda, allocator)
+        if self._allocator is not allocator:
+            self._detach()
+            self._route.forget_streams()  # their numbers are of an earlier session or process
+            self._allocator = allocator
+        allocator.attach(self.index, self._route)
 
     def uninstall(self) -> None:
         """Uninstall the adapter. Existing arrays stay valid, and can be freed as before."""
-        with _installing:
-            allocator = self._allocator
-            self._detach()
-            if allocator is None or allocator.serves or allocator.stays:
-                return
-            if self._cuda.get_allocator() is not allocator:
-                raise AdapterError(
-                    "CuPy's allocator was replaced while the session was open, or this thread has "
-                    "another allocator; pgmo stays installed below it and delegates all requests"
-                )
-            exchange(self._cuda, allocator.upstream)
+        allocator = self._allocator
+        self._detach()
+        if allocator is None or allocator.serves or allocator.stays:
+            return
+        if self._cuda.get_allocator() is not allocator:
+            raise AdapterError(
+                "CuPy's allocator was replaced while the session was open, or this thread has "
+                "another allocator; pgmo stays installed below it and delegates all requests"
+            )
+        exchange(self._cuda, allocator.upstream)
 
     def _detach(self) -> None:
         if self._allocator is not None:
@@ -184,10 +180,9 @@ _adapters: dict[int, Cupy] = {}
 def cupy_adapter(index: int | None = None) -> Cupy:
     """Return this process's adapter for a CUDA device, by default the current device."""
     index = cupy_device(imported_cupy(), index)
-    with _installing:
-        if index not in _adapters:
-            _adapters[index] = Cupy(index)
-        return _adapters[index]
+    if index not in _adapters:
+        _adapters[index] = Cupy(index)
+    return _adapters[index]
 
 
 def cupy_allocator() -> _core.CupyAllocator:

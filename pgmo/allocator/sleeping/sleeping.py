@@ -12,8 +12,10 @@ only on CUDA devices with pages. On other devices, `release` frees only arenas a
 cached memory.
 """
 
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from pgmo import _core
 from pgmo.allocator.adapters.adapter import Adapter
@@ -44,12 +46,21 @@ class Sleep:
         copy: copy of the contents; None if they were dropped.
         guard: guard that refuses use of the objects.
         size: bytes of the released pages.
+        owner: the `Sleeping` that can wake the objects.
+        objects: weak references to the objects.
     """
 
     number: int
     copy: HostCopy | None
     guard: SleepGuard
     size: int
+    owner: "Sleeping"
+    objects: list["weakref.ref[Any]"]
+
+    @property
+    def living(self) -> list[Any]:
+        """Objects that still exist."""
+        return [one for ref in self.objects if (one := ref()) is not None]
 
 
 class Sleeping:
@@ -106,8 +117,8 @@ class Sleeping:
             return None, Released()
         if torch.cuda.is_current_stream_capturing():
             raise SessionError(CAPTURED)
-        objects = stepped() if objects is None else listed(objects)
-        meant = storages(objects, cuda.index)
+        chosen = stepped() if objects is None else listed(objects)
+        meant = storages(chosen, cuda.index)
         cuda.synchronize()
         number, runs = _core.lie_down(cuda.space, list(meant.items()))
         if not number:
@@ -115,13 +126,13 @@ class Sleeping:
         try:
             copy = HostCopy(cuda, runs) if state == "host" else None
             cuda.synchronize()
-            guard = SleepGuard(objects)
+            guard = SleepGuard(chosen)
         except BaseException:
             _core.get_up(cuda.space, number)
             raise
         cuda.note_sleep()
         released = _core.fall_asleep(cuda.space, number)
-        sleep = Sleep(number, copy, guard, released)
+        sleep = Sleep(number, copy, guard, released, self, [weakref.ref(one) for one in chosen])
         self.sleeps.append(sleep)
         host = copy.size if copy is not None else 0
         awake = sum(meant.values()) - bytes_within(meant, runs)

@@ -231,5 +231,5 @@ class Summary:
         since = f", from iteration {self.since} on" if self.since else ""
         return [
             f"  run        {percent(self.run_share)} of the {format_bytes(self.run_bytes)} that "
-            f"{of} iterations asked for came from slots{since}"
+            f"{of} iterations requested came from slots{since}"
         ]
