@@ -22,8 +22,7 @@ from pgmo.allocator.session.open_sessions import OpenSession, any_open, find_ope
 from pgmo.allocator.session.options import Options
 from pgmo.allocator.session.threads.boundary import exclusive, uninterrupted
 from pgmo.allocator.session.threads.call_turns import CallTurns
-from pgmo.allocator.sleeping.released import Released, State
-from pgmo.allocator.sleeping.sleeping import Sleep, Sleeping
+from pgmo.allocator.sleeping.sleeping import Released, Sleep, Sleeping, State
 from pgmo.allocator.sleeping.storages import listed
 from pgmo.errors import PgmoError, SessionError
 from pgmo.units import format_bytes

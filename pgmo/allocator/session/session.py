@@ -19,7 +19,7 @@ from pgmo.allocator.session.options import Options
 from pgmo.allocator.session.report import SessionReport
 from pgmo.allocator.session.threads.boundary import exclusive, uninterrupted
 from pgmo.allocator.session.threads.call_turns import CallTurns
-from pgmo.allocator.sleeping.released import Released, State
+from pgmo.allocator.sleeping.sleeping import Released, State
 from pgmo.errors import SessionError
 from pgmo.user_warnings import warn_user
 
