@@ -73,5 +73,7 @@ def priority(message: Message) -> int:
     value = message.get("priority", 0)
     good = isinstance(value, int) and abs(value) <= MOST_PRIORITY
     if not good:
-        raise ShareError(f"priority is {value!r}; give a whole number from -8 to 8")
+        raise ShareError(
+            f"priority is {value!r}; give a whole number from -{MOST_PRIORITY} to {MOST_PRIORITY}"
+        )
     return int(value)
