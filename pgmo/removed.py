@@ -1,5 +1,9 @@
 """Hints for removed names and options. Errors show them for one version."""
 
+from collections.abc import Iterable
+
+from pgmo.errors import OptionError
+
 OPTIONS = {
     "profile": "begin with its plan, plan=pgmo.plan(profile)",
     "opening": "plan it with the profile, plan=pgmo.plan(profile, opening=opening)",
@@ -109,6 +113,8 @@ ESTIMATES = "call pgmo.fit(); it needs a CUDA build of torch: `pgmo fit --enviro
 """Hint for the removed `pgmo.fit.estimate`."""
 
 
-def instead_of(option: str) -> str:
-    """Return the hint that an error adds for a removed option; "" for any other option."""
-    return f"; it was removed: {OPTIONS[option]}" if option in OPTIONS else ""
+def check_options(given: Iterable[str], known: list[str], owner: str) -> None:
+    """Raise `OptionError` for an option that `owner` lacks, with a hint if it was removed."""
+    for option in sorted(set(given).difference(known)):
+        hint = f"; it was removed: {OPTIONS[option]}" if option in OPTIONS else ""
+        raise OptionError(f"there is no option {option!r}{hint}; {owner} has {', '.join(known)}")

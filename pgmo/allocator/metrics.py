@@ -106,9 +106,16 @@ def _session_on(device: object, framework: str) -> "Session | None":
 
 def session_metrics(session: "Session") -> dict[str, float]:
     """Return the figures of an open session, as `metrics` does."""
-    peak_live, reserved, retries = _of_engine(session)
     if session.framework == "torch" and session.device.startswith("cuda"):
-        peak_live, reserved, retries = _of_torch(session.device)
+        torch: Any = sys.modules["torch"]
+        counts = torch.cuda.memory_stats(session.device)
+        peak_live = int(counts.get("allocated_bytes.all.peak", 0))
+        reserved = int(counts.get("reserved_bytes.all.current", 0))
+        retries = int(counts.get("num_alloc_retries", 0))
+    else:
+        counters = session.statistics
+        peak_live, retries = session.peak_live, 0
+        reserved = counters["arena_bytes"] + counters["live_fallback_bytes"]
     last = session.history_end
     growth = session.counted().growth
     return {
@@ -116,9 +123,7 @@ def session_metrics(session: "Session") -> dict[str, float]:
         "pgmo/reserved": reserved,
         "pgmo/stuck": 0 if last is None else max(0, reserved - peak_live),
         "pgmo/retries": retries,
-        "pgmo/from_plan": last.bytes_hit / last.bytes_requested
-        if last is not None and last.bytes_requested
-        else 0.0,
+        "pgmo/from_plan": last.hit_bytes_rate if last and last.bytes_requested else 0.0,
         "pgmo/growth": 0.0 if growth is None else growth.rate,
     }
 
@@ -187,21 +192,3 @@ def prometheus_text(found: dict[str, float], rank: int | None = None) -> str:
         shown = int(value) if math.floor(value) == value else value
         lines += [f"# HELP {name} {text}", f"# TYPE {name} {kind}", f"{name}{label} {shown}"]
     return "\n".join(lines) + "\n"
-
-
-def _of_torch(device: str) -> tuple[int, int, int]:
-    """Return torch's peak of live bytes, reserved bytes, and number of retries."""
-    torch: Any = sys.modules["torch"]
-    counts = torch.cuda.memory_stats(device)
-    return (
-        int(counts.get("allocated_bytes.all.peak", 0)),
-        int(counts.get("reserved_bytes.all.current", 0)),
-        int(counts.get("num_alloc_retries", 0)),
-    )
-
-
-def _of_engine(session: "Session") -> tuple[int, int, int]:
-    """Return the engine's peak of live bytes, reserved bytes, and number of retries."""
-    counters = session.statistics
-    held = counters["arena_bytes"] + counters["live_fallback_bytes"]
-    return session.peak_live, held, 0

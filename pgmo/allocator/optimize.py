@@ -12,7 +12,7 @@ from pgmo.allocator.session.options import Options
 from pgmo.allocator.session.session import Session
 from pgmo.errors import OptionError
 from pgmo.packing.plan import Plan
-from pgmo.removed import instead_of
+from pgmo.removed import check_options
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -119,13 +119,7 @@ def optimize(
         Sekiyama et al., "Profile-guided memory optimization for deep neural networks" (2018),
         arXiv 1804.10001, sections 3 and 4.
     """
-    unknown = options.keys() - OptionFields.__annotations__.keys()
-    if unknown:
-        first = min(unknown)
-        raise OptionError(
-            f"there is no option {first!r}{instead_of(first)}; pgmo.optimize() has "
-            f"{', '.join(OptionFields.__annotations__)}"
-        )
+    check_options(options, [*OptionFields.__annotations__], "pgmo.optimize()")
     chosen = Options(**options)
     session = Session(chosen, functools.partial(_find_adapter, chosen))
     if function is None:

@@ -12,7 +12,7 @@ from pgmo.allocator.session.session import Session
 from pgmo.allocator.session.threads.boundary import when_free
 from pgmo.errors import OptionError
 from pgmo.locks import new_lock
-from pgmo.removed import instead_of
+from pgmo.removed import check_options
 from pgmo.serving import interception
 from pgmo.serving.devices import Devices
 from pgmo.serving.service import Leave, Service
@@ -132,13 +132,7 @@ def wrap(model: T, methods: str | Iterable[str] = "__call__", **options: Unpack[
         ...     answer = model(question)
         >>> print(pgmo.session_of(model).summary())  # doctest: +SKIP
     """
-    unknown = options.keys() - WrapFields.__annotations__.keys()
-    if unknown:
-        first = min(unknown)
-        raise OptionError(
-            f"there is no option {first!r}{instead_of(first)}; the options of pgmo.wrap() are "
-            f"methods, {', '.join(WrapFields.__annotations__)}"
-        )
+    check_options(options, ["methods", *WrapFields.__annotations__], "pgmo.wrap()")
     Options(**options)
     if interception.interceptor_of(model) is not None:
         raise OptionError("this object is wrapped already; call pgmo.unwrap() first")

@@ -70,10 +70,8 @@ class AdapterLibrary:
 
     def address(self, function: str, *arguments: object) -> int:
         """Call a function that returns an address, or null and an error message."""
-        entry = self._library[function]
-        entry.restype = ctypes.c_void_p
         message = ctypes.create_string_buffer(_MESSAGE_BYTES)
-        address = entry(*arguments, message, ctypes.c_size_t(_MESSAGE_BYTES))
-        if address is None:
+        address = self.pointer(function, *arguments, message, ctypes.c_size_t(_MESSAGE_BYTES))
+        if not address:
             raise AdapterError(message.value.decode(errors="replace"))
-        return int(address)
+        return address

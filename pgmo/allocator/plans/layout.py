@@ -99,11 +99,8 @@ def extents(plan: Plan, *, spilled: bool = False) -> dict[int, tuple[int, int]]:
     slots = _slots(plan, spilled)
     for stream in distinct(plan.stream[slots]):
         rows = (plan.stream == stream) & slots
-        low = int(plan.offset[rows].min())
-        high = int((plan.offset + size)[rows].max())
         second = rows & (plan.alternate != UNPLANNED)
-        if np.any(second):
-            low = min(low, int(plan.alternate[second].min()))
-            high = max(high, int((plan.alternate + size)[second].max()))
-        extents[int(stream)] = (low, high)
+        low = np.concatenate((plan.offset[rows], plan.alternate[second]))
+        high = low + np.concatenate((size[rows], size[second]))
+        extents[int(stream)] = (int(low.min()), int(high.max()))
     return extents

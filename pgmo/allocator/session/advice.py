@@ -72,13 +72,9 @@ def _at_peak(plan: Plan) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _origin(profile: Profile | None, row: int) -> str:
-    if profile is None:
+    if profile is None or profile.tag[row] < 0:
         return f"request {row}"
-    tag = int(profile.tag[row])
-    if tag < 0:
-        return f"request {row}"
-    known = profile.tags[tag]
-    return " ".join(part for part in (known.module, known.op, f"({known.phase})") if part)
+    return str(profile.tags[profile.tag[row]])
 
 
 def _remedies(plan: Plan) -> list[str]:

@@ -33,7 +33,7 @@ def test_what_the_plan_needs_and_who_holds_its_peak():
         "The plan needs 8.00 MiB, 0.00 % above the max load of 8.00 MiB.",
         "The largest of the 2 blocks at the plan's peak:",
         "    5.00 MiB  aten.add (optimizer)",
-        "    3.00 MiB  GPT.blocks.3 aten.addmm (forward)",
+        "    3.00 MiB  GPT.blocks.3, aten.addmm (forward)",
         "What helps: a smaller batch; pgmo.recompute or torch.utils.checkpoint, because blocks "
         "of the forward pass live long.",
     ]
