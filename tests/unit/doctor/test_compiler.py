@@ -12,6 +12,13 @@ def compiler(folder, name, text):
     return str(path)
 
 
+def test_the_compiler_of_this_machine_works():
+    found = try_compiler()
+    assert found.command
+    assert found.version
+    assert found.error == ""
+
+
 def test_none_at_all(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("CXX", raising=False)
