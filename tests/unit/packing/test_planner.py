@@ -267,6 +267,21 @@ def test_numbers_of_numpy_are_numbers():
         plan("resnet.pgmoprof")
 
 
+def test_the_first_iteration_has_a_plan_of_its_own():
+    """Persistent blocks have no slots. Their bytes are added to the budget."""
+    profile = Profile.from_columns(size=[128], start=[0], end=[1], ticks=1)
+    opening = Profile.from_columns(
+        size=[64, 128], start=[0, 1], end=[NEVER, 2], ticks=2, circular=False
+    )
+    assert plan(profile).opening is None
+    made = plan(profile, opening=opening, budget=128).opening
+    assert (made.resident, made.offset.tolist()) == (128, [UNPLANNED, 0])
+    with pytest.raises(OptionError, match="opening=7 is not a Profile"):
+        plan(profile, opening=7)
+    with pytest.raises(OptionError, match="opening= is for profiles"):
+        plan(Problem([8], [0], [1]), opening=opening)
+
+
 def test_blocks_of_some_size_are_packed_by_themselves_above_all_others():
     profile = Profile.from_columns(
         size=[64, 6400, 64, 6400, 128], start=[0, 1, 2, 3, 4], end=[2, 2, 4, 4, 5], ticks=5

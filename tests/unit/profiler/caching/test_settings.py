@@ -12,6 +12,8 @@ def test_lists() -> None:
     assert read.divisions == (2, 2, 2, 0, 8) + (0,) * 11
     assert read.expandable_segments
     assert AllocatorSettings.from_text("roundup_power2_divisions:8").divisions == (8,) * 16
+    rest = AllocatorSettings.from_text("roundup_power2_divisions:[4:2, >:8]")
+    assert rest.divisions == (2, 2, 2) + (8,) * 13
 
 
 @pytest.mark.parametrize(

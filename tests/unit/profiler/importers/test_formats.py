@@ -45,6 +45,8 @@ def test_cupy_lines(written):
     assert first.notes["other lines"] == "1, ignored"
     assert (second.device, second.trace.requests) == ("cuda:1", 1)
     assert [trace.device for trace in read_trace(written(CUPY), 1)] == [1]
+    with pytest.raises(FileError, match="no events of device 7; choose from 0, 1"):
+        read_file(written(CUPY), 7)
 
 
 def test_memory_that_cupy_gave_back_is_not_counted_twice(written):
@@ -73,9 +75,19 @@ def test_rmm_logs(written, before_microseconds):
     assert trace.stream.tolist() == [2, 0, 2, 0, 0, 2, 2]
     assert trace.time.tolist() == [0, 0, 5, 15, 15, 19, 19]  # across midnight
     assert own.notes["out of memory"] == "4.88 KiB"
+    with pytest.raises(FileError, match="no events of device 1; choose from 0"):
+        read_file(written(text), 1)
 
 
-@pytest.mark.parametrize("line", ["7,10:00,allocate,0x1,8,0x0", "7,1:2:3:4,allocate", "x"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "7,10:00,allocate,0x1,8,0x0",
+        "7,1:2:3:4,allocate",
+        "7,00:00:01.000000,free,0x1000,,0x0",
+        "x",
+    ],
+)
 def test_an_rmm_line_that_is_cut_off_is_named(written, line):
     with pytest.raises(FileError, match="line 6: is not a complete line of an RMM log"):
         read_file(written(RMM + line))

@@ -105,6 +105,18 @@ def test_a_steady_iteration_leaks_what_it_never_frees():
     profile = Profile.from_columns(**columns, ticks=3, tags=(tag,))
     (leak,) = find_leaks(profile).found
     assert (leak.tag, leak.blocks, leak.growth, leak.confidence) == (tag, 2, 16.0, "likely")
+    assert find_leaks(profile).live == profile.max_load() + 16
+
+
+def test_a_short_trace_shows_how_much_was_alive_at_most():
+    loop = Loop()
+    freed = loop.alloc(100)
+    loop.alloc(50)
+    loop.free(freed)
+    loop.alloc(20)
+    profile = Profile.from_columns(size=[64], start=[0], end=[NEVER], ticks=1, trace=loop.trace())
+    leaks = find_leaks(profile)
+    assert (leaks.growth, leaks.live) == (64.0, 150)
 
 
 @pytest.mark.parametrize(("circular", "steady"), [(False, True), (True, False)])
