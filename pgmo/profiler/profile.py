@@ -236,6 +236,11 @@ class Profile:
         return np.where(unplanned, 0, 1 + (self.end - self.start > self.ticks)).astype(np.int64)
 
     @property
+    def is_moment(self) -> bool:
+        """Return whether the trace has no history: only the blocks at one moment are known."""
+        return self.trace is not None and not self.trace.has_history
+
+    @property
     def alignment(self) -> int:
         """Alignment of the device's blocks in bytes: 512 on CUDA devices, else 64."""
         return CUDA_ALIGNMENT if self.meta.device.startswith("cuda") else CPU_ALIGNMENT

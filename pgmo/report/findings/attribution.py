@@ -107,7 +107,7 @@ def alive(profile: Profile, tick: int) -> NDArray[np.int64]:
     Returns:
         Numbers of copies, shape (n,).
     """
-    if profile.trace is not None and not profile.trace.has_history:
+    if profile.is_moment:
         return np.ones(len(profile), np.int64)
     count = ((profile.start <= tick) & (tick < profile.end)).astype(np.int64)
     for turn in (1, 2):  # the blocks of the last iteration and of the one before

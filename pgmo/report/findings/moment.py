@@ -62,10 +62,9 @@ class Moment:
 
 def find_moment(profile: Profile) -> Moment | None:
     """Return the findings for a profile whose trace has no history; None for any other profile."""
-    trace = profile.trace
-    if trace is None or trace.has_history:
+    if profile.trace is None or not profile.is_moment:
         return None
-    seen = find_fragmentation(trace)
+    seen = find_fragmentation(profile.trace)
     return Moment(
         size=int(profile.size.sum(dtype=np.int64)),
         blocks=len(profile),

@@ -37,8 +37,7 @@ def find_residents(profile: Profile, top: int = 10) -> Residents:
         kept = (blocks.freed == NOT_FREED) & (blocks.iteration < first)
         tags, tag, size = profile.trace.tags, blocks.tag[kept], blocks.size[kept]
     else:
-        is_moment = profile.trace is not None and not profile.trace.has_history
-        kept = profile.persistent & (not profile.circular and not is_moment)
+        kept = profile.persistent & (not profile.circular and not profile.is_moment)
         tags, tag, size = profile.tags, profile.tag[kept], profile.size[kept]
     ones = np.ones(len(size), np.int64).tolist()
     lists = [

@@ -2,7 +2,7 @@
 
 import html
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pgmo.errors import ProfileError
 from pgmo.packing.plan import Plan
@@ -42,11 +42,6 @@ def render(
     plan = _plan_for(profile, plan)
     explanation = explain(profile, plan, predict=len(profile) > 0)
     name = title or profile.meta.model or "One iteration"
-    extra: dict[str, Any] = {
-        "title": name,
-        "moment": explanation.moment is not None,
-        "placesSeen": bool((profile.address > 0).any()),
-    }
     code, looks = script(), style()
     policy = (
         f"default-src 'none'; script-src {source_hash(code)}; style-src {source_hash(looks)}; "
@@ -71,7 +66,6 @@ def render(
             plan,
             placement=find_placement(profile, _addresses(profile, explanation)),
             reserved={n: one.curve for n, one in explanation.reserved.items() if one.curve.size},
-            extra=extra,
         ),
     }
     # Replace in one pass, so that inserted text is never treated as a placeholder.

@@ -22,9 +22,11 @@ def payload(
     *,
     placement: Placement | None = None,
     reserved: dict[str, NDArray[np.int64]] | None = None,
-    extra: dict[str, Any] | None = None,
 ) -> str:
-    """Pack all data that the page draws. `extra` has further JSON entries for the header."""
+    """Pack all data that the page draws.
+
+    The lines over time exclude persistent blocks, which are in neither the load nor the arena.
+    """
     streams, stream = np.unique(profile.stream, return_inverse=True)
     flags = (
         profile.varying * VARYING
@@ -33,7 +35,11 @@ def payload(
         + existed_before(profile) * EARLIER
     ).astype(np.int64)
     tags, tag = _tags(profile, placement)
+    kept = _persistent_bytes(profile)
     header = {
+        "moment": profile.is_moment,
+        "placesSeen": bool((profile.address > 0).any()),
+        "hasPersistent": bool(kept.any()),
         "ticks": profile.ticks,
         "circular": profile.circular,
         "arena": plan.arena,
@@ -42,7 +48,6 @@ def payload(
         "streams": [str(number) for number in streams.tolist()],
         "height": placement.height if placement else 0,
         **_strings(tags),
-        **(extra or {}),
     }
     columns = [
         Column("size", profile.size),
@@ -53,10 +58,28 @@ def payload(
         Column("tag", tag[: len(profile)]),
         Column("stream", stream.astype(np.int64)),
         Column("flags", flags),
+        Column("load", _load(profile, plan.alignment), delta=True),
         *_placed(placement, tag[len(profile) :]),
     ]
-    columns += [Column(f"reserved:{name}", line, True) for name, line in (reserved or {}).items()]
+    for name, line in (reserved or {}).items():
+        columns.append(Column(f"reserved:{name}", np.maximum(0, line - kept), delta=True))
     return pack(header, columns)
+
+
+def _load(profile: Profile, alignment: int) -> NDArray[np.int64]:
+    """Return the live bytes of the planned blocks at each tick; without a history, of all."""
+    if profile.is_moment:
+        return np.array([(-(-profile.size // alignment) * alignment).sum()], np.int64)
+    return profile.load_curve(alignment)
+
+
+def _persistent_bytes(profile: Profile) -> NDArray[np.int64]:
+    """Return the bytes of the persistent blocks at each tick; 0 without a history."""
+    change = np.zeros(profile.ticks, np.int64)
+    if not profile.is_moment:
+        start = np.where(profile.circular, 0, profile.start)
+        np.add.at(change, start[profile.persistent], profile.size[profile.persistent])
+    return np.cumsum(change)
 
 
 def _placed(placement: Placement | None, tag: NDArray[np.int64]) -> list[Column]:

@@ -43,15 +43,10 @@ export class Model {
       );
       this.segments = Array.from(at, (y, i) => ({ y, size: size[i], address: address[i] }));
     }
-    this.kept = this.keptBytes();
-    // Exclude persistent blocks, which are in neither the live bytes nor the arena.
+    this.load = columns.load;
     this.reserved = Object.keys(columns)
       .filter((name) => name.startsWith("reserved:"))
-      .map((name) => ({
-        name: name.slice("reserved:".length),
-        line: columns[name].map((bytes, tick) => Math.max(0, bytes - this.kept[tick])),
-      }));
-    this.load = this.liveBytes();
+      .map((name) => ({ name: name.slice("reserved:".length), line: columns[name] }));
     this.peakTick = this.load.reduce(
       (best, bytes, tick) => (bytes > this.load[best] ? tick : best),
       0,
@@ -118,40 +113,6 @@ export class Model {
       count += (tick + this.ticks < end ? 1 : 0) + (tick + 2 * this.ticks < end ? 1 : 0);
     }
     return count;
-  }
-
-  // Return the bytes of the persistent blocks at each tick.
-  keptBytes() {
-    const kept = new Float64Array(this.ticks);
-    for (let block = 0; block < this.blocks; block += 1) {
-      if (this.moment || !(this.flags[block] & PERSISTENT)) continue;
-      kept[this.circular ? 0 : this.start[block]] += this.size[block];
-    }
-    for (let tick = 1; tick < this.ticks; tick += 1) kept[tick] += kept[tick - 1];
-    return kept;
-  }
-
-  liveBytes() {
-    const { ticks } = this;
-    const change = new Float64Array(ticks + 1);
-    const add = (from, to, bytes) => {
-      if (to <= 0 || from >= ticks) return;
-      change[Math.max(from, 0)] += bytes;
-      change[Math.min(to, ticks)] -= bytes;
-    };
-    for (let block = 0; block < this.blocks; block += 1) {
-      if (!this.planned(block)) continue;
-      const [start, end, bytes] = [this.start[block], this.end(block), this.taken(block)];
-      add(start, end, bytes);
-      if (this.circular && end > ticks) {
-        add(start - ticks, end - ticks, bytes);
-        add(start - 2 * ticks, end - 2 * ticks, bytes);
-      }
-    }
-    const load = new Float64Array(ticks);
-    let sum = 0;
-    for (let tick = 0; tick < ticks; tick += 1) load[tick] = sum += change[tick];
-    return load;
   }
 
   // Return the planned blocks alive at a tick, largest first: [{block, copies, bytes}].

@@ -47,8 +47,12 @@ def test_streams_beyond_what_javascript_can_count_are_texts():
 def test_lines_over_time_have_a_value_a_tick():
     profile = small_profile()
     line = np.arange(profile.ticks) * 2**21
-    _, columns = unpack(payload(profile, plan(profile), reserved={"default": line}))
-    assert columns["reserved:default"] == line.tolist()
+    made = plan(profile)
+    header, columns = unpack(payload(profile, made, reserved={"default": line}))
+    kept = profile.size[profile.persistent].sum()
+    assert columns["reserved:default"] == np.maximum(0, line - kept).tolist()
+    assert columns["load"] == profile.load_curve(made.alignment).tolist()
+    assert header["hasPersistent"]
 
 
 def test_residents_bring_tags_of_the_trace_along():
