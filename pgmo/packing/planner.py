@@ -5,7 +5,7 @@ portfolio          --at the lower bound-->  done
   v
 improve            --at the lower bound, or proved, or out of time-->  done
   search, branch and bound, CP-SAT: the choice and the time depend on `effort`,
-  the number of blocks and the gap (`pgmo/packing/solving/stages.py`)
+  the number of blocks and the excess over the bound (`pgmo/packing/solving/stages.py`)
 """
 
 import time

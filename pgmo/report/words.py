@@ -1,7 +1,9 @@
 """Explanations in plain text, one line per fact."""
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from pgmo.report.advice.facts import Hint
 from pgmo.report.blocks.origins import By
 from pgmo.report.findings.leaks import Leaks
 from pgmo.units import format_bytes
@@ -38,11 +40,12 @@ def explanation_lines(explanation: "Explanation") -> list[str]:
     lines += _state(explanation)
     lines += leak_lines(explanation.leaks)
     lines += explanation.kept.lines()
-    lines += [
-        f"{'cause' if hint.is_cause else 'hint':12}{hint.title}: {hint.text}"
-        for hint in explanation.hints
-    ]
-    return lines
+    return lines + hint_lines(explanation.hints)
+
+
+def hint_lines(hints: Iterable[Hint]) -> list[str]:
+    """Return a line for each hint."""
+    return [f"{'cause' if hint.is_cause else 'hint':12}{hint.title}: {hint.text}" for hint in hints]
 
 
 def reserved_lines(explanation: "Explanation") -> list[str]:

@@ -10,23 +10,22 @@ if TYPE_CHECKING:
     from pgmo.packing.plan import Plan
     from pgmo.packing.solving.result import Packing
     from pgmo.profiler.profile import Profile
+    from pgmo.report.summary import Explanation
 
 
 _SOLUTION = ("max_load", "bound", "arena", "gap", "optimal", "solver", "seconds")
 
 
-def describe_profile(profile: "Profile", top: int = 10) -> dict[str, Any]:
+def describe_profile(profile: "Profile", explanation: "Explanation") -> dict[str, Any]:
     """Return the figures of a profile; sizes in bytes."""
-    from pgmo.report.summary import explain, plain
+    from pgmo.report.summary import plain
 
-    explanation = explain(profile, top=top, predict=False)
     persistent = profile.persistent
-    moment = explanation.moment
     shared = profile.shared & ~persistent  # blocks without a slot only because they are shared
     fragmentation = explanation.fragmentation
     return {
         "kind": "profile",
-        "moment": plain(moment),
+        "moment": plain(explanation.moment),
         "blocks": len(profile),
         "ticks": profile.ticks,
         "max_load": profile.max_load(),
@@ -53,20 +52,17 @@ def describe_profile(profile: "Profile", top: int = 10) -> dict[str, Any]:
     }
 
 
-def profile_lines(fields: Mapping[str, Any]) -> list[str]:
-    """Format the fields of `describe_profile`, without holders of the peak, pools and hints."""
-    from pgmo.report.findings.moment import Moment
-    from pgmo.report.findings.unused_memory import UnusedMemory
-    from pgmo.report.kept import KnownKeepers
-
+def profile_lines(fields: Mapping[str, Any], explanation: "Explanation") -> list[str]:
+    """Format the fields of `describe_profile`, without holders of the peak and hints."""
     notes = dict(fields["meta"]["notes"])
     if "source" not in notes:  # only notes of recordings are shown
         notes.clear()
     notes.pop("events", None)
     origin = f"profile     {_origin(fields['meta'])}"
-    if fields["moment"]:
+    pools = [] if explanation.pools is None else explanation.pools.lines()
+    if explanation.moment is not None:
         notes.pop("iterations", None)
-        return [*Moment(**fields["moment"]).lines(), origin, *_note_lines(notes)]
+        return [*explanation.moment.lines(), origin, *_note_lines(notes), *pools]
     steady = "steady" if fields["steady"] else "NOT steady: no two iterations agreed"
     if not fields["circular"]:
         steady = "no repeating iteration was found"
@@ -99,10 +95,11 @@ def profile_lines(fields: Mapping[str, Any]) -> list[str]:
         lines.append(f"live peak   {size} of all blocks in the recording")
     if trace["reserved_peak"] is not None:
         lines.append(f"reserved    {format_bytes(trace['reserved_peak'])} at the peak")
-    parts = UnusedMemory(**fields["unused"]).parts() if fields["unused"] else []
+    seen = explanation.fragmentation
+    parts = [] if seen is None else seen.unused.parts()
     if parts:
         lines.append(f"unused      at the reserved peak: {', '.join(parts)}")
-    return [*lines, *KnownKeepers(**fields["kept"]).lines(), *_note_lines(notes)]
+    return [*lines, *explanation.kept.lines(), *_note_lines(notes), *pools]
 
 
 def _note_lines(notes: Mapping[str, str]) -> list[str]:
@@ -125,24 +122,6 @@ def _trace(profile: "Profile") -> dict[str, int | None] | None:
         "live_peak": live_peak(trace),
         "reserved_peak": int(reserved.max(initial=0)) or None,
     }
-
-
-def pool_lines(fields: Mapping[str, Any]) -> list[str]:
-    """Format the private pools in the fields of `describe_profile`."""
-    from pgmo.report.findings.pools import PoolUse, PrivatePools
-
-    if fields["pools"] is None:
-        return []
-    pools = tuple(PoolUse(**one) for one in fields["pools"]["pools"])
-    return PrivatePools(**{**fields["pools"], "pools": pools}).lines()
-
-
-def hint_lines(fields: Mapping[str, Any]) -> list[str]:
-    """Format the advice in the fields of `describe_profile`."""
-    return [
-        f"{'cause' if hint['is_cause'] else 'hint':12}{hint['title']}: {hint['text']}"
-        for hint in fields["hints"]
-    ]
 
 
 def describe_plan(plan: "Plan") -> dict[str, Any]:

@@ -9,7 +9,7 @@ from pgmo.units import format_bytes
 
 
 class IncumbentLine:
-    """Context that displays the best arena, the bound, their gap and the time.
+    """Context that displays the best arena, its excess over the bound, the bound and the time.
 
     The line changes in place, which needs escape sequences, so NO_COLOR disables it.
     """
@@ -37,7 +37,7 @@ class IncumbentLine:
     def show(self, event: Incumbent) -> None:
         """Replace the displayed line."""
         text = (
-            f"arena {format_bytes(event.arena)}, {event.gap:.2%} above the bound of "
+            f"arena {format_bytes(event.arena)}, {event.above_bound:.2%} above the bound of "
             f"{format_bytes(event.bound)}, by {event.solver}"
         )
         self._progress.update(self._task, description=text)

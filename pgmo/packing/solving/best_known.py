@@ -46,7 +46,7 @@ class BestKnown:
         return self.offset is not None and self.arena == self.bound
 
     @property
-    def gap(self) -> float:
+    def above_bound(self) -> float:
         """Relative excess of the arena over the bound: 0.01 is one per cent."""
         return (self.arena - self.bound) / self.bound if self.bound else 0.0
 

@@ -13,7 +13,8 @@ from pgmo.packing.solving.stages import schedule
 _MANY = 50_000  # Above this number of blocks, only the first packers run.
 _FEW = 2  # Number of packers for so many blocks, which achieve nearly all of the gain.
 _COSTLY = 1000  # From this number of blocks on, each packer takes milliseconds.
-# With effort "fast" and from `_COSTLY` blocks on, no more packers run at this gap or below.
+# With effort "fast" and from `_COSTLY` blocks on, no more packers run if the arena is at most this
+# share above the bound.
 _NEAR_ENOUGH = 1 / 4096
 
 
@@ -77,8 +78,7 @@ class Portfolio:
 
     def _is_enough(self, best: BestKnown) -> bool:
         costly = self._effort == "fast" and len(best.problem) >= _COSTLY
-        share = _NEAR_ENOUGH if costly else 0.0
-        return best.arena - best.bound <= share * best.bound
+        return best.above_bound <= (_NEAR_ENOUGH if costly else 0.0)
 
     def _packers(self, blocks: int) -> Sequence[str]:
         if self._solver in PACKERS:

@@ -24,7 +24,7 @@ class Incumbent:
         solver: the packer or solver that made the improvement.
 
     Example:
-        >>> Incumbent(0.25, arena=110, bound=100, solver="best-fit").gap
+        >>> Incumbent(0.25, arena=110, bound=100, solver="best-fit").above_bound
         0.1
     """
 
@@ -34,7 +34,7 @@ class Incumbent:
     solver: str
 
     @property
-    def gap(self) -> float:
+    def above_bound(self) -> float:
         """Relative excess of the arena over the bound: 0.01 is one per cent."""
         return (self.arena - self.bound) / self.bound if self.bound else 0.0
 

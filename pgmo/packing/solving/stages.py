@@ -28,7 +28,7 @@ CP_SAT_BLOCKS = 100
 
 _EXACT_BLOCKS = 1000  # Up to this many blocks, branch and bound finds smaller arenas than search.
 _TOO_MANY = 5000  # From this many blocks on, branch and bound needs seconds to start.
-_LITTLE = 1e-6  # Negligible gap, which is a few kilobytes of a card.
+_LITTLE = 1e-6  # Negligible excess over the bound: a few kilobytes of a card.
 _MOMENT = 0.01  # Share of the time in which the search makes its first improvements.
 
 
@@ -37,8 +37,8 @@ def schedule(best: BestKnown, effort: str, time_limit: float) -> Iterator[tuple[
 
     Args:
         best: result of the packers.
-        effort: "fast" runs no solver; "balanced" uses all of the time, or a fifth if the gap is at
-            most a millionth; "best" uses all of the time.
+        effort: "fast" runs no solver; "balanced" uses all of the time, or a fifth if the arena is
+            at most a millionth above the bound; "best" uses all of the time.
         time_limit: seconds for all solvers together. The last solver gets the time that earlier
             solvers leave unused.
     """
@@ -46,7 +46,7 @@ def schedule(best: BestKnown, effort: str, time_limit: float) -> Iterator[tuple[
         return
     from pgmo.packing.solving import cp_sat
 
-    if effort == "balanced" and best.gap <= _LITTLE:
+    if effort == "balanced" and best.above_bound <= _LITTLE:
         time_limit /= 5
     blocks = len(best.problem)
     if blocks > _TOO_MANY:

@@ -20,7 +20,6 @@ import argparse
 import os
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
 
 from pgmo.cli.exit_codes import CHECK_FAILED
 from pgmo.cli.source import read_profile, read_profile_or_plan
@@ -170,28 +169,29 @@ def _show_summary(path: Path, arguments: argparse.Namespace) -> None:
     from pgmo.cli.terminal.describe import (
         describe_plan,
         describe_profile,
-        hint_lines,
         plan_lines,
-        pool_lines,
         profile_lines,
     )
     from pgmo.packing.plan import Plan
+    from pgmo.report.summary import explain
+    from pgmo.report.words import hint_lines
 
-    fields: dict[str, Any]
+    out = console()
     source = read_profile_or_plan(path, noted=False)
     if isinstance(source, Plan):
         fields = describe_plan(source)
-        lines = plan_lines(fields)
-    else:
-        fields = describe_profile(source, top=arguments.top)
-        lines = [*profile_lines(fields), *pool_lines(fields)]
+        if arguments.json:
+            print_json({"file": str(path), **fields})
+        else:
+            print_text(out, "\n".join(plan_lines(fields)))
+        return
+    explanation = explain(source, top=arguments.top, predict=False)
+    fields = describe_profile(source, explanation)
     if arguments.json:
         print_json({"file": str(path), **fields})
         return
-    out = console()
-    print_text(out, "\n".join(lines))
-    if "peak" in fields:
-        print_holders(out, fields["peak"], is_moment=bool(fields["moment"]))
-        for line in hint_lines(fields):
-            print_text(out, line)
-        print_wrote([], as_command("pgmo report", path))
+    print_text(out, "\n".join(profile_lines(fields, explanation)))
+    print_holders(out, fields["peak"], is_moment=source.is_moment)
+    for line in hint_lines(explanation.hints):
+        print_text(out, line)
+    print_wrote([], as_command("pgmo report", path))
