@@ -1,5 +1,6 @@
 """Columns of numbers in profiles, problems and plans, with one entry per block."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -92,3 +93,26 @@ def as_column(
     array = np.ascontiguousarray(array).view()
     array.flags.writeable = False
     return array
+
+
+def check_columns(
+    owner: object, types: Mapping[str, DTypeLike], row: str, error: type[PgmoError]
+) -> None:
+    """Replace the columns of a frozen dataclass by the results of `as_column`, of equal lengths.
+
+    Args:
+        owner: the dataclass.
+        types: type of each column by name. The first column determines the number of rows.
+        row: what each row describes, for messages, such as "block".
+        error: class of the error to raise, as for `as_column`.
+    """
+    first = next(iter(types))
+    for name, dtype in types.items():
+        column = as_column(name, getattr(owner, name), dtype, error)
+        object.__setattr__(owner, name, column)
+        count = len(getattr(owner, first))
+        if len(column) != count:
+            raise error(
+                f"column {name!r} has {len(column)} rows, {first!r} has {count}; give one for each "
+                f"{row}"
+            )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pgmo.columns import as_column
+from pgmo.columns import check_columns
 from pgmo.display import NotebookFrame, show_report
 from pgmo.errors import PlanError
 from pgmo.packing.solving.result import Incumbent
@@ -118,14 +118,7 @@ class Plan:
     def __post_init__(self) -> None:
         if not len(self.shorter):
             object.__setattr__(self, "shorter", np.zeros(len(self.size), np.int64))
-        for name, dtype in COLUMNS.items():
-            given = as_column(name, getattr(self, name), dtype, PlanError)
-            object.__setattr__(self, name, given)
-            if len(given) != len(self.size):
-                raise PlanError(
-                    f"column {name!r} has {len(given)} rows, 'size' has {len(self.size)}; give one "
-                    "entry for each block"
-                )
+        check_columns(self, COLUMNS, "block", PlanError)
         if self.bound < 0:
             object.__setattr__(self, "bound", self.arena if self.optimal else self.max_load)
         if not 0 <= self.resident < self.arena:

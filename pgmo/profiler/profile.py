@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pgmo.columns import as_column
+from pgmo.columns import as_column, check_columns
 from pgmo.display import NotebookFrame, show_report
 from pgmo.errors import ProfileError
 from pgmo.profiler.ordering.order import Order
@@ -124,9 +124,7 @@ class Profile:
     order: Order | None = None
 
     def __post_init__(self) -> None:
-        for name, dtype in COLUMNS.items():
-            given = getattr(self, name)
-            object.__setattr__(self, name, as_column(name, given, dtype, ProfileError))
+        check_columns(self, COLUMNS, "block", ProfileError)
         _check(self)
 
     @classmethod
@@ -351,12 +349,6 @@ class Profile:
 
 def _check(profile: Profile) -> None:
     n, ticks = len(profile.size), profile.ticks
-    for name in COLUMNS:
-        if len(getattr(profile, name)) != n:
-            length = len(getattr(profile, name))
-            raise ProfileError(
-                f"column {name!r} has {length} rows, 'size' has {n}; give one for each block"
-            )
     if not isinstance(ticks, int) or not 0 <= ticks <= MAX_TICKS:
         raise ProfileError(f"ticks is {ticks!r}; it must be a whole number up to {MAX_TICKS}")
     size, start, end = profile.size, profile.start, profile.end

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pgmo.columns import as_column
+from pgmo.columns import check_columns
 from pgmo.errors import ProfileError
 from pgmo.profiler.tag import Tag
 
@@ -123,14 +123,7 @@ class Trace:
     private: tuple[PrivateSegment, ...] = ()
 
     def __post_init__(self) -> None:
-        for name, dtype in COLUMNS.items():
-            column = as_column(name, getattr(self, name), dtype, ProfileError)
-            object.__setattr__(self, name, column)
-            if len(column) != len(self.kind):
-                raise ProfileError(
-                    f"column {name!r} has {len(column)} rows, 'kind' has {len(self.kind)}; give "
-                    "one for each event"
-                )
+        check_columns(self, COLUMNS, "event", ProfileError)
         _need((self.kind >= 0) & (self.kind <= max(Event)), "kind", self.kind, "an Event")
         check_ranges(self.address, self.size, self.time)
         known = (self.tag >= -1) & (self.tag < len(self.tags))

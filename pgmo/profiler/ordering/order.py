@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pgmo.columns import as_column
+from pgmo.columns import check_columns
 from pgmo.errors import ProfileError
 
 FREE, RECORD, WAIT, STREAM_DONE, EVENT_DONE, DEVICE_DONE = 1, 4, 5, 6, 7, 8
@@ -66,14 +66,7 @@ class Order:
     back: NDArray[np.int64]
 
     def __post_init__(self) -> None:
-        for name, dtype in COLUMNS.items():
-            given = getattr(self, name)
-            object.__setattr__(self, name, as_column(name, given, dtype, ProfileError))
-            if len(getattr(self, name)) != len(self.tick):
-                raise ProfileError(
-                    f"column {name!r} of the order has {len(getattr(self, name))} rows, 'tick' has "
-                    f"{len(self.tick)}; give one for each row"
-                )
+        check_columns(self, COLUMNS, "row of the order", ProfileError)
         if len(self.tick) and (self.tick[0] < 0 or (np.diff(self.tick) < 0).any()):
             raise ProfileError("the ticks of an order decrease; record again")
         unknown = self.kind[~np.isin(self.kind, KINDS)]

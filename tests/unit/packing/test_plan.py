@@ -31,7 +31,7 @@ def test_columns_are_typed_and_read_only(small):
 @pytest.mark.parametrize(
     ("column", "message"),
     [
-        ([0], r"column 'offset' has 1 rows, 'size' has 2; give one entry"),
+        ([0], r"column 'offset' has 1 rows, 'size' has 2; give one for"),
         ([[0, 0]], r"column 'offset' has shape \(1, 2\)"),
         ([0.5, 1.5], "column 'offset' holds float64"),
         (np.array([0, 2**63], np.uint64), "row 1: offset 9223372036854775808 does not fit"),
