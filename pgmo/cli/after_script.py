@@ -37,8 +37,8 @@ def check_arguments(
     """Refuse options of pgmo after the script. After a `--`, which is removed, they are allowed.
 
     Users often write the script first. If the script's file does not contain the option's name, the
-    option was meant for pgmo. A `--` belongs to the script if it is not the first argument, and no
-    option with the name of a pgmo option follows.
+    option was meant for pgmo. A `--` is removed if it is the first argument, or if an option with
+    the name of a pgmo option follows. Otherwise it belongs to the script.
 
     Args:
         arguments: parsed arguments: `command`, `script`, `is_module`, and `arguments` of the
@@ -46,7 +46,7 @@ def check_arguments(
         add_options: adds the options that are refused after the script to a parser.
 
     Raises:
-        OptionError: if there is an option of pgmo. The message says where the option belongs.
+        OptionError: if there is an option of pgmo. The message names its place.
 
     Example:
         >>> given = argparse.Namespace(command="fit", script="train.py", is_module=False)

@@ -48,8 +48,8 @@ def run_until_it_fits(arguments: argparse.Namespace) -> int:
 def _first(attempts: list[Attempt], arguments: argparse.Namespace) -> int:
     """Return the index of the first attempt, chosen by rehearsals; 0 without rehearsals.
 
-    If only the last attempt fits, which recomputes as much as possible, an attempt is inserted
-    before it that recomputes no more than necessary.
+    The last attempt recomputes as much as possible. If no other attempt fits, an attempt that
+    recomputes no more than necessary is inserted before it.
     """
     from pgmo.errors import PgmoError
     from pgmo.fit.next_plan.choice import first_that_fits, free_card, with_least_recomputation

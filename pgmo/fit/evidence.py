@@ -174,8 +174,8 @@ def collect(
             to its end, and only the card's peak is known.
 
     Raises:
-        RehearsalError: if the script cannot be rehearsed, ends with an error that is not about
-            memory, does not train, or does not train on the card.
+        RehearsalError: if the script cannot be rehearsed, does not train on the card, or ends with
+            an error that is not about memory.
     """
     with tempfile.TemporaryDirectory(prefix="pgmo-fit-") as folder:
         place = Path(folder)

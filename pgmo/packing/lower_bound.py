@@ -25,8 +25,8 @@ _MOST_BITS = 2**28
 def least_height(problem: Problem, bound: int, arena: int) -> int:
     """Return the smallest sum of sizes in bytes that is at least `bound`: a higher lower bound.
 
-    The blocks of a packing can be moved down until each lies at offset 0 or on another block, so
-    the arena is a sum of sizes. `arena` is the arena of a known packing; larger sums are not
+    Blocks of a packing can be moved down until each lies at offset 0 or on another block. Then the
+    arena is a sum of sizes. `arena` is the arena of a known packing; larger sums are not
     considered. If there are too many sums, the result is `bound`.
 
     Example:

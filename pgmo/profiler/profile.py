@@ -84,8 +84,8 @@ class Profile:
         tag: index into `tags`, -1 for none.
         ordinal: number of the request in its iteration; equals `start` in a recording.
         varying: whether the size differs between recorded shapes.
-        shared: whether several streams use the block. A stream may use a shared block after its
-            `end`, so the block gets no slot and is part of no load, like a persistent block.
+        shared: whether several streams use the block. A stream may use it after its `end`. So, like
+            a persistent block, a shared block gets no slot and is part of no load.
         address: address that the framework's allocator chose, 0 if unknown.
         ticks: requests per iteration, the period.
         circular: whether the iteration repeats.

@@ -75,10 +75,9 @@ def reserved_lines(explanation: "Explanation") -> list[str]:
             )
     words = {"default": "by default", "expandable": "with expandable segments"}
     for name, one in explanation.reserved.items():
-        ran_out = f", out of memory at request {one.failed}" if one.failed is not None else ""
         lines.append(
             f"PyTorch     would reserve {format_bytes(one.peak)} on CUDA {words.get(name, name)} "
-            f"for these blocks, {one.fragmentation:.1%} of it unused{ran_out}"
+            f"for these blocks, {one.fragmentation:.1%} of it unused"
         )
     plan = explanation.plan
     if plan is not None:

@@ -69,8 +69,8 @@ def profile_lines(fields: Mapping[str, Any], explanation: "Explanation") -> list
     lines = [
         origin,
         f"blocks      {fields['blocks']} in {fields['ticks']} ticks, {steady}",
-        f"            {fields['wrapping']} live into the next iteration, "
-        f"{fields['doubly_live']} of them longer than one; {fields['varying']} vary in size",
+        f"            {fields['wrapping']} live into the next iteration, {fields['doubly_live']} "
+        f"of them longer than an iteration; {fields['varying']} vary in size",
         f"persistent  {fields['persistent']} blocks, {format_bytes(fields['persistent_bytes'])}, "
         "not planned",
     ]

@@ -115,7 +115,7 @@ def repeated(
     repeated  |- step 1 -|- step 2 -|- step 3 -|- step 3 -|- step 3 -| ...
 
     On a nearly full card PyTorch's allocator may run out of memory after the third step, because
-    new blocks do not fit beside cached blocks. `begins` has the ticks at which the second and the
+    cached blocks leave too little room. `begins` has the ticks at which the second and the
     third step begin. If these steps make different requests, the history is returned unchanged.
     """
     second, third = begins

@@ -183,8 +183,8 @@ def _limits_of_variable(loop: Loop, frame: FrameType) -> Iterator[int]:
 def _limits_of_count(loop: Loop, frame: FrameType, file: str, done: int) -> dict[str, int]:
     """Return the number of steps at which a test of a counter ends a loop, by the counter's name.
 
-    A variable that nothing adds to counts no steps, nor does one that the loop resets, such as the
-    number of epochs without a better loss.
+    A variable that nothing adds to counts no steps. A variable that the loop resets counts none,
+    either, such as the number of epochs without a better loss.
     """
     none = _set_in(loop)
     if isinstance(loop, ast.For):

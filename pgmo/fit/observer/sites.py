@@ -26,7 +26,7 @@ _OF_TRAINERS = frozenset({"evaluate", "predict", "test", "validate"})
 
 @dataclass(frozen=True)
 class Site:
-    """Piece of code that evaluates, saves or replaces parameters.
+    """Piece of code that evaluates a model, saves it, or replaces its parameters.
 
     Args:
         file: path of the file.
@@ -108,7 +108,7 @@ def _name_of(node: ast.expr) -> str:
 
 
 def _what_it_does(call: ast.Call) -> str:
-    """Return the description of a call that evaluates, saves or replaces parameters; else ""."""
+    """Return the description of a call that is a `Site`; "" for other calls."""
     if not isinstance(call.func, ast.Attribute):
         return ""
     name, owner = call.func.attr, call.func.value

@@ -56,7 +56,7 @@ def is_installed() -> bool:
 
 
 def require() -> None:
-    """Raise OptionError if OR-Tools is missing. The message says how to install it."""
+    """Raise OptionError if OR-Tools is missing. The message names the command that installs it."""
     if not is_installed():
         raise OptionError(
             "solver='cp-sat' needs OR-Tools, which is not installed; "

@@ -4,8 +4,8 @@
     clock        0 .. T    T .. 2T   2T        2T .. 3T    T requests each; B takes no ticks
     block              [-----------------)                 freed in B: lives to the start of A2
 
-The clock advances only in iterations of the same structure. If a block is freed during another
-structure, such as an evaluation between two training steps, its lifetime ends when the next
+The clock advances only in iterations of the same structure. A block may be freed during another
+structure, such as an evaluation between two training steps. Its lifetime then ends when the next
 iteration of its own structure begins.
 """
 

@@ -85,9 +85,8 @@ class _Aligner:
     def anchored(self, off: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the pairs of anchors and the gaps between them; see csrc/alignment/anchors.hpp.
 
-        The two positions of an anchor may differ by `off` requests. Without this limit, a
-        micro-batch could be paired with another one of equal length, or one extra request could
-        shift all pairs of its size.
+        The two positions of an anchor may differ by `off` requests. Without this limit, one extra
+        request could shift all pairs of its size, and micro-batches could be paired wrongly.
         """
         rows = np.full(len(self.b), UNPAIRED, np.int64)
         return rows, _core.pair_by_anchors(self.a, self.b, off, rows)

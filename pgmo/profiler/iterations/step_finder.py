@@ -1,6 +1,6 @@
 """Search for the steady state: iterations that issue the same requests.
 
-`steady.explanation` says which iterations agree, or, for `best_effort`, what differs.
+`steady.explanation` names the iterations that agree, or, for `best_effort`, the difference.
 """
 
 import numpy as np

@@ -151,9 +151,9 @@ def used_until(
 ) -> NDArray[np.int64]:
     """Return a row after each block's last use, counted like `freed_at`, at or before the free.
 
-    A program may free a block long after its stream's last work. If an event on the stream, or a
-    wait for the stream, precedes the free, and the stream has neither a request nor a wait in
-    between, the row of the event or wait is returned: it covers the block's last use, too.
+    A program may free a block long after its stream's last work. Suppose that an event on the
+    stream, or a wait for the stream, precedes the free. If the stream has no request and no wait in
+    between, the event or wait also covers the block's last use, so its row is returned.
     """
     freed = freed_at(order, end, ticks)
     length = max(1, len(order))

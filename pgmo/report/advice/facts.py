@@ -29,8 +29,8 @@ class Hint:
         text: the observation with its figures, and the advice.
         bytes: bytes that the fix saves, if the hint is a cause; else an upper bound.
         is_cause: whether the fix is known, and its saving was computed.
-        peak: bytes of the peak that a cause lowers, if this is not the peak of live bytes but, for
-            example, the peak of reserved bytes; else 0.
+        peak: bytes of the peak that a cause lowers, such as the peak of reserved bytes; 0 for the
+            peak of live bytes.
         changes_results: whether the fix of a cause changes results. Other causes are listed first.
     """
 

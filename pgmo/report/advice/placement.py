@@ -13,7 +13,7 @@ def fragmented(facts: Facts) -> Hint | None:
         return None  # its allocator returns each block to the system
     if seen is not None:
         reserved, used, how = seen.peak_reserved, seen.live_then, "reserved"
-    elif default is not None and default.failed is None:
+    elif default is not None:
         reserved, used, how = default.peak, default.active, "would reserve"
     else:
         return None
@@ -29,7 +29,7 @@ def fragmented(facts: Facts) -> Hint | None:
         return None
     other = facts.explanation.reserved.get("expandable")
     expandable = ""
-    if seen is None and other is not None and other.failed is None:
+    if seen is None and other is not None:
         expandable = f" (with expandable_segments:True {format_bytes(other.peak)})"
     arena = ""
     if facts.arena is not None:

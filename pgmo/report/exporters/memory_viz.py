@@ -3,9 +3,9 @@
     segments         an arena for each stream, and one segment for blocks without a slot
     device_traces    one period of the steady state: segment_alloc, then alloc and free in order
 
-Blocks lie at their planned offsets. One tick is one microsecond. Live blocks of the last iteration
-are requested at tick 0, and blocks that live into the next iteration are alive at the end. The file
-is a pickle of plain containers, like PyTorch's.
+Blocks lie at their planned offsets. One tick is one microsecond. Blocks that live on from the
+last iteration are requested at tick 0. Blocks that live into the next one are alive at the end. The
+file is a pickle of plain containers, like PyTorch's.
 
 Source: `torch/cuda/_memory_viz.py`, and the docstring of `_snapshot` in `torch/cuda/memory.py`.
 """

@@ -19,7 +19,6 @@ class Reservation:
         peak: peak of the reserved bytes.
         active: peak of the bytes in blocks, as rounded up by the allocator.
         fragmentation: share of the reserved peak that contains no block.
-        failed: request at which memory ran out, if a limit was given and reached.
         curve: bytes reserved at each tick of the last iteration, shape (ticks,).
         address: address of each block of the profile, 0 for a block that is not allocated, shape
             (n,).
@@ -28,13 +27,12 @@ class Reservation:
     peak: int
     active: int
     fragmentation: float
-    failed: int | None
     curve: NDArray[np.int64] = field(repr=False, compare=False)
     address: NDArray[np.int64] = field(repr=False, compare=False)
 
 
 def predict_reserved(profile: Profile) -> dict[str, Reservation]:
-    """Predict the memory that PyTorch reserves, by the names of `SETTINGS`."""
+    """Predict the memory that PyTorch reserves on an unlimited card, by the names of `SETTINGS`."""
     from pgmo.profiler.caching.model import AllocatorSettings, simulate_profile
 
     predicted = {}
@@ -44,7 +42,6 @@ def predict_reserved(profile: Profile) -> dict[str, Reservation]:
             peak=int(result.peak_reserved),
             active=int(result.peak_active),
             fragmentation=float(result.fragmentation),
-            failed=result.failed,
             curve=result.reserved,
             address=result.address,
         )

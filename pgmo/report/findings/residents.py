@@ -27,9 +27,9 @@ def find_residents(profile: Profile, top: int = 10) -> Residents:
     """Find the blocks that are always alive and not among those of the profile's own peak.
 
     In a profile that does not repeat, these are the persistent blocks. In a profile that repeats,
-    these are blocks of the trace that are alive at its end and were requested before the second and
-    before the last iteration. In a profile that repeats and has no trace, such blocks are unknown:
-    a block that an iteration never frees is a leak.
+    these are blocks that are alive at the end of the trace. They were requested before the second
+    iteration, and before the last. Without a trace, they are unknown: a block that no iteration
+    frees is a leak.
     """
     if profile.circular and profile.trace is not None:
         blocks = profile.trace.blocks

@@ -44,8 +44,8 @@ def cards(profile: Profile, plan: Plan, explanation: Explanation) -> list[Figure
     if explanation.leaks.found:
         growth = f"{format_bytes(explanation.leaks.growth)} per iteration"
         origin, guessed = f"from {explanation.leaks.found[0].origin}", explanation.leaks.guessed
-        said = f"{origin}, if what repeats is an iteration" if guessed else origin
-        made.append(FigureCard("Leaks", growth, said, bad=not guessed))
+        note = f"{origin}, if the period is an iteration" if guessed else origin
+        made.append(FigureCard("Leaks", growth, note, bad=not guessed))
     made.append(_blocks(profile, plan))
     return made
 
@@ -96,12 +96,9 @@ def _reserved(explanation: Explanation, *, on_cpu: bool) -> list[FigureCard]:
         note = f"{one.fragmentation:.1%} of it in no block"
         if on_cpu:  # PyTorch caches nothing there
             note = f"of a GPU, {note}"
-        if one.failed is not None:
-            note = f"out of memory at request {one.failed:,}"
         if name == "default" and explanation.fragmentation is not None:
             note += f"; {format_bytes(explanation.fragmentation.peak_reserved)} as recorded"
-        failed = one.failed is not None
-        made.append(FigureCard(titles.get(name, name), format_bytes(one.peak), note, bad=failed))
+        made.append(FigureCard(titles.get(name, name), format_bytes(one.peak), note))
     return made
 
 

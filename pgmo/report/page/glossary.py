@@ -20,16 +20,16 @@ WORDS = {
         "The memory in which each planned block has its place. pgmo allocates the arena once, and "
         "every iteration uses it again."
     ),
-    "PyTorch would reserve": "What PyTorch's caching allocator takes from the device for the same "
-    "requests. The allocator keeps freed memory in pieces that often fit no other request: "
+    "PyTorch would reserve": "Bytes that PyTorch's caching allocator takes from the device for the "
+    "same requests. The allocator keeps freed memory in pieces that often fit no other request: "
     "fragmentation.",
-    "with expandable segments": "What PyTorch's allocator takes with "
+    "with expandable segments": "Bytes that PyTorch's allocator takes with "
     "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, with which its pieces can grow.",
     "In no block": "Reserved bytes that no block occupied at the peak.",
-    "A plan saves": "What PyTorch would reserve, less the arena and the blocks that have no place "
-    "in it.",
-    "A plan takes more": "The arena and the blocks that have no place in it, less what PyTorch "
-    "would reserve.",
+    "A plan saves": "Bytes that PyTorch would reserve, minus the arena and the blocks without a "
+    "place in it.",
+    "A plan takes more": "The arena and the blocks without a place in it, minus the bytes that "
+    "PyTorch would reserve.",
     "Persistent": (
         "Blocks that are never freed, such as parameters and optimizer state. They have no "
         "place in the arena, and take memory in addition to the arena."

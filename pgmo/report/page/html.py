@@ -33,8 +33,8 @@ def render(
         profile: the profile.
         plan: plan of the profile; None for a plan of the fast packers.
         title: title of the page; default the model's name.
-        headline: first sentence of the page, with lines of details below it; by default, a sentence
-            on the plan's saving and the origin of the peak.
+        headline: first sentence of the page, with lines of details below it; by default, the
+            sentences of `pgmo.report.page.sentence`.
 
     Raises:
         ProfileError: if the plan was made for another profile.
@@ -42,9 +42,9 @@ def render(
     plan = _plan_for(profile, plan)
     explanation = explain(profile, plan, predict=len(profile) > 0)
     name = title or profile.meta.model or "One iteration"
-    code, looks = script(), style()
+    code, styles = script(), style()
     policy = (
-        f"default-src 'none'; script-src {source_hash(code)}; style-src {source_hash(looks)}; "
+        f"default-src 'none'; script-src {source_hash(code)}; style-src {source_hash(styles)}; "
         "img-src data: blob:; base-uri 'none'; form-action 'none'"
     )
     filled = {
@@ -59,7 +59,7 @@ def render(
         ),
         "tables": static_tables(explanation),
         "cards": "\n".join(_card(card) for card in cards(profile, plan, explanation)),
-        "style": looks,
+        "style": styles,
         "script": code,
         "data": payload(
             profile,

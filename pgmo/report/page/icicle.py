@@ -51,8 +51,8 @@ def _figure(caption: str, root: Bar) -> str:
     bars = list(_layout(root, 0.0, 0, root.size, -1))
     height = _ROW * (1 + max(row for _, _, row, _ in bars))
     largest = sorted(root.children.values(), key=lambda bar: -bar.size)[:3]
-    said = "; ".join(f"{bar.name} {format_bytes(bar.size)}" for bar in largest)
-    label = html.escape(f"{caption}. {format_bytes(root.size)} in all: {said}", quote=True)
+    named = "; ".join(f"{bar.name} {format_bytes(bar.size)}" for bar in largest)
+    label = html.escape(f"{caption}. {format_bytes(root.size)} in all: {named}", quote=True)
     return (
         f"<figure><figcaption>{html.escape(caption)}</figcaption>"
         f'<svg class="icicle" role="img" aria-label="{label}" width="100%" height="{height}">'
@@ -77,14 +77,14 @@ def _layout(
 
 def _bar(bar: Bar, left: float, row: int, colour: int, whole: int) -> str:
     share = bar.size / whole
-    said = f"{format_bytes(bar.size)} ({share:.1%}), {bar.blocks:,} block{'s' * (bar.blocks != 1)}"
+    size = f"{format_bytes(bar.size)} ({share:.1%}), {bar.blocks:,} block{'s' * (bar.blocks != 1)}"
     name = "the peak" if row == 0 else bar.name
     kind = "grey" if bar.name in (EARLIER, UNTAGGED) or row == 0 else f"c{colour}"
     label = f"{name}, {format_bytes(bar.size)}"
     # A nested SVG clips text that is wider than the bar.
     return (
         f'<svg x="{100 * left:.3f}%" y="{_ROW * row}" width="{100 * share:.3f}%" '
-        f'height="{_ROW - 1}"><title>{html.escape(f"{name}: {said}")}</title>'
+        f'height="{_ROW - 1}"><title>{html.escape(f"{name}: {size}")}</title>'
         f'<rect width="100%" height="100%" class="{kind}"/>'
         + (f'<text x="4" y="14">{html.escape(label)}</text>' if share > 0.01 else "")
         + "</svg>"

@@ -9,7 +9,7 @@ from pgmo.report.summary import Explanation
 from pgmo.units import format_bytes
 
 _SAME = 0.005
-"""Minimum saved share of the reserved bytes. Below it, the sentence says "as much as"."""
+"""Minimum saved share of the reserved bytes. Below it, the sentence is "as much as"."""
 
 _DURING = {
     "optimizer": "the optimizer step",

@@ -1,8 +1,7 @@
 """Check a plan, alone or against its profile; or check that memory has not grown.
 
-Checks each plan in the file: no two live blocks may overlap, and the max load, the bound and the
-fingerprint in the file must be right for its blocks. With PROFILE, plan and profile must have the
-same blocks.
+Checks each plan in the file: no two live blocks may overlap. Max load, bound and fingerprint must
+be right for the plan's blocks. With PROFILE, plan and profile must have the same blocks.
 
 With --against, compares a profile or plan, or all in a folder, with an earlier state: max load,
 arena, persistent bytes and number of blocks must not have grown by more than the tolerance. For

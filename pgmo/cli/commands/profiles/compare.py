@@ -1,8 +1,8 @@
 """Compare two profiles or plans, or one profile with PyTorch's allocator.
 
-Two files, which may be a profile and a plan, are compared by max load, arena, blocks, holders of
-the peak, and new or missing origins. One profile is compared with PyTorch's allocator: the bytes
-that it reserves by default and with expandable segments, the arena of a plan, and the max load.
+Two files are compared by max load, arena, blocks, holders of the peak, and new or missing origins.
+One profile is compared with PyTorch's allocator: the bytes that it reserves by default and with
+expandable segments, the arena of a plan, and the max load.
 """
 
 import argparse
@@ -64,7 +64,7 @@ def _with_pytorch(arguments: argparse.Namespace, profile: "Profile | Plan") -> i
 
     if isinstance(profile, Plan):
         raise FileError(
-            f"{arguments.file} is a plan, and a plan alone has nothing to be compared with; "
+            f"{arguments.file} is a plan, which cannot be compared with PyTorch's allocator; "
             "give its profile, or a second file"
         )
     explanation = explain(profile, plan(profile, effort="fast"))

@@ -1,7 +1,7 @@
 """Show the blocks, the max load and the peak of a profile or plan.
 
-A profile also gets lists of what holds memory at the peak, and a plan the excess of its arena over
-the max load. FILE may also be a memory snapshot of PyTorch, a log or a table.
+For a profile, also lists what holds memory at the peak. For a plan, also shows by how much its
+arena exceeds the max load. FILE may also be a memory snapshot of PyTorch, a log or a table.
 
 --blocks lists the largest blocks of a profile. --by sums them by module, operator, phase, file,
 stream or size class. --at-peak keeps only blocks that are alive at the peak; their sizes add up to
@@ -109,17 +109,17 @@ def _ranks(arguments: argparse.Namespace) -> int:
             | {name: one.figures[name] for name in FIGURES}
             for one in ranks
         ]
-        differing = [asdict(one) for one in differences]
-        print_json({"directory": str(folder), "ranks": rows, "differences": differing})
+        fields = [asdict(one) for one in differences]
+        print_json({"directory": str(folder), "ranks": rows, "differences": fields})
         return 0
     out = console()
-    odd = {one.rank for one in differences}
+    differing = {one.rank for one in differences}
     print_table(
         out,
         ("rank", *(name.replace("_", " ") for name in _OF_RANKS), "file"),
         [
             (
-                f"{one.rank} *" if one.rank in odd else str(one.rank),
+                f"{one.rank} *" if one.rank in differing else str(one.rank),
                 *(format_figure(name, one.figures[name]) for name in _OF_RANKS),
                 one.file,
             )

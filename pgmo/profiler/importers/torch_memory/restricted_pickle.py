@@ -14,8 +14,8 @@ complete, as in `json.load`.
 
 The file may be malicious. A few hundred bytes can describe a tree of 2**60 leaves, which must not
 be traversed, printed or hashed. So keys must be texts or integers, and the data must have limited
-depth and no cycles. The number of containers is limited in proportion to the file's size, because a
-list takes 64 bytes of memory but only one byte in the file.
+depth and no cycles. A list takes 64 bytes of memory but only one byte in the file. So the number
+of containers is limited in proportion to the file's size.
 """
 
 import gc

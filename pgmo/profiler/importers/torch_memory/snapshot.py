@@ -39,7 +39,9 @@ from pgmo.units import format_bytes
 
 HOST = -1
 """Device number that stands for pinned memory of the host."""
-_LITTLE = 1024
+_MOST_SURPLUS = 1024
+"""Surplus of entries over events up to which traces are searched for the wrong entry."""
+
 _MASK = 2**64 - 1
 _HOW = (
     "write it with torch.cuda.memory._record_memory_history() before the work and "
@@ -177,7 +179,7 @@ class _Reader:
         edges = [0, *accumulate(len(trace) for _, trace in traces)]
         # Check the total before visiting the lists: the file may repeat one list any number of
         # times.
-        few = edges[-1] <= len(self.events) + _LITTLE
+        few = edges[-1] <= len(self.events) + _MOST_SURPLUS
         for number, trace in traces if few else ():
             if not all(event is _SEEN for event in trace):
                 name = "host_traces" if number == HOST else f"device_traces[{number}]"

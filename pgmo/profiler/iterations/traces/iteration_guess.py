@@ -7,9 +7,8 @@ r"""Test whether a period of a trace is the iteration, or a loop within one.
 
 Without marks and stacks, these three signs are all there is. A wrong iteration is worse than none:
 the load of a layer may be a thousandth of the peak, and blocks kept for the backward pass look like
-a leak. If stacks show a training loop in the user's own code, only the first of the signs is
-checked, because the program may leak and its first iterations may differ. The user can also choose
-the iteration.
+a leak. If stacks show a training loop in the user's own code, only the first sign is checked: the
+program may leak, and its first iterations may differ. The user can also choose the iteration.
 """
 
 import numpy as np

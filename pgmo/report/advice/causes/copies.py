@@ -110,9 +110,8 @@ def model_without_gradients(facts: Facts) -> Hint | None:
 def loaded_checkpoint(facts: Facts) -> Hint | None:
     """Return a hint if a checkpoint stays in memory after the model has copied its weights.
 
-    Loaded tensors that an optimizer may use as its state are excluded. Loaded tensors of a size are
-    not excluded if the optimizer's steps copy tensors of this size from the host, because its state
-    is then on the host.
+    Loaded tensors that an optimizer may use as its state are excluded. There is one exception: if
+    the optimizer's steps copy tensors of a size from the host, its state of this size is there.
     """
     blocks = facts.blocks
     loaded = blocks.by_line(_LOADED) & blocks.outlive(_FEWEST_PASSES)

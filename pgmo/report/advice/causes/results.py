@@ -23,8 +23,8 @@ _PASSES_OF_TRAINED = 1.5
 _PASSES_OF_OTHERS = 0.5
 """Minimum ratio of freed blocks to live blocks of the same lines. Freed blocks count if no backward
 pass used them. The first value holds if most of the live blocks come from lines that also ran in
-training, the second value otherwise. The ratio is not 0, because a training step may be skipped,
-and a recording may end in a forward pass if memory ran out."""
+training, the second value otherwise. The ratio is not 0: a training step may be skipped, and if
+memory ran out, a recording ends in a forward pass."""
 
 _FEWEST_RESULTS = 6
 """Minimum number of live blocks of one origin."""
@@ -98,8 +98,8 @@ def _ends_without_backward(blocks: AllBlocks, held: Mask) -> bool:
 def _are_of_layers(blocks: AllBlocks, own: Mask) -> bool:
     """Return whether a pass through the model makes several of these blocks, one in each layer.
 
-    For example, a model caches keys and values. Blocks are of layers if other parts of a pass, such
-    as the embedding, make at most half as many requests, or run only before the blocks.
+    For example, a model caches keys and values. Other parts of a pass, such as the embedding, then
+    make at most half as many requests, or run only before the blocks.
     """
     start = np.sort(blocks.start[own])
     forward = blocks.by_phase("forward") & (blocks.tag >= 0)

@@ -221,7 +221,7 @@ export class Chart {
     context.beginPath();
     const bytes = niceByteStep(at.y1 - at.y0, height / 44);
     const lowest = Math.ceil(at.y0 / bytes) * bytes;
-    // Zoomed far in, adjacent labels would be equal: the others say how far above the lowest.
+    // Zoomed far in, adjacent labels would be equal. So each label shows its distance to the lowest.
     const near = formatAxisBytes(lowest, bytes) === formatAxisBytes(lowest + bytes, bytes);
     for (let y = lowest; y <= at.y1; y += bytes) {
       const py = Math.round(this.toScreen(0, y)[1]) + 0.5;

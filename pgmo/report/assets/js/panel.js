@@ -1,4 +1,4 @@
-// Panel beside the chart: colours, the selected block, and the blocks alive at a tick.
+// Panel next to the chart: colours, the selected block, and the blocks alive at a tick.
 
 import { byId, make } from "./dom.js";
 import { EARLIER, PERSISTENT, RESIDENT, SHARED, VARYING } from "./model.js";

@@ -6,7 +6,7 @@
 // with many rectangles shows their mean colour, not the last one.
 
 const SMALL = 1.5; // pixels
-const EDGED = 5; // from this size on, rectangles get an edge that tells neighbours apart
+const EDGED = 5; // from this size on, rectangles get an edge that separates neighbours
 
 export class Raster {
   resize(width, height) {

@@ -17,4 +17,3 @@ def test_both_settings_are_the_models_own_figures():
     assert predicted["default"].peak == 70 * MIB
     assert predicted["expandable"].peak < predicted["default"].peak
     assert predicted["default"].curve.shape == (3,)
-    assert predicted["default"].failed is None

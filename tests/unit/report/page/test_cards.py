@@ -79,7 +79,7 @@ def test_a_leak_of_guessed_iterations_is_no_alarm():
     guessed = replace(told, marked_by=MarkedBy.PERIOD)
     found = [cards_of(profile_with(trace=trace))["Leaks"] for trace in (told, guessed)]
     assert [card.bad for card in found] == [True, False]
-    assert "if what repeats is an iteration" in found[1].note
+    assert "if the period is an iteration" in found[1].note
 
 
 def test_the_arena_and_what_comes_on_top_add_up_before_the_reader():

@@ -68,7 +68,7 @@ def test_what_cannot_be_compared_is_said(paths, tmp_path, refused):
     assert "x.npz: cannot be read" in refused("compare", paths[0], "x.npz")
     target = str(tmp_path / "small.pgmoplan")
     pgmo.plan(Profile.load(paths[0])).save(target)
-    assert "a plan alone has nothing to be compared with" in refused("compare", target)
+    assert "a plan, which cannot be compared with PyTorch's allocator" in refused("compare", target)
 
 
 def test_parts_of_the_unused_memory_of_two_recordings(tmp_path, printed, reported):
