@@ -128,7 +128,7 @@ def hold(
 
 
 def rank(rows: Iterable[tuple[str, int, int]], top: int | None = None) -> tuple[Holder, ...]:
-    """Add up bytes and blocks by name, largest first. One row has the sum of those beyond `top`."""
+    """Add up bytes and blocks by name, largest first. Names beyond `top` share one row."""
     sums: dict[str, list[int]] = {}
     for name, size, count in rows:
         entry = sums.setdefault(name, [0, 0])
