@@ -201,6 +201,13 @@ class TorchCuda(Adapter):
         if pages or not self.pages:
             self.library.call("pgmo_empty_cache")
 
+    def free_idle(self) -> None:
+        """Return all idle memory to the driver, including idle pages of arenas."""
+        for _ in range(2):  # the first call records events, the second finds them completed
+            self.empty_cache(pages=True)
+        if space := self.space:
+            _core.forget_peak(space)  # create no page while an idle one can be reused
+
     @property
     def space(self) -> int:
         """Handle of the device's page space, as an integer."""

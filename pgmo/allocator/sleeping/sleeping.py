@@ -231,6 +231,4 @@ class Sleeping:
                 self._adapter.engine.yield_idle()
             self._adapter.empty_cache()
             return
-        for _ in range(2):  # the first call records events, the second finds them completed
-            self._adapter.empty_cache(pages=True)
-        _core.forget_peak(self._cuda.space)  # create no page while an idle one can be reused
+        self._cuda.free_idle()

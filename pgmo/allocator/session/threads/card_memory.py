@@ -4,7 +4,6 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from pgmo import _core
 from pgmo.allocator.adapters.adapter import Adapter
 from pgmo.allocator.adapters.find import cuda_adapter
 from pgmo.share.client import MemoryHolder, Sizes
@@ -55,16 +54,12 @@ class CudaMemory:
         """Free idle memory. At the end of a turn, first wait for the device."""
         import torch
 
-        adapter = self._adapter
         if torch.cuda.is_current_stream_capturing():
             return
         if not between_turns:  # between turns, waiting could break another thread's capture
-            adapter.synchronize()
-        for _ in range(2):  # the first call records events, the second finds them completed
-            adapter.empty_cache(pages=True)
-        if adapter.pages:
-            _core.forget_peak(adapter.space)
-        self._lasting = torch.cuda.memory_reserved(adapter.index)
+            self._adapter.synchronize()
+        self._adapter.free_idle()
+        self._lasting = torch.cuda.memory_reserved(self._adapter.index)
 
 
 class HostMemory:
