@@ -161,6 +161,25 @@ def test_a_wrong_value_is_2_and_changes_no_file(arguments, folder, capsys):
     assert after == before
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["doctor", "--clear", "steps", "--fix"], "cannot be combined with --fix"),
+        (["stats", PLAN, "--blocks"], "need a profile"),
+        (["export", "table.csv", "--to", "profile", "--device", "1"], "blocks without devices"),
+        (["share", "--status", "--linger", "1"], "leave out the command, --log and --linger"),
+        (["share", "--json", "--", "true"], "--json is used only with --status"),
+        (["run", "--memory", "managed", "--device", "cpu", "script.py"], "needs a CUDA device"),
+        (["fit"], "no script is named"),
+    ],
+    ids=words,
+)
+def test_options_that_exclude_each_other_are_2(arguments, message, folder, capsys):
+    assert code_of(arguments) == 2
+    assert message in capsys.readouterr().err
+    assert not (folder / "table.pgmoprof").exists()
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_option_with_a_value_is_in_the_table(command):
     parser = parsers_of(build_parser(fill=True))[command]
