@@ -31,9 +31,9 @@ struct Heuristics {
   // not in the plan more often occupy slots of other requests.
   std::uint32_t look_ahead = 16;
 
-  // Maximum ratio of two sequence lengths of one program. While the size of a varying request is
-  // unknown, a request matches it if it is at most this many times as large as planned, and at
-  // least the planned size divided by the square of the ratio.
+  // Maximum ratio of two sequence lengths of one program. A varying request of unknown size matches
+  // at most this many times its planned size. It matches at least its planned size divided by the
+  // square of the ratio.
   // Unit: ratio. Reason: a prompt and a single token are different structures. A request beyond
   // this ratio is another request, such as a logged number.
   Bytes length_ratio = 16;
@@ -41,15 +41,15 @@ struct Heuristics {
   // --- pages ---
 
   // Maximum memory wasted to save driver calls or time. It limits the excess of a plan over
-  // windows, the waste of packers before a search, the ends of slots after a divergence, and the
-  // pages created at once for a plan.
+  // windows, and the waste of packers before a search. It also limits the pages created at once for
+  // a plan. Iterations whose requested bytes differ by at most this share count as equal.
   // Unit: share of the memory that is needed without this waste. Reason: no program may need more
   // memory with a plan. With one page too few, one page moves in each iteration.
   double spare_share = 0.005;
 
   // Blocks below this size have windows of their own. The touched part of a block is measured only
   // from this size on. Idle pages of an arena go back to the operating system only if resident
-  // memory may exceed the program's need by more than this.
+  // memory exceeds the need by more.
   // Unit: bytes. Reason: a page that one small block keeps in use fills with other small blocks.
   // PyTorch uses the same limit.
   Bytes small_block = Bytes{1} << 20;
@@ -64,8 +64,8 @@ struct Heuristics {
   // should be soon after the free.
   Bytes freed_per_event = Bytes{64} << 20;
 
-  // Maximum number of iterations in which a plan's pages are rearranged or returned, or in which
-  // the slots of a range are counted because its pages are needed elsewhere.
+  // Maximum number of iterations in which a plan's pages are rearranged or returned. Also the
+  // maximum number of iterations in which a range counts its slots because others need its pages.
   // Unit: iterations. Reason: an arrangement that is incomplete after this many iterations never
   // completes.
   int most_arrangements = 64;
@@ -76,7 +76,7 @@ struct Heuristics {
   // operating system. Also the growth of framework blocks after which idle pages go back again in
   // the same iteration.
   // Unit: share of the program's need. Reason: with 1/16, an iteration with thousands of requests
-  // reaches the maximum number of returns before its peak, and trl's GRPO took 4 MiB more.
+  // reaches the maximum number of returns before its peak. trl's GRPO then took 4 MiB more.
   double lending_share = 1.0 / 8;
 };
 

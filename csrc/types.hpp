@@ -19,4 +19,9 @@ struct Range {
 
 constexpr Offset kUnplanned = -1;  // the offset of a block that has no slot
 
+// Return the smallest multiple of `step` that is at least `size`.
+constexpr Bytes round_up(Bytes size, Bytes step) noexcept {
+  return (size + step - 1) / step * step;
+}
+
 }  // namespace pgmo

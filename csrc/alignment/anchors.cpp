@@ -10,27 +10,27 @@ Anchors::Anchors(std::span<const std::int64_t> a, std::span<const std::int64_t> 
     : a_(a), b_(b), off_(off), tokens_(tokens) {}
 
 std::vector<Gap> Anchors::pair(std::span<std::int64_t> row) {
-  std::vector<Gap> barren;
+  std::vector<Gap> without_anchors;
   std::vector<Gap> gaps{{0, a_.size(), 0, b_.size()}};
   for (int pass = 0; pass < kPasses && !gaps.empty(); ++pass) {
     std::vector<Gap> opened;
-    for (const Gap& gap : gaps) split(gap, row, opened, barren);
+    for (const Gap& gap : gaps) split(gap, row, opened, without_anchors);
     gaps = std::move(opened);
   }
-  barren.insert(barren.end(), gaps.begin(), gaps.end());
-  return barren;
+  without_anchors.insert(without_anchors.end(), gaps.begin(), gaps.end());
+  return without_anchors;
 }
 
 // Fix the anchors in a gap, and append the gaps between them.
 void Anchors::split(const Gap& gap, std::span<std::int64_t> row, std::vector<Gap>& opened,
-                    std::vector<Gap>& barren) {
+                    std::vector<Gap>& without_anchors) {
   if (gap.low == gap.high || gap.left == gap.right) return;
   balanced(gap);
   const std::size_t found = pairs_.size();
   keep_chain();
   // If the chain has less than half of the pairs, the tokens occur equally often by chance.
   if (pairs_.empty() || 2 * pairs_.size() < found) {
-    barren.push_back(gap);
+    without_anchors.push_back(gap);
     return;
   }
   pairs_.push_back({gap.high, gap.right});
@@ -51,8 +51,8 @@ void Anchors::split(const Gap& gap, std::span<std::int64_t> row, std::vector<Gap
   }
 }
 
-// Pair the k-th occurrences of each token that occurs equally often in both sides of the gap, if
-// their positions are close enough.
+// Pair the k-th occurrences of each token that occurs equally often in both sides of the gap. Skip
+// pairs whose positions differ by more than `off_`.
 void Anchors::balanced(const Gap& gap) {
   const auto in_a = a_.subspan(gap.low, gap.high - gap.low);
   const auto in_b = b_.subspan(gap.left, gap.right - gap.left);

@@ -48,7 +48,7 @@ class Anchors {
 
   Token& of(std::int64_t token) noexcept { return tokens_[static_cast<std::size_t>(token)]; }
   void split(const Gap& gap, std::span<std::int64_t> row, std::vector<Gap>& opened,
-             std::vector<Gap>& barren);
+             std::vector<Gap>& without_anchors);
   void balanced(const Gap& gap);
   void keep_chain();
 

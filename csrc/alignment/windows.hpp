@@ -1,11 +1,16 @@
 // Pairs the requests of two iterations by dynamic programming, in gaps without anchors.
 //
 // The algorithm is that of Needleman and Wunsch 1970, and unpaired requests cost nothing. A pair of
-// requests on different streams scores 0. On one stream, a pair scores 60 for equal sizes, 50 if
-// the ratio of the sizes is a common one between the two iterations, and 30 otherwise. It scores 29
-// if one size is at least sixteen times the other, as for a batch and a logged number. Small gaps
-// are solved as a whole. In a large gap, a window slides along both sequences, and decides the
-// pairs of its first half.
+// requests has one of these scores:
+//
+//     60   equal sizes
+//     50   the ratio of the sizes is a common one between the two iterations
+//     30   other sizes
+//     29   one size is at least sixteen times the other, as for a batch and a logged number
+//      0   different streams
+//
+// Small gaps are solved as a whole. In a large gap, a window slides along both sequences, and
+// decides the pairs of its first half.
 //
 //     a  ─────[██████████▒▒▒▒▒▒▒▒▒▒░░░░░]──────▶     █ decided   ▒ inspected   ░ slack
 //     b  ──────[█████████▒▒▒▒▒▒▒▒▒]────────────▶

@@ -225,8 +225,8 @@ Block* CachingAllocator::take_cached(BlockPool& pool, Bytes size) noexcept {
   if (garbage_threshold_ != kUnlimited) ++searches_[pool.small ? 1 : 0];
   Block* block = pool.free.at_least(size);
   if (block == nullptr) return nullptr;
-  // A free block before unmapped memory counts as large as it can become, so that the growing end
-  // of a segment is used last.
+  // A free block before unmapped memory counts as large as it can become. So the growing end of a
+  // segment is used last.
   while (block->space != nullptr) {
     Block* const other = pool.free.after(*block);
     if (other == nullptr || potential(*other) >= potential(*block)) break;
@@ -330,8 +330,8 @@ void CachingAllocator::keep_free(Block* block) noexcept {
   block->pool->free.insert(block);
 }
 
-// Merge a block, which is not among the free or unmapped blocks, with free neighbours that are
-// mapped (or unmapped) like it.
+// Merge a block with free neighbours that are mapped (or unmapped) like it. The block must not be
+// among the free or unmapped blocks yet.
 void CachingAllocator::merge(Block* block) noexcept {
   Block* const before = block->preceding;
   Block* const after = block->following;

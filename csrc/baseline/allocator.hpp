@@ -27,10 +27,6 @@ constexpr Bytes kMiB = Bytes{1} << 20;
 constexpr Bytes kUnlimited = Bytes{1} << 62;
 constexpr Bytes kSmallSegment = 2 * kMiB;  // bytes, for requests up to 1 MiB
 
-constexpr Bytes round_up(Bytes size, Bytes step) noexcept {
-  return (size + step - 1) / step * step;
-}
-
 // Memory of the card.
 struct CardMemory {
   Bytes capacity = kUnlimited;  // bytes that the allocator can use

@@ -99,8 +99,9 @@ typedef struct pgmo_baseline_api {
   /* Set the fraction of the card that the program may use; negative: no limit. */
   void (*set_fraction)(pgmo_baseline*, double fraction);
 
-  /* Add to three counts of bytes (negative: subtract): segments of private pools that PyTorch
-   * serves, live blocks of these pools, and all memory that was taken from the card. */
+  /* Add to a count of bytes (negative: subtract). `private_segments`: segments of private pools
+   * that PyTorch serves. `private_blocks`: live blocks of these pools. `took`: all memory that was
+   * taken from the card. */
   void (*private_segments)(pgmo_baseline*, int64_t change);
   void (*private_blocks)(pgmo_baseline*, int64_t change);
   void (*took)(pgmo_baseline*, int64_t change);

@@ -1,5 +1,5 @@
-// Free blocks of one stream and one MemPool (or none), for requests up to 1 MiB ("small") or for
-// larger requests.
+// Free blocks of one stream and one MemPool (or none). A pool serves either requests up to 1 MiB
+// ("small") or larger requests.
 
 #pragma once
 

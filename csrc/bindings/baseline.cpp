@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <memory>
 #include <tuple>
 #include <unordered_map>
 #include <vector>

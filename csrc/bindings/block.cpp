@@ -4,8 +4,6 @@
 
 #include "bindings/block.hpp"
 
-#include <utility>
-
 #include "bindings/module.hpp"
 
 namespace py = pybind11;

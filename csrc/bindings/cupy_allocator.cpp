@@ -186,8 +186,9 @@ class CupyAllocator {
   bool stays = false;
 
  private:
-  // Return the number of the current stream. Return nullopt on the per-thread default stream, with
-  // too many streams, and during a capture, because a graph keeps its addresses.
+  // Return the number of the current stream. Return nullopt on the per-thread default stream, and
+  // with too many streams. Return nullopt during a capture, too, because a graph keeps its
+  // addresses.
   std::optional<std::uint64_t> current_stream(CupyRoute& route, const py::object& device) {
     const py::object stream = call_with(get_stream_, device);
     if (stream.is(default_stream_)) [[likely]]

@@ -33,14 +33,19 @@ packing::Problem problem_of(const Column& size, const Column& lower, const Colum
   return {copy(size), copy(lower), copy(upper), period, alignment};
 }
 
-// Take the GIL and run signal handlers. Return false after Ctrl-C. Other exceptions of handlers
-// propagate.
-bool check_signals() {
+// Take the GIL, call Python code, and run signal handlers. Return false after a KeyboardInterrupt
+// of either. Other exceptions propagate.
+template <typename Call>
+bool call_python(Call&& call) {
   const py::gil_scoped_acquire acquire;
-  if (PyErr_CheckSignals() == 0) return true;
-  py::error_already_set error;
-  if (!error.matches(PyExc_KeyboardInterrupt)) throw error;
-  return false;
+  try {
+    call();
+    if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+  } catch (py::error_already_set& error) {
+    if (!error.matches(PyExc_KeyboardInterrupt)) throw;
+    return false;
+  }
+  return true;
 }
 
 std::pair<Column, bool> pack(const std::string& name, const Column& size, const Column& lower,
@@ -59,7 +64,7 @@ std::pair<Column, bool> pack(const std::string& name, const Column& size, const 
       const double now = std::chrono::duration<double>(packing::Clock::now() - begin).count();
       if (now - asked >= kAsk) {
         asked = now;
-        interrupted = !check_signals();
+        interrupted = !call_python([] {});
       }
       return interrupted || now >= time_limit;
     });
@@ -92,24 +97,6 @@ std::optional<std::pair<std::size_t, std::size_t>> first_overlap(const Column& b
   return packing::first_overlap(blocks);
 }
 
-// Take the GIL, pass progress to a Python callable, and run signal handlers. Return false, which
-// ends the search, after a KeyboardInterrupt of either. Other exceptions propagate.
-bool listen(const py::object& observer, std::span<const packing::Progress> progress) {
-  const py::gil_scoped_acquire acquire;
-  try {
-    if (!observer.is_none()) {
-      for (const packing::Progress& step : progress) {
-        observer(step.seconds, step.arena, step.bound);
-      }
-    }
-    if (PyErr_CheckSignals() != 0) throw py::error_already_set();
-  } catch (py::error_already_set& error) {
-    if (!error.matches(PyExc_KeyboardInterrupt)) throw;
-    return false;
-  }
-  return true;
-}
-
 std::tuple<Column, Bytes, bool> solve(const std::string& method, const Column& size,
                                       const Column& lower, const Column& upper, Tick period,
                                       Bytes alignment, const Column& offsets, Bytes bound,
@@ -118,12 +105,20 @@ std::tuple<Column, Bytes, bool> solve(const std::string& method, const Column& s
   if (threads < 1) throw std::invalid_argument("threads is below 1");
   const packing::Problem problem = problem_of(size, lower, upper, period, alignment);
   const packing::Offsets incumbent(offsets.data(), offsets.data() + offsets.size());
+  // If this returns false, the search ends.
+  const auto listen = [&](std::span<const packing::Progress> progress) {
+    return call_python([&] {
+      if (observer.is_none()) return;
+      for (const packing::Progress& step : progress) {
+        observer(step.seconds, step.arena, step.bound);
+      }
+    });
+  };
   packing::Outcome outcome;
   {
     const py::gil_scoped_release release;
-    outcome = packing::solve(
-        method, problem, incumbent, bound, time_limit, {threads, seed},
-        [&](std::span<const packing::Progress> progress) { return listen(observer, progress); });
+    outcome =
+        packing::solve(method, problem, incumbent, bound, time_limit, {threads, seed}, listen);
   }
   Column best(static_cast<py::ssize_t>(outcome.offsets.size()), outcome.offsets.data());
   return {std::move(best), outcome.bound, outcome.interrupted};

@@ -12,7 +12,7 @@
 namespace pgmo::packing {
 
 // Offsets by block. All sizes are multiples of the alignment, and packers only stack blocks on each
-// other, so all offsets are multiples of the alignment.
+// other. So all offsets are multiples of the alignment.
 using Offsets = std::vector<Offset>;
 
 // Polled during packing. If it returns true, packing stops.

@@ -6,10 +6,6 @@
 namespace pgmo::packing {
 namespace {
 
-Bytes round_up(Bytes size, Bytes alignment) {
-  return (size + alignment - 1) / alignment * alignment;
-}
-
 void turn(Ring& ring, Rank by) {
   for (BlockId i = 0; i < ring.blocks(); ++i) {
     const Rank shift = ring.begin[i] >= by ? by : by - ring.ranks;

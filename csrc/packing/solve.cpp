@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <exception>
 #include <future>
 #include <stdexcept>
 #include <string>
@@ -12,7 +11,7 @@
 namespace pgmo::packing {
 namespace {
 
-using Method = Improvement (*)(const Ring&, const Offsets&, Monitor&, const Options&);
+using Method = Improvement (*)(const Ring&, const Offsets&, Monitor&, const SearchOptions&);
 
 constexpr std::chrono::milliseconds kPoll{10};
 constexpr double kForever = 1e9;  // seconds; limits the time limit to avoid overflow
@@ -31,7 +30,8 @@ Clock::time_point after(Clock::time_point from, double seconds) {
 }  // namespace
 
 Outcome solve(std::string_view method, const Problem& problem, const Offsets& incumbent,
-              Bytes bound, double time_limit, const Options& options, const Listener& listener) {
+              Bytes bound, double time_limit, const SearchOptions& options,
+              const Listener& listener) {
   const auto deadline = after(Clock::now(), time_limit);
   const Method run = method_of(method);
   const Ring ring = make_ring(problem);

@@ -30,6 +30,7 @@ struct Outcome {
 // `bound` a lower bound of all packings (0: unknown). The time limit in seconds counts from the
 // call. Throws std::invalid_argument for an unknown method.
 Outcome solve(std::string_view method, const Problem& problem, const Offsets& incumbent,
-              Bytes bound, double time_limit, const Options& options, const Listener& listener);
+              Bytes bound, double time_limit, const SearchOptions& options,
+              const Listener& listener);
 
 }  // namespace pgmo::packing

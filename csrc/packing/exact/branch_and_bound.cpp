@@ -6,7 +6,6 @@
 #include <memory>
 #include <optional>
 #include <thread>
-#include <utility>
 
 #include "packing/exact/exact_search.hpp"
 #include "packing/exact/search_order.hpp"
@@ -55,11 +54,11 @@ class Racer {
         found_ = search_->offsets();
         best_ = order_;
         height_ = height_of(window_, *found_);
-        lucky_ = true;
+        keeps_order_ = true;
         search_.reset();
       } else if (state == ExactSearch::State::kInfeasible) {
         bound_ = search_->capacity() + 1;
-        lucky_ = false;
+        keeps_order_ = false;
         search_.reset();
       } else if (left_ == 0) {
         missed();
@@ -78,19 +77,19 @@ class Racer {
     const Bytes range = height_ - 1 - bound_;
     const Bytes capacity = at_bound_ ? bound_ : height_ - 1 - (range >> ease_);
     const std::uint64_t length = luby(++tries_);
-    if (lucky_) {
+    if (keeps_order_) {
       // Keep the order that succeeded for the last capacity.
     } else if (!at_bound_ && !best_.blocks.empty() && std::popcount(tries_) % 2 == 0) {
       order_ = similar_order(best_, seed_, first_ + tries_ * stride_);
     } else {
-      // Each try length has its own position in the sequence of orders, so that every order is
-      // tried with short and long tries.
+      // Each try length has its own position in the sequence of orders. So every order gets short
+      // and long tries.
       const auto level = static_cast<std::size_t>(std::countr_zero(length));
       if (next_.size() <= level) next_.resize(level + 1, first_);
       order_ = search_order(window_, seed_, next_[level]);
       next_[level] += stride_;
     }
-    lucky_ = false;
+    keeps_order_ = false;
     left_ = kNodesPerBlock * order_.blocks.size() * length;
     search_.emplace(window_, capacity, order_);
   }
@@ -113,7 +112,7 @@ class Racer {
   std::vector<std::uint64_t> next_;  // next order, indexed by the logarithm of the try length
   std::uint64_t tries_ = 0;
   SearchOrder order_, best_;
-  bool lucky_ = false;
+  bool keeps_order_ = false;
   int ease_ = 1;  // the target lies 2^-ease of the distance to the bound below the incumbent
   std::uint64_t left_ = 0;
   std::optional<ExactSearch> search_;
@@ -124,7 +123,7 @@ class Racer {
 
 class Race : public WindowSearch {
  public:
-  Race(const PackedWindow& packed, const Monitor& monitor, const Options& options)
+  Race(const PackedWindow& packed, const Monitor& monitor, const SearchOptions& options)
       : WindowSearch(packed.offsets, packed.height, packed.window.load),
         window_(packed.window),
         monitor_(monitor),
@@ -192,7 +191,7 @@ class Race : public WindowSearch {
 }  // namespace
 
 Improvement branch_and_bound(const Ring& ring, const Offsets& incumbent, Monitor& monitor,
-                             const Options& options) {
+                             const SearchOptions& options) {
   return search_windows(ring, incumbent, monitor, [&](const PackedWindow& packed, const Offer&) {
     return std::make_unique<Race>(packed, monitor, options);
   });

@@ -9,7 +9,7 @@
 //           +--------------------->   failure.
 //
 // Racers run on several threads. They exchange results only between rounds of a fixed number of
-// nodes, so the results do not depend on the speed of the threads.
+// nodes. So the results do not depend on the speed of the threads.
 
 #pragma once
 
@@ -19,6 +19,6 @@ namespace pgmo::packing {
 
 // Improve the incumbent and raise the bound until both are equal; see `search_windows`.
 Improvement branch_and_bound(const Ring& ring, const Offsets& incumbent, Monitor& monitor,
-                             const Options& options);
+                             const SearchOptions& options);
 
 }  // namespace pgmo::packing

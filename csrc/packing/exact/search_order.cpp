@@ -8,8 +8,8 @@
 namespace pgmo::packing {
 namespace {
 
-// Weights of an order. The logarithm of a block's key is a weighted sum of the logarithms of its
-// size, its lifetime and the largest load during its life, plus noise.
+// Weights of an order. The logarithm of a block's key is a weighted sum of three logarithms, plus
+// noise. They are those of its size, its lifetime, and the largest load during its life.
 struct Weights {
   double size, lifetime, load, noise;
   bool ticks;  // lifetime in ticks instead of sections

@@ -23,12 +23,12 @@ FitIndex::FitIndex(const Ring& ring) {
   for (BlockId block = 0; block < n; ++block) {
     points_[row_[block]] = {ring.begin[block], ring.end[block], block};
   }
-  plant();
+  build_tree();
 }
 
 // Build the tree: split the points in halves, by begin and end in turn. Meanwhile, `place` of a
 // point contains its block.
-void FitIndex::plant() {
+void FitIndex::build_tree() {
   const Rank n = static_cast<Rank>(points_.size());
   std::size_t nodes = 2;
   for (std::size_t leaves = 1; leaves * kLeaf < points_.size(); leaves *= 2) nodes *= 2;

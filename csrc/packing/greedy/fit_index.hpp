@@ -46,7 +46,7 @@ class FitIndex {
     Rank best;                                    // smallest place; kNone if empty
   };
 
-  void plant();
+  void build_tree();
   void arrange(Rank node, Rank first, Rank last, bool by_begin);
   void summarise_all(Rank node, Rank first, Rank last);
   void summarise_leaf(Rank node, Rank first, Rank last);

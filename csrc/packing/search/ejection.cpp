@@ -1,7 +1,6 @@
 #include "packing/search/ejection.hpp"
 
 #include <algorithm>
-#include <cmath>
 
 namespace pgmo::packing {
 namespace {
@@ -40,7 +39,7 @@ void Ejection::aim(Bytes bound) {
   const Bytes units = std::max<Bytes>(1, static_cast<Bytes>(fall / static_cast<double>(unit_)));
   capacity_ = std::max(bound, arena_ - units * unit_);
   place_ = best_;
-  homeless_.clear();
+  unplaced_.clear();
   weight_.resize(gain_.size());
   for (std::size_t i = 0; i < gain_.size(); ++i) weight_[i] = gain_[i] / kGain;
   for (BlockId i = 0; i < ring_.blocks(); ++i) {
@@ -69,14 +68,14 @@ void Ejection::fail(Bytes bound) {
 }
 
 void Ejection::move() {
-  const std::size_t chosen = random_.below(static_cast<std::uint32_t>(homeless_.size()));
-  const BlockId block = homeless_[chosen];
-  homeless_[chosen] = homeless_.back();
-  homeless_.pop_back();
+  const std::size_t chosen = random_.below(static_cast<std::uint32_t>(unplaced_.size()));
+  const BlockId block = unplaced_[chosen];
+  unplaced_[chosen] = unplaced_.back();
+  unplaced_.pop_back();
   const Offset place = cheapest_place(block);
   place_[block] = place;
   weight_[block] += gain_[block];
-  if (weight_[block] > kHeavy) calm_weights();
+  if (weight_[block] > kHeavy) rescale_weights();
   const Offset top = place + ring_.size[block];
   interference_.each(block, [&](BlockId other) {
     if (place_[other] != kUnplanned && place_[other] < top &&
@@ -134,10 +133,10 @@ Offset Ejection::cheapest_place(BlockId block) {
 
 void Ejection::take_out(BlockId block) {
   place_[block] = kUnplanned;
-  homeless_.push_back(block);
+  unplaced_.push_back(block);
 }
 
-void Ejection::calm_weights() {
+void Ejection::rescale_weights() {
   for (std::size_t i = 0; i < weight_.size(); ++i) weight_[i] = gain_[i] + weight_[i] / kHeavy;
 }
 

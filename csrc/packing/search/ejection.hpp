@@ -8,7 +8,7 @@
 //     |   | a|--+----+             |
 //     +----------------------------+ ticks
 //
-// A move of x visits only the blocks that interfere with x, so its cost does not grow with the
+// A move of x visits only the blocks that interfere with x. So its cost does not grow with the
 // problem. When all blocks have a place, the capacity falls by a share of the distance to the
 // bound. If the search for a capacity takes too long, the share is halved; if the share is one unit
 // or less, the next search takes twice as long.
@@ -39,8 +39,8 @@ class Ejection {
     const std::uint64_t until = work_ + work;
     aim(bound);
     while (work_ < until && arena_ > bound) {
-      for (int burst = 0; burst < 64 && !homeless_.empty(); ++burst) move();
-      if (homeless_.empty()) {
+      for (int burst = 0; burst < 64 && !unplaced_.empty(); ++burst) move();
+      if (unplaced_.empty()) {
         succeed(bound);
       } else if (work_ >= patience_end_) {
         fail(bound);
@@ -66,7 +66,7 @@ class Ejection {
   void move();
   Offset cheapest_place(BlockId block);
   void take_out(BlockId block);
-  void calm_weights();
+  void rescale_weights();
 
   const Ring& ring_;
   const InterferenceIndex& interference_;
@@ -79,7 +79,7 @@ class Ejection {
   double stride_ = 0.2;  // share of the distance to the bound by which the capacity falls
   std::uint64_t patience_ = 0, patience_end_ = 0;
   Offsets place_;  // kUnplanned for blocks without a place
-  std::vector<BlockId> homeless_;
+  std::vector<BlockId> unplaced_;
   std::vector<double> gain_;  // growth of a block's weight each time it is put back
   std::vector<double> weight_;
   std::vector<Edge> edges_;  // scratch of cheapest_place

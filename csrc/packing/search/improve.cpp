@@ -132,8 +132,8 @@ class Rounds : public WindowSearch {
  public:
   // Improve the packing until it meets `bound`, in units, which need not be a lower bound of this
   // window.
-  Rounds(const PackedWindow& packed, Bytes bound, const Monitor& monitor, const Options& options,
-         Offer offer)
+  Rounds(const PackedWindow& packed, Bytes bound, const Monitor& monitor,
+         const SearchOptions& options, Offer offer)
       : WindowSearch(packed.offsets, packed.height, packed.window.load),
         ring_(ring_of(packed.window)),
         interference_(ring_),
@@ -185,7 +185,7 @@ class Rounds : public WindowSearch {
 }  // namespace
 
 Improvement improve(const Ring& ring, const Offsets& incumbent, Monitor& monitor,
-                    const Options& options) {
+                    const SearchOptions& options) {
   return search_windows(ring, incumbent, monitor, [&](const PackedWindow& packed, Offer offer) {
     const Bytes bound = (monitor.bound() - packed.window.base) / packed.window.unit;
     return std::make_unique<Rounds>(packed, bound, monitor, options, std::move(offer));

@@ -1,5 +1,5 @@
-// Improvement search: improves a given packing in rounds of parallel search, until the packing
-// meets the bound, the search makes no more progress, or the deadline passes:
+// Improvement search: improves a given packing in rounds of parallel search. It ends when the
+// packing meets the bound, the search makes no more progress, or the deadline passes.
 //
 //    thread 0   [ orders | ejection ]     [ ejection | orders ]     ...
 //    thread 1   [ ejection | orders ]     [ orders | ejection ]
@@ -19,6 +19,6 @@ namespace pgmo::packing {
 
 // Improve the incumbent; see `search_windows`.
 Improvement improve(const Ring& ring, const Offsets& incumbent, Monitor& monitor,
-                    const Options& options);
+                    const SearchOptions& options);
 
 }  // namespace pgmo::packing

@@ -8,7 +8,7 @@ Monitor::Monitor(Offsets offsets, Bytes arena, Bytes bound, Clock::time_point de
     : deadline_(deadline), arena_(arena), bound_(bound), offsets_(std::move(offsets)) {}
 
 bool Monitor::stopped() const {
-  return stop_.load(std::memory_order_relaxed) || optimal() || Clock::now() >= deadline_;
+  return stop_.load(std::memory_order_relaxed) || arena() <= bound() || Clock::now() >= deadline_;
 }
 
 void Monitor::offer(const Offsets& offsets, Bytes arena) {
@@ -38,12 +38,9 @@ std::vector<Progress> Monitor::take_progress() {
   return std::exchange(progress_, {});
 }
 
-double Monitor::seconds() const {
-  return std::chrono::duration<double>(Clock::now() - started_).count();
-}
-
 void Monitor::record() {
-  progress_.push_back({seconds(), arena_.load(), bound_.load()});
+  const std::chrono::duration<double> passed = Clock::now() - started_;
+  progress_.push_back({passed.count(), arena_.load(), bound_.load()});
 }
 
 }  // namespace pgmo::packing

@@ -36,7 +36,6 @@ class Monitor {
 
   Bytes arena() const { return arena_.load(std::memory_order_relaxed); }
   Bytes bound() const { return bound_.load(std::memory_order_relaxed); }
-  bool optimal() const { return arena() <= bound(); }
 
   // Return whether the search should end now. Reads the clock, so call it only every few hundred
   // steps.
@@ -54,8 +53,6 @@ class Monitor {
 
   // Return the progress since the last call, in order.
   std::vector<Progress> take_progress();
-
-  double seconds() const;
 
  private:
   void record();

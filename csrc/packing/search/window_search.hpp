@@ -16,13 +16,14 @@
 
 namespace pgmo::packing {
 
-struct Options {
+// Number of threads of a search, and the seed of its random numbers.
+struct SearchOptions {
   int threads = 1;
   std::uint64_t seed = 0;
 };
 
-// Result of a search. If the search was not stopped, the offsets depend only on the problem, the
-// incumbent, the seed and the number of threads.
+// Result of a search. If the search was not stopped, the offsets depend only on problem, incumbent,
+// seed and number of threads.
 struct Improvement {
   Offsets offsets;
   Bytes arena = 0;
