@@ -33,7 +33,7 @@ bool Engine::slots_are_disjoint() {
   });
   std::ranges::sort(living, {}, &pages::Extent::address);
   const auto overlap = [](const pages::Extent& one, const pages::Extent& next) {
-    return one.address + static_cast<std::uintptr_t>(one.bytes) > next.address;
+    return one.end() > next.address;
   };
   const bool disjoint = std::ranges::adjacent_find(living, overlap) == living.end();
   return owned && disjoint && bytes == slots_.live;

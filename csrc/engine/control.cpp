@@ -1,8 +1,6 @@
 // Functions for recording, arenas, iterations and modes. Functions for plans are in plans.cpp,
 // functions for allocations in engine.cpp.
 
-#include <algorithm>
-#include <memory>
 #include <stdexcept>
 #include <utility>
 

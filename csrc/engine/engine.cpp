@@ -1,7 +1,6 @@
 #include "engine/engine.hpp"
 
 #include <new>
-#include <utility>
 
 #include "checks.hpp"
 #include "engine/memory/arena.hpp"
@@ -93,7 +92,7 @@ bool Engine::adopt(void* pointer, std::size_t bytes, std::uint64_t stream, bool 
 
 bool Engine::release(void* pointer) noexcept {
   const std::uintptr_t address = address_of(pointer);
-  Vacated vacated;
+  Arenas::Released released;
   bool ours = false;
   Bytes unmeasured = 0;  // size of the freed block, if its touched pages are to be measured
   {
@@ -101,11 +100,11 @@ bool Engine::release(void* pointer) noexcept {
     blocks_.freeing(address);
     if (lending_.on() && mode_.load(std::memory_order_relaxed) == PGMO_RECORDING) [[unlikely]]
       unmeasured = blocks_.foreign_at(address);
-    ours = release_slot(address, vacated);
-    if (vacated.range != nullptr) space_.load()->meter().died(vacated.bytes);
+    ours = release_slot(address, released);
+    if (released.range != nullptr) space_.load()->meter().freed(released.bytes);
     blocks_.freed(address, ours);
   }
-  vacate(address, vacated);
+  vacate(address, released);
   if (unmeasured != 0 && unmeasured >= heuristics_.small_block) [[unlikely]]
     measure_touched(address, unmeasured);
   return ours;
@@ -236,25 +235,21 @@ Engine::Placed Engine::place(RequestKey key, Offset offset) {
   return placed;
 }
 
-bool Engine::release_slot(std::uintptr_t address, Vacated& vacated) noexcept {
-  Arenas::Released released;
+// Free the slot at an address. Return false if no arena contains the address. Requires the lock.
+bool Engine::release_slot(std::uintptr_t address, Arenas::Released& released) noexcept {
   if (const Arenas::Segment* const segment = arenas_.at(address)) [[likely]] {
     const Offset offset = Arenas::offset_in(*segment, address);
-    released = {.bytes = replayer_ != nullptr ? replayer_->release(offset) : 0,
-                .range = segment->range};
+    released.bytes = replayer_ != nullptr ? replayer_->release(offset) : 0;
     if (released.bytes == 0) released.bytes = shared_.late.erase(offset);
+    released.range = segment->range;
   } else if (const auto retired = arenas_.release_retired(address)) {
     released = *retired;
   } else {
     return false;
   }
   slots_.remove(released.bytes);
-  vacated.empty = released.empty;
-  if (released.range != nullptr && released.bytes != 0) {
-    vacated.range = released.range;
-    vacated.generation = released.range->generation();
-    vacated.bytes = released.bytes;
-  }
+  if (released.bytes == 0) released.range = nullptr;
+  if (released.range != nullptr) released.generation = released.range->generation();
   return true;
 }
 

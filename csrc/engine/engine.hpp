@@ -9,12 +9,12 @@
 //     ranges   arenas whose pages are mapped as slots need them: see paged.cpp
 //
 // Recording and serving are independent: a session can record again and keep its arena. One lock,
-// `lock_`, guards all members without a comment that says otherwise. The engine does not hold
-// `lock_` while it calls the framework, or a function of the page space that takes a lock. An
-// allocation or a free holds `lock_` for well below a microsecond, unless a table or the recording
-// grows, or the request selects another plan. The few session calls per iteration may hold it for
-// longer: `events` copies 32 bytes per event, and a change of plan or arena visits every offset of
-// the plan. Plans, events and arenas are freed after the lock is released.
+// `lock_`, guards all members without a comment that says otherwise. The engine releases `lock_`
+// before it calls the framework, or a function of the page space that takes a lock. An allocation
+// or a free holds `lock_` for well below a microsecond. It takes longer if a table or the recording
+// grows, or if the request selects another plan. The few session calls per iteration may hold it
+// for longer: `events` copies 32 bytes per event, and a change of plan or arena visits every offset
+// of the plan. Plans, events and arenas are freed after the lock is released.
 //
 // The engine owns its plans and the recording. It does not own the memory of its slots: each arena
 // has a function `give_back` (pgmo_engine.h), and the page space owns the ranges.
@@ -112,8 +112,8 @@ class Engine final : private pages::RangeOwner {
   // plan is selected at once. `stream_index` of a request is an index into `streams`, which
   // contains the adapter's stream numbers. `behind` has the layout of StreamOrder::behind; it is
   // empty if the order of streams is unknown. Throws std::invalid_argument if a request or the size
-  // of `behind` is wrong, if there are too many streams, or if a slot lies outside its arena or is
-  // not aligned. Throws std::bad_alloc. Slots are not checked for overlaps, because
+  // of `behind` is wrong, or if there are too many streams. Throws it, too, if a slot lies outside
+  // its arena or is not aligned. Throws std::bad_alloc. Slots are not checked for overlaps, because
   // pgmo/packing/validator.py has checked the plan.
   PlanId add_plan(std::vector<PlannedRequest> requests, std::span<const std::uint64_t> streams,
                   Bytes arena_bytes, Bytes alignment, std::vector<Tick> behind = {});
@@ -172,9 +172,9 @@ class Engine final : private pages::RangeOwner {
 
   // Return the size in bytes of the smallest block of which the program touched less than half.
   // Return 0 if there is none, or if a block at least as large was touched by half or more. The
-  // engine measures a framework block of at least `Heuristics::small_block` bytes when the block is
-  // freed, but only while lending is on (`lend_idle`), the engine records, and the engine does not
-  // serve. The figure is correct only for memory that the operating system maps on first touch.
+  // engine measures framework blocks of at least `Heuristics::small_block` bytes when they are
+  // freed. It does so only while lending is on (`lend_idle`), and while it records without serving.
+  // The figure is correct only for memory that the operating system maps on first touch.
   Bytes sparse_from() noexcept;
 
   // Set whether idle pages go back to the operating system during an iteration that diverges from
@@ -214,10 +214,10 @@ class Engine final : private pages::RangeOwner {
   // `end_iteration` ends the iteration after any number of steps.
   void set_steps(std::uint32_t steps) noexcept;
 
-  // End the step and return true if it is not the last step of its iteration, or if the terms let
-  // the iteration pass and no arena or range needs work. Otherwise change nothing and return false:
-  // the session must call `end_iteration`. `pass_step` does the same on the thread of
-  // `let_steps_pass`. On all other threads it returns false.
+  // End the step and return true if it is not the last step of its iteration. Also end the last
+  // step if the terms let the iteration pass, and no arena or range needs work. Otherwise change
+  // nothing and return false: the session must call `end_iteration`. `pass_step` does the same on
+  // the thread of `let_steps_pass`. On all other threads it returns false.
   bool pass_iteration();
   bool pass_step();
 
@@ -249,16 +249,6 @@ class Engine final : private pages::RangeOwner {
   void close_iteration();
   void note_level() noexcept;
 
-  // Work that remains after a slot was freed and the lock released: notify the page space of the
-  // free, and give the arena back if it is empty. `generation`: the range's generation when the
-  // slot was freed.
-  struct Vacated {
-    pages::PlannedRange* range = nullptr;
-    std::uint64_t generation = 0;
-    Bytes bytes = 0;
-    pgmo_arena empty{};
-  };
-
   // The address of the slot that serves a request.
   struct Placed {
     std::uintptr_t address = 0;
@@ -267,8 +257,8 @@ class Engine final : private pages::RangeOwner {
   };
 
   Placed place(RequestKey key, Offset offset);
-  bool release_slot(std::uintptr_t address, Vacated& vacated) noexcept;
-  void vacate(std::uintptr_t address, const Vacated& vacated) noexcept;
+  bool release_slot(std::uintptr_t address, Arenas::Released& released) noexcept;
+  void vacate(std::uintptr_t address, const Arenas::Released& released) noexcept;
   bool occupy(std::uintptr_t address, Bytes bytes, pages::PlannedRange& range,
               std::uint64_t generation) noexcept;
   template <typename Visit>
@@ -318,7 +308,7 @@ class Engine final : private pages::RangeOwner {
   void count_paged_slot(Bytes bytes) noexcept {
     ++paged_slots_;
     paged_slot_bytes_ += static_cast<std::uint64_t>(pages::Meter::rounded(bytes));
-    space_.load(std::memory_order_relaxed)->meter().born(bytes);
+    space_.load(std::memory_order_relaxed)->meter().allocated(bytes);
   }
   [[nodiscard]] std::vector<pgmo_arena> retire_arenas();
   void note_streams_without_arena() noexcept;

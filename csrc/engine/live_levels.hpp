@@ -5,7 +5,7 @@
 //                 |-------|-------|-------|             full: neighbours are joined, width 2
 //
 // A span covers `width` iterations. It keeps the minimum of the live bytes at the ends of these
-// iterations, and the peak of live bytes up to the end of the span. The minimum over many
+// iterations. It also keeps the peak of live bytes up to the end of the span. The minimum over many
 // iterations rises only if blocks stay alive: the outputs of one long batch do not raise it.
 //
 // Not thread-safe: the engine's lock guards it.

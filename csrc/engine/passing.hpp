@@ -18,7 +18,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <tuple>
-#include <utility>
 #include <vector>
 
 #include "checks.hpp"
@@ -84,8 +83,8 @@ class Passing {
     note(counted, difference(counted, counted_), levels_of(now), plan);
   }
 
-  // Move the iterations that passed since the last call into `room`, which must be empty and have
-  // the capacity for kMost entries. Return the statistics at the end of the last passed iteration.
+  // Move the iterations that passed since the last call into `room`. It must be empty, with a
+  // capacity for kMost entries. Return the statistics at the end of the last passed iteration.
   Statistics take(std::vector<Passed>& room) noexcept {
     PGMO_ASSERT(room.empty() && room.capacity() >= kMost);
     room.swap(passed_);
@@ -130,16 +129,16 @@ class Passing {
   using Levels = std::array<std::uint64_t, 6>;
 
   // Indices into `Counted`: first miss, requested bytes, first counter of pages. The last `kWaits`
-  // entries (events, waits, added waits, hand-overs) may increase in a planned iteration, because
-  // streams share pages by plan.
+  // entries are events, waits, added waits and hand-overs. They may increase in a planned
+  // iteration, because streams share pages by plan.
   static constexpr std::size_t kMisses = 2;
   static constexpr std::size_t kRequestedBytes = kMisses + static_cast<std::size_t>(Miss::kCount);
   static constexpr std::size_t kPages = kRequestedBytes + 5;
   static constexpr std::ptrdiff_t kWaits = 4;
   static_assert(kPages + 5 + kWaits == std::tuple_size_v<Counted>);
 
-  // Return whether the iteration had requests, had no miss except of kind kPersistent, and made no
-  // driver call that creates, releases, maps or unmaps pages.
+  // Return whether the iteration had requests, and no miss except of kind kPersistent. It must also
+  // have made no driver call that creates, releases, maps, grants or unmaps pages.
   static bool is_as_planned(const Counted& change) noexcept {
     const auto is_zero = [](std::uint64_t one) { return one == 0; };
     static_assert(static_cast<int>(Miss::kPersistent) == 0);

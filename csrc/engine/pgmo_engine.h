@@ -73,7 +73,7 @@ typedef struct pgmo_engine_api {
   /* Report a block that the framework provided after `allocate` returned NULL. Returns non-zero if
    * the engine tracks the block. The adapter must call `release` for a tracked block before its
    * memory goes back to the framework. `in_gap`: non-zero if the block fills a gap of framework
-   * memory that would otherwise be idle, so that it needs no slot. */
+   * memory. It needs no slot, because the gap would otherwise be idle. */
   int (*adopt)(pgmo_engine*, void* pointer, size_t bytes, uint64_t stream, int in_gap);
 
   /* Free a block. Returns PGMO_SLOT if the address lies in an arena: the engine has freed the slot.

@@ -1,6 +1,5 @@
 // The current plans, and the choice of the one that an iteration follows.
 
-#include <algorithm>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -91,9 +90,9 @@ void Engine::check_plans(const Arenas& arenas) const {
   for (const auto& one : plans_) check_slots(one->plan(), arenas);
 }
 
-// Select the plan that fits the first requests of an iteration best. The selected plan stays until
-// a request does not fit it, or until the requests fill the slots of another plan clearly better.
-// Fitting alone is a weak sign, because a small request fits any varying slot. Requires the lock.
+// Select the plan that fits the first requests of an iteration best. The selected plan stays while
+// all requests fit it, unless they fill the slots of another plan clearly better. Fitting alone is
+// a weak sign, because a small request fits any varying slot. Requires the lock.
 void Engine::choose_plan(RequestKey key) {
   prefix_[requests_so_far_++] = key;
   const std::span<const RequestKey> seen(prefix_.data(), requests_so_far_);

@@ -22,7 +22,7 @@ namespace pgmo::pages {
 
 Address Space::allocate(Bytes bytes, Stream stream, PoolNumber pool) noexcept {
   if (bytes < 0 || bytes > kMostBytes || stream >= kMostStreams || device_.lost()) return 0;
-  const Bytes size = rounded(std::max<Bytes>(bytes, 1), properties_.granularity);
+  const Bytes size = round_up(std::max<Bytes>(bytes, 1), properties_.granularity);
   try {
     const Address address = allocate_here(size, stream, pool);
     return address != 0 ? address : allocate_anywhere(size, stream, pool);
@@ -43,7 +43,7 @@ Address Space::allocate_here(Bytes bytes, Stream stream, PoolNumber pool) {
   std::optional<Places> places = places_under(block);
   if (!pool_.enter(*places, stream)) places = place_without_maps(*addresses, block, stream);
   if (!places) return 0;
-  if (take(*addresses, block, stream)) return born(block);
+  if (take(*addresses, block, stream)) return count_block(block);
   pool_.leave(*places, {});
   return 0;
 }
@@ -106,7 +106,7 @@ Address Space::allocate_anywhere(Bytes bytes, Stream stream, PoolNumber pool) {
     if (places) {
       const bool provided = pool_.provide(*places, stream);
       const std::lock_guard guard(pool_.state());
-      if (provided) return born(block);
+      if (provided) return count_block(block);
       drop(block.address);
       return 0;
     }
@@ -222,19 +222,13 @@ bool Space::take(Addresses& addresses, Extent block, Stream stream) noexcept {
   return true;
 }
 
-// Count the block, once it has its pages.
-Address Space::born(Extent block) noexcept {
-  pool_.meter().born(block.bytes);
+// Count a block that has its pages, and return its address.
+Address Space::count_block(Extent block) noexcept {
+  pool_.meter().allocated(block.bytes);
   window_bytes_ += block.bytes;
   ++allocations_;
   allocated_bytes_ += static_cast<std::uint64_t>(block.bytes);
   return block.address;
-}
-
-void Space::died(Extent block) noexcept {
-  pool_.meter().died(block.bytes);
-  window_bytes_ -= block.bytes;
-  drop(block.address);
 }
 
 void Space::drop(Address address) noexcept {
@@ -259,7 +253,9 @@ bool Space::deallocate(Address address) noexcept {
     const Marks marks = pool_.clocks().now(block.users);
     pool_.leave(places_under({address, block.bytes}), marks);
     record = pool_.clocks().freed(stream, block.bytes) >= heuristics_.freed_per_event;
-    died({address, block.bytes});
+    pool_.meter().freed(block.bytes);
+    window_bytes_ -= block.bytes;
+    drop(address);
   }
   if (record && !device_.capturing()) (void)pool_.clocks().record(stream);
   return true;

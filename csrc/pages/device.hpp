@@ -31,6 +31,8 @@ static_assert(kMostStreams <= 64, "sets of streams are words with one bit each")
 struct Extent {
   Address address;
   Bytes bytes;
+
+  Address end() const noexcept { return address + static_cast<Address>(bytes); }
 };
 
 // Properties of the device, and requirements of the framework.

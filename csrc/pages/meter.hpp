@@ -6,7 +6,7 @@
 //     adapter          usage of the framework's    ─┘
 //                      allocator
 //
-// The adapter does not see when the framework's allocator frees a block, so the adapter's last
+// The adapter does not see when the framework's allocator frees a block. So the adapter's last
 // figure may be too high. A sum above the peak stays unconfirmed until the adapter has asked the
 // framework again. If the framework's allocator holds nothing, no confirmation is needed.
 //
@@ -33,18 +33,16 @@ class Meter {
  public:
   // The granularity in bytes to which the framework's allocator rounds its blocks.
   static constexpr Bytes kGranule = 512;
-  static constexpr Bytes rounded(Bytes bytes) noexcept {
-    return (bytes + kGranule - 1) / kGranule * kGranule;
-  }
+  static constexpr Bytes rounded(Bytes bytes) noexcept { return round_up(bytes, kGranule); }
 
   // Count a block of a window or a slot of a planned range, after its request has succeeded.
-  void born(Bytes bytes) noexcept {
+  void allocated(Bytes bytes) noexcept {
     const std::uint64_t added = word(bytes);
     const std::uint64_t living = living_.fetch_add(added, std::memory_order_relaxed) + added;
     note(kBytes, bytes_in(living) - asleep_.load(std::memory_order_relaxed));
     note(kBlocks, blocks_in(living));
   }
-  void died(Bytes bytes) noexcept { living_.fetch_sub(word(bytes), std::memory_order_relaxed); }
+  void freed(Bytes bytes) noexcept { living_.fetch_sub(word(bytes), std::memory_order_relaxed); }
 
   // Add this many bytes of pages (negative: subtract).
   void pages_change(Bytes bytes) noexcept {

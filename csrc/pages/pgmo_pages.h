@@ -134,8 +134,8 @@ typedef struct pgmo_pages_api {
   /* Grant access to all mapped pages again, for example after a device has become a peer. */
   void (*grant_again)(pgmo_space*);
 
-  /* Release idle pages, including pinned pages without a block, until this many bytes are released
-   * or no idle page is left. Return the bytes released. */
+  /* Release idle pages, including pinned pages without a block. Stop once this many bytes are
+   * released, or no idle page is left. Return the bytes released. */
   uint64_t (*give_back)(pgmo_space*, uint64_t bytes);
 
   /* Set whether the following requests are for blocks that stay, such as optimizer state. */

@@ -56,9 +56,7 @@ std::optional<Places> Space::places_of_block(Extent block) noexcept {
 }
 
 void Space::add_page(std::vector<Extent>& runs, Address address) const {
-  const bool follows =
-      !runs.empty() && runs.back().address + static_cast<Address>(runs.back().bytes) == address;
-  if (follows) {
+  if (!runs.empty() && runs.back().end() == address) {
     runs.back().bytes += properties_.page;
   } else {
     runs.push_back({address, properties_.page});

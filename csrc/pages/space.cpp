@@ -21,7 +21,7 @@ Space::Space(DeviceDriver& device, const DeviceProperties& properties, const Heu
 // lies across two reservations. Return false if the device refuses. Requires `work`.
 bool Space::grow(Addresses& addresses, Bytes bytes, PoolNumber pool) {
   const Bytes size =
-      std::max(properties_.span, rounded(bytes, properties_.page) + properties_.page);
+      std::max(properties_.span, round_up(bytes, properties_.page) + properties_.page);
   const Address base = device_.reserve(size);
   if (base == 0) return false;
   const std::lock_guard guard(pool_.state());
@@ -60,7 +60,7 @@ std::optional<Places> Space::known_places(Extent range) noexcept {
   Reservation* reservation = reservation_at(range.address);
   if (reservation == nullptr || range.bytes <= 0) return std::nullopt;
   const auto page = static_cast<Address>(properties_.page);
-  const Address last = range.address + static_cast<Address>(range.bytes) - 1;
+  const Address last = range.end() - 1;
   if ((last - reservation->base) / page >= reservation->places.size()) return std::nullopt;
   return places_under(range);
 }

@@ -18,7 +18,6 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -48,9 +47,9 @@ class Space final : private Uncounted {
   // --- blocks -----------------------------------------------------------------------------------
 
   // Allocate a block and return its address. Return 0 if memory or addresses are exhausted, if an
-  // argument is out of range, in a forked child, or if this thread is capturing and a page is
-  // missing. Without aliases, pages that running work uses cannot be taken, so the caller may
-  // synchronize and try again. `pool`: number of the pool that owns the window; 0: none.
+  // argument is out of range, or in a forked child. Return 0, too, if this thread is capturing and
+  // a page is missing. Without aliases, pages that running work uses cannot be taken, so the caller
+  // may synchronize and try again. `pool`: number of the pool that owns the window; 0: none.
   Address allocate(Bytes bytes, Stream stream, PoolNumber pool = 0) noexcept;
 
   // Free a block. Return false if the block is unknown.
@@ -153,10 +152,10 @@ class Space final : private Uncounted {
   bool unsettle(const RangeOwner& owner) noexcept;
 
   // Replace the sharing plan of this owner. Each entry is one page, with all places of the owner's
-  // ranges at which it is mapped, so that a block at any of these places uses it without a device
-  // call. `more`: number of pages that the plan needs beyond the largest number in use at once,
-  // because only streams that the program orders share pages; nullopt if the order of streams is
-  // unknown. Throws std::bad_alloc.
+  // ranges at which it is mapped. So a block at any of these places uses it without a device call.
+  // `more`: number of pages that the plan needs beyond the largest number in use at once. It may
+  // exceed 0, because only streams that the program orders share pages. nullopt: the order of
+  // streams is unknown. Throws std::bad_alloc.
   void share(const RangeOwner& owner, const std::vector<SharedPage>& pages,
              std::optional<std::size_t> more);
 
@@ -249,7 +248,6 @@ class Space final : private Uncounted {
   static constexpr std::size_t kMostPlaces = 32;
   static constexpr Bytes kMostBytes = Bytes{1} << 46;
 
-  Bytes rounded(Bytes bytes, Bytes unit) const noexcept { return (bytes + unit - 1) / unit * unit; }
   std::size_t spare_pages(std::size_t pages) const noexcept {
     return static_cast<std::size_t>(heuristics_.spare_share * static_cast<double>(pages));
   }
@@ -257,7 +255,7 @@ class Space final : private Uncounted {
   template <typename Visit>
   void runs_in(const Reservation& reservation, Extent range, Visit&& visit) const {
     const auto page = static_cast<Address>(properties_.page);
-    const Address end = range.address + static_cast<Address>(range.bytes);
+    const Address end = range.end();
     Extent run{};
     for (std::size_t at = (range.address - reservation.base) / page;
          at < reservation.places.size() && reservation.places[at].address < end; ++at) {
@@ -294,8 +292,7 @@ class Space final : private Uncounted {
   Address choose(const Addresses& addresses, Bytes bytes, int tries,
                  const std::vector<Extent>& blocked) const noexcept;
   bool take(Addresses& addresses, Extent block, Stream stream) noexcept;
-  Address born(Extent block) noexcept;
-  void died(Extent block) noexcept;
+  Address count_block(Extent block) noexcept;
   void drop(Address address) noexcept;
 
   // planned/ranges.cpp

@@ -4,14 +4,8 @@
 #include <iterator>
 
 #include "checks.hpp"
+
 namespace pgmo::pages {
-namespace {
-
-Address end_of(Extent range) noexcept {
-  return range.address + static_cast<Address>(range.bytes);
-}
-
-}  // namespace
 
 void PageWindow::add(Extent range) {
   Gap gap = make();
@@ -37,9 +31,9 @@ Address PageWindow::find_outside(Bytes bytes, std::span<const Extent> ranges) co
     Address from = gap->second;
     const Address end = from + static_cast<Address>(gap->first);
     for (const Extent& range : ranges) {
-      if (end_of(range) <= from) continue;
+      if (range.end() <= from) continue;
       if (range.address >= from + static_cast<Address>(bytes)) break;
-      from = end_of(range);
+      from = range.end();
     }
     if (from + static_cast<Address>(bytes) <= end) return from;
   }
@@ -51,7 +45,7 @@ Address PageWindow::find_within(Bytes bytes, Address begin, Address end) const n
   if (gap != by_address_.begin()) --gap;
   for (; gap != by_address_.end() && gap->first < end; ++gap) {
     const Address from = std::max(gap->first, begin);
-    const Address until = std::min(end_of({gap->first, gap->second}), end);
+    const Address until = std::min(Extent{gap->first, gap->second}.end(), end);
     if (from + static_cast<Address>(bytes) <= until) return from;
   }
   return 0;
@@ -70,8 +64,8 @@ void PageWindow::take(Extent range) {
   if (whole.address < range.address) {
     put(spare(), {whole.address, static_cast<Bytes>(range.address - whole.address)});
   }
-  if (end_of(range) < end_of(whole)) {
-    put(spare(), {end_of(range), static_cast<Bytes>(end_of(whole) - end_of(range))});
+  if (range.end() < whole.end()) {
+    put(spare(), {range.end(), static_cast<Bytes>(whole.end() - range.end())});
   }
   ++taken_;
   PGMO_ASSERT_EXPENSIVE(consistent());
@@ -89,7 +83,7 @@ void PageWindow::give(Extent range) noexcept {
       gap = pull(before);
     }
   }
-  if (after != by_address_.end() && after->first == end_of(range)) {
+  if (after != by_address_.end() && after->first == range.end()) {
     range.bytes += after->second;
     gap = pull(after);  // the node of the gap before, if any, is freed
   }
@@ -126,13 +120,13 @@ PageWindow::Gap PageWindow::spare() noexcept {
   return gap;
 }
 
-// Return whether gaps do not overlap, each is indexed by size too, and there are enough spare nodes
-// to give back all taken ranges.
+// Return whether gaps do not overlap, and each is indexed by size, too. There must also be enough
+// spare nodes to give back all taken ranges.
 bool PageWindow::consistent() const noexcept {
   Address end = 0;
   for (const auto& [address, bytes] : by_address_) {
     if (bytes <= 0 || address < end || by_size_.count({bytes, address}) == 0) return false;
-    end = end_of({address, bytes});
+    end = Extent{address, bytes}.end();
   }
   return by_size_.size() == by_address_.size() && spares_.size() >= taken_;
 }

@@ -6,7 +6,7 @@
 //     └───┴───┴───┴───┴───┴───┴───┴───┘   so there are no tombstones
 //
 // std::unordered_map would allocate a node per entry. These allocations would double the cost of
-// recording, and would call malloc, which may be the allocator that is being recorded.
+// recording. They would also call malloc, which may be the allocator that is being recorded.
 
 #pragma once
 

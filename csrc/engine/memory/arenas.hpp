@@ -13,8 +13,8 @@
 // Only the spill arena has slots of several streams.
 //
 // Offsets and sizes are in bytes. A slot's distance from the base of its arena is its offset minus
-// the arena's `begin`. The engine's lock guards this class. An Arenas object owns no memory: a
-// caller that receives an arena from `retire`, `release_retired` or `release_held` calls the
+// the arena's `begin`. The engine's lock guards this class. An Arenas object owns no memory.
+// `retire`, `release_retired` and `release_held` return arenas to their caller. The caller calls an
 // arena's `give_back` after it has released the lock.
 
 #pragma once
@@ -22,7 +22,6 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
-#include <span>
 #include <vector>
 
 #include "engine/memory/arena.hpp"
@@ -53,17 +52,18 @@ class Arenas {
     bool spilled() const noexcept { return stream_index == kEveryStream; }
   };
 
-  // The result of a free in a retired arena.
+  // The result of a free in an arena.
   struct Released {
-    Bytes bytes = 0;  // bytes of the freed block; 0 if no block lived there
-    pages::PlannedRange* range = nullptr;
+    Bytes bytes = 0;                       // bytes of the freed block; 0 if no block lived there
+    pages::PlannedRange* range = nullptr;  // the block's range, if it has one
+    std::uint64_t generation = 0;          // the range's, when the block was freed
     pgmo_arena empty{};  // the arena, if it has become empty; the caller gives it back
   };
 
   bool attached() const noexcept { return !segments_.empty(); }
 
   // Return the streams without an arena, as a word with one bit per stream index.
-  const std::uint64_t& without() const noexcept { return without_; }
+  std::uint64_t without() const noexcept { return without_; }
 
   // Return the address of an offset. If the stream has no arena, the address lies in no arena.
   std::uintptr_t address(std::uint32_t stream_index, Offset offset) const noexcept {
@@ -111,10 +111,12 @@ class Arenas {
   bool has_room(std::uint32_t stream_index, Offset offset, Bytes bytes,
                 Bytes alignment) const noexcept;
 
-  // Add an arena. Throws std::invalid_argument, and changes nothing, in these cases: the arena is
-  // not a valid memory range, its stream has an arena already, its offsets overlap those of another
-  // arena, the spill arena would not have the highest offsets, or there are too many streams.
-  // Throws std::bad_alloc.
+  // Add an arena. Throws std::bad_alloc. Throws std::invalid_argument, and changes nothing, if
+  //  - the arena is not a valid memory range,
+  //  - its stream has an arena already,
+  //  - its offsets overlap those of another arena,
+  //  - the spill arena would not have the highest offsets, or
+  //  - there are too many streams.
   void add(const Segment& segment);
 
   // Retire all current arenas. `late` must contain all live slots; each moves to the late set of
@@ -126,10 +128,10 @@ class Arenas {
   // the address.
   std::optional<Released> release_retired(std::uintptr_t address) noexcept;
 
-  // `hold` adds an idle range of a current or retired arena to the late blocks, so that no slot is
-  // served there and the arena is not given back. Throws std::bad_alloc. `release_held` removes the
-  // range again. If a retired arena has become empty, it returns this arena, which the caller gives
-  // back; otherwise it returns an arena without a base.
+  // `hold` adds an idle range of a current or retired arena to the late blocks. So no slot is
+  // served there, and the arena is not given back. Throws std::bad_alloc. `release_held` removes
+  // the range again. If a retired arena has become empty, it returns this arena, which the caller
+  // gives back; otherwise it returns an arena without a base.
   void hold(LateSet& late, std::uintptr_t address, Bytes bytes);
   pgmo_arena release_held(LateSet& late, std::uintptr_t address) noexcept;
 

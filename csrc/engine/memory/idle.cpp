@@ -5,8 +5,8 @@
 //              └──────┘    └──────┘            go back to the system; read as zeros afterwards
 //
 // Touched pages of an arena from the framework stay resident until they go back to the operating
-// system. Otherwise blocks without a slot would need memory in addition to the arena (lending.hpp),
-// and one live block would keep a whole retired arena resident.
+// system. Otherwise blocks without a slot would need memory in addition to the arena (lending.hpp).
+// One live block would also keep a whole retired arena resident.
 
 #include <sys/mman.h>
 #include <unistd.h>
@@ -14,8 +14,8 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
-#include <mutex>
 #include <new>
+#include <utility>
 #include <vector>
 
 #include "engine/engine.hpp"
@@ -96,7 +96,7 @@ void Engine::trim_malloc() noexcept {
 }
 
 // Give idle pages back in the middle of an iteration. Called before the program touches its new
-// block, so that pages of arenas are gone before the block's pages become resident.
+// block. So pages of arenas are gone before the block's pages become resident.
 void Engine::lend() noexcept {
   try {
     return_pages(true);
@@ -133,8 +133,8 @@ void Engine::measure_touched(std::uintptr_t address, Bytes bytes) noexcept {
   count_sparse();
 }
 
-// Derive the threshold of sparse blocks from the blocks measured so far, and count sparse bytes
-// again if the threshold has changed. With other sequence lengths, sparse blocks may be smaller and
+// Derive the threshold of sparse blocks from the blocks measured so far. If the threshold has
+// changed, count sparse bytes again. With other sequence lengths, sparse blocks may be smaller and
 // dense ones larger. So the threshold is the geometric mean of the smallest sparse and the largest
 // dense size. Requires the lock.
 void Engine::count_sparse() noexcept {
@@ -215,7 +215,7 @@ bool Engine::hold_idle(bool serving, std::uintptr_t& from) {
     for (const pages::Extent& block : living) {
       if (!contains(arena, block.address)) continue;
       scan.idle(idle_from, block.address);
-      idle_from = block.address + static_cast<std::uintptr_t>(block.bytes);
+      idle_from = block.end();
     }
     scan.idle(idle_from, address_of(arena.base) + arena.bytes);
   }

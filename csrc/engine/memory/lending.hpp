@@ -9,9 +9,9 @@
 // soon as the sum exceeds the largest live bytes of the program so far: the need, which the program
 // would occupy without an arena, too. Slots of a plan for several lengths may alone spread over
 // more than the need. In this case, pages are lent several times per iteration. Resident bytes of
-// arenas are not measured. Their upper bound is the smaller of two numbers: the end of the highest
-// slot, and the bytes of slots that were live when pages were last lent or were served since.
-// Sparse blocks (statistics.hpp) do not count.
+// arenas are not measured. Their upper bound is the smaller of two numbers. The first is the end of
+// the highest slot. The second is the bytes of slots that were live when pages were last lent, or
+// were served since. Sparse blocks (statistics.hpp) do not count.
 //
 // All sizes are in bytes. Calls require the engine's lock.
 

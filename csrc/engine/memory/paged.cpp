@@ -5,8 +5,8 @@
 //     pages       another user needs some ──▶ list_living, locked ──▶ count slots from now on
 //
 // The engine notifies the page space only while the range counts its slots
-// (pages/planned/planned_range.hpp), and does not hold its lock meanwhile. If `list_living` runs
-// between the two steps, it already lists the slot as live, or as free, and it changes the range's
+// (pages/planned/planned_range.hpp). It does not hold its lock meanwhile. If `list_living` runs
+// between the two steps, it already lists the slot as live, or as free. It also changes the range's
 // generation. So the late notification has no effect.
 
 #include <algorithm>
@@ -96,7 +96,7 @@ pages::PlannedRange* Engine::range_at(const void* base) const noexcept {
 bool Engine::occupy(std::uintptr_t address, Bytes bytes, pages::PlannedRange& range,
                     std::uint64_t generation) noexcept {
   if (space_.load()->occupy(range, {address, bytes}, generation)) return true;
-  Vacated unused;
+  Arenas::Released unused;
   {
     const Guard guard(lock_);
     blocks_.refused(address);
@@ -104,17 +104,19 @@ bool Engine::occupy(std::uintptr_t address, Bytes bytes, pages::PlannedRange& ra
     shared_.counters.retract(bytes);
   }
   // The page space did not count the slot when it refused its pages. But if the range's generation
-  // has changed since, `list_living` has listed the slot as live, so the slot must be vacated.
+  // has changed since, `list_living` has listed the slot as live. The slot must then be vacated.
   if (unused.generation == generation) unused.range = nullptr;
   vacate(address, unused);
   return false;
 }
 
-void Engine::vacate(std::uintptr_t address, const Vacated& vacated) noexcept {
-  if (vacated.range != nullptr && !pages::PlannedRange::fully_mapped(vacated.generation)) {
-    space_.load()->vacate(*vacated.range, {address, vacated.bytes}, vacated.generation);
+// Notify the page space that a slot was freed, and give the arena back if it is empty. The caller
+// must not hold the lock.
+void Engine::vacate(std::uintptr_t address, const Arenas::Released& released) noexcept {
+  if (released.range != nullptr && !pages::PlannedRange::fully_mapped(released.generation)) {
+    space_.load()->vacate(*released.range, {address, released.bytes}, released.generation);
   }
-  give_back(vacated.empty);
+  give_back(released.empty);
 }
 
 void Engine::list_living(pages::PlannedRange& range, std::vector<pages::Extent>& living) {

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <new>
 #include <optional>
-#include <utility>
 #include <vector>
 
 #include "engine/engine.hpp"
@@ -26,6 +25,9 @@ void Engine::share_pages() noexcept {
     {
       const Guard guard(lock_);
       if (!has(PGMO_SERVING) || shared_for_ == plans_changed_) return;
+      // Another call in progress may share pages for older plans, and finish after this call. So
+      // the end of the next iteration shares pages for the current plans.
+      if (settling_ > 0) return;
       shared_for = plans_changed_;
       uses = uses_of_pages(*space, ranges);
       ++settling_;
@@ -48,8 +50,8 @@ void Engine::share_pages() noexcept {
     planned_pages_ = static_cast<Bytes>(shared.size()) * space->page();
     shared_for_ = shared_for;
   } catch (const std::bad_alloc&) {
-    // If the host is out of memory, the page space keeps its previous sharing plan, if it has one,
-    // until the next call.
+    // The host is out of memory: the page space keeps its previous sharing plan until the next
+    // call.
   }
   if (begun) end_settling();
 }
@@ -125,7 +127,7 @@ const Tick* Engine::PlannedUses::behind(const StreamOrder& order, SlotIndex requ
   for (const Arenas::Segment* const segment : segments) {
     const auto known = std::find(order.streams.begin(), order.streams.end(), segment->stream_index);
     const auto column = static_cast<std::size_t>(known - order.streams.begin());
-    // The plan does not order a stream that has no request in it, so this stream does not share
+    // The plan does not order a stream that has no request in it. So this stream does not share
     // pages with the block.
     const Tick tick = known == order.streams.end()
                           ? kNeverOrdered

@@ -3,8 +3,8 @@
 //     request ──▶ slot of the engine ──────┐
 //             └─▶ block of the framework ──┴─▶ table ──▶ recorder, while recording
 //
-// The table contains framework blocks that were allocated while the engine recorded or served,
-// because nothing else in the engine tracks them. It contains only those slots that were served
+// The table contains framework blocks that were allocated while the engine recorded or served.
+// Nothing else in the engine tracks them. The table contains only those slots that were served
 // while the engine recorded. Sizes are in bytes, as requested. All calls require the engine's lock.
 
 #pragma once

@@ -1,8 +1,8 @@
 // With PGMO_CHECK=1: an interval map of every live block that the engine tracks, by address.
 //
 // It shares no code with the logic that it checks. If a new block overlaps a live block, the check
-// prints both blocks and ends the process, because memory is about to be corrupted. Calls require
-// the engine's lock.
+// prints both blocks and ends the process. Otherwise the program would corrupt memory. Calls
+// require the engine's lock.
 
 #pragma once
 

@@ -1,5 +1,6 @@
 #include "engine/recording/recorder.hpp"
 
+#include <atomic>
 #include <new>
 
 #include "checks.hpp"
@@ -41,6 +42,7 @@ void Recorder::start() noexcept {
   active_ = true;
 }
 
+// Drop all events and start a new epoch.
 void Recorder::clear() noexcept {
   events_.clear();
   blocks_ = 0;

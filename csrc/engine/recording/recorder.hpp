@@ -9,7 +9,6 @@
 
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <vector>
 
@@ -82,14 +81,12 @@ class Recorder {
 
   void expect_tags(TagGeneration generation) noexcept { generation_ = generation; }
 
-  // `start` begins an empty recording. `stop` ends it and keeps its events. `clear` drops the
-  // events and starts a new epoch.
+  // `start` begins an empty recording. `stop` ends it and keeps its events.
   void start() noexcept;
   void stop() noexcept { active_ = false; }
-  void clear() noexcept;
 
-  // Like `clear`, but return the events. The caller frees their memory without the lock, because
-  // freeing takes long.
+  // Drop all events and start a new epoch. Return the events: the caller frees their memory without
+  // the lock, because freeing takes long.
   std::vector<Event> take() noexcept;
 
   // Record a request, and return the number of its block; kNoBlock if the recording is truncated.
@@ -105,6 +102,7 @@ class Recorder {
   void ordered(Event::Kind kind, std::uint64_t stream, std::uint64_t event) noexcept;
 
  private:
+  void clear() noexcept;
   bool append(Event event) noexcept;
 
   std::vector<Event> events_;

@@ -21,8 +21,8 @@ Replayer::Match Replayer::resynchronise(RequestKey key) {
 // Return the nearest request ahead that is known to have this key. A single match may skip only
 // smaller requests: if the skipped requests come later and miss, they need little memory.
 SlotIndex Replayer::find_past_smaller(RequestKey key) const noexcept {
-  // If the request under the cursor may have this size, assume that the iteration has left out only
-  // a few requests.
+  // If the request under the cursor may have this size, assume that only a few requests were left
+  // out.
   const bool open = may_vary_to(cursor_, key) && sizes_.is_open(cursor_);
   const SlotIndex until = open ? std::min(plan_.requests(), cursor_ + kLeftOut) : window_end();
   SlotIndex request = cursor_;

@@ -6,8 +6,8 @@
 //     └────┴────┴────┴────┴────┴────┴────┴────┴────┘
 //                       now  cursor
 //
-// `now` is the last tick passed. All planned ends up to `now` have been checked, and each slot that
-// is live past its planned end is late. The safety argument covers every kind of match:
+// `now` is the last tick passed. All planned ends up to `now` have been checked. Each slot that is
+// live past its planned end is late. The safety argument covers every kind of match:
 //
 //     The planned lifetime of a live slot that is not late contains `now`. A slot is served only
 //     if its own planned lifetime contains `now`; if the cursor moves to the slot's request, `now`

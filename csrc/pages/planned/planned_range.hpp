@@ -7,8 +7,8 @@
 // A range is *settled* if all pages under its slots are mapped and stay mapped. The owner of a
 // settled range serves slots without calling the space. When other requests need pages, the space
 // *surrenders* the range: the owner lists the live slots once, and all other pages become idle.
-// From then on slots are counted, until the owner settles the range again, for example at the end
-// of an iteration.
+// From then on slots are counted, until the owner settles the range again. The engine does so
+// between two iterations.
 //
 // The owner reads `generation()` under its slot lock and passes it to `occupy` and `vacate`. So a
 // call with an outdated generation has no effect.

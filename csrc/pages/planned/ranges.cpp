@@ -20,7 +20,7 @@ namespace pgmo::pages {
 
 PlannedRange* Space::reserve_range(Bytes bytes, Stream stream, RangeOwner& owner) noexcept {
   if (bytes <= 0 || bytes > kMostBytes || stream >= kMostStreams) return nullptr;
-  const Bytes size = rounded(bytes, properties_.page);
+  const Bytes size = round_up(bytes, properties_.page);
   try {
     const std::lock_guard working(pool_.work());
     Extent where{0, size};
@@ -131,8 +131,8 @@ void Space::share(const RangeOwner& owner, const std::vector<SharedPage>& pages,
   std::vector<std::vector<PagePlace*>> plan;
   for (const SharedPage& page : pages) {
     std::vector<PagePlace*> places;
-    // Entries with a single place are part of the plan, too, so that their pages are not taken for
-    // other entries.
+    // Entries with a single place are part of the plan, too. Otherwise their pages could be taken
+    // for other entries.
     for (const SharedPlace& sharer : page) places.push_back(&place_in(sharer));
     // If no page is shared and the order of streams is unknown, there is no plan: arenas would only
     // take pages from each other.

@@ -130,12 +130,11 @@ void Space::widen_to_pages(std::vector<Extent>& extents) const {
   std::size_t kept = 0;
   for (const Extent& one : extents) {
     const Address begin = one.address / page * page;
-    const Address end = (one.address + static_cast<Address>(one.bytes) + page - 1) / page * page;
+    const Address end = (one.end() + page - 1) / page * page;
     if (kept > 0) {
       Extent& last = extents[kept - 1];
-      const Address last_end = last.address + static_cast<Address>(last.bytes);
-      if (begin <= last_end) {
-        last.bytes = static_cast<Bytes>(std::max(end, last_end) - last.address);
+      if (begin <= last.end()) {
+        last.bytes = static_cast<Bytes>(std::max(end, last.end()) - last.address);
         continue;
       }
     }

@@ -65,9 +65,12 @@ bool Pool::arrange(const std::vector<std::vector<PagePlace*>>& plan, const Growt
 }
 
 // Choose a page for each entry of the plan. A mapping cannot change while a block lives there or
-// running work uses it. So the first choice is the page at a place of the entry where a block
-// lives, the second the page at a place that running work still uses. The third is the page planned
-// before, the fourth any page mapped at a place of the entry, and the last a free or idle page.
+// running work uses it. So the choices are, in this order:
+// 1. the page at a place of the entry where a block lives;
+// 2. the page at a place of the entry that running work still uses;
+// 3. the page planned before;
+// 4. any page mapped at a place of the entry;
+// 5. a free page, or else an idle page.
 void Pool::claim_pages(const std::vector<std::vector<PagePlace*>>& plan,
                        std::vector<Page*>& pages) noexcept {
   ++arrangement_;

@@ -114,39 +114,34 @@ void Clocks::catch_up() noexcept {
   });
 }
 
-bool Clocks::wait(Stream stream, const Marks& marks) noexcept {
+bool Clocks::wait(Stream stream, const LatestUses& waits) noexcept {
   bool all = true;
-  for_each(marks.elsewhere(stream).streams, [&](Stream other) {
-    const Line& line = lines_[other];
-    for (bool recorded = false; all; recorded = true) {
-      Event event = 0;
-      {
-        const std::lock_guard guard(state_);
-        const std::uint64_t number = needed(line, marks);
-        if (line.completed >= number) return;
-        for (const Recorded& one : line.pending) {
-          if (one.number < number) continue;
-          event = one.event;
-          added_ += !program_.implies(stream, other, one.as_late);
-          program_.made_to_wait(stream, other, one.number);
-          ++waits_;
-          break;
-        }
-      }
-      if (event != 0) {
-        all = device_.wait(stream, event);
-        return;
-      }
-      if (recorded || !record(other)) all = false;
-    }
-  });
+  for_each(waits.streams(),
+           [&](Stream other) { all = all && wait_for(stream, other, waits.on(other)); });
   return all;
 }
 
-bool Clocks::wait(Stream stream, const LatestUses& waits) noexcept {
-  bool all = true;
-  for_each(waits.streams(), [&](Stream other) { all = all && wait(stream, waits.on(other)); });
-  return all;
+// Make a stream wait for the marks of another stream. Return false on failure.
+bool Clocks::wait_for(Stream stream, Stream other, const Marks& marks) noexcept {
+  const Line& line = lines_[other];
+  for (bool recorded = false;; recorded = true) {
+    Event event = 0;
+    {
+      const std::lock_guard guard(state_);
+      const std::uint64_t number = needed(line, marks);
+      if (line.completed >= number) return true;
+      for (const Recorded& one : line.pending) {
+        if (one.number < number) continue;
+        event = one.event;
+        added_ += !program_.implies(stream, other, one.as_late);
+        program_.made_to_wait(stream, other, one.number);
+        ++waits_;
+        break;
+      }
+    }
+    if (event != 0) return device_.wait(stream, event);
+    if (recorded || !record(other)) return false;
+  }
 }
 
 }  // namespace pgmo::pages

@@ -101,8 +101,7 @@ class Clocks {
   // event.
   void catch_up() noexcept;
 
-  // Make a stream wait for marks of other streams. Return false on failure.
-  bool wait(Stream stream, const Marks& marks) noexcept;
+  // Make a stream wait for uses on other streams. Return false on failure.
   bool wait(Stream stream, const LatestUses& waits) noexcept;
 
   std::uint64_t events() const noexcept { return events_; }  // requires `state`
@@ -129,6 +128,7 @@ class Clocks {
   // Return the number that a completed event must reach. Waiting beyond the stream's last mark
   // would gain nothing.
   std::uint64_t needed(const Line& line, const Marks& marks) const noexcept;
+  bool wait_for(Stream stream, Stream other, const Marks& marks) noexcept;
 
   template <typename Visit>
   static void for_each(std::uint64_t streams, Visit&& visit);

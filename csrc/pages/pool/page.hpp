@@ -42,8 +42,8 @@ struct PagePlace {
 
   bool stale() const noexcept;
 
-  // Return whether a page is mapped here and its home is here, or can be moved here without a
-  // device call.
+  // Return whether a page is mapped here whose home is here, or can move here without a device
+  // call.
   bool has_page() const noexcept;
 
   Address address;

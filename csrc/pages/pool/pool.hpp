@@ -7,9 +7,9 @@
 //                      └┄┄┄┄▶ taken: a free page, or one that is idle elsewhere (it stays
 //                             mapped there)
 //
-// A page whose last use was on the same stream may be taken at once, because the stream runs its
-// work in order. A page whose last use was on another stream may be taken once this use is
-// completed, or if the new stream waits for an event. A place is unmapped only when the last use
+// A page that was last used on the same stream may be taken at once: a stream runs its work in
+// order. A page that was last used on another stream may be taken once that use is completed.
+// Before that, the new stream must wait for an event. A place is unmapped only when the last use
 // through it is completed. The host never waits for a use: instead, the page is mapped at a second
 // address, and the first mapping stays. An address is *blocked* if another page is mapped there and
 // cannot be unmapped yet. The window then chooses another address.
@@ -93,8 +93,8 @@ class Pool {
   void unpin(PagePlace& place) noexcept;
 
   // Prepare a place for sleep, so that `fall_asleep` releases its page. `blocks`: number of blocks
-  // there that are to sleep. Return false if other blocks live there too, if another process may
-  // have the page, or if a thread works on the place. Throws std::bad_alloc.
+  // there that are to sleep. Return false if other blocks live there, another process may have the
+  // page, or a thread works on the place. Throws std::bad_alloc.
   bool lie_down(PagePlace& place, std::uint32_t blocks, Sleep sleep);
 
   // Return whether a block got another page than the planned one since the last call. For example,
@@ -128,8 +128,9 @@ class Pool {
   // Start a request, which `provide` completes. At most one request may be in progress. If a place
   // is blocked, append all blocked places to `blocked`, change nothing else and return false. If
   // this throws std::bad_alloc, nothing has changed. With kRatherElsewhere, a place also counts as
-  // blocked while other streams still use its page, if enough other pages are available. Waiting
-  // for these streams would be safe, but would serialize streams that run concurrently.
+  // blocked while other streams still use its page. This requires that enough other pages are
+  // available. Waiting for these streams would be safe, but would serialize streams that run
+  // concurrently.
   enum class Waits { kHere, kRatherElsewhere };
   bool admit(Places places, Stream stream, std::vector<Extent>& blocked,
              Waits waits = Waits::kHere);
@@ -152,9 +153,8 @@ class Pool {
   bool provide(Places places, Stream stream, std::size_t beyond = 0) noexcept;
 
   // Limits of the pages that an arrangement may create. It creates none if more than `most_missing`
-  // pages are missing, because many missing pages are only in use elsewhere at the moment. It
-  // creates a page only while the pool holds fewer pages than the plan has, or fewer than `beyond`
-  // more than the highest occupancy.
+  // pages are missing: so many pages are only in use elsewhere at the moment. It creates pages up
+  // to the larger of two numbers: the plan's pages, and the highest occupancy plus `beyond`.
   struct Growth {
     std::size_t most_missing = 0;
     std::size_t beyond = 0;
@@ -179,9 +179,9 @@ class Pool {
   // Record that slots were refused again, and that no more pages are allowed for them.
   void missed_for_good() noexcept;
 
-  // Return the extra pages to the device if their last use is completed, down to the occupancy of
-  // iterations in which no slot missed a page. `has_to_give_back` returns true until all extra
-  // pages are returned or the attempts are used up.
+  // Return extra pages to the device, once their last use is completed. Keep as many pages as are
+  // occupied in iterations in which no slot missed a page. `has_to_give_back` returns true until
+  // all extra pages are returned or the attempts are used up.
   void nothing_missed() noexcept;
   bool has_to_give_back() noexcept;
 

@@ -30,10 +30,10 @@ class ProgramOrder {
     since_[stream] = 0;
   }
 
-  // Note a call of the program that orders streams: it records an event (`recorded`), makes a
-  // stream wait for an event (`waited`), or waits on the host for a stream, an event or all streams
-  // (`done`, `event_done`, `all_done`). `number`: number of the next event, which comes after all
-  // work submitted so far. Streams may have any number here, even kMostStreams or more.
+  // Note a call of the program that orders streams. `recorded`: it records an event. `waited`: it
+  // makes a stream wait for an event. `done`, `event_done`, `all_done`: the host waits for a
+  // stream, an event or all streams. `number`: number of the next event, which comes after all work
+  // submitted so far. Streams may have any number here, even kMostStreams or more.
   void recorded(std::uint32_t stream, std::uint64_t event, std::uint64_t number) noexcept;
   void waited(std::uint32_t stream, std::uint64_t event, std::uint64_t number) noexcept;
   void done(std::uint32_t stream, std::uint64_t number) noexcept;
@@ -48,9 +48,9 @@ class ProgramOrder {
     since_.fill(0);
   }
 
-  // Return the number of the program's first event after the stream's last work, if it is below the
-  // given number of pgmo's event. Both events then cover the same work. Otherwise return the given
-  // number.
+  // `number`: number of an event of pgmo. If the program's first event after the stream's last work
+  // has a lower number, return that number. Both events then cover the same work. Otherwise return
+  // `number`.
   std::uint64_t as_late(Stream stream, std::uint64_t number) const noexcept {
     return since_[stream] != 0 && since_[stream] < number ? since_[stream] : number;
   }

@@ -9,8 +9,6 @@
 // Sleeping blocks keep their addresses, and may be freed. No other block can enter a sleeping
 // place. A page is not released if other blocks live on it, too.
 
-#include <algorithm>
-
 #include "pages/pool/pool.hpp"
 
 namespace pgmo::pages {

@@ -197,9 +197,9 @@ Bytes Pool::give_back(Bytes bytes) noexcept {
 }
 
 // Return an idle page whose last use is completed, or null if there is none among the pages idle
-// longest. `page->marks` covers the uses through all its mappings, because each user came later on
-// the same stream or waited for the others. `claimed`: also return pages that the last arrangement
-// has claimed.
+// longest. `page->marks` covers the uses through all its mappings. Each user came later on the same
+// stream, or waited for the others. `claimed`: also return pages that the last arrangement has
+// claimed.
 Page* Pool::idle_and_completed(bool claimed) noexcept {
   std::size_t looks = 0;
   for (Page* page = idle_.first(); page != nullptr && looks < kMostLooks; page = page->next) {

@@ -44,7 +44,7 @@ constexpr int kThreads = 3;
 constexpr std::size_t kCard = 96;
 
 void on_alarm(int) {
-  constexpr char kText[] = "VIOLATION: a process waits for a lock that nobody frees\n";
+  constexpr char kText[] = "VIOLATION: a process waits for a lock that no thread frees\n";
   (void)!write(STDOUT_FILENO, kText, sizeof kText - 1);
   _exit(1);
 }

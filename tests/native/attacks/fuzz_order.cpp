@@ -4,12 +4,11 @@
 //     stream 0   ──r0──r2──▲e──free r0──r5──▶
 //     stream 1   ──r1───────▽w────r3────────▶      an oracle knows: r3 comes after r0 and r2
 //
-// A stream must not get a page before the last users of the page are done, or before the stream is
-// ordered behind them. A plan has the order that the oracle knows. Once the pages of a program that
-// follows its plan are in place, the program must wait only where its own calls imply a wait, and
-// no page may be mapped. Half of the programs diverge from their plans.
+// A stream gets a page only once the page's last users are done, or the stream is ordered behind
+// them. A plan has the order that the oracle knows. Half of the programs follow their plans. Once
+// their pages are in place, no page is mapped. They wait only where their own calls imply a wait.
+// The other programs diverge from their plans.
 
-#include <algorithm>
 #include <cstdio>
 #include <map>
 #include <vector>
@@ -161,17 +160,17 @@ class Episode {
   void act(const Act& one) {
     event();
     using Ordered = pages::Clocks::Ordered;
-    const auto told = [&](Ordered what) { space_.ordered(what, one.stream, one.event + 1); };
+    const auto report = [&](Ordered what) { space_.ordered(what, one.stream, one.event + 1); };
     switch (one.kind) {
       case Act::Kind::kRecord:
         device_.record(one.event, one.stream);
-        return told(Ordered::kRecorded);
+        return report(Ordered::kRecorded);
       case Act::Kind::kWait:
         device_.wait_for(one.event, one.stream);
-        return told(Ordered::kWaited);
+        return report(Ordered::kWaited);
       case Act::Kind::kWaitOnHost:
         device_.wait_on_host(one.stream);
-        return told(Ordered::kStreamDone);
+        return report(Ordered::kStreamDone);
     }
   }
 

@@ -1,9 +1,9 @@
 // Attack on pages: several streams that run their work later, a card that is too small, and an
 // oracle of physical memory.
 //
-//     program    request ─ fill ─ use on another stream ─ check ─ free        plans with slots,
-//                hold a stream, limit, give back, pin, capture, sleep         settled and
-//                surrendered
+//     program    request ─ fill ─ use on another stream ─ check ─ free
+//                hold a stream, limit, give back, pin, capture, sleep
+//     plans      take and free slots, settle and surrender
 //     device     does the work later; refuses to create, to map, to record, now and then
 //
 // The attack runs in one thread first, where everything follows from --seed, and then in several
@@ -150,8 +150,7 @@ class Episode {
   // Require that blocks of different pools lie on different pages.
   void check_pool(Extent block, PoolNumber pool) {
     const auto last_page = [&](Extent of) {
-      return (of.address + static_cast<Address>(of.bytes) - 1) /
-             static_cast<Address>(properties_.page);
+      return (of.end() - 1) / static_cast<Address>(properties_.page);
     };
     const auto after = pools_.lower_bound(block.address);
     if (after != pools_.end() &&
@@ -239,7 +238,7 @@ class Episode {
   // Let blocks sleep. A pinned address stays mapped, but may get another page.
   void sleep() {
     for (const Extent& run : sleepers_.sleep(random_, living_)) {
-      const auto end = pinned_.lower_bound(run.address + static_cast<Address>(run.bytes));
+      const auto end = pinned_.lower_bound(run.end());
       pinned_.erase(pinned_.lower_bound(run.address), end);
     }
   }
@@ -247,8 +246,7 @@ class Episode {
   bool lives_at(Address address) const {
     return std::any_of(living_.begin(), living_.end(), [&](const auto& one) {
       const Extent where = one.first.where;
-      return where.address <= address &&
-             address < where.address + static_cast<Address>(where.bytes);
+      return where.address <= address && address < where.end();
     });
   }
 

@@ -5,7 +5,6 @@
 #pragma once
 
 #include <cstdint>
-#include <iterator>
 #include <map>
 #include <unordered_map>
 
@@ -22,14 +21,14 @@ inline void compare_living(Engine& engine, const LivingBlocks& blocks) {
   }
   for (const Living& one : engine.living()) {
     const auto found = known.find(one.address);
-    require(found != known.end(), "a block is said to live that does not, or is told twice");
+    require(found != known.end(), "a block that is not live is listed, or a block is listed twice");
     const Block& block = *found->second;
     require_equal(static_cast<std::uint64_t>(one.bytes), block.bytes, "a living block's bytes");
     require(one.kind <= Living::kLate && (one.kind != Living::kForeign) == block.ours,
-            "a living block is not of the kind that is told");
+            "a living block is listed with another kind");
     known.erase(found);
   }
-  require_equal(known.size(), 0, "living blocks that are not told");
+  require_equal(known.size(), 0, "living blocks that are not listed");
 }
 
 }  // namespace pgmo::test

@@ -3,12 +3,10 @@
 
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <new>
 #include <optional>
 #include <stdexcept>
-#include <utility>
 #include <vector>
 
 #include "account.hpp"

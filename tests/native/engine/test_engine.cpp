@@ -170,7 +170,7 @@ TEST(blocks_outlive_their_plans) {
   CHECK_EQ(f.allocate(50), Fixture::base(0) + 80);
 }
 
-TEST(what_the_last_iteration_has_shown_is_told_after_it_has_ended) {
+TEST(grown_requests_of_the_last_iteration_are_reported_after_its_end) {
   Fixture f;
   f.serve({slot(100, 2, 0), varying(200, 2, 1000)});
   f.add({slot(100, 2, 0), slot(300, 2, 500), slot(50, 3, 800)});
@@ -236,7 +236,7 @@ TEST(what_is_switched_while_paused_holds_after_resume) {
   CHECK_EQ(*f.engine.mode(), static_cast<std::uint32_t>(PGMO_RECORDING));
 }
 
-TEST(owns_tells_slots_of_all_arenas) {
+TEST(owns_recognizes_slots_of_all_arenas) {
   Fixture f;
   f.serve(kTwoSlots);
   const std::uintptr_t old = f.allocate(100);

@@ -182,7 +182,7 @@ TEST(what_malloc_keeps_of_missed_blocks_counts_as_resident) {
   CHECK_EQ(idle, 0);
 }
 
-TEST(no_pages_are_lent_where_nobody_has_said_that_they_may) {
+TEST(no_pages_are_lent_before_lending_is_on) {
   Touched f;
   f.depart_with(kLarge);
   CHECK_EQ(f.memory[0], 0x5a);
@@ -293,7 +293,7 @@ TEST(blocks_that_are_hardly_touched_are_not_needed) {
   CHECK_EQ(f.kept, 0);
 }
 
-TEST(blocks_that_are_hardly_touched_are_told_by_their_size) {
+TEST(blocks_that_are_hardly_touched_are_recognized_by_their_size) {
   Fixture f;
   f.engine.lend_idle(true);
   f.engine.start_recording();

@@ -91,7 +91,7 @@ TEST(no_more_pass_than_may) {
   CHECK(!passes({100, 200}));  // the terms were set for other plans
 }
 
-TEST(what_has_passed_is_told_once_and_alike_ones_together) {
+TEST(passed_iterations_are_reported_once_and_equal_ones_together) {
   Fixture f;
   f.serve({varying(100, 1, 0), slot(200, 2, 1000)});
   Passer passes{f, {.most = 1000}};

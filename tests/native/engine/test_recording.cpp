@@ -23,7 +23,7 @@ TEST(adopted_blocks_are_accounted_until_they_are_released) {
   CHECK_EQ(f.engine.statistics().fallback.live, 0);
 }
 
-TEST(a_recording_tells_requests_frees_and_steps_in_order) {
+TEST(a_recording_has_requests_frees_and_steps_in_order) {
   Fixture f;
   f.serve(kTwoSlots);
   f.adopt(512, 9);  // before the recording, so its free is not recorded
@@ -233,8 +233,7 @@ TEST(events_are_read_whole_while_another_thread_records) {
   CHECK_EQ(f.engine.events().size(), kBlocks);
 }
 
-// --- blocks whose free was not reported
-// -------------------------------------------------------------
+// --- blocks whose free was not reported ----------------------------------------------------------
 
 TEST(the_arena_s_stream_counts_not_that_of_a_block_that_was_there_before) {
   Fixture f;

@@ -15,8 +15,7 @@ namespace {
 constexpr Tick kTicks = 40;
 const std::vector<PlanTicks> kOnePlan = {{0, kTicks}};
 
-// Check that no two pages of an entry are used at the same time, and that each used page is in one
-// entry.
+// Check that no two pages of an entry are used at once. Each used page must be in one entry.
 void check_sound(const std::vector<PageUse>& uses,
                  const std::vector<std::vector<ArenaPage>>& pages) {
   const auto used = [&](const ArenaPage& page, Tick tick) {

@@ -50,7 +50,7 @@ TEST(a_request_that_is_refused_is_counted_once) {
   CHECK_EQ(f.engine.threads().at(0).count, 1u);
 }
 
-TEST(a_thread_that_is_delegated_is_not_heard_of) {
+TEST(requests_of_a_delegated_thread_are_not_recorded) {
   Fixture f;
   f.serve(kTwoSlots);
   f.engine.start_recording();

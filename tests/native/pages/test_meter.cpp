@@ -49,13 +49,13 @@ TEST(a_peak_is_of_both_allocators_at_one_time) {
   Meter meter;
   meter.pages_change(kBlock);
   meter.confirm({.bytes = 10 * kBlock, .blocks = 1, .pages = 20 * kBlock});
-  meter.born(kBlock);
+  meter.allocated(kBlock);
   CHECK(*meter.unconfirmed() != 0);
   // The framework has freed its block meanwhile.
   meter.confirm({.bytes = 0, .blocks = 0, .pages = 20 * kBlock});
   CHECK_EQ(*meter.unconfirmed(), 0u);
   check_usage(meter.peak(), 10 * kBlock, 1, 21 * kBlock);
-  meter.died(kBlock);
+  meter.freed(kBlock);
   meter.confirm({.bytes = 10 * kBlock, .blocks = 1, .pages = 20 * kBlock});
   check_usage(meter.peak(), 10 * kBlock, 1, 21 * kBlock);
 }
@@ -63,16 +63,16 @@ TEST(a_peak_is_of_both_allocators_at_one_time) {
 TEST(a_peak_that_is_over_when_it_is_confirmed_counts) {
   Meter meter;
   meter.confirm({.bytes = kBlock, .blocks = 1, .pages = kBlock});
-  meter.born(3 * kBlock);
-  meter.died(3 * kBlock);
+  meter.allocated(3 * kBlock);
+  meter.freed(3 * kBlock);
   meter.confirm({.bytes = kBlock, .blocks = 1, .pages = kBlock});
   check_usage(meter.peak(), 4 * kBlock, 2, kBlock);
 }
 
 TEST(without_a_framework_beneath_there_is_nothing_to_confirm) {
   Meter meter;
-  meter.born(kBlock - 1);
-  meter.born(1);
+  meter.allocated(kBlock - 1);
+  meter.allocated(1);
   check_usage(meter.peak(), kBlock + Meter::kGranule, 2, 0);
   CHECK_EQ(*meter.unconfirmed(), 0u);
 }
@@ -89,9 +89,9 @@ TEST(while_there_are_no_pages_the_framework_is_not_asked) {
 TEST(a_peak_begins_anew_with_what_is_there) {
   Meter meter;
   meter.pages_change(4 * kBlock);
-  meter.born(kBlock);
-  meter.born(kBlock);
-  meter.died(kBlock);
+  meter.allocated(kBlock);
+  meter.allocated(kBlock);
+  meter.freed(kBlock);
   meter.confirm({.bytes = kBlock, .blocks = 1, .pages = kBlock});
   meter.reset_peak();
   check_usage(meter.peak(), 2 * kBlock, 2, 5 * kBlock);

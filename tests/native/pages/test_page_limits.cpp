@@ -1,7 +1,5 @@
-// Tests of pages when the card is full, a limit is reached, the device refuses, or the host is out
-// of memory.
+// Tests of pages on a full card, at a limit, when the device refuses, and without host memory.
 
-#include <cstdint>
 #include <vector>
 
 #include "check.hpp"

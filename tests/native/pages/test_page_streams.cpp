@@ -1,7 +1,5 @@
 // Tests of pages that move between streams: the order of streams, and their waits.
 
-#include <cstdint>
-
 #include "check.hpp"
 #include "pages/space.hpp"
 #include "pages_fixture.hpp"
@@ -50,7 +48,7 @@ TEST(another_stream_waits_for_the_last_user) {
   f.device.synchronize();
 }
 
-TEST(nobody_waits_for_others_where_there_are_other_pages) {
+TEST(no_stream_waits_if_other_pages_are_available) {
   PagesFixture f;
   Space space(f.device, f.properties, f.heuristics);
   space.deallocate(space.allocate(f.pages(2), 0));

@@ -1,6 +1,5 @@
 // Tests of windows of pools, with which pages serve a torch.cuda.MemPool.
 
-#include <cstdint>
 #include <vector>
 
 #include "check.hpp"

@@ -94,7 +94,7 @@ TEST(a_page_with_other_blocks_stays) {
   CHECK(space.wake(sleep, runs));
 }
 
-TEST(nobody_comes_to_live_where_others_sleep) {
+TEST(no_block_enters_a_sleeping_place) {
   PagesFixture f;
   Space space(f.device, f.properties, f.heuristics);
   const Address a = space.allocate(f.pages(1) / 2 + 512, 0);

@@ -1,7 +1,6 @@
 // Tests of best fit in a window, against a map of each byte.
 
 #include <algorithm>
-#include <cstdint>
 #include <map>
 #include <vector>
 

@@ -1,7 +1,5 @@
 // Tests of late blocks: no slot that overlaps a block past its planned end is served.
 
-#include <vector>
-
 #include "check.hpp"
 #include "replayer_fixture.hpp"
 #include "rows.hpp"
@@ -22,7 +20,7 @@ TEST(a_block_that_outlives_its_plan_keeps_others_away) {
   CHECK_EQ(f.serve(100), 0);
 }
 
-TEST(a_late_block_at_the_same_offset_is_told_from_the_slots_own) {
+TEST(a_late_block_at_the_same_offset_is_not_the_slots_own) {
   ReplayerFixture f({slot(100, 1, 0), slot(60, 2, 0)});
   CHECK_EQ(f.serve(100), 0);
   CHECK_EQ(f.serve(60), kUnplanned);
@@ -33,8 +31,7 @@ TEST(a_late_block_at_the_same_offset_is_told_from_the_slots_own) {
 }
 
 TEST(a_wrapping_block_is_late_only_when_its_end_in_the_next_iteration_is_passed) {
-  // Row 1 lives in [1, 3), which is until tick 1 of the next iteration, because the plan has two
-  // requests.
+  // The plan has two requests. Row 1 lives in [1, 3), which is until tick 1 of the next iteration.
   ReplayerFixture f({slot(10, 1, 0), slot(20, 3, 100)});
   f.serve(10);
   f.replayer.release(0);

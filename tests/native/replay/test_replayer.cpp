@@ -18,7 +18,7 @@ TEST(exact_requests_are_served_in_order) {
   CHECK_EQ(f.counters.hit_bytes, 40u);
 }
 
-TEST(a_release_tells_the_bytes_once) {
+TEST(a_release_returns_the_bytes_once) {
   ReplayerFixture f(disjoint({10}));
   CHECK_EQ(f.serve(10), 0);
   CHECK_EQ(f.replayer.release(0), 10);
@@ -65,7 +65,7 @@ TEST(a_skipped_request_whose_lifetime_is_over_is_not_served) {
   CHECK_EQ(f.serve(10), kUnplanned);
 }
 
-TEST(a_smaller_request_alone_does_not_tell_that_a_larger_one_was_left_out) {
+TEST(a_smaller_request_alone_does_not_skip_a_larger_one) {
   ReplayerFixture f(disjoint({50, 60, 8, 50, 8}));
   CHECK_EQ(f.serve(8), kUnplanned);
   CHECK_EQ(f.serve(50), 0);
@@ -73,7 +73,7 @@ TEST(a_smaller_request_alone_does_not_tell_that_a_larger_one_was_left_out) {
   CHECK_EQ(f.serve(8), 2000);
 }
 
-TEST(two_in_a_row_do) {
+TEST(two_requests_in_a_row_skip_larger_ones) {
   ReplayerFixture f(disjoint({50, 8, 7, 50}));
   CHECK_EQ(f.serve(8), kUnplanned);
   CHECK_EQ(f.serve(7), 2000);

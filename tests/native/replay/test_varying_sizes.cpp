@@ -110,7 +110,7 @@ TEST(a_micro_batch_of_another_length_changes_all_sizes) {
   CHECK_EQ(f.serve(280), 8000);
 }
 
-TEST(families_of_one_planned_size_are_told_apart) {
+TEST(families_of_one_planned_size_stay_apart) {
   std::vector<PlannedRequest> rows = {varying(100, 4, 0), varying(100, 4, 1000),
                                       varying(100, 4, 2000), varying(100, 4, 3000)};
   rows[1].family = rows[3].family = 1;

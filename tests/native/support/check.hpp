@@ -8,7 +8,6 @@
 #pragma once
 
 #include <cstdio>
-#include <cstdlib>
 #include <sstream>
 #include <string>
 #include <string_view>

@@ -1,12 +1,11 @@
 // A device whose streams run their work later.
 //
 //     memory     pages, and addresses that are translated in software: fake_memory.hpp
-//     streams    fill ─ check ─ record ─ wait ─ ...      run by `step`, in any order that events
-//     allow
+//     streams    fill ─ check ─ record ─ wait ─ ...      run by `step`, as far as events allow
 //
 // Work reads and writes through addresses when it runs, not when it is submitted, as on a real
-// device. So a check finds a page that was reused too early, and pending work finds an address that
-// was unmapped too early. Other misuse of the driver ends the program at once.
+// device. So a check finds a page that was reused too early. Pending work finds an address that was
+// unmapped too early. Other misuse of the driver ends the program at once.
 
 #pragma once
 

@@ -1,10 +1,9 @@
 // The memory of a device whose addresses are translated in software.
 //
-//     addresses   ░░░░░░░░  ░░░░░░░░░░░░     reserved and inaccessible: direct reads and writes
-//     fault
+//     addresses   ░░░░░░░░  ░░░░░░░░░░░░     reserved and inaccessible: direct accesses fault
 //                   │  │       │
-//     table       [ 3  7 ]   [ 7 ]           one page per entry; entries with the same page are
-//     aliases card        # # # # # # #              real words
+//     table       [ 3  7 ]   [ 7 ]           one page per entry; equal pages are aliases
+//     card        # # # # # # #              real words
 //
 // Pages need no system calls, so that attacks spend their time in the code under test. A new page
 // does not have the contents that it had before, as on a real device. Not thread-safe; see
@@ -155,7 +154,7 @@ class FakeMemory {
   // Call `visit` with the piece of each page that a block touches.
   template <typename Visit>
   void for_each_piece(Extent where, Visit&& visit) const {
-    const Address end = where.address + static_cast<Address>(where.bytes);
+    const Address end = where.end();
     require(where.bytes > 0 && is_known(where.address) && is_known(end - 1),
             "addresses are used that are not reserved");
     std::size_t begin = where.address % kPage;

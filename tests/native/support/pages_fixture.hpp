@@ -1,5 +1,5 @@
-// A fake device of a thousand pages, an owner of a planned range with given live slots, and a
-// device without memory.
+// Two fake devices: one of a thousand pages, one without memory. Also an owner of planned ranges
+// with given live slots.
 
 #pragma once
 

@@ -1,15 +1,13 @@
-// A pool of graphs as a program and its allocator use it. Captures request and free blocks, replays
-// write and read them, and the program reads and writes blocks that captures have left alive.
+// A pool of graphs as a program and its allocator use it. Captures request and free blocks. Replays
+// write and read them. The program reads and writes blocks that captures have left alive.
 //
 // Expected values are kept by address, as if each pool had pages of its own. Values in blocks that
 // a graph frees are forgotten after its replay, because no later read depends on them.
 
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <map>
-#include <utility>
 #include <vector>
 
 #include "adapters/cuda/graphs/chains.hpp"

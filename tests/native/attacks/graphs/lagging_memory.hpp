@@ -9,7 +9,6 @@
 #include <deque>
 #include <map>
 #include <set>
-#include <vector>
 
 #include "adapters/cuda/graphs/driver.hpp"
 #include "oracle.hpp"

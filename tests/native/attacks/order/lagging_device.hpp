@@ -147,7 +147,7 @@ class LaggingDevice final : public pages::DeviceDriver {
 
   template <typename Visit>
   void for_each_page(pages::Extent block, Visit&& visit) const {
-    const pages::Address end = block.address + static_cast<pages::Address>(block.bytes);
+    const pages::Address end = block.end();
     for (pages::Address at = block.address / kPage * kPage; at < end; at += kPage) {
       const auto found = mapped_.find(at);
       visit(at, found == mapped_.end() ? 0 : found->second);

@@ -12,7 +12,6 @@
 #include <array>
 #include <cstdint>
 #include <unordered_map>
-#include <vector>
 
 #include "pages/device.hpp"
 

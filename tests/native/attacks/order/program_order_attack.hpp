@@ -1,7 +1,7 @@
 // Attack on pages::ProgramOrder. The order that it knows may be less than the actual order, as
 // after missed calls, but never more.
 //
-//     heard      record e on 0 ··········silence·········· lost ──▶ 1 waits for e: behind what?
+//     received   record e on 0 ··········silence·········· lost ──▶ 1 waits for e: behind what?
 //     happened   record e on 0 ── record e on 2 ─────────────────▶ behind 2, not behind 0
 
 #pragma once

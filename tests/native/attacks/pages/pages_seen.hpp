@@ -41,7 +41,7 @@ struct Seen {
     require(refused > 0 && given_back > 0 && pins > 0, "nothing was refused");
     require(sum.lends > 0 && sum.waits > 0 && most_mappings > 1, "nothing was lent");
     require(sum.surrenders > 0, "no plan was surrendered");
-    require(slept > 0 && woken > 0, "nobody slept");
+    require(slept > 0 && woken > 0, "no block slept");
   }
 
   void print(std::uint64_t seed, std::uint64_t events) const {

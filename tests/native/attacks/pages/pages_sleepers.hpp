@@ -71,8 +71,7 @@ class Sleepers {
   void get_up(const std::vector<Block>& living) {
     for (const auto& [held, plan] : living) {
       const bool there = std::any_of(rising_.begin(), rising_.end(), [&](const auto& run) {
-        return held.where.address < run.address + static_cast<pages::Address>(run.bytes) &&
-               run.address < held.where.address + static_cast<pages::Address>(held.where.bytes);
+        return held.where.address < run.end() && run.address < held.where.end();
       });
       const bool rose = std::any_of(rose_.begin(), rose_.end(), [&](const Block& one) {
         return one.first.pattern == held.pattern;

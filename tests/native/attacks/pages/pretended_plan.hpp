@@ -92,8 +92,7 @@ class PretendedPlan final : public pages::RangeOwner {
 
   bool overlaps(pages::Extent slot) const {
     const auto after = living_.lower_bound(slot.address);
-    if (after != living_.end() &&
-        after->first < slot.address + static_cast<pages::Address>(slot.bytes)) {
+    if (after != living_.end() && after->first < slot.end()) {
       return true;
     }
     if (after == living_.begin()) return false;
