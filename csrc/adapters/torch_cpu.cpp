@@ -16,10 +16,8 @@
 
 #include <array>
 #include <cstring>
-#include <exception>
 #include <memory>
 #include <new>
-#include <string>
 #include <utility>
 
 #include "adapters/torch_common.hpp"
@@ -34,8 +32,7 @@ const uint32_t* mode = nullptr;
 
 constexpr uint64_t kStream = 0;  // CPU tensors have no streams
 constexpr c10::DeviceType kDevice = c10::DeviceType::CPU;
-// Minimum size, in bytes, of a block for which idle pages of arenas go back to the operating system
-// in a pause.
+// In a pause, blocks of at least this many bytes may send idle pages back to the operating system.
 constexpr size_t kLarge = size_t{1} << 20;
 
 // The program may replace its allocator between two sessions, so there may be several upstreams. A
@@ -95,8 +92,8 @@ class TorchCpuAdapter final : public c10::Allocator {
   c10::DataPtr allocate(size_t bytes) override {
     if (__atomic_load_n(mode, __ATOMIC_RELAXED) == 0 || bytes == 0) {
       c10::DataPtr data = allocate_yielding(bytes);
-      // In a pause the engine counts nothing, but for a large block it may give idle pages back to
-      // the operating system.
+      // In a pause the engine counts nothing. For a large block, it may give idle pages back to the
+      // operating system.
       if (bytes >= kLarge) adopt(data, bytes);
       return data;
     }

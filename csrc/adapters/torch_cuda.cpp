@@ -10,7 +10,7 @@
 //                        else                          ───────▶ upstream, reported to the engine
 //
 // Compiled on the user's machine against the installed torch (pgmo/allocator/build/compile.py).
-// Needs the headers of ATen, c10/cuda and CUDA and the C table in pgmo_engine.h, and links with
+// Needs the headers of ATen, c10/cuda and CUDA, and the C table in pgmo_engine.h. Links with
 // torch_cpu, c10 and c10_cuda. Methods that only forward differ between versions of torch, so they
 // are generated from its headers: torch_cuda_forwarders.inc, see
 // pgmo/allocator/build/forwarders.py.
@@ -20,7 +20,6 @@
 
 #include <algorithm>
 #include <memory>
-#include <string>
 
 #include "adapters/cuda/arenas.hpp"
 #include "adapters/cuda/current.hpp"
@@ -261,8 +260,8 @@ uint64_t pgmo_displacements() {
 }
 
 // Name the framework's live blocks that have a deleter of pgmo. Called before `pgmo_uninstall`.
-// While the adapter is not installed, it does not see the use of these blocks on other streams, so
-// the device is synchronized when they are freed.
+// While the adapter is not installed, it does not see the use of these blocks on other streams. So
+// their frees synchronize the device.
 void pgmo_survive(int device, void* const* blocks, size_t count) {
   adapter::Device* const one = adapter::device_or_null(device);
   if (one == nullptr) return;
@@ -289,8 +288,8 @@ int pgmo_take_arena(int device, uint64_t stream, size_t bytes, pgmo_arena* out, 
   });
 }
 
-// Store three numbers in `out`: free bytes of the card, total bytes, and whether card and host may
-// use a page of unified memory concurrently, with migration on touch.
+// Store three numbers in `out`. The first two are the card's free bytes and total bytes. The third
+// is 1 if card and host may use a page of unified memory concurrently, with migration on touch.
 int pgmo_card(int device, uint64_t out[3], char* message, size_t capacity) {
   return guarded(message, capacity, [&] {
     adapter::require_own_device();
@@ -336,8 +335,8 @@ int pgmo_poll(int device) {
   return one->deferred.any_waiting();
 }
 
-// Set the address of the count of out-of-memory errors that still exist, and how many milliseconds
-// a failing request waits for one of them to be dropped (held_errors.hpp).
+// Set the address of the count of out-of-memory errors that still exist. `patience`: milliseconds
+// that a failing request waits for one of them to be dropped (held_errors.hpp).
 void pgmo_watch_errors(const int64_t* held, uint32_t patience) {
   adapter::error_patience_ms.store(patience);
   adapter::errors_held.store(held, std::memory_order_release);

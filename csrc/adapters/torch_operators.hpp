@@ -5,7 +5,7 @@
 //         aten::empty         inside of a reported operator: not reported
 //
 // A dispatch mode in Python would see the same operators. But while a mode is active, torch treats
-// every tensor as a subclass, and many operators allocate where they otherwise write in place.
+// every tensor as a subclass. Many operators then allocate where they otherwise write in place.
 // Callbacks of `at::RecordFunction`, on which torch's profiler is built, change nothing.
 //
 // The callbacks belong to a thread. Autograd also installs them on its own threads during a
@@ -28,14 +28,14 @@
 namespace pgmo::operators {
 
 // Results of `Begin`.
-enum Answer : int {
+enum Reporting : int {
   kNever = 0,   // this operator is never reported, so do not ask again
   kHidden = 1,  // this call is not reported
   kReported = 2,
   kWithGrad = 3,  // this call is not reported; ask again only while gradients are enabled
 };
 
-// `Begin` and `End` run on the thread of the operator, outside of all locks of the allocator, and
+// `Begin` and `End` run on the thread of the operator, outside of all locks of the allocator. They
 // must not throw. `Begin` may call Python. `End` must not call Python, because a Python error may
 // be pending when an operator has failed. `nodes`: number of autograd's nodes that this thread had
 // made when its latest reported operator ended; -1 if none has ended.
@@ -96,7 +96,7 @@ inline void on_end(const at::RecordFunction&, at::ObserverContext* context) {
 }
 
 // Remove the calling thread's callback, if it has one. If the observation began in a hook, autograd
-// has removed the callback already, and removing it again would make torch print a warning.
+// has removed the callback already. Removing it again would make torch print a warning.
 inline void forget_thread() {
   ObservedThread& thread = this_thread();
   if (thread.handle != 0 && at::hasThreadLocalCallbacks()) at::removeCallback(thread.handle);

@@ -1,5 +1,5 @@
 // Stub of cuBLAS: handles and descriptors exist, and every product succeeds and computes nothing.
-// The wheels of torch contain no complete header of cuBLAS, so the few functions that return a
+// The wheels of torch contain no complete header of cuBLAS. So the few functions that return a
 // value are declared here.
 
 #include <cstddef>

@@ -6,8 +6,6 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
-#include <string>
 
 #include "state.hpp"
 
@@ -36,9 +34,9 @@ std::recursive_mutex& state_mutex() {
   return *mutex;
 }
 
-const Card& the_card() {
-  static const Card card = [] {
-    Card read;
+const CardProperties& the_card() {
+  static const CardProperties card = [] {
+    CardProperties read;
     if (const char* name = std::getenv("FAKECUDA_NAME")) read.name = name;
     if (const char* text = std::getenv("FAKECUDA_CAPABILITY"))
       std::sscanf(text, "%d.%d", &read.major, &read.minor);
@@ -105,7 +103,7 @@ cudaError_t cudaSetDevice(int number) {
 
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int number) {
   if (number < 0 || number >= device_count()) return fail(cudaErrorInvalidDevice);
-  const Card& card = the_card();
+  const CardProperties& card = the_card();
   *properties = {};
   if (card.name.empty())
     std::snprintf(properties->name, sizeof properties->name, "fakecuda %d", number);
@@ -134,7 +132,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int number) {
 }
 
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
-  const Card& card = the_card();
+  const CardProperties& card = the_card();
   switch (attribute) {
     case cudaDevAttrMultiProcessorCount:
       *value = card.multiprocessors;

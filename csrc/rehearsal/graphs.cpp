@@ -1,8 +1,6 @@
 // Stream capture into graphs. A graph contains the copies, sets and (empty) kernels that were
 // submitted during its capture. Each launch of the graph repeats this work.
 
-#include <algorithm>
-#include <cstdint>
 #include <memory>
 #include <vector>
 

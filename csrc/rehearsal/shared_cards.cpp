@@ -3,7 +3,7 @@
 //
 //     file   peaks | process A: used, used, ... | process B: used, ... | free | ...
 //
-// A process writes only into its own row and the peaks, one number at a time, so it may be killed
+// A process writes only into its own row and the peaks, one number at a time. So it may be killed
 // at any moment. Once a process has ended, its memory counts as free. The system reuses process
 // ids, so a row also contains the start time of its process. The lock is `flock`, which the system
 // releases when a process ends.

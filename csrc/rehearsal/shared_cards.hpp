@@ -29,8 +29,8 @@ size_t used_by_others(int device);
 // Publish how many bytes of a card this process uses. Requires a CardLock.
 void publish_use(int device, size_t used);
 
-// Return the peak of the bytes that all processes use together, since the file was created or the
-// peak was reset.
+// Return the peak of the bytes that all processes use together. The peak counts from the creation
+// of the file, or from its last reset.
 size_t peak_of_all(int device, bool reset);
 
 }  // namespace fakecuda

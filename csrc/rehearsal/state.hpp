@@ -23,7 +23,6 @@
 #include <mutex>
 #include <string>
 #include <thread>
-#include <utility>
 #include <vector>
 
 namespace fakecuda {
@@ -54,7 +53,7 @@ struct Limits {
 // Properties of the cards, which are all alike; `card_bytes` has their memory. The defaults
 // describe an H100, so that torch selects the kernels and workspaces of a large card. An empty name
 // stands for "fakecuda N" with the device's number.
-struct Card {
+struct CardProperties {
   std::string name;
   int major = 9;
   int minor = 0;
@@ -62,7 +61,7 @@ struct Card {
   Limits limits{};
 };
 
-const Card& the_card();
+const CardProperties& the_card();
 
 // Create the device's context, if there is none: each first use of a device calls this.
 void use_context(int device);
@@ -200,9 +199,9 @@ void submit(cudaStream_t stream, Work work);
 // Submit a kernel, which does nothing.
 void launch(cudaStream_t stream);
 
-// Return whether the real runtime would refuse a "potentially unsafe" call of this thread, such as
-// cudaMalloc or cudaEventQuery, because of a capture. If so, the capture becomes invalid, as with
-// the real runtime.
+// Return whether a capture makes the real runtime refuse "potentially unsafe" calls of this thread,
+// such as cudaMalloc or cudaEventQuery. If so, the capture becomes invalid, as with the real
+// runtime.
 bool breaks_capture();
 
 // Finish all pending work of a device.
@@ -213,7 +212,7 @@ void finish_device(int device);
 // Streams do not order the driver's mappings: before memory is unmapped, or given to another
 // stream, its use must have ended. The stub counts violations of this rule. A violation never
 // causes an error, because the real driver reports none. Work is pending if its stream waited for a
-// hold when the work was submitted, and that hold is not released. These are violations:
+// hold when it was submitted, and the hold still lasts. These are violations:
 //
 //   1. to unmap a mapping that a pending copy or set reads or writes,
 //   2. to submit a copy or a set of bytes that pending work of another stream uses, through any
@@ -224,11 +223,11 @@ void finish_device(int device);
 //
 // Violations 1 and 2 are certain. Violation 3 is counted separately, because it may be a false
 // alarm: the stub does not know which memory a kernel accesses. Consider an allocator that records
-// an event on each stream that used a page, and unmaps the page after cudaEventQuery has returned
+// an event on each stream that used a page. It unmaps the page after cudaEventQuery has returned
 // cudaSuccess for all these events. Such an allocator never causes 1 or 2, and causes 3 only while
-// another stream of the device is held. Mapping a handle at a second address is always allowed;
-// the use of that address is checked for 2. Products of cuBLAS, and copies and sets without a
-// stream, are not checked.
+// another stream of the device is held. Mapping a handle at a second address is always allowed; the
+// use of that address is checked for 2. Products of cuBLAS, and copies and sets without a stream,
+// are not checked.
 
 // Return whether the stream has no pending work. If so, clear its clock.
 bool idle(Stream& stream);

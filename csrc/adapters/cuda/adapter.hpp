@@ -18,11 +18,9 @@
 #include <c10/cuda/CUDAStream.h>
 #include <cuda_runtime_api.h>
 
-#include <array>
 #include <atomic>
 #include <memory>
 #include <mutex>
-#include <new>
 #include <string>
 #include <type_traits>
 #include <unordered_set>
@@ -127,7 +125,7 @@ class TorchCudaAdapter : public CUDAAllocator {
     const int index = data.get() == nullptr ? -1 : upstream_of(data.get_deleter());
     if (index < 0) {
       // A library's block with upstream's deleter. The allocator beneath reuses its memory only
-      // after the other stream's work, so `raw_delete` must not return the block to its gap.
+      // after the other stream's work. So `raw_delete` must not return the block to its gap.
       Device* const device = known_device(data.device().index());
       if (device != nullptr && device->splits.any()) device->splits.forget_block(data.get());
       return upstream_->recordStream(data, stream);
@@ -235,8 +233,8 @@ class TorchCudaAdapter : public CUDAAllocator {
     return whole >= 0 ? whole : upstream_->getMemoryFraction(device);
   }
 
-  // Without caching, each block must come from the driver, because tools that detect accesses
-  // beyond a block's end rely on this.
+  // Without caching, each block must come from the driver: tools that detect accesses beyond a
+  // block rely on this.
   void enable(bool value) override {
     upstream_->enable(value);
     set_caching(value);
@@ -291,7 +289,7 @@ class TorchCudaAdapter : public CUDAAllocator {
   void endAllocateToPool(c10::DeviceIndex device, c10::cuda::MempoolId_t pool) override {
     Device* const one = device_or_null(device);
     if (one == nullptr) return upstream_->endAllocateToPool(device, pool);
-    // Replays of the graph may use addresses outside its pool, so the pages of all live blocks must
+    // Replays of the graph may use addresses outside its pool. So the pages of all live blocks must
     // stay in place.
     const bool pins = one->pools.captured(pool) && one->pages() != nullptr;
     const auto kind = one->pools.end(pool);
@@ -346,8 +344,8 @@ class TorchCudaAdapter : public CUDAAllocator {
     return block;
   }
 
-  // Return the device; nullptr if pgmo does not support this index, if neither a session nor pages
-  // serve the device, or if torch does not cache blocks.
+  // Return the device. Return nullptr if pgmo does not support the index, or if neither a session
+  // nor pages serve the device. Return nullptr, too, while torch does not cache blocks.
   static Device* known_device(int index) {
     Device* const device = device_or_null(index);
     if (device == nullptr) return nullptr;

@@ -4,9 +4,9 @@
 //     blocks of the allocator beneath  ──▶ allocated, freed   reported by its trace
 //     segments of that allocator, pages ─▶ took               bytes actually taken from the card
 //
-// Private pools that the allocator beneath serves as it would without pgmo (pools of CUDA graphs,
-// and some of MemPool) count equally as reserved and as taken. The model serves the other private
-// pools: those that pages serve, and those to which pgmo gives expandable segments.
+// The allocator beneath serves some private pools as it would without pgmo: pools of CUDA graphs,
+// and some of MemPool. These pools count equally as reserved and as taken. The model serves the
+// other private pools: those that pages serve, and those to which pgmo gives expandable segments.
 //
 // Only device.hpp includes this file.
 
@@ -168,7 +168,7 @@ class BaselineFeed {
   }
 
   // Return whether the entry belongs to a private pool. PyTorch before 2.9 does not name the pool
-  // in a trace entry, so the figures are incomplete once a pool is active.
+  // in a trace entry. So the figures are incomplete once a pool is active.
   template <typename Entry>
   bool is_private(const Entry& entry) {
     if constexpr (requires { entry.mempool_; }) {
@@ -179,8 +179,7 @@ class BaselineFeed {
     }
   }
 
-  // Return the model's number of the private pool of an entry, or 0 if the model does not serve the
-  // pool.
+  // Return the model's number of an entry's private pool; 0 if the model does not serve the pool.
   template <typename Entry>
   static uint64_t modelled_pool(const Entry& entry) {
     if constexpr (requires { entry.mempool_; }) {
@@ -252,8 +251,8 @@ void BaselineFeed::traced(const TraceEntry& entry) {
   }
 }
 
-// Return the settings from the environment, updated by the settings in torch's snapshot, which the
-// program may have changed since start-up.
+// Return the settings from the environment, updated by those in torch's snapshot. The program may
+// have changed the latter since start-up.
 pgmo_baseline_settings BaselineFeed::settings_of(const AllocatorConfigInfo& config) {
   pgmo_baseline_settings settings = baseline_settings;
   settings.expandable_segments = config.expandable_segments;

@@ -1,5 +1,5 @@
-// Delayed frees. If other streams use a block, it is released once the work is done that these
-// streams got before the free.
+// Delayed frees. A block that other streams use is released once they have done the work submitted
+// before its free.
 //
 //     record_stream(slot, s) ──▶ `note`
 //     free(slot)             ──▶ an event on s ──▶ ... completed ──▶ the engine's `release`
@@ -11,8 +11,8 @@
 // a late block, and no slot that overlaps it is served. Torch's own allocator also delays frees of
 // blocks that other streams use.
 //
-// Thread-safe. The lock is held while a stream is waited for only if the host is out of memory, or
-// if no event can be recorded.
+// Thread-safe. A thread waits for a stream under the lock only without host memory, or if no event
+// can be recorded.
 
 #pragma once
 
@@ -112,9 +112,9 @@ class DeferredFrees {
   }
 
   // Delay the free of a block if other streams use it. Return false if the caller must free the
-  // block now: no other stream uses it, or the host has no memory to delay the free and the
-  // streams' work is done. Otherwise `finished` returns `name` later, or the block's address if
-  // `name` is null.
+  // block now: no other stream uses it. Return false, too, if the host has no memory to delay the
+  // free, and the streams' work is done. Otherwise `finished` returns `name` later, or the block's
+  // address if `name` is null.
   bool defer(void* block, void* name = nullptr) noexcept {
 #ifdef PGMO_BREAK_RECORD_STREAM  // a test defines this, to show that other tests fail
     (void)block, (void)name;

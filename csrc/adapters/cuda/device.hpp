@@ -44,8 +44,8 @@ constexpr int kMostEngines = 32;   // maximum number of sessions per device
 const pgmo_engine_api* api = nullptr;
 const pgmo_pages_api* pages_api = nullptr;
 
-// Totals of slots and blocks of windows (their bytes and number, and those that were freed), and of
-// pages that were created and released.
+// Totals of slots and blocks of windows: their bytes, their number, and how many of both were
+// freed. Also the numbers of pages created and released.
 enum Total : uint8_t { kBytes, kFreedBytes, kBlocks, kFreedBlocks, kCreates, kReleases, kTotals };
 
 // Corrections of torch's counts of failures. Negative: failed attempts that the allocator beneath
@@ -232,7 +232,7 @@ void report_free(const Device& device, void* block) {
   if (!history().enabled()) [[likely]]
     return;
   if (const uint64_t bytes = bytes_of(device, block)) {
-    history().note_free_request(device.index, block, bytes, nullptr);
+    history().note_free_request(device.index, block, bytes);
   }
 }
 
@@ -246,7 +246,7 @@ void report_release(const Device& device, void* block) {
   const auto bytes = static_cast<int64_t>(bytes_of(device, block));
   if (bytes == 0) return;
   if (profiled) report_to_profiler(device, block, -bytes, bytes);
-  if (noted) history().note_release(device.index, block, static_cast<size_t>(bytes), nullptr);
+  if (noted) history().note_release(device.index, block, static_cast<size_t>(bytes));
 }
 
 // Release the block in each engine, until an engine returns that the block was a slot. Return false
@@ -343,8 +343,8 @@ constexpr std::array<c10::DeleterFnPtr, sizeof...(indices)> make_deleters(
 constexpr auto kDeleters =
     make_deleters(std::make_integer_sequence<int, kMostUpstreams * kMostDevices>{});
 
-// Return the index of the upstream whose adapter made blocks with this deleter, or -1 if this is
-// not a deleter of pgmo.
+// Return the index of the upstream whose adapter made blocks with this deleter. Return -1 if this
+// is not a deleter of pgmo.
 int upstream_of(c10::DeleterFnPtr deleter) {
   for (size_t index = 0; index < kDeleters.size(); ++index) {
     if (kDeleters[index] == deleter) return static_cast<int>(index) / kMostDevices;

@@ -3,8 +3,8 @@
 //
 // A typical case: a request fails in a backward pass, and the program catches the error and tries a
 // smaller batch. Autograd's device thread also has a reference to the error, and needs the GIL to
-// drop this reference. So if a request fails while an earlier error exists, the request waits until
-// the error is dropped, and is retried.
+// drop this reference. So a request that fails while an earlier error exists waits until that error
+// is dropped, and is retried.
 //
 // Only out_of_memory.hpp includes this file.
 
@@ -34,9 +34,9 @@ bool holds_gil() {
   return check == nullptr || check() != 0;
 }
 
-// Wait until fewer errors exist than now, and return true. Return false if no error exists, if this
-// thread holds the GIL, or if no error is dropped in time, as during an `except` clause. The caller
-// must hold no lock.
+// Wait until fewer errors exist than now, and return true. Return false if no error exists, or if
+// this thread holds the GIL. Return false, too, if no error is dropped in time, as during an
+// `except` clause. The caller must hold no lock.
 bool await_held_errors() {
   const int64_t* const held = errors_held.load(std::memory_order_acquire);
   const auto now = [&] { return __atomic_load_n(held, __ATOMIC_ACQUIRE); };

@@ -76,8 +76,9 @@ void begin_managed(int index, c10::cuda::MempoolId_t pool) {
 }
 
 // Stop directing requests to the pool, and also release the reference that its torch.cuda.MemPool
-// holds. Python never destroys the MemPool: its destructor calls emptyCache, which throws during a
-// capture or while another pool is active, and an exception in a destructor would end the process.
+// holds. Python never destroys the MemPool, because its destructor calls emptyCache. That call
+// throws during a capture, or while another pool is active. An exception in a destructor would end
+// the process.
 void end_managed(int index, c10::cuda::MempoolId_t pool) {
   auto* upstream = current_adapter()->upstream();
   const auto device = static_cast<c10::DeviceIndex>(index);

@@ -2,9 +2,7 @@
 
 #include <dlfcn.h>
 
-#include <array>
 #include <cstddef>
-#include <cstdint>
 
 #include "../state.hpp"
 #include "descriptors.hpp"

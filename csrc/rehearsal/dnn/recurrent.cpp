@@ -3,14 +3,11 @@
 //
 //   layer:  [ input weights, gate by gate ][ hidden weights ][ projection ][ biases ][ biases ]
 //
-// Sizes of weights are exact. Two sizes are estimates: the reserve for the backward pass (gates,
-// cell state and output of each step and layer), and the workspace (the gates' inputs of all steps,
-// for one layer).
+// Sizes of weights are exact. Two sizes are estimates. The reserve for the backward pass contains
+// gates, cell state and output of each step and layer. The workspace contains the gates' inputs of
+// all steps, for one layer.
 
-#include <algorithm>
-#include <array>
 #include <cstdint>
-#include <vector>
 
 #include "descriptors.hpp"
 

@@ -5,7 +5,7 @@
 // a multiple of eight. A convolution with a 1x1 filter and no stride is a matrix product, which
 // needs no conversion; the filter's gradient is summed per sample, in float32. Kernels without
 // tensor cores compute implicit products, which need almost no workspace. The heuristics always
-// offer a kernel without tensor cores, too, which PyTorch uses if the first kernel's workspace does
+// offer a kernel without tensor cores, too. PyTorch uses it if the first kernel's workspace does
 // not fit.
 //
 // The estimates were compared with cuDNN 9.19 on an H200. Not included is additional workspace for

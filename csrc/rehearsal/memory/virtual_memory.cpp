@@ -9,7 +9,6 @@
 
 #include <array>
 #include <cstdint>
-#include <cstdlib>
 
 #include "../state.hpp"
 #include "mappings.hpp"

@@ -100,8 +100,8 @@ inline bool suits_temporary(const GraphPage& page, const GraphPlace& temporary) 
                       [](const GraphPlace* place) { return place->kept || place->chain->apart; });
 }
 
-// Return whether the page's contents are not needed by any later replay or by the program, so that
-// it can be lent.
+// Return whether neither a later replay nor the program needs the page's contents, so that it can
+// be lent.
 inline bool is_idle(const GraphPage& page) {
   return std::none_of(page.places.begin(), page.places.end(), [](const GraphPlace* place) {
     return place->has_contents() || place->alive || place->own;

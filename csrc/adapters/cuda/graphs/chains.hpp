@@ -33,7 +33,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <memory>
 #include <mutex>
 #include <utility>
 #include <vector>
@@ -85,8 +84,8 @@ class Chains {
   }
 
   // Begin a capture of a graph, and get the pool's lent pages back. `alive`: the pool's live
-  // blocks. The program has freed the blocks that were live at the end of the last capture and are
-  // not in `alive`. Return false if the device is full.
+  // blocks. The program has freed all blocks that the last capture left alive and that are not in
+  // `alive`. Return false if the device is full.
   bool begin(const PoolId& pool, GraphId graph, const std::vector<LiveBlock>& alive) {
     const std::lock_guard guard(mutex_);
     collect();
@@ -344,9 +343,9 @@ class Chains {
     });
   }
 
-  // Give the chain's survivors pages of their own. Survivors are the places of undecided blocks,
-  // which no capture has freed until now or which the program freed between captures. Return false
-  // if the device cannot be waited for, is full or refuses.
+  // Give the chain's survivors pages of their own. Survivors are places of undecided blocks that no
+  // capture has freed, or that the program freed between captures. Return false if the device
+  // cannot be waited for, is full or refuses.
   bool decide(Chain& chain) {
     std::vector<GraphPlace*> survivors;
     std::vector<GraphPlace*> unshared;  // temporaries whose page no other chain shares
@@ -368,8 +367,8 @@ class Chains {
     return true;
   }
 
-  // Return the places of the chain, among those for which `concerned` returns true, on pages where
-  // another chain may have contents.
+  // Return the chain's places on pages where another chain may have contents. Skip places for which
+  // `concerned` returns false.
   template <typename Concerned>
   std::vector<GraphPlace*> places_on_open_pages(Chain& chain, Concerned&& concerned) {
     const auto& all = partners(chain);

@@ -112,8 +112,8 @@ class Mappings {
     if (!segment.places.empty()) spare_[segment.places.size()].push_back(segment.base);
   }
 
-  // Move a place, with its contents if it has any, to the oldest page for which `may_share` returns
-  // true, or to a new page. Requires that all work of the device is completed. Return false if the
+  // Move a place and its contents to the oldest page for which `may_share` returns true. If there
+  // is none, use a new page. Requires that all work of the device is completed. Return false if the
   // device is full or refuses. If so, the place keeps its page, unless `lost()`.
   template <typename MayShare>
   bool move(GraphPlace& place, MayShare&& may_share) {

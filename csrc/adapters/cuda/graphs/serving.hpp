@@ -6,8 +6,8 @@
 //     Python is about to replay  ──▶ before_replay ──▶ the launch ──▶ after_replay
 //
 // Torch's allocator serves the requests of a pool, as without pgmo. Only the pool's segments are
-// pgmo's. If a capture into a pool is not announced, pgmo does not see its replays, so the pool
-// shares no page from then on.
+// pgmo's. pgmo does not see the replays of a capture that was not announced. So its pool shares no
+// page from then on.
 //
 // This file is part of the translation unit torch_cuda.cpp.
 
@@ -17,9 +17,7 @@
 
 #include <array>
 #include <atomic>
-#include <memory>
 #include <optional>
-#include <utility>
 #include <vector>
 
 #include "adapters/cuda/device.hpp"
@@ -192,8 +190,8 @@ std::vector<graphs::LiveBlock> living_in(Allocator* upstream, c10::cuda::Mempool
   return all;
 }
 
-// Return the number of users of a pool, or nullopt if torch has no pool of this id and throws an
-// internal error.
+// Return the number of users of a pool. Return nullopt if torch has no pool of this id and throws
+// an internal error.
 template <typename Allocator>
 std::optional<int> users_of(Allocator* upstream, c10::DeviceIndex device,
                             c10::cuda::MempoolId_t pool) {

@@ -15,10 +15,8 @@
 #include <array>
 #include <atomic>
 #include <deque>
-#include <memory>
 #include <mutex>
 #include <string>
-#include <tuple>
 #include <type_traits>
 #include <unordered_map>
 #include <utility>
@@ -69,19 +67,20 @@ class History {
 
   // Record a free by the program; other streams may still use the block. Requires that no lock is
   // held.
-  void note_free_request(int device, void* block, size_t bytes, cudaStream_t stream) {
+  void note_free_request(int device, void* block, size_t bytes) {
     const CreateContextFn recorder = recorder_.load();
     Context context;
     if (recorder != nullptr && when_.load() >= RecordContext::ALL) context = recorder();
     const std::lock_guard guard(mutex_);
-    add("free_requested", Action::FREE_REQUESTED, device, block, bytes, stream,
-        context ? std::move(context) : of_birth(block));
+    add("free_requested", Action::FREE_REQUESTED, device, block, bytes, nullptr,
+        context ? std::move(context) : allocation_stack(block));
   }
 
   // Record that the block's memory may be reused.
-  void note_release(int device, void* block, size_t bytes, cudaStream_t stream) {
+  void note_release(int device, void* block, size_t bytes) {
     const std::lock_guard guard(mutex_);
-    add("free_completed", Action::FREE_COMPLETED, device, block, bytes, stream, of_birth(block));
+    add("free_completed", Action::FREE_COMPLETED, device, block, bytes, nullptr,
+        allocation_stack(block));
     known_.erase(block);
   }
 
@@ -115,7 +114,7 @@ class History {
 
  private:
   // Return the stack of the block's allocation, if frees are recorded with stacks.
-  Context of_birth(void* block) const {
+  Context allocation_stack(void* block) const {
     const auto found = known_.find(block);
     const bool wanted = when_.load() >= RecordContext::ALLOC && found != known_.end();
     return wanted ? found->second.context : nullptr;

@@ -8,8 +8,8 @@
 // That allocator cannot be queried for its gaps: a request that fits no gap makes it take a new
 // segment. So this class follows the allocator's rules: best fit by size, then address; remainders
 // above 1 MiB are split off; neighbours merge. Each address that the allocator returns is compared
-// with the address in the mirror. At the first difference (a tensor of the model was freed, or the
-// cache emptied) the mirror ends, and pages serve as if there were no gaps.
+// with the address in the mirror. The two differ after a tensor of the model was freed, or the
+// cache emptied. At the first difference the mirror ends, and pages serve as if there were no gaps.
 
 #pragma once
 
@@ -52,7 +52,7 @@ class SplitBlocks {
     any_.store(!gaps_.empty(), std::memory_order_relaxed);
   }
 
-  // Return the address in a gap at which the allocator beneath will serve the request, and take the
+  // Return the address in a gap at which the allocator beneath will serve the request. Take the
   // block from the gap. Return null if the request fits no gap.
   const void* expected(uint64_t bytes, uint64_t stream) {
     if (bytes <= kSmall) return nullptr;

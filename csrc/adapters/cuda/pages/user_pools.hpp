@@ -11,8 +11,8 @@
 // Idle pages of a pool may serve other windows, and a pool may use pages that are idle elsewhere.
 // The allocator beneath has a pool of the same id, and counts its users.
 //
-// The allocator beneath serves pools with `no_split` and pools that are registered with NCCL,
-// because both need whole segments of the driver.
+// Pools with `no_split` and pools that are registered with NCCL need whole segments of the driver.
+// So the allocator beneath serves them.
 //
 // Only adapter.hpp includes this file.
 
@@ -63,8 +63,8 @@ void note_pool(CUDAAllocator* upstream, int index, PoolId pool, const Allocator&
 }
 
 // Let the allocator beneath serve later requests of a pool.
-template <typename... Options>
-void leave_pool(int index, PoolId pool, const Options&...) {
+template <typename... More>
+void leave_pool(int index, PoolId pool, const More&...) {
   Device* const device = device_or_null(index);
   if (device == nullptr || !device->pools.stop_serving(pool)) return;
   pages_api->close_pool(device->pages(), pool.second);
@@ -129,7 +129,7 @@ class WithinPool {
       begun_ = true;
     } catch (const c10::Error&) {
       // Another thread has made the pool active, so the block lies outside of the pool. PyTorch has
-      // counted a user before it raised the error, so the destructor must release the pool in this
+      // counted a user before it raised the error. So the destructor must release the pool in this
       // case, too.
     }
   }

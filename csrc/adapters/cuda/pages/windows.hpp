@@ -10,7 +10,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <utility>
 
 #include "adapters/cuda/device.hpp"
 
@@ -77,10 +76,10 @@ bool gathers_stacks(CUDAAllocator* upstream) {
   }
 }
 
-// Empty the cache of the allocator beneath before the pages grow, if its unused memory has grown by
-// at least a segment since the last time. For example, DDP frees its first buckets, as large as the
-// model, after an iteration. Emptying costs a synchronization, and releases no segment of large
-// blocks if the unused memory is smaller than a segment.
+// Empty the cache of the allocator beneath before the pages grow. Do nothing if its unused memory
+// has grown by less than a segment since the last time. For example, DDP frees its first buckets,
+// as large as the model, after an iteration. Emptying costs a synchronization, and releases no
+// segment of large blocks if the unused memory is smaller than a segment.
 void trim_cache_beneath(Device& device, CUDAAllocator* upstream) {
   device.trim_due.store(false, std::memory_order_relaxed);
   constexpr int64_t kLargeSegment = int64_t{20} << 20;  // kLargeBuffer of PyTorch
@@ -206,9 +205,9 @@ Room room_of(Device& device) {
           .took = [&device](int64_t bytes) { device.baseline.took(bytes); }};
 }
 
-// Open the pages of a device, and return whether the device has pages now. It has no pages without
-// virtual memory, if the driver refuses to map a page, if torch uses cudaMallocAsync, in a forked
-// child, or if the host is out of memory.
+// Open the pages of a device, and return whether the device has pages now. Pages need virtual
+// memory, and a driver that maps pages. A device has none with cudaMallocAsync, in a forked child,
+// or if the host is out of memory.
 bool open_pages(Device& device, CUDAAllocator* upstream) {
   const std::lock_guard guard(device.mutex);
   if (device.page_device != nullptr) return device.pages() != nullptr;
@@ -235,8 +234,8 @@ bool open_pages(Device& device, CUDAAllocator* upstream) {
   return true;
 }
 
-// Return whether the adapter must stay installed after the last session, because torch's statistics
-// count pages or corrected failures, or pages serve without a session.
+// Return whether the adapter must stay installed after the last session. It must if torch's
+// statistics count pages or corrected failures, or if pages serve without a session.
 bool stays() {
   const auto counts = [](const Device& device) {
     return device.pages() != nullptr || device.failures.ooms != 0 || device.failures.retries != 0;
@@ -337,8 +336,8 @@ void reset_accumulated(Device& device) {
   std::copy(all.begin(), all.end(), device.before_reset.begin());
 }
 
-// Add slots, blocks of windows and pages to torch's statistics. Figures of the small and the large
-// pool, and figures of segments and their unused parts, contain only the allocator beneath.
+// Add slots, blocks of windows and pages to torch's statistics. Figures of the small pool, the
+// large pool, segments and their unused parts contain only the allocator beneath.
 void add_pages(const Device& device, Stats& stats) {
   stats.num_ooms += device.failures.ooms;
   stats.num_alloc_retries += device.failures.retries;

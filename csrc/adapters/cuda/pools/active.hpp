@@ -21,7 +21,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstdint>
 #include <functional>
 #include <iterator>
 #include <list>
@@ -164,8 +163,8 @@ class ActivePools {
     return found == pools_.rend() ? pools_.end() : std::prev(found.base());
   }
 
-  // This is not a shared mutex, because a forked child has another thread id, so it could not
-  // release a shared lock.
+  // This is not a shared mutex: a forked child has another thread id, and could not release a
+  // shared lock.
   mutable std::mutex mutex_;
   std::list<Active> pools_;
   std::set<Id> served_;

@@ -3,12 +3,12 @@
 //     Python begins a capture into a new pool ──▶ the pool is chosen, for as long as it exists
 //     a chosen pool is active                 ──▶ expandable segments are on in torch's allocator
 //
-// Without expandable segments, each large block of a pool gets a segment of its own, which later
-// blocks fill only in part. Pages serve most requests outside of pools, so torch's allocator needs
-// expandable segments only for pools.
+// Without expandable segments, each large block of a pool gets a segment of its own. Later blocks
+// fill this segment only in part. Pages serve most requests outside of pools, so torch's allocator
+// needs expandable segments only for pools.
 //
 // Torch reuses the blocks of an expandable segment only while the setting `expandable_segments` is
-// on, and blocks of other segments at any time. So a chosen pool stays chosen.
+// on. It reuses blocks of other segments at any time. So a chosen pool stays chosen.
 //
 // Thread-safe; no other lock is taken under its lock.
 //
