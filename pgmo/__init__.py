@@ -13,8 +13,8 @@
 - `close` closes open sessions without a reference to them.
 - `torch_allocator`, `cupy_allocator` and `cupy_torch_allocator` are for programs that replace a
   framework's allocator themselves.
-- `memory_stats` returns the memory use of a device's session, `metrics` returns its figures for a
-  logger, and `log_metrics` writes these figures to a file.
+- `memory_stats` returns the memory use of a device's session. `metrics` returns the session's
+  figures for a logger, and `log_metrics` writes them to a file.
 
 Every error is a `PgmoError` (`pgmo.errors`). Names are imported on first use (PEP 562):
 `import pgmo` and `pgmo --help` load neither numpy nor the native module.

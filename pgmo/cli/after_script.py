@@ -37,8 +37,8 @@ def check_arguments(
     """Refuse options of pgmo after the script. After a `--`, which is removed, they are allowed.
 
     Users often write the script first. If the script's file does not contain the option's name, the
-    option was meant for pgmo. A `--` is removed if it is the first argument, or if an option with
-    the name of a pgmo option follows. Otherwise it belongs to the script.
+    option was meant for pgmo. A `--` is removed if it is the first argument, or if an option named
+    like a pgmo option follows. Otherwise it belongs to the script.
 
     Args:
         arguments: parsed arguments: `command`, `script`, `is_module`, and `arguments` of the

@@ -2,8 +2,8 @@
 
 Exit codes: 0 success, 1 an error with a message, 2 a wrong command line, 3 a failed check, 4 a
 script does not fit, 130 interrupted, 141 stdout was closed by its reader. 130 and 141 are the
-shell's codes for SIGINT and SIGPIPE. With `--json` and the codes 1, 2 and 130, stdout gets an
-object with the key `error` if there is no result.
+shell's codes for SIGINT and SIGPIPE. With `--json`, the codes 1, 2 and 130, and no result, stdout
+gets an object with the key `error`.
 """
 
 import argparse

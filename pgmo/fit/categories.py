@@ -29,8 +29,8 @@ def categorise(trace: Trace, known: dict[str, Any]) -> NDArray[np.int8]:
 
     Args:
         trace: the history of one card.
-        known: record of the observer: addresses of `parameters` and `states`; in `marked`, for each
-            step the number of its mark and the addresses of its gradients.
+        known: record of the observer. `parameters` and `states`: addresses. `marked`: for each step
+            the number of its mark and the addresses of its gradients.
     """
     found = np.zeros(len(trace.blocks), np.int8)
     end = len(trace)

@@ -186,7 +186,7 @@ def collect(
             "change": change,
             "call": job.call,
             "work": work,
-            # The observer saves this profile, not the session: a session that saves its plans uses
+            # The observer saves this profile, not the session. A session that saves its plans uses
             # them without a check whether they pay, and could take less memory.
             "steady": str(saved),
         }

@@ -34,8 +34,8 @@ def alternative_rows(answer: Answer) -> tuple[list[Row], list[str]]:
 def card_rows(answer: Answer) -> list[Row]:
     """Return the rows of other cards.
 
-    Cells: name, usable bytes, bytes that the job takes with pgmo; whether it fits with pgmo, and
-    without pgmo; number of cards needed, largest value, time. The last two are "" if unknown.
+    Cells: name, usable bytes, bytes that the job takes with pgmo. Whether it fits with pgmo, and
+    without pgmo. Number of cards needed, largest value, time; the last two are "" if unknown.
     """
     return [
         (

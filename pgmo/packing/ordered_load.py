@@ -6,11 +6,11 @@ stream 1               [C) W   [===D===)    A and C may live at once, in either 
 
 A device may execute submitted work in any order that streams and events allow. If some work has
 begun, all its predecessors have begun. Two blocks can be alive at once if and only if no end of one
-precedes the beginning of the other. If this holds for all pairs in a set of blocks, all of them can
-be alive at once (Garg and Waldecker 1994, weak conjunctive predicates).
+precedes the beginning of the other. If this holds for all pairs of a set, all its blocks can be
+alive at once (Garg and Waldecker 1994, weak conjunctive predicates).
 
-So the largest sum of live bytes is the weight of the heaviest set of blocks of which no two are
-ordered. No plan that passes memory between streams only along this order can be smaller. (If each
+So the largest sum of live bytes is the weight of the heaviest set of blocks without an ordered
+pair. No plan that passes memory between streams only along this order can be smaller. (If each
 block is one page, this bound is reached: Dilworth 1950.) A minimum cut finds the set as a closure
 of maximum weight (Picard 1976). The closure's elements are stretches of a stream between two rows
 that order the stream with other streams.

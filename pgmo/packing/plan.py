@@ -51,8 +51,8 @@ class Plan:
         alternate: offset of the second slot of a block that outlives a period, else `UNPLANNED`.
             Iterations use the two slots alternately.
         arena: size of the arena in bytes.
-        max_load: the largest sum of live aligned sizes at one tick, without persistent and shared
-            blocks; a lower bound on all plans.
+        max_load: largest sum of live aligned sizes at one tick, a lower bound on all plans.
+            Persistent and shared blocks do not count.
         optimal: whether no plan that keeps streams apart can be smaller: `arena` equals `bound`.
         solver: the packer or solver that found the plan; several names are joined by "+".
         alignment: bytes; offsets are multiples of the alignment.

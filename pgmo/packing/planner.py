@@ -263,8 +263,8 @@ def _bound(
 ) -> int:
     """Return a lower bound in bytes on plans that keep streams separate.
 
-    If a stream was packed in two parts, only the stream's load is used: packed as a whole, the
-    stream might need less than the sum of the parts.
+    For a stream that was packed in two parts, the stream's load is used. Packed as a whole, the
+    stream might need less than the sum of its parts' bounds.
     """
     streams = [stream[part[0]] if len(part) else None for part in parts]
     bound = 0

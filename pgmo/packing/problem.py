@@ -63,7 +63,7 @@ class Problem:
         """Return the problem of placing a profile's blocks, and the row of each entry.
 
         Persistent and shared blocks have no entry. A block that outlives a period has two slots,
-        which iterations use alternately, so each slot is always occupied: the block gets two
+        which iterations use alternately. Each slot is always occupied, so the block gets two
         entries for the whole period.
 
         Args:

@@ -64,10 +64,9 @@ class TraceBlocks:
 def pair_blocks(trace: Trace) -> TraceBlocks:
     """Pair requests and frees by address; requests of 0 bytes are left out.
 
-    A free is ignored if its block is unknown: the block is older than the trace, and not among the
-    rows that rebuild the initial state. If a trace has `FREE_COMPLETED` events, a `FREE_REQUESTED`
-    alone does not make memory reusable: another stream still used the memory at the end of the
-    trace.
+    A free is ignored if its block is older than the trace and not among the rows that rebuild the
+    initial state. If a trace has `FREE_COMPLETED` events, a `FREE_REQUESTED` alone does not make
+    memory reusable: at the end of the trace, another stream still used the memory.
     """
     kinds = (Event.ALLOC, Event.FREE_REQUESTED, Event.FREE_COMPLETED)
     rows = np.flatnonzero(np.isin(trace.kind, kinds) & ((trace.kind != 0) | (trace.size > 0)))

@@ -21,8 +21,8 @@ _CALLS = 12
 def main(spec_path: str, command: list[str]) -> None:
     """Run a command, and attach the observer to torch when the command imports it.
 
-    The file at `spec_path` has the fields of `Watch` as JSON, and `call`: whether the command is
-    MODULE:FUNCTION and a batch, instead of a script or "-m" and a module.
+    The file at `spec_path` has the fields of `Watch` as JSON, and `call`. If `call` is true, the
+    command is MODULE:FUNCTION and a batch; else a script, or "-m" and a module.
     """
     spec = json.loads(Path(spec_path).read_text())
     watch = Watch(spec, None if spec.get("call") else _file_of(command))

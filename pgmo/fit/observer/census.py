@@ -21,10 +21,10 @@ def census(optimizer: Any) -> dict[str, Any]:
     """Return the addresses and shapes of the process's modules and the optimizer.
 
     Returns:
-        Plain values: `parameters` and `states`, sorted addresses of storages on the card; `shapes`,
-        for each parameter its shape, bytes per element, whether it is trained, and whether it is
-        the weight of a linear layer; `blocks`, bytes of the largest module in a list of modules;
-        `outside`, bytes of the parameters in no such list.
+        Plain values. `parameters` and `states`: sorted addresses of storages on the card.
+        `shapes`: for each parameter its shape, bytes per element, whether it is trained, and
+        whether it is the weight of a linear layer. `blocks`: bytes of the largest module in a list
+        of modules. `outside`: bytes of the parameters in no such list.
     """
     modules = list(_modules())
     held: dict[int, Tensor] = {id(one): one for one in _parameters(optimizer)}

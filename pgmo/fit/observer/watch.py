@@ -38,10 +38,10 @@ class Watch:
     """Observer that is attached to a script's optimizers.
 
     Args:
-        spec: `evidence`, the JSON file of the record, rewritten as it grows; `snapshot`, the file
-            for the memory history of the first steps; `steady`, the file for the profile of a pgmo
-            session; `change`, a text for `ScriptChange`, or None; `work`, whether to count
-            arithmetic.
+        spec: `evidence`: JSON file of the record, rewritten as it grows.
+            `snapshot`: file for the memory history of the first steps.
+            `steady`: file for the profile of a pgmo session.
+            `change`: text for `ScriptChange`, or None. `work`: whether to count arithmetic.
         script: file of the script, whose evaluations and checkpoints are recorded; None if unknown.
     """
 

@@ -41,8 +41,8 @@ class Model:
     """Parameters of a job.
 
     Args:
-        shapes: for each parameter its shape, bytes per element, whether it is trained, and whether
-            it is the weight of a linear layer.
+        shapes: shape of each parameter, bytes per element, whether it is trained, and whether it
+            is the weight of a linear layer.
         block: bytes of the largest module in a list of modules; of the whole model if it has no
             list.
         outside: bytes of the parameters in no such list.

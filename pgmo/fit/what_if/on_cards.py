@@ -20,8 +20,8 @@ class CardRow:
         card: the card.
         total: bytes that the job takes with pgmo, context included.
         fits: whether the job fits, by "default" and "pgmo".
-        ranks: computed number of cards on which the job fits if the cards share parameters,
-            gradients and states; None if 8 cards are too few.
+        ranks: computed number of cards that the job needs if they share parameters, gradients and
+            states; None if 8 are too few.
         largest: largest value of the option with pgmo; None if nothing varies.
         forecast: time on the card, at the largest value if there is one; None if unknown.
     """

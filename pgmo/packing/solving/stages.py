@@ -37,8 +37,8 @@ def schedule(best: BestKnown, effort: str, time_limit: float) -> Iterator[tuple[
 
     Args:
         best: result of the packers.
-        effort: "fast" runs no solver; "balanced" uses all of the time, or a fifth if the arena is
-            at most a millionth above the bound; "best" uses all of the time.
+        effort: "fast" runs no solver; "best" and "balanced" use all of the time. If the arena is
+            at most a millionth above the bound, "balanced" uses a fifth.
         time_limit: seconds for all solvers together. The last solver gets the time that earlier
             solvers leave unused.
     """

@@ -1,6 +1,6 @@
 """Type and range checks of values in other tools' files.
 
-Only checked values may be printed, hashed or traversed: a few bytes of a malicious file can
+Only checked values may be printed, hashed or traversed. A few bytes of a malicious file can
 describe a value that does not fit in memory.
 """
 

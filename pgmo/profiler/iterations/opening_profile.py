@@ -7,9 +7,9 @@
     block c            [===========)                                freed in the next: wrapping
     block s          [=======================================...    never freed: persistent
 
-Later iterations lack the extra requests of the first iteration, so a plan of later iterations does
-not fit the first. A plan made from the opening serves the first iteration of the next run. The
-opening also shows which blocks persist.
+Later iterations lack the extra requests of the first iteration, so their plan does not fit the
+first. A plan made from the opening serves the first iteration of the next run. The opening also
+shows which blocks persist.
 """
 
 from collections.abc import Sequence
@@ -40,8 +40,8 @@ def build_opening(
     """Make a profile of the first recorded iteration with its own sizes.
 
     The following members of `steady` show the lifetimes of blocks of the first iteration. A block
-    that is never freed is persistent, such as optimizer state. A block that is freed after more
-    than two periods gets a lifetime of two periods, the longest lifetime in a profile.
+    that is never freed is persistent, such as optimizer state. A block that lives longer than two
+    periods gets a lifetime of two periods, the longest in a profile.
 
     Returns:
         The profile. None if the first iteration has no requests or is a member of `steady`, whose

@@ -91,7 +91,7 @@ def _fit_reference(iterations: list[Iteration]) -> Iteration | None:
 def _is_warm_up(match: Match) -> bool:
     """Return whether one of the two is a warm-up iteration, with requests that never recur.
 
-    A warm-up iteration need not be longer: the first step of SGD copies a gradient and keeps it as
+    A warm-up iteration need not be longer: the first step of SGD keeps copies of gradients as
     momentum, where later steps have temporaries. Nor need a warm-up iteration be the first: a
     gradient scaler may skip steps.
     """

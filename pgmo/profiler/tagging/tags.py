@@ -7,9 +7,9 @@ which the allocator reads, is set around each operator. This module maps the num
                        17 = Tag("GPT.mlp", "aten.addmm", "forward", "model.py:54 in forward")
 
 Modules and optimizers are found by their calls on the stack, because hooks would be visible to the
-program and its compiler. In the backward pass, no module is called: an operator belongs to the
-module and line that created the running graph node, found by the node's sequence number. Module and
-line are "" if torch lacks the private function for this search.
+program and its compiler. In the backward pass, no module is called. An operator then belongs to the
+module and line that created the running graph node, found by its sequence number. Module and line
+are "" if torch lacks the private function that returns the running node.
 
 Compiled code is not inspected (see `dynamo`) and counts as one operator, "torch.compile". For code
 of inductor, marks in the generated code name the kernel instead (see `inductor`).

@@ -30,8 +30,8 @@ UNNAMED = frozenset({UNTAGGED, EARLIER})
 def existed_before(profile: Profile) -> NDArray[np.bool_]:
     """Return whether each block existed before the first recorded request, shape (n,).
 
-    In a profile that repeats, the result is always false, because the profile does not contain
-    blocks from before its trace.
+    In a circular profile, the result is always false, because such profiles do not contain blocks
+    from before their trace.
     """
     found = np.zeros(len(profile), np.bool_)
     if profile.circular or profile.trace is None or not profile.trace.before:

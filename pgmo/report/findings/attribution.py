@@ -22,9 +22,9 @@ class Holder:
     """Live memory of one origin at the peak.
 
     Args:
-        name: the phase, module, operator, ...; "(untagged)" for blocks without a tag, "(before
-            recording)" for blocks that existed before the recording, "(others)" for the sum of all
-            further origins in a shortened list.
+        name: the phase, module, operator, ...; "(untagged)" for blocks without a tag; "(before
+            recording)" for blocks from before the recording; "(others)" for the sum of all further
+            origins in a shortened list.
         size: bytes.
         blocks: number of live blocks.
     """

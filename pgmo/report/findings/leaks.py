@@ -83,10 +83,10 @@ class Leaks:
 def find_leaks(profile: Profile) -> Leaks:
     """Find the blocks that accumulate over a profile's iterations.
 
-    In a trace of four or more iterations, an origin leaks if each third of the trace requests some
-    of its blocks that are never freed. The first iteration does not count, nor the last one or two.
-    Without such a trace, the persistent blocks of a steady iteration are leaks: each iteration
-    requests them and none frees them.
+    A trace must have four or more iterations. An origin leaks if some of its blocks from each third
+    are never freed. The first iteration does not count, nor the last one or two. Without such a
+    trace, the persistent blocks of a steady iteration are leaks: each iteration requests them and
+    none frees them.
     """
     moment = find_moment(profile)
     if moment is not None:

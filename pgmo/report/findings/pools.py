@@ -75,8 +75,8 @@ class PrivatePools:
         needed: bytes if graphs shared pages and replayed one after the other: all survivors and the
             largest temporaries, in whole pages. At least the peak of the live bytes. An upper bound
             if a pool was not recorded.
-        interleaved: bytes as in `needed`, if all forward graphs replay before the backward graphs,
-            so that the carried blocks of all pools are alive at once; None if none are carried.
+        interleaved: bytes as in `needed`, if all forward graphs replay before the backward graphs:
+            the carried blocks of all pools are alive at once. None if no blocks are carried.
     """
 
     pools: tuple[PoolUse, ...]

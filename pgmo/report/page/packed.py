@@ -64,8 +64,8 @@ def encode_integers(values: ArrayLike) -> bytes:
 def pack(header: Mapping[str, Any], columns: Sequence[Column]) -> str:
     """Pack a header and columns into one line of base64, which contains no HTML tags.
 
-    The deflated bytes are the header's length (four bytes, lowest first), the header as JSON with
-    the entry "columns", and the bytes of the columns.
+    The deflated bytes are the header's length, the header as JSON with the entry "columns", and the
+    bytes of the columns. The length takes four bytes, lowest first.
     """
     parts = [column.encoded() for column in columns]
     described = [

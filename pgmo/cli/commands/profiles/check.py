@@ -3,9 +3,9 @@
 Checks each plan in the file: no two live blocks may overlap. Max load, bound and fingerprint must
 be right for the plan's blocks. With PROFILE, plan and profile must have the same blocks.
 
-With --against, compares a profile or plan, or all in a folder, with an earlier state: max load,
-arena, persistent bytes and number of blocks must not have grown by more than the tolerance. For
-profiles, also lists the modules and operators that have grown.
+With --against, compares a profile or plan, or all in a folder, with an earlier state. Max load,
+arena, persistent bytes and number of blocks may grow by at most the tolerance. For profiles, also
+lists the modules and operators that have grown.
 
 Exit code 3: a check failed, or memory has grown; 1: a file cannot be read.
 """

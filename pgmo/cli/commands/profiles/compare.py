@@ -1,8 +1,8 @@
 """Compare two profiles or plans, or one profile with PyTorch's allocator.
 
 Two files are compared by max load, arena, blocks, holders of the peak, and new or missing origins.
-One profile is compared with PyTorch's allocator: the bytes that it reserves by default and with
-expandable segments, the arena of a plan, and the max load.
+For one profile, shows the bytes that PyTorch's allocator reserves by default and with expandable
+segments, the arena of a plan, and the max load.
 """
 
 import argparse

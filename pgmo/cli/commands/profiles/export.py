@@ -6,10 +6,10 @@ perfetto    a timeline for https://ui.perfetto.dev, one tick as one microsecond
 memory-viz  a memory snapshot for https://pytorch.org/memory_viz, blocks at their planned offsets
 
 Sizes are in bytes, times in ticks: numbers of requests in the iteration. FILE is a profile, a plan,
-or a recording of another tool: a memory snapshot of PyTorch (torch.cuda.memory._dump_snapshot), the
-lines of CuPy's DebugPrintHook, an RMM log, or a table id,lower,upper,size; gzip is unpacked. A
-snapshot is a pickle, but no code in it is run. The profile is one iteration if the recording
-repeats, else all of it; --whole and --iteration override that.
+or a recording of another tool. Such recordings are memory snapshots of PyTorch
+(torch.cuda.memory._dump_snapshot), the lines of CuPy's DebugPrintHook, RMM logs, and tables
+id,lower,upper,size; gzip is unpacked. A snapshot is a pickle, but no code in it is run. The profile
+is one iteration if the recording repeats, else all of it; --whole and --iteration override that.
 """
 
 import argparse

@@ -1,10 +1,10 @@
 """Compute an offset for every block of a profile, and save the plan.
 
 FILE is a profile, a recording of another tool, or a CSV file with the header id,lower,upper,size
-(half-open lifetimes, bytes; of the other columns only `alignment` is used). A profile's plan is
+(half-open lifetimes, bytes). Of the other columns only `alignment` is used. A profile's plan is
 written next to it as .pgmoplan, or to the file of -o. The plan of a CSV file is written only with
--o: to a .pgmoplan, or to a .csv, as the same table with a column `offset`. Ctrl-C ends the search
-with the best plan so far.
+-o. A .csv gets the same table with a column `offset`. Ctrl-C ends the search with the best plan so
+far.
 """
 
 import argparse

@@ -2,8 +2,8 @@
 
 FACTORY is a function without arguments that returns a model and its example inputs. It is in a
 module (MODULE:FACTORY) or in a file (FILE.py:FACTORY). If the model's forward computes the loss,
-the whole step is planned. Nothing is trained: the forward pass runs a few times without saving
-values for the backward pass, and operators that may need a workspace run alone. With -o the planned
+the whole step is planned. Nothing is trained. The forward pass runs a few times without saving
+values for the backward pass; operators that may need a workspace run alone. With -o the planned
 step is written as a .pgmoprof file, in which recomputed blocks have the phase "recompute".
 """
 

@@ -221,7 +221,7 @@ class _Machine:
     def _stack_of(self, gets: bytes) -> tuple[Any, ...]:
         """Return a list of memo references as a tuple; equal bytes give the same tuple.
 
-        This is safe, because no memo slot changes after such a list refers to it: the slot holds a
+        This is safe, because no memo slot changes after such a list refers to it. The slot holds a
         complete object, which the hook has already processed.
         """
         known = self.stacks.get(gets)

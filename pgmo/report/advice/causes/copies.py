@@ -110,9 +110,8 @@ def model_without_gradients(facts: Facts) -> Hint | None:
 def loaded_checkpoint(facts: Facts) -> Hint | None:
     """Return a hint if a checkpoint stays in memory after the model has copied its weights.
 
-    Loaded tensors that an optimizer may use as its state are excluded. If the optimizer's steps
-    copy tensors of a size from the host, its state is on the host, so loaded tensors of this size
-    are not excluded.
+    Loaded tensors that an optimizer may use as its state are excluded. Sizes that the optimizer's
+    steps copy from the host are not excluded: state of these sizes is on the host.
     """
     blocks = facts.blocks
     loaded = blocks.by_line(_LOADED) & blocks.outlive(_FEWEST_PASSES)

@@ -261,7 +261,7 @@ def _of_adam(blocks: AllBlocks) -> Mask:
 
     For each weight, Adam requests two tensors in succession, so Adam's state is larger than the
     weights. SGD with momentum requests one tensor for each weight. If all weights have the same
-    size, momentum tensors also form pairs, but their sum is not larger than the weights.
+    size, momentum tensors also form pairs, but these are not larger than the weights.
     """
     long = blocks.outlive(1)
     state = blocks.by_phase("optimizer") & long & (blocks.size >= _SMALLEST_STATE)
