@@ -42,7 +42,7 @@ class Answer:
         value: value of the option at which `need` holds; None if nothing varies.
         need: bytes that the job needs of the card; for a search, at the largest value that fits.
         fits: whether the job runs on the card to its end, by allocator. PyTorch releases cached
-            memory before it reports out of memory, so a job may fit although it would reserve more
+            memory before it reports out of memory. So a job may fit although it would reserve more
             on a larger card.
         proved: allocators whose result comes from a rehearsal on this card, not from a prediction.
         holders: what holds memory at an iteration's peak, by "module", "op" and "phase", largest

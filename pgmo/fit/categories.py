@@ -3,7 +3,7 @@
     history   ALLOC a ... ALLOC g ... MARK ... FREE g ... ALLOC g' ... MARK     end
     known     parameters {a}, states {s}     gradients at mark 0 {g}, at mark 1 {g'}
 
-Addresses are reused. So a gradient is the block alive at its address when its step ends; parameters
+Addresses are reused. So a gradient is the block alive at its address when its step ends. Parameters
 and states are the blocks alive at the end.
 """
 

@@ -77,8 +77,8 @@ def plan(
         alignment: alignment of offsets in bytes; by default `Profile.alignment`. A problem has its
             own alignment.
         budget: device memory for all blocks of a profile, also blocks without a slot, such as
-            "12 GiB". If the arena needs more, the blocks with the longest lifetimes are spilled:
-            their slots come last, in unified memory that stays on the host (`pgmo.packing.spill`).
+            "12 GiB". If the arena needs more, the blocks with the longest lifetimes are spilled.
+            Their slots come last, in unified memory that stays on the host (`pgmo.packing.spill`).
         observer: called with an `Incumbent` for each better packing and each higher bound.
 
     Returns:

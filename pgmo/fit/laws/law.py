@@ -121,7 +121,7 @@ class Law:
     def fits(self, value: int | None, usable: int, way: Way) -> bool:
         """Return whether the job runs to its end on a card with `usable` bytes.
 
-        PyTorch releases cached memory before it reports out of memory, so a job may run although it
+        PyTorch releases cached memory before it reports out of memory. So a job may run although it
         would reserve more on a larger card.
         """
         capacity = usable - self.context - self.growth_at(value)

@@ -18,8 +18,8 @@ def contents(path: Path, most: int | None = None) -> bytes:
     """Return the first `most` bytes of a file, or all bytes, decompressed if it is a gzip file.
 
     Raises:
-        FileError: when the file is not regular or cannot be read, is a damaged or incomplete gzip
-            file, or decompresses to more than fifty times its size. This limit is at least 1 MiB
+        FileError: when the file is not regular or cannot be read; is a damaged or incomplete gzip
+            file; or decompresses to more than fifty times its size. This limit is at least 1 MiB
             and at most 32 GiB.
     """
     try:

@@ -121,7 +121,7 @@ def _convincing(base: Iteration, other: Iteration, rows: NDArray[np.int64]) -> b
     least half as many requests as the longer one. In addition, one of these rules must hold:
 
     1. Half of the pairs have equal sizes (gradients, optimizer temporaries).
-    2. An eighth have equal sizes, and requests of one size mostly keep a common size: among changed
+    2. An eighth have equal sizes, and requests of one size mostly keep a common size. Among changed
        sizes that several requests share, seven in eight requests have the most common new size.
     3. An eighth have equal sizes. Of the other pairs, nine in ten change in one direction, and
        three quarters by one of four ratios. (Two networks differ by as many ratios as they have

@@ -153,7 +153,7 @@ def used_until(
 
     A program may free a block long after its stream's last work. Suppose that an event on the
     stream, or a wait for the stream, precedes the free. If the stream has no request and no wait in
-    between, the event or wait also covers the block's last use, so its row is returned.
+    between, the event or wait also covers the block's last use. Then its row is returned.
     """
     freed = freed_at(order, end, ticks)
     length = max(1, len(order))

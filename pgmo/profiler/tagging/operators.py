@@ -30,9 +30,9 @@ class Operators(Protocol):
         When an operator has returned or failed, the native tag of its thread is reset.
 
         Args:
-            begin: called before an operator with its name, like "aten::addmm"; the name of its
-                overload, which may be ""; and the number of graph nodes that the thread had made
-                when its latest reported operator ended, or -1.
+            begin: called before an operator. The arguments are its name, like "aten::addmm"; the
+                name of its overload, which may be ""; and a number of graph nodes, or -1. The
+                thread had made these nodes when its latest reported operator ended.
         """
 
     def ignore(self) -> None:

@@ -25,8 +25,8 @@ class Placement:
     Args:
         position: position of each block in bytes, -1 if its address is unknown, shape (n,).
         segments: position, bytes and address of each segment; shape (s, 3).
-        resident: position, bytes and tag (of the trace) of each block that exists during the whole
-            trace and is not a block of the profile; shape (r, 3).
+        resident: blocks that exist during the whole trace and are not in the profile: position,
+            bytes and tag of the trace; shape (r, 3).
         height: bytes of the whole space.
     """
 

@@ -3,7 +3,7 @@
     numbers --(differences)--> zigzag --> 7 bits a byte, the lowest first --> deflate --> base64
     0 -1 1 -2 ...              0 1 2 3
 
-Blocks of a training loop repeat a few sizes and have short lifetimes, so most numbers take one or
+Blocks of a training loop repeat a few sizes and have short lifetimes. So most numbers take one or
 two bytes before compression. The page decodes them in `assets/js/decode.js`.
 """
 

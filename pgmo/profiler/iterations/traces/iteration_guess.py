@@ -5,9 +5,9 @@ r"""Test whether a period of a trace is the iteration, or a loop within one.
            | /\/        \/\                     and leaves live bytes almost unchanged
            +-----------------    layers         do none of these
 
-Without marks and stacks, these three signs are all there is. A wrong iteration is worse than none:
-the load of a layer may be a thousandth of the peak, and blocks kept for the backward pass look like
-a leak. If stacks show a training loop in the user's own code, only the first sign is checked: the
+Without marks and stacks, these three signs are all there is. A wrong iteration is worse than none.
+The load of a layer may be a thousandth of the peak, and blocks kept for the backward pass look like
+a leak. If stacks show a training loop in the user's own code, only the first sign is checked. The
 program may leak, and its first iterations may differ. The user can also choose the iteration.
 """
 

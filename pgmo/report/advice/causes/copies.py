@@ -212,8 +212,8 @@ def _unused(blocks: AllBlocks, loaded: Mask, weights: Mask) -> Mask:
 def _from_host(blocks: AllBlocks) -> Mask:
     """Return which temporaries of optimizer steps may be copies from the host, shape (n,).
 
-    Excluded are copies that may be casts on the device: the previous request has half or twice the
-    size, and its block is alive.
+    Copies that may be casts on the device are excluded. For these, the previous request has half or
+    twice the size, and its block is alive.
     """
     found = blocks.by_line(_STEP) & blocks.by_operator(r"\._to_copy$") & ~blocks.outlive(1)
     found &= blocks.start >= blocks.passes.min()
