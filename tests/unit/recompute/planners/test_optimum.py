@@ -24,10 +24,16 @@ def rows() -> dict[str, Any]:
     return {row["name"]: row for row in json.loads(RESULTS.read_text(encoding="utf-8"))["rows"]}
 
 
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(name, marks=[pytest.mark.slow] * (at % 2)) for at, name in enumerate(rows())],
-)
+def quick_and_slow() -> list[Any]:
+    """Return the names of the steps, every other one marked as slow.
+
+    "LSTM of 2" is not slow, because no other step needs the beam search to meet its budget.
+    """
+    slow = [name for name in list(rows())[1::2] if name != "LSTM of 2"]
+    return [pytest.param(name, marks=pytest.mark.slow if name in slow else ()) for name in rows()]
+
+
+@pytest.mark.parametrize("name", quick_and_slow())
 def test_the_least_peak_and_overheads_are_near_the_optima(name: str) -> None:
     row = rows()[name]
     graph = read_graph(row["graph"])
