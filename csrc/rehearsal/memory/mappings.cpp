@@ -4,6 +4,19 @@
 #include <iterator>
 
 namespace fakecuda {
+namespace {
+
+// Return whether one call of the host can map `next` together with `first` and the mappings between
+// them, whose memory is `range`.
+bool continues(const Mapping& first, const FileRange& range, const Mapping& next) {
+  const FileRange& memory = physical().at(next.handle).range;
+  return memory.file == range.file &&
+         memory.begin == range.begin + static_cast<off_t>(range.bytes) &&
+         next.shown == first.shown && next.sharing == first.sharing &&
+         protection(next) == protection(first);
+}
+
+}  // namespace
 
 std::map<CUdeviceptr, size_t>& reservations() {
   static auto* all = new std::map<CUdeviceptr, size_t>;
@@ -87,11 +100,31 @@ bool show_nothing(CUdeviceptr address, size_t bytes) {
   return mmap(pointer(address), bytes, PROT_NONE, kFlags, -1, 0) != MAP_FAILED;
 }
 
+// Mappings that are adjacent in their file as well take one call of the host. Without that, a
+// program that maps thousands of pages would spend most of its time in the host's kernel.
+bool show_with_access(Mappings::iterator begin, Mappings::iterator end) {
+  while (begin != end) {
+    const auto& [address, first] = *begin;
+    FileRange range = physical().at(first.handle).range;
+    range.bytes = first.bytes;
+    auto next = std::next(begin);
+    for (; next != end && continues(first, range, next->second); ++next)
+      range.bytes += next->second.bytes;
+    const int access = protection(first);
+    const bool done = first.shown ? mprotect(pointer(address), range.bytes, access) == 0
+                                  : show(range, address, range.bytes, access, first.sharing);
+    if (!done) return false;
+    for (; begin != next; ++begin) begin->second.shown = true;
+  }
+  return true;
+}
+
 bool move_to_own_file(Handle handle, Physical& memory) {
   const FileRange own = own_file(memory.range);
   if (own.file < 0) return false;
   for (const auto& [address, mapping] : mappings())
-    if (mapping.handle == handle && !show(own, address, mapping.bytes, protection(mapping)))
+    if (mapping.handle == handle && mapping.shown &&
+        !show(own, address, mapping.bytes, protection(mapping), mapping.sharing))
       return false;
   give_back_range(memory.range);
   memory.range = own;

@@ -31,7 +31,9 @@ struct Mapping {
   Handle handle;
   size_t bytes;
   uint64_t number;  // later mappings have higher numbers
+  int sharing;      // MAP_SHARED or MAP_PRIVATE
   std::map<int, CUmemAccess_flags> access;
+  bool shown = false;  // whether the host has mapped the memory
 };
 
 using Mappings = std::map<CUdeviceptr, Mapping>;
@@ -78,8 +80,11 @@ std::vector<int> devices_with_access(const Mapping& mapping);
 
 // `show` maps a range of a file at an address of this process; `show_nothing` makes the addresses
 // inaccessible. Both replace existing mappings, and return false on failure.
-bool show(const FileRange& range, CUdeviceptr address, size_t bytes, int protection,
-          int sharing = MAP_SHARED);
+bool show(const FileRange& range, CUdeviceptr address, size_t bytes, int protection, int sharing);
 bool show_nothing(CUdeviceptr address, size_t bytes);
+
+// Give the host the access of all devices to the mappings from `begin` to `end`, which are
+// adjacent. Return false on failure.
+bool show_with_access(Mappings::iterator begin, Mappings::iterator end);
 
 }  // namespace fakecuda

@@ -23,9 +23,13 @@ namespace {
 // descriptor.
 const std::string kName = "fakecuda-card-";
 
+// Files grow in steps, because a call of the host for each page of 2 MiB takes too long.
+constexpr off_t kStep = off_t{1} << 30;
+
 struct CardFile {
   int descriptor;
   off_t end = 0;
+  off_t size = 0;                // of the file, at least `end`
   std::map<off_t, size_t> idle;  // unused ranges: bytes by offset, neighbours merged
 };
 
@@ -36,7 +40,7 @@ int new_file(int device) {
 CardFile& card_file(int device) {
   static auto* all = new std::map<int, CardFile>;
   auto found = all->find(device);
-  if (found == all->end()) found = all->emplace(device, CardFile{new_file(device), 0, {}}).first;
+  if (found == all->end()) found = all->emplace(device, CardFile{new_file(device), 0, 0, {}}).first;
   return found->second;
 }
 
@@ -48,7 +52,11 @@ off_t lowest(CardFile& file, size_t bytes) {
   if (found == file.idle.end()) {
     const off_t begin = file.end;
     const off_t end = begin + static_cast<off_t>(bytes);
-    if (ftruncate(file.descriptor, end)) return -1;
+    if (end > file.size) {
+      const off_t size = (end + kStep - 1) / kStep * kStep;
+      if (ftruncate(file.descriptor, size)) return -1;
+      file.size = size;
+    }
     file.end = end;
     return begin;
   }

@@ -172,9 +172,8 @@ CUresult cuMemMap(CUdeviceptr address, size_t bytes, size_t offset,
   // Simulates a card on which two mappings of a page have different contents.
   static const bool stale_aliases = from_environment("FAKECUDA_STALE_ALIASES", 0) != 0;
   const int sharing = stale_aliases && memory->mappings > 0 ? MAP_PRIVATE : MAP_SHARED;
-  if (!show(memory->range, address, bytes, PROT_NONE, sharing)) return CUDA_ERROR_OPERATING_SYSTEM;
   ++memory->mappings;
-  mappings()[address] = {handle, bytes, ++next_mapping, {}};
+  mappings()[address] = {handle, bytes, ++next_mapping, sharing, {}};
   know_range(pointer(address), bytes, cudaMemoryTypeDevice, memory->range.device);
   return CUDA_SUCCESS;
 }
@@ -198,6 +197,7 @@ CUresult cuMemUnmap(CUdeviceptr address, size_t bytes) {
 }
 
 // The host gets the same access as the devices, because tests could not read the memory otherwise.
+// It maps the memory here, because nothing may use the memory before it has access.
 CUresult cuMemSetAccess(CUdeviceptr address, size_t bytes, const CUmemAccessDesc* descriptions,
                         size_t count) {
   if (!supports_virtual_memory()) return CUDA_ERROR_NOT_SUPPORTED;
@@ -217,13 +217,11 @@ CUresult cuMemSetAccess(CUdeviceptr address, size_t bytes, const CUmemAccessDesc
       return CUDA_ERROR_UNKNOWN;
   }
   for (auto at = mappings().find(address); at != behind; ++at) {
-    Mapping& mapping = at->second;
     for (const auto* one = descriptions; one != descriptions + count; ++one)
-      mapping.access[one->location.id] = one->flags;
-    if (mprotect(pointer(at->first), mapping.bytes, protection(mapping)))
-      return CUDA_ERROR_OPERATING_SYSTEM;
+      at->second.access[one->location.id] = one->flags;
   }
-  return CUDA_SUCCESS;
+  const bool shown = show_with_access(mappings().find(address), behind);
+  return shown ? CUDA_SUCCESS : CUDA_ERROR_OPERATING_SYSTEM;
 }
 
 CUresult cuMemGetAccess(unsigned long long* flags, const CUmemLocation* location,
