@@ -89,7 +89,7 @@ def optimize(
             devices may be open at the same time.
         model_name: name of the model in file names and reports.
         tags: record which module, operator and phase requested each block, for reports and
-            out-of-memory errors. The first recorded iteration takes three to four times as much
+            out-of-memory errors. The first recorded iteration takes about three times as much
             CPU time. Default: only with `save` or `record_only`.
         record_only: record a profile, but plan and serve nothing (default: False).
         budget: device memory for an iteration's requests, such as "12 GiB". If the requests need

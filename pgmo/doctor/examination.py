@@ -15,7 +15,8 @@ from pgmo.doctor.cache import Cache, examine_cache
 from pgmo.doctor.compiler import Compiler, try_compiler
 from pgmo.doctor.cupy import cupy_problems, cupy_works
 from pgmo.doctor.finding import Finding
-from pgmo.doctor.machine import conflicting_settings, memory, memory_problems
+from pgmo.doctor.machine import conflicting_settings, memory_problems
+from pgmo.host_memory import host_memory
 from pgmo.version import __version__
 
 _PACKAGES = ("numpy", "torch", "cupy", "ortools", "rich")
@@ -51,7 +52,7 @@ class Examination:
 
 def examine(*, build: bool = False) -> Examination:
     """Examine this machine. With `build`, compile missing adapters."""
-    total, available = memory()
+    total, available = host_memory()
     frameworks, compiler, cache = probe.ask(build=build), try_compiler(), examine_cache()
     driver = driver_version()
     works = tuple(served(frameworks, compiler, cache))

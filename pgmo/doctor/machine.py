@@ -1,8 +1,7 @@
-"""Memory of this machine, and environment settings that conflict with pgmo."""
+"""Problems with this machine's memory and with environment settings."""
 
 import os
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 
 from pgmo.doctor.finding import Finding
 from pgmo.rehearsal.environment import SETTINGS
@@ -11,31 +10,6 @@ from pgmo.units import format_bytes
 _COMPILING = 512 << 20
 """Minimum free bytes to compile an adapter. Below it, compiling may fail. Compiling the adapter for
 the CPU took 229 MiB."""
-
-_CGROUP = Path("/sys/fs/cgroup/memory.max")
-_MEMINFO = Path("/proc/meminfo")
-
-
-def memory(meminfo: Path = _MEMINFO, cgroup: Path = _CGROUP) -> tuple[int, int]:
-    """Return the bytes of host memory for this process, and the bytes that are available now.
-
-    Both are at most the limit of the container. Unknown values are 0.
-    """
-    total = available = 0
-    try:
-        for line in meminfo.read_text().splitlines():
-            name, _, value = line.partition(":")
-            if name == "MemTotal":
-                total = int(value.split()[0]) << 10
-            elif name == "MemAvailable":
-                available = int(value.split()[0]) << 10
-    except (OSError, ValueError):
-        return 0, 0
-    try:
-        limit = int(cgroup.read_text())
-    except (OSError, ValueError):  # no such file, or "max"
-        return total, available
-    return min(total, limit), min(available, limit)
 
 
 def conflicting_settings(environment: Mapping[str, str] | None = None) -> Iterator[Finding]:

@@ -176,7 +176,7 @@ class Recorder:
     def _start_tags(self) -> None:
         """Tag the next iteration if one is due.
 
-        A tagged iteration takes three to four times the CPU time, so a session tags only if
+        A tagged iteration takes about three times the CPU time, so a session tags only if
         `Options.names_blocks`. It tags the first iteration of a recording, or a later one if
         another thread is tagging during the first. It tags no iteration while plans serve.
         """

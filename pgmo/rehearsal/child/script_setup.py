@@ -58,14 +58,14 @@ def _value_notes(values: "Values") -> list[str]:
     if sizes:
         named = ", ".join(name for name, _ in sizes.most_common(_NAMED))
         found.append(
-            f"{sum(sizes.values())} sizes depended on values that rehearsals do not compute but "
-            f"make up ({named}): the card may need more or less memory"
+            f"number of sizes that depended on values that rehearsals make up: "
+            f"{sum(sizes.values())} ({named}); the card may need more or less memory"
         )
     if read:
         named = ", ".join(f"{name} {count}" for name, count in read.most_common(_NAMED))
         found.append(
-            f"{sum(read.values())} values were read that rehearsals do not compute but make up "
-            f"({named}): with other values, the script may behave differently"
+            f"number of values read that rehearsals make up: {sum(read.values())} ({named}); "
+            f"with other values, the script may behave differently"
         )
     if values.libraries.called:
         called = values.libraries.called

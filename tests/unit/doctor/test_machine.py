@@ -1,17 +1,6 @@
 import pytest
 
-from pgmo.doctor.machine import conflicting_settings, memory, memory_problems
-
-
-def test_a_containers_limit_counts(tmp_path):
-    meminfo, cgroup = tmp_path / "meminfo", tmp_path / "memory.max"
-    meminfo.write_text("MemTotal:       1048576 kB\nMemAvailable:    524288 kB\nBuffers: 1 kB\n")
-    assert memory(meminfo, cgroup) == (1 << 30, 512 << 20)
-    cgroup.write_text("max\n")
-    assert memory(meminfo, cgroup) == (1 << 30, 512 << 20)
-    cgroup.write_text(f"{256 << 20}\n")
-    assert memory(meminfo, cgroup) == (256 << 20, 256 << 20)
-    assert memory(tmp_path / "none", cgroup) == (0, 0)
+from pgmo.doctor.machine import conflicting_settings, memory_problems
 
 
 @pytest.mark.parametrize(

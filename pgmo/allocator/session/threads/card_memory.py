@@ -1,11 +1,11 @@
 """Memory that this process holds on a card. Idle memory is freed between turns."""
 
-import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from pgmo.allocator.adapters.adapter import Adapter
 from pgmo.allocator.adapters.find import cuda_adapter
+from pgmo.host_memory import host_memory
 from pgmo.share.client import MemoryHolder, Sizes
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ def card_memory(
     None for CuPy and unified memory, whose arenas are not freed between turns.
     """
     if adapter.device == "cpu":
-        return HostMemory(adapter, give_back), "cpu", _meminfo("MemTotal")
+        return HostMemory(adapter, give_back), "cpu", host_memory()[0]
     cuda = cuda_adapter(adapter)
     if cuda is None:
         return None
@@ -77,7 +77,7 @@ class HostMemory:
     def sizes(self) -> Sizes:
         """Return the bytes held by arenas, 0 bytes that could be freed, and the free bytes."""
         arenas = int(self._engine.statistics()["arena_bytes"])
-        return Sizes(0 if self._given else arenas, 0, _meminfo("MemAvailable"))
+        return Sizes(0 if self._given else arenas, 0, host_memory()[1])
 
     def give_back(self, *, between_turns: bool) -> None:
         """Free the arenas' memory at the end of a turn.
@@ -87,12 +87,3 @@ class HostMemory:
         if not between_turns:
             self._give_back()
             self._given = True
-
-
-def _meminfo(name: str) -> int:
-    try:
-        with open("/proc/meminfo") as lines:
-            found = next(line for line in lines if line.startswith(f"{name}:"))
-        return int(found.split()[1]) << 10
-    except (OSError, StopIteration, ValueError):
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

@@ -47,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--no-tags",
         action="store_true",
         help="do not name the modules and operators that hold memory; with names, one "
-        "iteration takes three to four times its CPU time",
+        "iteration takes about three times its CPU time",
     )
     parser.add_argument(
         "--who-keeps",
