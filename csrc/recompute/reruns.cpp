@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "recompute/changes.hpp"
-
 namespace pgmo::recompute {
 
 Replay::Replay(const Columns& columns)

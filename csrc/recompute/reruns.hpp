@@ -70,7 +70,7 @@ class Replay {
                       std::vector<std::pair<Index, Index>>* unread = nullptr);
 
  private:
-  friend class Beam;  // runs `evaluate` on many sets of needed values at once
+  friend class Beam;  // evaluates many sets of needed values at once
 
   Index forward_, operations_;
   std::vector<double> cost_;

@@ -6,10 +6,10 @@
 namespace pgmo::recompute {
 namespace {
 
-// See search.cpp; as shares of the forward pass's cost.
+// Initial and final temperature, as shares of the forward pass's cost.
 constexpr double kHot = 2e-2, kCold = 1e-4;
 constexpr double kArea = 1.0;
-// By round: loads above peak - peak / margin count as excess.
+// By round: bytes above peak - peak / margin count as excess.
 constexpr Bytes kMargins[] = {20, 50, 50, 50};
 constexpr int kRounds = 4;
 constexpr Index kFar = 6;               // maximum shift of a rerun, in moments

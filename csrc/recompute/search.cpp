@@ -9,7 +9,7 @@ namespace {
 // Initial and final temperature, as a share of the forward pass's cost.
 constexpr double kHot = 4e-3, kCold = 2e-5;
 constexpr double kArea = 0.1;
-// In a search for the least peak, loads within 1/kMargin of the peak count as excess.
+// In a search for the least peak, bytes above peak - peak / kMargin count as excess.
 constexpr Bytes kMargin = 50;
 constexpr int kRounds = 3;  // each starts from the best choice, cooler than the previous round
 constexpr std::uint32_t kNear = 24;  // maximum distance of a swap, in candidates

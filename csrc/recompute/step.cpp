@@ -4,8 +4,6 @@
 #include <limits>
 #include <stdexcept>
 
-#include "recompute/changes.hpp"
-
 namespace pgmo::recompute {
 
 void check(const Columns& columns) {

@@ -67,6 +67,21 @@ struct Evaluation {
 
 using Choice = std::vector<std::uint8_t>;  // for each forward operation, whether it is dropped
 
+// Byte counts over the operations of a step are stored as differences between neighbours until
+// `sum_up`.
+
+// Add `bytes` to the operations [first, last], if any; `change` has one more entry than operations.
+inline void live(std::vector<Bytes>& change, Index first, Index last, Bytes bytes) {
+  if (first > last) return;
+  change[at(first)] += bytes;
+  change[at(last) + 1] -= bytes;
+}
+
+inline void sum_up(std::vector<Bytes>& change) {
+  for (std::size_t i = 1; i < change.size(); ++i) change[i] += change[i - 1];
+  change.pop_back();
+}
+
 class Step {
  public:
   // Throws std::invalid_argument if an index is out of range.

@@ -14,15 +14,15 @@ from pgmo.errors import BudgetError, OptionError
 from pgmo.recompute.calls.refusals import refuse_lazy, refuse_wrappers
 from pgmo.recompute.calls.signature import Arguments
 from pgmo.recompute.capture.compat import flatten, refuse_old_versions, storage_key
+from pgmo.recompute.card_budget import CardBudget, context_of, optimizer_needs
 from pgmo.recompute.compiled.model import CompiledModel
 from pgmo.recompute.outcome import RecomputePlan
 from pgmo.recompute.planners.budget import parse_budget
 from pgmo.recompute.planners.offload.transfers import parse_link
 from pgmo.recompute.planners.shapes import Shapes
 from pgmo.recompute.runtime.decide import Planner, Settings
-from pgmo.recompute.runtime.offload.sleeping_state import let_state_sleep
+from pgmo.recompute.runtime.offload.offloaded_state import keep_state_on_host
 from pgmo.recompute.runtime.twin import original, twin
-from pgmo.recompute.whole_card import CardBudget, context_of, optimizer_needs
 from pgmo.units import parse_bytes
 from pgmo.wrapped_optimizers import unwrapped
 
@@ -66,8 +66,9 @@ def recompute(
             keyword arguments, or one argument. By default the first call is captured. Calls with
             other shapes, types or modes are captured and planned when they first occur.
         budget: bytes, such as `"8 GiB"`; a share of the peak without recomputation, such as
-            `"60%"` or 0.6; `"min"` for the smallest peak found; None to recompute nothing.
-        planner: a function of a graph and a budget, used instead of the search.
+            `"60%"` or 0.6; `"min"` for the smallest peak found with an overhead of at most one
+            forward pass; None to recompute nothing.
+        planner: a function of a graph and a budget that returns a choice. By default pgmo searches.
         measure: whether to run operators alone to learn their workspaces, and to measure a real
             step. pgmo warns if the measured peak differs from the prediction by more than 2 %.
             If False, predictions exclude workspaces.
@@ -118,7 +119,7 @@ def recompute(
 class RecomputeOptions:
     """Options of `recompute`, which documents them.
 
-    `optimizer` is the optimizer inside a library's wrapper, such as accelerate's.
+    If a library, such as accelerate, wraps the optimizer, `optimizer` is the wrapped object.
     """
 
     budget: int | float | str | None = "min"
@@ -139,7 +140,7 @@ class RecomputeOptions:
 def settle_state(options: RecomputeOptions, plan: RecomputePlan) -> None:
     """Start or stop keeping the optimizer's state on the host, as the plan requires."""
     if options.optimizer is not None:
-        let_state_sleep(options.optimizer, sleeps=plan.state_bytes > 0)
+        keep_state_on_host(options.optimizer, wanted=plan.state_bytes > 0)
 
 
 def planned(
@@ -148,7 +149,7 @@ def planned(
     options: RecomputeOptions,
     shapes: Shapes,
     *,
-    try_awake: bool = True,
+    try_on_card: bool = True,
 ) -> tuple[M, RecomputePlan]:
     """Plan a model within a budget, as `recompute` documents.
 
@@ -157,36 +158,36 @@ def planned(
         call: arguments of the call to plan; None to plan when the model is first called.
         options: options of `recompute`.
         shapes: earlier plans. If one of them fits, no search runs.
-        try_awake: with `options.state`, whether to also plan with the state on the card.
+        try_on_card: with `options.state`, whether to also plan with the state on the card.
     """
     refuse_old_versions()
     if not isinstance(model, nn.Module):
         raise OptionError(f"model is a {type(model).__name__}; give a torch.nn.Module")
     rate = None if options.offload is None else parse_link(options.offload)
     refuse_lazy(original(model))
-    on_card = _whole_card(model, _resident(model, call), options)
+    card_budget = _card_budget(model, _resident(model, call), options)
     if not options.state:
-        return _within(model, call, options, shapes, on_card)
-    if on_card is None or on_card.optimizer is None or rate is None or call is None:
+        return _within(model, call, options, shapes, card_budget)
+    if card_budget is None or card_budget.optimizer is None or rate is None or call is None:
         raise OptionError("state=True needs card=, optimizer=, offload= and example inputs")
-    awake = None
-    if try_awake:
+    on_device = None
+    if try_on_card:
         try:
-            awake = _within(model, call, options, shapes, on_card)
+            on_device = _within(model, call, options, shapes, card_budget)
         except BudgetError:
-            try_awake = False
-    if awake is not None:
-        seconds = awake[1].overhead * awake[1].graph.forward_cost
-        if seconds <= 2 * on_card.optimizer.state / rate:
-            return awake
+            try_on_card = False
+    if on_device is not None:
+        seconds = on_device[1].overhead * on_device[1].graph.forward_cost
+        if seconds <= 2 * card_budget.optimizer.state / rate:
+            return on_device
         shapes = Shapes()  # The plan just found must not be reused.
     try:
-        asleep = _within(model, call, options, shapes, replace(on_card, state_sleeps=True))
+        offloaded = _within(model, call, options, shapes, replace(card_budget, state_on_host=True))
     except BudgetError:
-        if awake is None:
+        if on_device is None:
             raise
-        return awake
-    return min((one for one in (awake, asleep) if one), key=lambda one: one[1].overhead)
+        return on_device
+    return min((one for one in (on_device, offloaded) if one), key=lambda one: one[1].overhead)
 
 
 def _within(
@@ -194,11 +195,11 @@ def _within(
     call: Arguments | None,
     options: RecomputeOptions,
     shapes: Shapes,
-    on_card: CardBudget | None,
+    card_budget: CardBudget | None,
 ) -> tuple[M, RecomputePlan]:
     """Plan a model for the memory left on a card, or for `options.budget` if there is no card."""
     settings = Settings(
-        parse_budget(options.budget if on_card is None else on_card.left),
+        parse_budget(options.budget if card_budget is None else card_budget.left),
         options.planner,
         None if options.offload is None else parse_link(options.offload),
         options.measure,
@@ -212,10 +213,10 @@ def _within(
         with torch.enable_grad():
             recomputing.capture(*call[0], **call[1])
     resident = _resident(model, call)
-    return _twin(recomputing, model), RecomputePlan(recomputing, resident, on_card)
+    return _twin(recomputing, model), RecomputePlan(recomputing, resident, card_budget)
 
 
-def _whole_card(model: nn.Module, resident: int, options: RecomputeOptions) -> CardBudget | None:
+def _card_budget(model: nn.Module, resident: int, options: RecomputeOptions) -> CardBudget | None:
     optimizer = options.optimizer
     if options.card is None:
         if optimizer is not None or options.beside:

@@ -10,18 +10,16 @@ from pgmo.units import format_bytes
 _MODULES = 12  # Maximum number of listed modules; the others are summed up.
 
 
-def explain(
-    planned: PlannedStep, budget: int | str | None, measured: int | None, resident: int
-) -> str:
+def explain(planned: PlannedStep, measured: int | None, resident: int) -> str:
     """Describe a plan: peaks, cost, modules that drop most, and the operation at the peak.
 
-    The other arguments are `budget`, `measured_peak` and `resident` of `RecomputePlan`.
+    The other arguments are `measured_peak` and `resident` of `RecomputePlan`.
     """
     schedule, graph = planned.schedule, planned.captured.graph
     lines = [
         f"Peak of a step: {format_bytes(schedule.peak)}, instead of "
         f"{format_bytes(planned.default.peak)} without recomputation"
-        f" ({schedule.peak / max(planned.default.peak, 1):.0%}). {_budget(budget)}",
+        f" ({schedule.peak / max(planned.default.peak, 1):.0%}). {_budget(planned.budget)}",
         f"Parameters, buffers and inputs take another {format_bytes(resident)}.",
         *_graphs(planned),
     ]
@@ -41,7 +39,7 @@ def explain(
     lines.append(
         f"{len(schedule.recomputed)} of {graph.forward} operations of the forward pass run "
         f"{often}, which takes {100 * schedule.rerun_share:.1f} % of the forward pass's time. "
-        f"Found by {planned.planner}."
+        f"Planner: {planned.planner}."
     )
     lines += ["", *_modules(planned), "", _peak(planned)]
     lines += [*_divided(planned), *_pinned(graph)]
@@ -93,11 +91,11 @@ def _modules(planned: PlannedStep) -> list[str]:
             if not graph.values[value].pinned and not graph.values[value].result
         )
         costs[operation.module] += 1e6 * times * operation.cost  # type: ignore[assignment]
-    whole = 1e6 * graph.forward_cost or 1.0
+    forward_cost = 1e6 * graph.forward_cost or 1.0
     lines = ["Computed again, by module: results dropped, share of the forward pass, operations"]
     listed = sizes.most_common(_MODULES)
     for module, size in listed:
-        share = 100 * costs[module] / whole
+        share = 100 * costs[module] / forward_cost
         operations = ", ".join(
             f"{name}" + (f" x{count}" if count > 1 else "")
             for name, count in names[module].most_common(4)

@@ -21,14 +21,6 @@ from pgmo.removed import RECOMPUTE
 
 M = TypeVar("M", bound=nn.Module)
 
-_WITHOUT_CARD: dict[str, Any] = {
-    "budget": "min",
-    "card": None,
-    "optimizer": None,
-    "beside": 0,
-    "state": False,
-}
-
 _MOST = 1 << 20
 """Largest batch that is tried, in samples. Without a limit, the search would not end if steps take
 no memory."""
@@ -80,7 +72,7 @@ class _Search:
         self._model, self._inputs, self.options = model, inputs, options
         self._shapes = Shapes()  # Choices for one batch are tried for the next.
         self._found: dict[int, tuple[Any, RecomputePlan]] = {}
-        self._asleep_from = _MOST + 1  # Smallest batch whose plan keeps the state on the host.
+        self._on_host_from = _MOST + 1  # Smallest batch whose plan keeps the state on the host.
 
     def run(self, start: int) -> int:
         """Return the largest batch that fits, from `start` on."""
@@ -118,10 +110,10 @@ class _Search:
         self, batch: int, options: RecomputeOptions, shapes: Shapes | None = None
     ) -> tuple[Any, RecomputePlan]:
         call, shapes = call_of(self._inputs(batch)), shapes or self._shapes
-        try_awake = batch < self._asleep_from
-        found = planned(self._model, call, options, shapes, try_awake=try_awake)
+        try_on_card = batch < self._on_host_from
+        found = planned(self._model, call, options, shapes, try_on_card=try_on_card)
         if found[1].state_bytes:
-            self._asleep_from = min(self._asleep_from, batch)
+            self._on_host_from = min(self._on_host_from, batch)
         return found
 
     def _fits(self, batch: int) -> bool:
@@ -138,12 +130,12 @@ class _Search:
         """
         card = self._found[start][1].card
         assert card is not None
-        least = replace(self.options, **_WITHOUT_CARD)
+        least = replace(self.options, card=None, optimizer=None, beside=0, state=False)
         try:
             less, more = (self._plan(one, least)[1].peak for one in (start, 2 * start))
         except (BudgetError, torch.OutOfMemoryError):
             return start + 1
         if more <= less:
             return 2 * start
-        left = replace(card, state_sleeps=self.options.state).left
+        left = replace(card, state_on_host=self.options.state).left
         return min(_MOST, int(start + (left - less) * start / (more - less)))

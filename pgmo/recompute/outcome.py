@@ -16,11 +16,11 @@ from pgmo.units import format_bytes
 if TYPE_CHECKING:
     from pgmo.profiler.profile import Profile
     from pgmo.recompute.capture.joint_graph import Captured
+    from pgmo.recompute.card_budget import CardBudget
     from pgmo.recompute.compiled.model import CompiledModel
     from pgmo.recompute.compiled.step import CompiledStep
     from pgmo.recompute.planners.graph import Graph
     from pgmo.recompute.planners.schedule import Schedule
-    from pgmo.recompute.whole_card import CardBudget
 
 
 class RecomputePlan:
@@ -31,8 +31,8 @@ class RecomputePlan:
     memory of the given card, or is None.
 
     The plan is for the first planned call: the example call or, without example inputs, the model's
-    first call with gradients enabled. Before this call is planned, attributes other than `resident`
-    and `card` raise a GraphError.
+    first call with gradients enabled. Before this call is planned, only the attributes
+    `resident`, `card` and `state_bytes` can be read; others raise a GraphError.
 
     Example:
         >>> model, plan = pgmo.recompute(model, batch, budget="8 GiB")  # doctest: +SKIP
@@ -95,15 +95,17 @@ class RecomputePlan:
     def state_bytes(self) -> int:
         """Bytes of the optimizer's state on the host while the step runs."""
         card = self.card
-        if card is None or card.optimizer is None or not card.state_sleeps:
+        if card is None or card.optimizer is None or not card.state_on_host:
             return 0
         return card.optimizer.state
 
     @property
     def state_share(self) -> float:
         """Time of the state's transfers to the host and back, as a share of the forward pass."""
-        rate, whole = self._recomputing.settings.rate, self.graph.forward_cost
-        return 2 * self.state_bytes / rate / whole if rate and whole and self.state_bytes else 0.0
+        rate, forward_cost = self._recomputing.settings.rate, self.graph.forward_cost
+        if not rate or not forward_cost:
+            return 0.0
+        return 2 * self.state_bytes / rate / forward_cost
 
     @property
     def recomputed(self) -> frozenset[int]:
@@ -145,7 +147,7 @@ class RecomputePlan:
 
     def explain(self) -> str:
         """Return a description of what each module recomputes, and of the peak."""
-        text = explain(self._planned, self.budget, self.measured_peak, self.resident)
+        text = explain(self._planned, self.measured_peak, self.resident)
         if self.card is None:
             return text
         head = f"{self.card.card.name}: {self.card}; {format_bytes(self.card.left)} are left."
@@ -190,7 +192,7 @@ class RecomputePlan:
     def as_dict(self) -> dict[str, Any]:
         """Return the figures as a dictionary: bytes, and shares of the forward pass."""
         times = Counter(index for _, index in self.schedule.reruns)
-        whole = self.graph.forward_cost or 1.0
+        forward_cost = self.graph.forward_cost or 1.0
         return {
             "budget": self.budget,
             "peak": self.peak,
@@ -209,7 +211,7 @@ class RecomputePlan:
             "recomputed": [
                 {
                     **self._operation(index),
-                    "share": times[index] * self.graph.operations[index].cost / whole,
+                    "share": times[index] * self.graph.operations[index].cost / forward_cost,
                 }
                 for index in sorted(self.recomputed)
             ],

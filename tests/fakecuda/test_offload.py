@@ -7,7 +7,7 @@ from torch import nn
 import pgmo
 from pgmo.recompute.runtime.offload import host as hosts
 from pgmo.recompute.runtime.offload.host import HostArenas
-from pgmo.recompute.runtime.offload.sleeping_state import SleepingState
+from pgmo.recompute.runtime.offload.offloaded_state import OffloadedState
 from tests.fakecuda.control import held
 
 DEVICE = torch.device("cuda:0")
@@ -130,28 +130,28 @@ def test_the_card_is_taken_as_planned_in_each_step(kind):
 def test_a_checkpoint_waits_for_the_state_of_the_optimizer(monkeypatch):
     weight = nn.Parameter(torch.zeros(1 << 16, device=DEVICE))
     optimizer = torch.optim.SGD([weight], momentum=0.9)
-    sleeping = SleepingState(optimizer)
+    away = OffloadedState(optimizer)
     weight.grad = torch.zeros_like(weight)
     waits = []
     wait = torch.cuda.synchronize
     monkeypatch.setattr(torch.cuda, "synchronize", lambda one=None: (waits.append(one), wait(one)))
     optimizer.step()
-    assert sleeping.size == weight.nbytes
+    assert away.size == weight.nbytes
     assert waits == []
     assert optimizer.state_dict()["state"][0]["momentum_buffer"].device.type == "cpu"
     assert waits == [DEVICE]
-    sleeping.end()
+    away.end()
 
 
 def test_state_of_several_devices_returns_to_each():
     weights = [nn.Parameter(torch.zeros(1 << 16, device=one)) for one in ("cpu", DEVICE)]
     optimizer = torch.optim.SGD(weights, momentum=0.9, foreach=False)
-    sleeping = SleepingState(optimizer)
+    away = OffloadedState(optimizer)
     for _ in range(3):
         for one in weights:
             one.grad = torch.zeros_like(one)
         optimizer.step()
-        assert sleeping.size == sum(one.nbytes for one in weights)
-    sleeping.end()
+        assert away.size == sum(one.nbytes for one in weights)
+    away.end()
     for one in weights:
         assert optimizer.state[one]["momentum_buffer"].device == one.device

@@ -11,6 +11,7 @@ from pgmo.allocator.session.statistics import Phase  # noqa: E402
 from pgmo.recompute.compiled.graph import CompiledGraph  # noqa: E402
 from pgmo.recompute.planners.planning import plan_choice, propose  # noqa: E402
 from pgmo.recompute.planners.schedule import simulate  # noqa: E402
+from pgmo.recompute.runtime.offload.host import HostArenas  # noqa: E402
 from pgmo.recompute.runtime.rewrite import split  # noqa: E402
 from tests.integration.networks import MAKERS, UNSEEN, make  # noqa: E402
 
@@ -41,7 +42,7 @@ def quick(graph, budget):
 
 def halves_run(captured, choice, given):
     """Run both halves of a schedule, and return the results and gradients."""
-    forward, backward = split(captured, simulate(captured.graph, choice))
+    forward, backward = split(captured, simulate(captured.graph, choice), HostArenas())
     torch.manual_seed(0)
     names = [node.name for node in forward.graph.find_nodes(op="placeholder")]
     with torch.no_grad():

@@ -24,12 +24,13 @@ from pgmo.recompute.capture.compat import (
     is_backward,
     is_tangent,
     node_of,
+    nodes_from,
     storage_key,
     traced_graph,
 )
-from pgmo.recompute.capture.graphs import graph_module, mark_nodes
+from pgmo.recompute.capture.graphs import graph_module
 from pgmo.recompute.capture.in_place import ADD, ADD_IN_PLACE
-from pgmo.recompute.capture.memory_use.costs import example_arguments
+from pgmo.recompute.capture.memory_use.costs import example_arguments, update_example
 from pgmo.recompute.capture.memory_use.facts import forget_facts
 
 CUSTOM = "pgmo_custom"
@@ -188,18 +189,15 @@ class _Narrowing:
                 self._update_example(node, copy)
 
     def _update_example(self, node: fx.Node, copy: fx.Node) -> None:
-        """Compute a node's example value again after a change of an input's storage or layout."""
-        forget_facts(copy)
-        arguments, keywords = example_arguments(copy)
-        assert callable(copy.target)
+        """Compute the example value of a node's copy again, unless the old value is still right."""
         try:
-            copy.meta["val"] = copy.target(*arguments, **keywords)
+            update_example(copy)
         except (RuntimeError, ValueError):
             if copy.target is not torch.ops.aten.view.default:
                 raise
             copy.target = torch.ops.aten.reshape.default  # As autograd does.
-            copy.meta["val"] = copy.target(*arguments, **keywords)
-        given = {storage_key(one) for one in fakes((arguments, keywords))}
+            update_example(copy)
+        given = {storage_key(one) for one in fakes(example_arguments(copy))}
         before = node.meta["val"]
         own = given.isdisjoint(storage_key(one) for one in fakes(copy.meta["val"]))
         own &= self._moved.isdisjoint(storage_key(one) for one in fakes(before))
@@ -258,12 +256,14 @@ def _note(function: Any, number: int) -> None:
             begun.append((len(graph.nodes), tuple(node.name for node in nodes if node)))
 
     def after(results: tuple[Tensor | None, ...], _gradients: object) -> Any:
-        if not begun:
+        graph = traced_graph()
+        if graph is None or not begun:
             return None
         first, names = begun.pop()
         # A function may return a saved value unchanged. `alias` adds a node that can be marked.
         own = tuple(None if one is None else torch.ops.aten.alias.default(one) for one in results)
-        mark_nodes(first, CUSTOM, (number, names))
+        for node in nodes_from(graph, first):
+            node.meta.setdefault(CUSTOM, (number, names))
         return own
 
     function.register_prehook(before)

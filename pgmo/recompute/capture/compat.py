@@ -1,4 +1,4 @@
-"""Private functions of PyTorch that several modules need, for torch 2.11 and later.
+"""Functions on trees, tensors and nodes, and private functions of PyTorch from torch 2.11 on.
 
     here                in PyTorch
     inductor            CustomPartitionerFn, compile_fx
@@ -10,7 +10,7 @@
 `torch.utils._pytree` flattens trees, because libraries register their container classes with it.
 AOTAutograd passes more keywords to partition functions in each version, so pgmo's partition
 functions accept any keyword. More private functions of PyTorch are used in `eager.py` (kernels),
-`graphs.py` (graph modules), `compiled/measure.py` (autograd's engine) and `compiled/dynamo`.
+`graphs.py` (graph modules), `runtime/backward_passes.py` (autograd's engine) and `compiled/dynamo`.
 """
 
 import re
@@ -133,6 +133,12 @@ def traced_graph() -> fx.Graph | None:
     tracer = getattr(mode, "tracer", None)
     graph = getattr(tracer, "graph", None)
     return graph if isinstance(graph, fx.Graph) else None
+
+
+def nodes_from(graph: fx.Graph, first: int) -> list[fx.Node]:
+    """Return the nodes of a graph from number `first` on."""
+    count = len(graph.nodes) - first
+    return [node for node, _ in zip(reversed(graph.nodes), range(count), strict=False)][::-1]
 
 
 library: Any = torch.library.Library("pgmo", "FRAGMENT")  # type: ignore[no-untyped-call]

@@ -46,7 +46,7 @@ replacement, or None to remove the kernel."""
 @contextmanager
 def as_in_eager_mode() -> Iterator[None]:
     """Run a block in which captures contain the operators of eager mode; one thread at a time."""
-    no_mode = patch.object(proxy_tensor, "TorchFunctionMetadataMode", _no_metadata_mode)
+    no_mode = patch.object(proxy_tensor, "TorchFunctionMetadataMode", nullcontext)
     with _replaced_kernels(_REPLACEMENTS), no_mode:
         yield
 
@@ -71,11 +71,6 @@ def _replaced_kernels(replacements: Iterable[_Replacement]) -> Iterator[None]:
     finally:
         for operator, key, kernel in originals:
             _set_kernel(operator, key, kernel)
-
-
-def _no_metadata_mode(_tracer: object) -> nullcontext[None]:
-    """Return an empty context instead of the mode that records calling functions in nodes."""
-    return nullcontext()
 
 
 def _overloads(names: tuple[str, ...]) -> Iterator[Any]:

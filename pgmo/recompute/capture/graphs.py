@@ -17,7 +17,6 @@ from unittest.mock import patch
 from torch import fx, nn
 from torch.fx._lazy_graph_module import _make_graph_module, _use_lazy_graph_module
 
-from pgmo.recompute.capture.compat import traced_graph
 from pgmo.recompute.capture.quiet import SharedChange
 
 
@@ -69,13 +68,3 @@ def graph_module(root: nn.Module, graph: fx.Graph) -> fx.GraphModule:
     with _use_lazy_graph_module(True):
         made: fx.GraphModule = _make_graph_module(root, graph)
         return made
-
-
-def mark_nodes(first: int, key: str, value: object) -> None:
-    """Set a key of `meta`, if missing, in the traced graph's nodes from number `first` on."""
-    graph = traced_graph()
-    if graph is None:
-        return
-    count = len(graph.nodes)
-    for node, _ in zip(reversed(graph.nodes), range(count - first), strict=False):
-        node.meta.setdefault(key, value)

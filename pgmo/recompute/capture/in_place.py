@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, fx
 
 from pgmo.recompute.capture.compat import fakes, is_backward, metadata, storage_key
-from pgmo.recompute.capture.memory_use.costs import example_arguments
+from pgmo.recompute.capture.memory_use.costs import update_example
 from pgmo.recompute.capture.memory_use.facts import forget_facts
 
 ADD, ADD_IN_PLACE = torch.ops.aten.add.Tensor, torch.ops.aten.add_.Tensor
@@ -27,9 +27,8 @@ SCATTERS = frozenset(
 )
 
 
-def scatter_sources(joint: fx.GraphModule) -> int:
-    """Let scatters read the written tensor, not a copy; return the number of removed copies."""
-    count = 0
+def scatter_sources(joint: fx.GraphModule) -> None:
+    """Let scatters read the written tensor, not a copy."""
     for node in joint.graph.find_nodes(op="call_function", target=COPY):
         if node.kwargs or any(
             user.target not in SCATTERS or user.args[0] is node for user in node.users
@@ -39,18 +38,15 @@ def scatter_sources(joint: fx.GraphModule) -> int:
         if isinstance(given, Tensor) and (made.shape, made.dtype) == (given.shape, given.dtype):
             node.replace_all_uses_with(node.args[1])
             joint.graph.erase_node(node)
-            count += 1
-    return count
 
 
-def sum_in_place(joint: fx.GraphModule) -> int:
-    """Let additions of the backward pass overwrite a summand; return the number of changes."""
+def sum_in_place(joint: fx.GraphModule) -> None:
+    """Let additions of the backward pass overwrite a summand, as autograd does."""
     place = {node: index for index, node in enumerate(joint.graph.nodes)}
     owners: dict[int, list[fx.Node]] = {}  # Nodes in each storage, by its key.
     for node in joint.graph.nodes:
         for key in {storage_key(one) for one in fakes(node.meta.get("val"))}:
             owners.setdefault(key, []).append(node)
-    count = 0
     moved: set[int] = set()
     before: list[object] = []  # Old examples, kept alive: new storages must not get their keys.
     for node in joint.graph.nodes:
@@ -58,7 +54,7 @@ def sum_in_place(joint: fx.GraphModule) -> int:
             continue
         if any(storage_key(one) in moved for one in fakes(node.meta.get("val"))):
             before.append(node.meta["val"])
-            _update_example(node)
+            update_example(node)
             for key in {storage_key(one) for one in fakes(node.meta.get("val"))}:
                 owners.setdefault(key, []).append(node)
         if node.target is not ADD or node.kwargs or not is_backward(node):
@@ -68,9 +64,7 @@ def sum_in_place(joint: fx.GraphModule) -> int:
                 before.append(node.meta["val"])
                 moved.add(storage_key(node.meta["val"]))
                 _overwrite(node, first, second, owners)
-                count += 1
                 break
-    return count
 
 
 def _overwrite(
@@ -80,14 +74,6 @@ def _overwrite(
     owners.setdefault(there, []).extend(owners.pop(here, []))
     node.target, node.args = ADD_IN_PLACE, (first, second)
     node.meta["val"] = first.meta["val"]
-    forget_facts(node)
-
-
-def _update_example(node: fx.Node) -> None:
-    """Compute the example value of a node again after its input's storage has changed."""
-    arguments, keywords = example_arguments(node)
-    assert callable(node.target)
-    node.meta["val"] = node.target(*arguments, **keywords)
     forget_facts(node)
 
 
@@ -105,7 +91,7 @@ def _may_overwrite(
         return False
     alike = metadata(mine) == metadata(made) and mine.dtype == its.dtype
     key = storage_key(mine)
-    if not alike or key in (storage_key(its), storage_key(made)) or not _is_whole(mine):
+    if not alike or key in (storage_key(its), storage_key(made)) or not _fills_storage(mine):
         return False
     if not all(_is_view(one, node, place) for one in owners[storage_key(made)] if one is not node):
         return False
@@ -123,7 +109,7 @@ def _is_view(one: fx.Node, node: fx.Node, place: dict[fx.Node, int]) -> bool:
     return place[one] > place[node] and isinstance(one.meta.get("val"), Tensor)
 
 
-def _is_whole(tensor: Tensor) -> bool:
+def _fills_storage(tensor: Tensor) -> bool:
     """Return whether a tensor fills its storage, without gaps or overlaps."""
     step = 1
     for stride, size in sorted(zip(tensor.stride(), tensor.shape, strict=True)):

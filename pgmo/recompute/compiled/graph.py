@@ -26,7 +26,7 @@ from pgmo.recompute.compiled.dynamo.autograd_functions import with_autograd_func
 from pgmo.recompute.planners.evaluator import Choice, Evaluator
 from pgmo.recompute.planners.graph import Graph
 from pgmo.recompute.planners.shapes import Shapes
-from pgmo.recompute.runtime import backward_errors
+from pgmo.recompute.runtime import backward_passes
 from pgmo.recompute.runtime.announce import Interpreter, announced
 from pgmo.recompute.runtime.decide import PlannedStep, Settings
 from pgmo.recompute.runtime.execute import StepCompiler
@@ -83,7 +83,7 @@ class CompiledGraph:
         self._bare: fx.GraphModule | None = None
         # On a GPU, backward passes run in autograd's threads, whose `_thread_step` has no observer.
         self._observer: Discovery | None = None
-        self._planned: dict[GradientFlags, StepCompiler] = {}
+        self._planned: dict[GradientFlags | None, StepCompiler] = {}
         self.plans: list[tuple[compat.Runner, compat.Runner]] = []
         self._unplanned: int | None = None
         self._blocks = RepeatedSegments(module)
@@ -193,14 +193,9 @@ class CompiledGraph:
     def planned(self, settings: Settings) -> PlannedStep:
         """Return the step of the graph without recomputation, for `settings.differentiated`."""
         flags = settings.differentiated
-        assert isinstance(flags, tuple)
         if settings.anew or flags not in self._planned:
-            assert self._joint is not None
-            self._planned[flags] = StepCompiler(settings)
-            self._planned[flags].plan(self._joint, self._outputs)
-        planned = self._planned[flags].planned
-        assert planned is not None
-        return planned
+            self._planned[flags] = self._compiler(settings)
+        return self._planned[flags].planned
 
     def add_choice(self, choice: Choice, settings: Settings) -> int:
         """Add a plan for a choice of operations of `planned(settings).finest()`.
@@ -208,16 +203,16 @@ class CompiledGraph:
         Returns:
             The number of the plan.
         """
-        flags = settings.differentiated
-        assert isinstance(flags, tuple)
-        return self._add(self._planned[flags].chosen(choice, settings))
+        return self._add(self._planned[settings.differentiated].chosen(choice))
 
     def add(self, settings: Settings) -> tuple[int, PlannedStep]:
         """Plan the graph; return the number of the plan, and the plan."""
+        step = self._compiler(settings)
+        return self._add(step), step.planned
+
+    def _compiler(self, settings: Settings) -> StepCompiler:
         assert self._joint is not None
-        step = StepCompiler(settings)
-        planned = step.plan(self._joint, self._outputs)
-        return self._add(step), planned
+        return StepCompiler.of(self._joint, self._outputs, settings)
 
     def _add(self, step: StepCompiler) -> int:
         self.plans.append(step.runners())
@@ -241,18 +236,21 @@ def _compiled_context(results: Sequence[Tensor]) -> Any:
                 # of these inputs. Compiled functions of pgmo do not.
                 metadata.bw_donated_idxs = []
             clear_backward_frames(type(node))
-            backward_errors.attach()
+            backward_passes.attach()
             return node
     return None
 
 
 def marker(number: int, is_observed: bool = False) -> Tensor:
-    """Return an empty tensor whose shape holds a number."""
+    """Return an empty tensor whose shape holds both arguments.
+
+    `is_observed`: whether a dry run observes the pass.
+    """
     return torch.empty((int(is_observed), number, 0))
 
 
 def read_marker(made: Tensor) -> tuple[bool, int]:
-    """Return whether a marker is of an observed pass, and the number that it holds."""
+    """Return whether a dry run observes the pass of a marker, and the number that it holds."""
     return bool(made.shape[0]), int(made.shape[1])
 
 

@@ -4,12 +4,9 @@
     backward   measured from the gradients of the model's results on
 
 The program's code between the two passes, such as a loss, is excluded. Autograd's engine uses the
-profiler of the thread that calls it, so the meter must start before the engine. pgmo wraps the
-function through which `backward()` and `autograd.grad()` call the engine, until the step's backward
-pass.
+profiler of the thread that calls it, so the meter must start before the engine.
 """
 
-import functools
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -22,6 +19,7 @@ from pgmo.recompute.capture.compat import autograd_nodes, storage_key
 from pgmo.recompute.capture.memory_use.meter import Meter, measuring_program, meter, peak_and_net
 from pgmo.recompute.capture.quiet import CAPTURING, without_collector
 from pgmo.recompute.compiled.dry_run.discovery import nodes_of, results_of
+from pgmo.recompute.runtime.backward_passes import surround
 
 _BEGINS = "begins"
 _TRIES = 4
@@ -72,7 +70,13 @@ class StepMeasure:
     def note(self, returned: Any) -> None:
         """Register the results of a forward pass, to recognize its backward pass."""
         self._number += 1
-        begins = functools.partial(_begins, weakref.ref(self), self._number)
+        ours, number = weakref.ref(self), self._number
+
+        def begins(gradients: tuple[Tensor | None, ...]) -> None:
+            measure = ours()
+            if measure is not None:
+                measure._begins(number, gradients)
+
         for node in nodes_of(results_of(returned)):
             node.register_prehook(begins)
 
@@ -85,7 +89,7 @@ class StepMeasure:
             measure = ours()
             return run() if measure is None else measure._backward(run, outputs, more, others)
 
-        self._undo = undo = _around_engine(around)
+        self._undo = undo = surround(around)
         ours = weakref.ref(self, lambda _: undo())
 
     def _backward(
@@ -111,7 +115,7 @@ class StepMeasure:
             self._close(measuring)
         return result
 
-    def begins(self, number: int, gradients: tuple[Tensor | None, ...]) -> None:
+    def _begins(self, number: int, gradients: tuple[Tensor | None, ...]) -> None:
         """Record the bytes of the gradients with which a forward pass's backward pass begins."""
         if self._meter is None:
             return
@@ -153,44 +157,8 @@ def _metered(device: torch.device) -> Iterator[Meter | None]:
         yield measuring
 
 
-def _begins(
-    measure: "weakref.ref[StepMeasure]", number: int, gradients: tuple[Tensor | None, ...]
-) -> None:
-    found = measure()
-    if found is not None:
-        found.begins(number, gradients)
-
-
 def _leaves(outputs: Any) -> set[int]:
     """Return the ids of the leaves that get a gradient in a backward pass."""
     roots = (getattr(one, "node", None) or getattr(one, "grad_fn", None) for one in outputs)
     leaves = (getattr(node, "variable", None) for node in autograd_nodes(roots))
     return {id(leaf) for leaf in leaves if leaf is not None}
-
-
-def _around_engine(around: Callable[..., Any]) -> Callable[[], None]:
-    """Run all backward passes through `around`, on the calling thread; return a function to end it.
-
-    `around` gets a function that runs the backward pass, the tensors to differentiate, and the
-    engine's other positional arguments. `around` returns the result of that function.
-    """
-    modules: tuple[Any, ...] = (torch.autograd.graph, torch.autograd)
-    before = modules[0]._engine_run_backward
-    over = False
-
-    @functools.wraps(before)
-    def run_around(outputs: Any, *more: Any, **keywords: Any) -> Any:
-        run = functools.partial(before, outputs, *more, **keywords)
-        return run() if over else around(run, outputs, more)
-
-    def end() -> None:
-        nonlocal over
-        over = True
-        for module in modules:
-            # False if other code has wrapped the function since.
-            if module._engine_run_backward is run_around:
-                module._engine_run_backward = before
-
-    for module in modules:
-        module._engine_run_backward = run_around
-    return end

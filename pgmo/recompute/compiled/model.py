@@ -28,7 +28,7 @@ from pgmo.recompute.capture.quiet import CAPTURING, without_collector, without_l
 from pgmo.recompute.compiled.dry_run.discover import discover, warm_up
 from pgmo.recompute.compiled.dry_run.discovery import CallKey, Discovery
 from pgmo.recompute.compiled.dry_run.written import kept
-from pgmo.recompute.compiled.dynamo.breaks import GraphBreaks
+from pgmo.recompute.compiled.dynamo.breaks import noting_graph_breaks
 from pgmo.recompute.compiled.dynamo.errors import (
     NOTHING,
     NothingToPlanError,
@@ -70,7 +70,6 @@ class CompiledModel:
         self.first: CompiledStep | None = None
         self.steps: dict[object, CompiledStep | None] = {}
         self._thread_step = ThreadStep()
-        self._breaks = GraphBreaks()
         self._messages: set[str] = set()
         self._reason = NOTHING  # Reason of the last None in `steps`.
         self._written: list[Tensor] = []  # Parameters that the forward pass writes.
@@ -145,13 +144,13 @@ class CompiledModel:
             if step is not None:
                 step.plan_again(lambda: self._discover(arguments, step.wanted))
                 return step
-            with self._breaks.noting():
+            with noting_graph_breaks() as breaks:
                 found = self._discover(arguments, None)
             made = CompiledStep(self._module, self.settings, self._pending, found)
         except Exception as error:
             reported = error_of_capture(error, type(self._module).__name__)
             raise reported from (None if reported is error else error)
-        self._note_breaks(found)
+        self._report_breaks(breaks, found)
         return made
 
     def _discover(self, arguments: Arguments, wanted: frozenset[int] | None) -> Discovery:
@@ -171,13 +170,12 @@ class CompiledModel:
                 break
         return found
 
-    def _note_breaks(self, found: Discovery) -> None:
+    def _report_breaks(self, breaks: list[str], found: Discovery) -> None:
         """Warn if the forward pass is not a single graph; with `whole`, raise GraphError."""
-        reason, graphs = self._breaks.reason, len(found.calls)
-        if reason is None:
-            if found.is_single:
-                return
-            reason = "operators before or after the captured graph are not in it"
+        if not breaks and found.is_single:
+            return
+        unseen = "operators before or after the captured graph are not in it"
+        reason, graphs = next(iter(breaks), unseen), len(found.calls)
         if self.settings.whole:
             raise GraphError(f"the forward pass is not a single graph: {reason}")
         self._warn(
@@ -234,7 +232,7 @@ class CompiledModel:
         step = self._step((arguments, keywords))
         if step is None:
             return self.plain(*arguments, **keywords)
-        if step.captures >= KINDS:
+        if step.captures >= MOST_CAPTURES:
             raise too_many(type(self._module).__name__, step.captures, reason_of_capture())
         thread_step, graphs = self._thread_step, self._graphs
 
@@ -277,7 +275,7 @@ def _name_modules(graph: fx.GraphModule, model: nn.Module) -> None:
 
 _AOT: dict[str, Any] = {"backward_pass_autocast": "off"}
 
-KINDS = 64
+MOST_CAPTURES = 64
 """Maximum number of steps of one kind of call that capture graphs again. After these steps, calls
 of this kind raise GraphError."""
 

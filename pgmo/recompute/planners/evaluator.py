@@ -75,13 +75,13 @@ class Evaluator:
         self.candidates: NDArray[np.int32] = np.fromiter(graph.candidates(), np.int32)
         self._allowed = frozenset(self.candidates.tolist())
         self.period = _period(graph, self.candidates.tolist())
-        self._whole = graph.forward_cost or 1.0
+        self._forward_cost = graph.forward_cost or 1.0
         self._step = _core.Step(graph.forward, *columns(graph))
 
     def evaluate(self, choice: Collection[int]) -> tuple[int, float]:
         """Return the peak in bytes and the overhead as a share of the forward pass."""
         peak, cost = self._step.evaluate(self._mask(choice))
-        return peak, cost / self._whole
+        return peak, cost / self._forward_cost
 
     def candidate(self, choice: Collection[int], planner: str) -> Choice:
         """Return the choice that drops the candidates among some operations."""
@@ -119,7 +119,7 @@ class Evaluator:
             return start
         mask, peak, cost = found
         chosen = frozenset(np.flatnonzero(mask).tolist())
-        return Choice(chosen, peak, cost / self._whole, "search")
+        return Choice(chosen, peak, cost / self._forward_cost, "search")
 
     def _mask(self, choice: Collection[int]) -> NDArray[np.uint8]:
         if not self._allowed.issuperset(choice):

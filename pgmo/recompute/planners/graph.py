@@ -42,8 +42,8 @@ class Operation:
         workspace: bytes that it allocates and frees while it runs.
         pinned: whether it must not run twice, for example because it draws random numbers.
         module: dotted path of its module; empty if unknown.
-        home: number of the operation's graph if the step has several graphs. Reruns of the
-            operation precede operations of the same graph.
+        home: number of the operation's graph if the step has several graphs. The operation runs
+            again only before operations of the same graph.
     """
 
     name: str

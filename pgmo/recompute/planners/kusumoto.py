@@ -19,12 +19,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
-from pgmo.errors import BudgetError
 from pgmo.recompute.planners.lower_sets import Dag
-from pgmo.units import format_bytes
-
-TIME_UNITS = 4000
-"""Maximum units of the time axis. Integer costs with at most this sum are not rounded."""
 
 
 @dataclass(frozen=True)
@@ -47,12 +42,12 @@ class Sequence:
 
 @dataclass(frozen=True, eq=False)
 class _Row:
-    """The p lower sets within a lower set, and the step from each of them to it, shape (p,)."""
+    """The p smaller sets within one lower set, and the block from each of them, shape (p,)."""
 
-    before: NDArray[np.int64]  # Numbers of the contained sets.
-    need: NDArray[np.int64]  # Peak of the step in bytes, without bytes that are cached before.
-    cached: NDArray[np.int64]  # Bytes that the step caches.
-    units: NDArray[np.int64]  # Overhead of the step in units of the time axis.
+    before: NDArray[np.int64]  # Numbers of the smaller sets.
+    need: NDArray[np.int64]  # Peak of the block in bytes, without bytes that are cached before it.
+    cached: NDArray[np.int64]  # Bytes that the block caches.
+    units: NDArray[np.int64]  # Overhead of the block in units of the time axis.
 
 
 class DynamicProgram:
@@ -62,19 +57,20 @@ class DynamicProgram:
         dag: the forward pass.
         members: k sets of n nodes, shape (k, n), from the empty set to all nodes, by number of
             members (`lower_sets.ancestor_sets`).
-        time_units: maximum units of the time axis.
+        time_units: maximum units of the time axis. Integer costs with at most this sum are not
+            rounded.
 
     Example:
         >>> from pgmo.recompute.planners.lower_sets import ancestor_sets
         >>> chain = Dag(((), *((i,) for i in range(7))), np.full(8, 10), np.ones(8))
-        >>> program = DynamicProgram(chain, ancestor_sets(chain))
+        >>> program = DynamicProgram(chain, ancestor_sets(chain), time_units=8)
         >>> program.least_budget()
         70
         >>> program.solve(70)[0].blocks
         ((0,), (1, 2), (3, 4), (5,), (6,), (7,))
     """
 
-    def __init__(self, dag: Dag, members: NDArray[np.bool_], time_units: int = TIME_UNITS) -> None:
+    def __init__(self, dag: Dag, members: NDArray[np.bool_], time_units: int) -> None:
         self._dag = dag
         self._members = members
         self._units = _on_axis(dag.cost, time_units)
@@ -82,7 +78,7 @@ class DynamicProgram:
         self._rows = list(self._make_rows())
 
     def least_budget(self, tolerance: float = 1e-4) -> int:
-        """Return the smallest peak by the formula in bytes, too high by a share of `tolerance`."""
+        """Return the smallest peak by the formula in bytes, too high by at most `tolerance`."""
         low, high = -1, 2 * int(self._dag.size.sum())
         while high - low > max(1, tolerance * high):
             middle = (low + high) // 2
@@ -99,19 +95,10 @@ class DynamicProgram:
         largest overhead, and coarse blocks, for which the formula overestimates the peak most.
 
         Args:
-            budget: bytes, compared with the formula's peak.
-
-        Raises:
-            BudgetError: if no sequence of the family fits.
+            budget: bytes, compared with the formula's peak; at least `least_budget()`.
         """
         table = self._fill(budget)
         reached = np.flatnonzero(np.isfinite(table[-1]))
-        if not len(reached):
-            least = self.least_budget()
-            raise BudgetError(
-                f"no sequence of lower sets is within {format_bytes(budget)}: the smallest peak by "
-                f"the formula is {format_bytes(least)}. Give a budget of {least} bytes or more"
-            )
         first, last = int(reached[0]), int(reached[-1])
         return self._trace(table, budget, first), self._trace(table, budget, last)
 
@@ -194,8 +181,7 @@ class DynamicProgram:
 
 
 def _on_axis(cost: NDArray[np.float64], most: int) -> NDArray[np.int64]:
-    whole = np.rint(cost).astype(np.int64)
-    if np.array_equal(whole, cost) and whole.sum() <= most:
-        return whole
-    rounded: NDArray[np.int64] = np.rint(cost / cost.sum() * most).astype(np.int64)
+    rounded: NDArray[np.int64] = np.rint(cost).astype(np.int64)
+    if not np.array_equal(rounded, cost) or rounded.sum() > most:
+        rounded = np.rint(cost / cost.sum() * most).astype(np.int64)
     return rounded

@@ -192,7 +192,7 @@ def curve(graph: Graph, *, points: int = 16, **search: Unpack[SearchFields]) -> 
     `plan_choice`.
     """
     if points < 2:
-        raise OptionError(f"a curve of {points} points has no ends; give 2 or more")
+        raise OptionError(f"a curve needs 2 points or more; points is {points}")
     known = propose(graph)
     (low,) = plan_choices(graph, ["min"], candidates=known, **search)
     known.append(low)  # This choice meets every budget, whatever the time limit.

@@ -32,7 +32,7 @@ class RerunSearch:
 
     def __init__(self, graph: Graph, transfers: Transfers | None = None) -> None:
         self.graph, self.transfers = graph, transfers
-        self._whole = graph.forward_cost or 1.0
+        self._forward_cost = graph.forward_cost or 1.0
         self._replay = _core.Replay(graph.forward, *columns(graph))
         homes = np.array([one.home for one in graph.operations], np.int32)
         self._in_parts = bool(homes.any())
@@ -54,7 +54,7 @@ class RerunSearch:
         """
         check_reruns(self.graph, reruns, offloaded, self.transfers)
         peak, cost = self._replay.evaluate(list(reruns), _column(offloaded))
-        return peak, cost / self._whole
+        return peak, cost / self._forward_cost
 
     def beam(self, budget: int, work: int, time_limit: float) -> Choice | None:
         """Search reruns within a budget by a beam search from the end of the step.
@@ -100,7 +100,7 @@ class RerunSearch:
             _column(start.offloaded),
             -1 if budget is None else budget,
             enough,
-            most * self._whole,
+            most * self._forward_cost,
             evaluations,
             time_limit,
             seed,
@@ -110,7 +110,7 @@ class RerunSearch:
         reruns, offloaded, peak, cost = found
         again, away = tuple(reruns), frozenset(offloaded)
         chosen = frozenset(operation for _, operation in again) - away
-        overhead = cost / self._whole
+        overhead = cost / self._forward_cost
         return Choice(chosen, peak, overhead, "reruns", again, away, self.transfers)
 
 

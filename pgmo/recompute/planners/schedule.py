@@ -111,8 +111,8 @@ class Schedule:
         return float(sum(self.graph.operations[index].cost for index in reruns))
 
     def _share(self, cost: float) -> float:
-        whole = self.graph.forward_cost
-        return cost / whole if whole else 0.0
+        forward_cost = self.graph.forward_cost
+        return cost / forward_cost if forward_cost else 0.0
 
     @property
     def rerun_share(self) -> float:
@@ -256,12 +256,12 @@ def is_made_again(graph: Graph, value: int) -> bool:
 def check_reruns(
     graph: Graph,
     reruns: Reruns,
-    offloaded: frozenset[int] = frozenset(),
-    transfers: Transfers | None = None,
+    offloaded: frozenset[int],
+    transfers: Transfers | None,
 ) -> None:
     """Raise GraphError for a rerun or fetch that is impossible."""
     for index in offloaded:
-        if transfers is None or not transfers.may(index):
+        if transfers is None or not transfers.can_offload(index):
             raise GraphError(
                 f"operation {index} cannot be offloaded: it does not write exactly one value that "
                 "can be offloaded"
@@ -290,7 +290,7 @@ def check_reruns(
 
 
 def is_at_home(graph: Graph, moment: int, index: int) -> bool:
-    """Return whether both operations belong to one graph, so that the second may run again."""
+    """Return whether operations `moment` and `index` belong to the same graph of the step."""
     return graph.operations[moment].home == graph.operations[index].home
 
 

@@ -56,9 +56,7 @@ def backend(
     def partition(
         joint: fx.GraphModule, _inputs: object, *, num_fwd_outputs: int, **_more: object
     ) -> tuple[fx.GraphModule, fx.GraphModule]:
-        step = StepCompiler(settings)
-        step.plan(joint, num_fwd_outputs)
-        return step.split()
+        return StepCompiler.of(joint, num_fwd_outputs, settings).split()
 
     if kernels == "inductor":
         return compat.inductor(partition, _identity(settings, planner))

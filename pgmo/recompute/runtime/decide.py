@@ -34,10 +34,10 @@ class Settings:
     Args:
         budget: budget of the peak.
         planner: called with a graph and a budget; returns a choice. If None, pgmo searches.
-        rate: bytes per second of a link to the host, if values may be offloaded.
+        rate: bytes per second of a link to the host; None to offload nothing.
         measure: whether to measure the workspaces of operators, and a step.
         in_place: whether to add up gradients in place. Inductor needs graphs without mutations.
-        shapes: choices for other calls of the model.
+        shapes: choices found for other calls of the model.
         anew: whether to search again, regardless of `shapes`.
         differentiated: whether each output gets a gradient; None to guess.
         joins: whether to undo divisions of convolutions that are not needed.
@@ -95,22 +95,22 @@ def plan_step(joint: fx.GraphModule, outputs: int, settings: Settings) -> Planne
         scatter_sources(joint)
         sum_in_place(joint)
     stage("measures operators")
-    whole = capture_step(joint, outputs, settings)
-    captured_peak = simulate(whole.graph).peak
-    alone = plain_step(whole) if settings.in_place else whole.graph
-    default = simulate(alone, (), checkpointed(whole, alone))
-    budget = settings.shapes.limit(whole.graph, settings.budget, default.peak)
-    fine = functools.cache(functools.partial(_finest, whole, settings))
+    undivided = capture_step(joint, outputs, settings)
+    captured_peak = simulate(undivided.graph).peak
+    alone = plain_step(undivided) if settings.in_place else undivided.graph
+    default = simulate(alone, (), checkpointed(undivided, alone))
+    budget = settings.shapes.limit(undivided.graph, settings.budget, default.peak)
+    fine = functools.cache(functools.partial(_finest, undivided, settings))
     if budget is None:
-        return PlannedStep(whole, simulate(whole.graph), default, "default", fine, None)
-    captured = finest = fine() if budget == "min" or budget < captured_peak else whole
+        return PlannedStep(undivided, simulate(undivided.graph), default, "default", fine, None)
+    captured = finest = fine() if budget == "min" or budget < captured_peak else undivided
     choice, budget = choose(finest.graph, budget, settings, default.peak)
     stage("writes the planned step")
     schedule = choice.on(finest.graph)
     limit = schedule.peak if budget == "min" else budget
-    if finest is not whole and settings.joins:
-        kept = needed(finest, schedule, limit, _workspaces(whole, settings))
-        less = capture_step(divide(joint, kept), outputs, settings) if kept else whole
+    if finest is not undivided and settings.joins:
+        kept = needed(finest, schedule, limit, _workspaces(undivided, settings))
+        less = capture_step(divide(joint, kept), outputs, settings) if kept else undivided
         again = choice_on(schedule, finest, less)
         if again.peak <= limit:
             captured, schedule = less, again
@@ -168,19 +168,20 @@ def choose(
     return choice, wanted
 
 
-def _finest(whole: Captured, settings: Settings) -> Captured:
+def _finest(undivided: Captured, settings: Settings) -> Captured:
     """Return a capture that divides the convolutions which take less memory divided.
 
-    The result is `whole` if there is no such convolution.
+    The result is `undivided` if there is no such convolution.
     """
-    names = dividable(whole)
-    divided = capture_step(divide(whole.joint, names), whole.outputs, settings) if names else whole
-    less = helpful(divided, _workspaces(whole, settings))
+    names = dividable(undivided)
+    if not names:
+        return undivided
+    joint, outputs = undivided.joint, undivided.outputs
+    divided = capture_step(divide(joint, names), outputs, settings)
+    less = helpful(divided, _workspaces(undivided, settings))
     if not less:
-        return whole
-    if less == names:
-        return divided
-    return capture_step(divide(whole.joint, less), whole.outputs, settings)
+        return undivided
+    return divided if less == names else capture_step(divide(joint, less), outputs, settings)
 
 
 def capture_step(joint: fx.GraphModule, outputs: int, settings: Settings) -> Captured:
@@ -189,7 +190,7 @@ def capture_step(joint: fx.GraphModule, outputs: int, settings: Settings) -> Cap
     if not settings.measure:
         return capture(joint, outputs)
     nodes = [node for node in joint.graph.nodes if node.op == "call_function"]
-    # Operators that write fewer than 1/10,000 of all written bytes are not measured.
+    # Operators that read and write fewer than 1/10,000 of all written bytes are not measured.
     least = max(1024, sum(workspaces.written(node) for node in nodes) // 10_000)
     workspaces.measure(nodes, least=least)
     return capture(joint, outputs, workspaces.measured)

@@ -42,37 +42,34 @@ class StepCompiler:
     """Plan of a joint graph, with its graphs and runners.
 
     Attributes:
-        settings: settings of planning.
-        expected: names of the tangents that the plan expects; None before `plan`.
-        planned: the plan; None before `plan`.
+        expected: names of the tangents that the plan expects.
+        planned: the plan.
         host: host memory for offloaded values.
     """
 
-    settings: Settings
-    expected: Names | None = None
-    planned: PlannedStep | None = None
-    host: HostArenas = field(default_factory=HostArenas)
-    # Backward graph for the `expected` tangents, and step with all tangents. Both are None if all
+    expected: Names
+    planned: PlannedStep
+    # Step with all tangents, and backward graph for the `expected` tangents. Both are None if all
     # tangents are expected.
+    _complete: Captured | None = None
     _narrow: fx.GraphModule | None = None
-    _whole: Captured | None = None
+    host: HostArenas = field(default_factory=HostArenas)
 
-    def plan(self, joint: fx.GraphModule, outputs: int) -> PlannedStep:
+    @classmethod
+    def of(cls, joint: fx.GraphModule, outputs: int, settings: Settings) -> "StepCompiler":
         """Plan a joint graph with this number of outputs of the forward pass."""
         given = [node.name for node in tangents(joint)]
-        if self.expected is None:
-            self.expected = self._expected(joint, given)
-        absent = frozenset(given) - self.expected
+        expected = _expected(joint, given, settings.differentiated)
+        absent = frozenset(given) - expected
         share_facts(joint.graph.nodes)
+        complete = None
         if absent:
-            self._whole = capture_step(joint, outputs, self.settings)
+            complete = capture_step(joint, outputs, settings)
             joint = keep_alive(*narrowed(joint, absent))
-        self.planned = plan_step(joint, outputs, self.settings)
-        return self.planned
+        return cls(expected, plan_step(joint, outputs, settings), complete)
 
-    def chosen(self, choice: Choice, settings: Settings) -> "StepCompiler":
+    def chosen(self, choice: Choice) -> "StepCompiler":
         """Return a compiler for a choice on the finest operations of the plan."""
-        assert self.planned is not None
         finest = self.planned.finest()
         planned = replace(
             self.planned,
@@ -81,26 +78,19 @@ class StepCompiler:
             planner=choice.planner,
             budget="min",
         )
-        return StepCompiler(settings, self.expected, planned, _whole=self._whole)
+        return StepCompiler(self.expected, planned, self._complete)
 
     def split(self) -> tuple[fx.GraphModule, fx.GraphModule]:
         """Return the forward and the backward graph of the plan."""
-        assert self.planned is not None
-        captured, schedule, whole = self.planned.captured, self.planned.schedule, self._whole
-        if whole is None:
+        captured, schedule, complete = self.planned.captured, self.planned.schedule, self._complete
+        if complete is None:
             return split(captured, schedule, self.host)
         self._narrow = backward(captured, schedule, self.host)
         remove_kept(self._narrow)
-        of_whole = choice_on(schedule, captured, whole)
-        if captured.names(schedule.offloaded) != whole.names(of_whole.offloaded):
+        of_complete = choice_on(schedule, captured, complete)
+        if captured.names(schedule.offloaded) != complete.names(of_complete.offloaded):
             self._narrow = None  # This graph would fetch values that are never sent.
-        return split(whole, of_whole, self.host)
-
-    def _expected(self, joint: fx.GraphModule, given: Sequence[str]) -> Names:
-        differentiated = self.settings.differentiated
-        if differentiated is None:
-            return frozenset(given) - unlikely_gradients(joint)
-        return frozenset(name for name, comes in zip(given, differentiated, strict=True) if comes)
+        return split(complete, of_complete, self.host)
 
     def runners(self) -> tuple[Runner, Runner]:
         """Return the runners of the forward and the backward graph.
@@ -112,7 +102,7 @@ class StepCompiler:
         places = [node.name for node in module.graph.find_nodes(op="placeholder")]
         wanted = [node.name for node in tangents(module)]
         halves: dict[Names, Runner] = {frozenset(wanted): announced(module)}
-        if self._narrow is not None and self.expected is not None:
+        if self._narrow is not None:
             with suppress(ValueError):  # The graph may read a value that is not saved.
                 halves[self.expected] = _narrow_runner(self._narrow, places)
 
@@ -128,6 +118,14 @@ class StepCompiler:
 
     def _guarded(self, run: Runner) -> Runner:
         return mark_boxed(self.host.guarded(run))
+
+
+def _expected(
+    joint: fx.GraphModule, given: Sequence[str], differentiated: tuple[bool, ...] | None
+) -> Names:
+    if differentiated is None:
+        return frozenset(given) - unlikely_gradients(joint)
+    return frozenset(name for name, comes in zip(given, differentiated, strict=True) if comes)
 
 
 def _narrow_runner(module: fx.GraphModule, places: list[str]) -> Runner:

@@ -22,20 +22,18 @@ from pgmo.recompute.runtime.offload.offloaded_values import OffloadedValues
 
 
 def split(
-    captured: Captured, schedule: Schedule, host: HostArenas | None = None
+    captured: Captured, schedule: Schedule, host: HostArenas
 ) -> tuple[fx.GraphModule, fx.GraphModule]:
     """Return the forward and the backward graph of a scheduled step.
 
-    `host` is the memory for offloaded values; without it, the schedule must not offload any.
+    `host` is the memory for offloaded values.
     """
     writer = _Writer(captured, schedule, host)
     joint = captured.joint
     return graph_module(joint, writer.forward), graph_module(joint, writer.backward)
 
 
-def backward(
-    captured: Captured, schedule: Schedule, host: HostArenas | None = None
-) -> fx.GraphModule:
+def backward(captured: Captured, schedule: Schedule, host: HostArenas) -> fx.GraphModule:
     """Return the backward graph of `split`, without unread inputs."""
     graph = _Writer(captured, schedule, host).backward
     _erase(graph, [node for node in graph.find_nodes(op="placeholder") if not node.users])
@@ -45,7 +43,7 @@ def backward(
 class _Writer:
     """Writer of both graphs."""
 
-    def __init__(self, captured: Captured, schedule: Schedule, host: HostArenas | None) -> None:
+    def __init__(self, captured: Captured, schedule: Schedule, host: HostArenas) -> None:
         self.captured = captured
         self.forward, self.backward = fx.Graph(), fx.Graph()
         self._graph = self.forward  # The graph that is being written.
@@ -68,7 +66,7 @@ class _Writer:
             is_input = node.op == "placeholder" and node not in captured.backward
             if is_input or node.op == "get_attr":
                 self._first[node] = self.forward.node_copy(node)
-        self._offloaded = OffloadedValues.of(self.forward, captured, schedule, host)
+        self._offloaded = OffloadedValues(self.forward, captured, schedule, host)
         self._write_forward(again)
         saved = self._begin_backward()
         for moment in range(captured.graph.forward, len(captured.graph.operations)):
@@ -96,7 +94,7 @@ class _Writer:
                 if _is_item(user) and user.args[0] is node and user not in self.captured.backward:
                     self._copy_first(user)
         self._send(self.captured.graph.forward)
-        for value in tuple(self._offloaded.flying) if self._offloaded else ():
+        for value in tuple(self._offloaded.in_flight):
             self._arrive(value)
 
     def _begin_backward(self) -> dict[fx.Node, fx.Node]:
@@ -110,8 +108,8 @@ class _Writer:
         saved: dict[fx.Node, fx.Node] = {}
         for node, copy in newest.items():
             self._latest[node] = saved[copy] = self._input(copy)
-        if self._offloaded is not None:
-            arena = self._offloaded.arena
+        arena = self._offloaded.arena
+        if arena is not None:
             saved[arena] = self._input(arena)
             self._offloaded.continue_in(self.backward, saved[arena])
         for node in self.captured.joint.graph.find_nodes(op="placeholder"):
@@ -136,11 +134,11 @@ class _Writer:
 
     def _send(self, moment: int) -> None:
         """Write the nodes before operation `moment` that begin or end transfers to the host."""
-        for made in self._offloaded.send(moment, self._first) if self._offloaded else ():
+        for made in self._offloaded.send(moment, self._first):
             self._set_origin(made, made, "forward")
 
     def _once_more(self, index: int) -> None:
-        if self._offloaded is None or index not in self._offloaded.values:
+        if index not in self._offloaded.values:
             self._operation(index, again=True)
             return
         made, value = self._offloaded.fetch(index), self._offloaded.values[index]
@@ -149,7 +147,7 @@ class _Writer:
 
     def _arrive(self, value: int) -> None:
         """Write the node that waits for a fetched value before its first read."""
-        made = self._offloaded.arrive(value) if self._offloaded else None
+        made = self._offloaded.arrive(value)
         if made is not None:
             root = self.captured.root_of[value]
             self._set_origin(made, root, "recompute")

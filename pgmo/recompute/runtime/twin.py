@@ -11,13 +11,13 @@ from torch import nn
 
 M = TypeVar("M", bound=nn.Module)
 
-ORIGIN = "_pgmo_origin"
+_ORIGINAL = "_pgmo_origin"
 """Attribute of a twin's class: the original model."""
 
 
 def original(model: M) -> M:
     """Return the model of a twin, or the given model if it is not a twin."""
-    return cast("M", getattr(type(model), ORIGIN, model))
+    return cast("M", getattr(type(model), _ORIGINAL, model))
 
 
 def twin(model: M, forward: Callable[..., Any], again: Callable[[M], M]) -> M:
@@ -43,7 +43,7 @@ def twin(model: M, forward: Callable[..., Any], again: Callable[[M], M]) -> M:
         "__copy__": lambda _self: again(copy.copy(model)),
         "forward": _UnsharedAttribute(forward),
         "_compiled_call_impl": _UnsharedAttribute(None),
-        ORIGIN: model,
+        _ORIGINAL: model,
     }
     made: M = object.__new__(type(base.__name__, (base,), own))
     object.__setattr__(made, "__dict__", vars(model))

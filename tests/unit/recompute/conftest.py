@@ -6,7 +6,7 @@ from importlib.util import find_spec
 import pytest
 
 _NEED_TORCH = ["capture", "compiled", "runtime", "test_apply.py", "test_largest_batch.py"]
-_NEED_TORCH += ["test_outcome.py", "test_whole_card.py"]
+_NEED_TORCH += ["test_outcome.py", "test_card_budget.py"]
 
 collect_ignore = [] if find_spec("torch") else _NEED_TORCH
 

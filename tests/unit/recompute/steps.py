@@ -7,11 +7,11 @@ from torch import nn
 
 from pgmo.cards import Card
 from pgmo.errors import BudgetError
+from pgmo.recompute.card_budget import CONTEXT
 from pgmo.recompute.planners.evaluator import Choice
 from pgmo.recompute.planners.offload.transfers import Transfers
 from pgmo.recompute.planners.planning import propose, rank
 from pgmo.recompute.planners.schedule import simulate
-from pgmo.recompute.whole_card import CONTEXT
 from tests.unit.recompute.reruns import random_reruns
 
 
@@ -30,7 +30,7 @@ def dice(seed, share, *, offloads=True, needed=lambda _graph, reruns, _away: rer
     def plan(graph, _budget):
         die = random.Random(seed)
         transfers = Transfers.of(graph, 10.0 ** die.randint(6, 12)) if offloads else None
-        able = filter(transfers.may, range(graph.forward)) if offloads else ()
+        able = filter(transfers.can_offload, range(graph.forward)) if offloads else ()
         away = frozenset(one for one in able if die.random() < 0.6)
         reruns = needed(graph, random_reruns(graph, die, share, away, transfers), away)
         schedule = simulate(graph, (), reruns, away, transfers)

@@ -17,7 +17,7 @@ def plan():
     return plan
 
 
-def test_the_numbers_fit_together(plan):
+def test_the_figures_are_consistent(plan):
     numbers = json.loads(json.dumps(plan.as_dict()))
     assert numbers["peak"] == plan.schedule.peak < numbers["default_peak"]
     assert numbers["measured_peak"] == plan.measured_peak

@@ -20,7 +20,7 @@ def test_its_max_load_is_the_peak_and_it_can_be_packed(seed):
     assert plan(profile, effort="fast").arena >= schedule.peak
 
 
-def test_what_runs_again_has_a_phase_of_its_own(tmp_path):
+def test_reruns_have_the_phase_recompute(tmp_path):
     graph = chain(8)
     schedule = simulate(graph, {1, 2, 4})
     assert schedule.recomputed == {1, 2, 4}

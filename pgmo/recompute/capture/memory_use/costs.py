@@ -1,4 +1,4 @@
-"""Modelled time of an operator.
+"""Modelled time, name and example arguments of a node's operator.
 
     seconds = flops / rate + bytes / bandwidth
 
@@ -13,7 +13,7 @@ from torch import Tensor, fx
 from torch.utils.flop_counter import flop_registry
 
 from pgmo.recompute.capture.compat import fakes
-from pgmo.recompute.capture.memory_use.facts import once_for_copies
+from pgmo.recompute.capture.memory_use.facts import forget_facts, once_for_copies
 
 _RATES = {"cpu": (1e11, 1e10), "cuda": (5e13, 1e12)}
 """Floating-point operations and bytes per second, by type of device."""
@@ -36,6 +36,14 @@ def example_arguments(node: fx.Node) -> tuple[tuple[Any, ...], dict[str, Any]]:
         (node.args, node.kwargs), lambda argument: argument.meta.get("val")
     )
     return tuple(arguments), dict(keywords)
+
+
+def update_example(node: fx.Node) -> None:
+    """Compute a node's example value again after a change of an input's storage or layout."""
+    forget_facts(node)
+    arguments, keywords = example_arguments(node)
+    assert callable(node.target)
+    node.meta["val"] = node.target(*arguments, **keywords)
 
 
 def _flops(node: fx.Node, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> float:

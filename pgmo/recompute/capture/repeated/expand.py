@@ -110,9 +110,9 @@ def _refuse_shared(
     ours = {*inside}
     for node in results:
         example = node.meta["val"]
-        whole = example.storage_offset() == 0
-        whole &= example.untyped_storage().nbytes() == TensorMetadata.of(example).made_bytes()
-        if node not in ours or storage_key(example) in known or not whole:
+        fills = example.storage_offset() == 0
+        fills &= example.untyped_storage().nbytes() == TensorMetadata.of(example).made_bytes()
+        if node not in ours or storage_key(example) in known or not fills:
             raise NotAlikeError(f"{path}: {node.name} shares memory")
         known.add(storage_key(example))
 

@@ -1,4 +1,4 @@
-"""Recording of the nodes that trace one block.
+"""Record of the nodes into which one block is traced.
 
 Autograd runs derivatives in the reverse order of the forward pass. So the nodes of a block are
 contiguous in both passes, and hooks on its inputs and results show where they begin and end.
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor, fx
 
-from pgmo.recompute.capture.compat import node_of, traced_graph
+from pgmo.recompute.capture.compat import node_of, nodes_from, traced_graph
 
 
 class NotAlikeError(Exception):
@@ -141,7 +141,4 @@ def _count() -> int:
 
 
 def _names_since(before: int) -> list[str]:
-    graph = _graph()
-    count = len(graph.nodes) - before
-    found = [node.name for node, _ in zip(reversed(graph.nodes), range(count), strict=False)]
-    return found[::-1]
+    return [node.name for node in nodes_from(_graph(), before)]

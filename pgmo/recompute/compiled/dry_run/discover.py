@@ -31,8 +31,8 @@ def discover(
     arguments: Arguments,
     thread_step: ThreadStep,
     measure: bool,
-    wanted: frozenset[int] | None = None,
-    plain: frozenset[CallKey] = frozenset(),
+    wanted: frozenset[int] | None,
+    plain: frozenset[CallKey],
 ) -> Discovery:
     """Run a step, and undo its changes of buffers, gradients, attributes and random generators.
 
@@ -107,8 +107,9 @@ def without_hooks(tensors: list[nn.Parameter]) -> Iterator[None]:
 def warm_up(model: nn.Module, run: Callable[..., Any], arguments: Arguments) -> list[Tensor]:
     """Run a plain forward pass, so that setup in the first call breaks no graph.
 
-    Libraries install hooks at the first call, under a lock, and log warnings once. Parameters,
-    buffers and other attributes are restored. Nothing is saved for a backward pass.
+    Libraries install hooks at the first call, under a lock, and log warnings once. These hooks and
+    new flags stay (`AttributeRecord.restore_values`). Parameters, buffers and other attributes are
+    restored. Nothing is saved for a backward pass.
 
     Returns:
         The parameters and the tensors in attributes that the forward pass writes.

@@ -1,4 +1,4 @@
-"""The first graph break of a forward pass, with its reason and the user's line."""
+"""Graph breaks of a forward pass, with their reasons and lines of the user's code."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,28 +10,21 @@ from torch._dynamo.symbolic_convert import InstructionTranslatorBase as Translat
 from pgmo.recompute.calls.lines import line_of_dynamo
 
 
-class GraphBreaks:
-    """Graph breaks of one capture.
+@contextmanager
+def noting_graph_breaks() -> Iterator[list[str]]:
+    """Run a block, and yield a list that gets reason and line of each graph break.
 
-    Attributes:
-        reason: reason and line of the first break; None if there is none.
+    Graph breaks are also listed if Dynamo skips the whole function.
     """
+    found: list[str] = []
+    log = Translator.log_graph_break
 
-    def __init__(self) -> None:
-        self.reason: str | None = None
+    def noted(translator: Translator, options: Any, reason: str, exc: Any) -> None:
+        found.append(_reason(exc))
+        log(translator, options, reason, exc)
 
-    @contextmanager
-    def noting(self) -> Iterator[None]:
-        """Record the first graph break in a block, even if Dynamo skips the whole function."""
-        self.reason = None
-        log = Translator.log_graph_break
-
-        def noted(translator: Translator, options: Any, reason: str, exc: Any) -> None:
-            self.reason = self.reason or _reason(exc)
-            log(translator, options, reason, exc)
-
-        with patch.object(Translator, "log_graph_break", noted):
-            yield
+    with patch.object(Translator, "log_graph_break", noted):
+        yield found
 
 
 _READ = "the value of a tensor is read"
@@ -55,6 +48,7 @@ def _reason(error: BaseException) -> str:
     """Return the reason of a graph break, with the innermost line of the user's code."""
     explanation = str(error).strip().partition("\n")[0].rstrip(".")
     known = (reason for start, reason in _REASONS.items() if explanation.startswith(start))
-    text = next(known, f"Dynamo says: {explanation or 'nothing'}")
+    unknown = f"Dynamo says: {explanation}" if explanation else "Dynamo gives no reason"
+    text = next(known, unknown)
     at = line_of_dynamo(error)
     return f"{text}, at {at}" if at else text

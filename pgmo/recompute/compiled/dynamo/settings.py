@@ -184,7 +184,7 @@ def as_plain_model(codes: set[CodeType]) -> Iterator[None]:
             _scope.codes = before
 
 
-def capture_anew(codes: set[CodeType], error: BaseException | None = None) -> None:
+def capture_anew(codes: set[CodeType], error: BaseException | None) -> None:
     """Drop Dynamo's graphs of code, so that it captures the code again; clear `codes`.
 
     Dynamo would skip code whose capture failed. The frames of `error` name that code.

@@ -39,18 +39,18 @@ def _plan_together(found: Discovery, settings: Settings) -> tuple[PlannedStep, N
     ]
     steps = [call.graph.planned(one) for call, one in zip(found.calls, wanted, strict=True)]
     finest = [one.finest() for one in steps]
-    whole = join_graphs(found, [(one, one.graph) for one in finest])
+    joined = join_graphs(found, [(one, one.graph) for one in finest])
     plain = [(one.captured, one.default.graph) for one in steps]
     default = _default(join_graphs(found, plain, is_plain=True), plain)
-    budget = settings.shapes.limit(whole.graph, settings.budget, default.peak)
+    budget = settings.shapes.limit(joined.graph, settings.budget, default.peak)
     if budget is None:
-        choice = Evaluator(whole.graph).candidate((), "default")
+        choice = Evaluator(joined.graph).candidate((), "default")
     else:
-        choice, budget = choose(whole.graph, budget, settings, default.peak)
-    captured = _as_captured(whole.graph)
+        choice, budget = choose(joined.graph, budget, settings, default.peak)
+    captured = _as_captured(joined.graph)
     planned = PlannedStep(
         captured,
-        choice.on(whole.graph),
+        choice.on(joined.graph),
         default,
         choice.planner,
         lambda: captured,
@@ -59,21 +59,21 @@ def _plan_together(found: Discovery, settings: Settings) -> tuple[PlannedStep, N
     )
     numbers = {}
     for number, call in enumerate(found.calls):
-        share = whole.of_call(number, choice, finest[number].graph)
+        share = joined.of_call(number, choice, finest[number].graph)
         chosen = call.graph.add_choice(share, wanted[number])
         numbers[call.graph, call.ordinal] = chosen
     return planned, numbers
 
 
-def _default(whole: JoinedGraph, plain: Sequence[tuple[Captured, Graph]]) -> Schedule:
+def _default(joined: JoinedGraph, plain: Sequence[tuple[Captured, Graph]]) -> Schedule:
     """Return the schedule of the plain model, with the model's own checkpoints."""
-    place = {origin: index for index, origin in enumerate(whole.origins) if origin is not None}
+    place = {origin: index for index, origin in enumerate(joined.origins) if origin is not None}
     reruns = [
         (place[number, moment], place[number, index])
         for number, (captured, graph) in enumerate(plain)
         for moment, index in checkpointed(captured, graph)
     ]
-    return simulate(whole.graph, (), tuple(sorted(reruns)))
+    return simulate(joined.graph, (), tuple(sorted(reruns)))
 
 
 def _as_captured(graph: Graph) -> Captured:

@@ -22,11 +22,11 @@ def starts(
     readers = _first_readers(graph, transfers, schedule)
     sizes = {one: _size(graph, one) for one in readers}
     order = sorted(readers, key=lambda one: (-sizes[one], one))
-    whole = sum(sizes.values())
+    total = sum(sizes.values())
     counts = []
     for share in _SHARES:
         taken = count = 0
-        while count < len(order) and taken < share * whole:
+        while count < len(order) and taken < share * total:
             taken += sizes[order[count]]
             count += 1
         if count and count not in counts:
@@ -51,7 +51,7 @@ def _first_readers(graph: Graph, transfers: Transfers, schedule: Schedule) -> di
             continue
         if index >= graph.forward:
             for one in waiting:
-                if transfers.may(one) and one not in rerun:
+                if transfers.can_offload(one) and one not in rerun:
                     found.setdefault(one, index)
         waiting.clear()
     return found

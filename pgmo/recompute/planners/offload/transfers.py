@@ -102,7 +102,7 @@ class Transfers:
             until.append(end)
         return cls(rate, tuple(seconds), tuple(until))
 
-    def may(self, index: int) -> bool:
+    def can_offload(self, index: int) -> bool:
         """Return whether an operation can be offloaded."""
         return 0 <= index < len(self.seconds) and self.seconds[index] >= 0
 
@@ -114,7 +114,7 @@ class Transfers:
         A value that cannot be offloaded is kept. A fetch before the value has been sent is left
         out.
         """
-        sent = {one for one in offloaded if self.may(one)}
+        sent = {one for one in offloaded if self.can_offload(one)}
         gone = {*offloaded} - sent
         kept = tuple(
             (moment, one)

@@ -46,7 +46,7 @@ class HostArenas:
         self.size = 0
         self._places: dict[str, int] = {}
         self._pool: PinnedBufferPool | None = None
-        self._flying: dict[tuple[int, int], tuple[torch.cuda.Event, Tensor]] = {}
+        self._in_flight: dict[tuple[int, int], tuple[torch.cuda.Event, Tensor]] = {}
 
     def place(self, name: str, size: int) -> int:
         """Return the offset in bytes of a value in all arenas, by the name of its node."""
@@ -74,8 +74,8 @@ class HostArenas:
         return guarded_run
 
     def _abandon(self) -> None:
-        while self._flying:
-            _, (event, _held) = self._flying.popitem()
+        while self._in_flight:
+            _, (event, _held) = self._in_flight.popitem()
             event.synchronize()  # The host waits, because other threads may use other streams.
 
     def send(self, arena: Tensor, value: Tensor, place: int, stride: list[int]) -> Tensor:
@@ -83,7 +83,7 @@ class HostArenas:
         count = _extent(value.shape, stride)
         there = _at(arena, place, count, value.dtype)
         if value.stride() == tuple(stride):
-            value = value.as_strided((count,), (1,))  # One contiguous copy, with gaps.
+            value = value.as_strided((count,), (1,))  # One copy of the whole range.
         else:
             there = there.as_strided(value.shape, stride)
         if value.device.type == "cuda":
@@ -129,15 +129,15 @@ class HostArenas:
         with torch.cuda.stream(stream):
             to.copy_(of, non_blocking=True)
         # An error must not free memory that is being copied.
-        self._flying[arena.data_ptr(), place] = stream.record_event(), held
+        self._in_flight[arena.data_ptr(), place] = stream.record_event(), held
 
     def _wait(self, arena: Tensor, place: int, device: torch.device) -> None:
-        flying = self._flying.pop((arena.data_ptr(), place), None)
+        in_flight = self._in_flight.pop((arena.data_ptr(), place), None)
         current = torch.cuda.current_stream(device)
-        if flying is None:
+        if in_flight is None:
             current.wait_stream(_stream_of(device))
         else:
-            current.wait_event(flying[0])
+            current.wait_event(in_flight[0])
 
 
 def _finish() -> None:

@@ -25,18 +25,22 @@ class OffloadedValues:
 
     Attributes:
         values: offloaded values, by operation.
-        arena: the newest node that returns the arena.
-        flying: for each fetched value that was not read yet, the node that fetches it.
+        arena: the newest node that returns the arena; None if nothing is offloaded.
+        in_flight: for each fetched value that was not read yet, the node that fetches it.
     """
 
     def __init__(
         self, graph: fx.Graph, captured: Captured, schedule: Schedule, host: HostArenas
     ) -> None:
-        assert schedule.transfers is not None
         self._graph, self._captured, self._host = graph, captured, host
         found = {one: offloaded_value(captured.graph, one) for one in sorted(schedule.offloaded)}
         self.values = {one: value for one, value in found.items() if value is not None}
         self._until: dict[int, list[int]] = defaultdict(list)
+        self.in_flight: dict[int, fx.Node] = {}
+        self.arena: fx.Node | None = None
+        if not self.values:
+            return
+        assert schedule.transfers is not None
         for one in self.values:
             self._until[schedule.transfers.until[one]].append(one)
             self._place(one)
@@ -44,16 +48,6 @@ class OffloadedValues:
         self._arena_example = examples[0].new_empty(host.size, dtype=torch.uint8, device="cpu")
         device = next((one.device for one in examples if one.is_cuda), examples[0].device)
         self.arena = self._node(host.lend, (device,), self._arena_example)
-        self.flying: dict[int, fx.Node] = {}
-
-    @classmethod
-    def of(
-        cls, graph: fx.Graph, captured: Captured, schedule: Schedule, host: HostArenas | None
-    ) -> "OffloadedValues | None":
-        """Return the offloaded values of a schedule; None without such values or without a host."""
-        if host is None or not schedule.offloaded:
-            return None
-        return cls(graph, captured, schedule, host)
 
     def send(self, moment: int, first: dict[fx.Node, fx.Node]) -> Iterator[fx.Node]:
         """Write nodes before operation `moment`: send its predecessor's value, free sent values."""
@@ -73,12 +67,12 @@ class OffloadedValues:
         metadata = (list(example.shape), list(example.stride()), example.dtype, example.device)
         arguments = (self.arena, self._place(index), *metadata)
         made = self._node(self._host.fetch, arguments, renewed(example))
-        self.flying[self.values[index]] = made
+        self.in_flight[self.values[index]] = made
         return made
 
     def arrive(self, value: int) -> fx.Node | None:
         """Write the node that waits for a fetched value; return None if no fetch is in progress."""
-        made = self.flying.pop(value, None)
+        made = self.in_flight.pop(value, None)
         if made is None:
             return None
         place = made.args[1]

@@ -128,7 +128,7 @@ def test_a_head_without_gradient_keeps_none(losses, budget):
 
 
 @pytest.mark.parametrize("index", [0, 1, 2])
-def test_functions_of_somebody_else_are_called_as_by_autograd(index):
+def test_custom_functions_are_called_as_by_autograd(index):
     torch.manual_seed(0)
     plain = Custom()
     model, _ = pgmo.recompute(copy.deepcopy(plain), X, 1.0, measure=False)

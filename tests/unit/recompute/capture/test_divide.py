@@ -9,6 +9,7 @@ from pgmo.recompute.capture.joint_graph import capture
 from pgmo.recompute.capture.memory_use.workspaces import OperatorMeasurement
 from pgmo.recompute.planners.planning import plan_choice
 from pgmo.recompute.planners.schedule import simulate
+from pgmo.recompute.runtime.offload.host import HostArenas
 from pgmo.recompute.runtime.rewrite import split
 from tests.unit.recompute.traced import by_name, captured
 
@@ -33,13 +34,13 @@ def whole():
 
 
 def gradients(step, model):
-    forward, backward = split(step, simulate(step.graph, step.graph.candidates()))
+    forward, backward = split(step, simulate(step.graph, step.graph.candidates()), HostArenas())
     first, second = list(model.parameters())[:2], list(model.parameters())[2:]
     made = forward(*first, X, *second)  # in the order of their first use
     return [one for one in backward(*made[step.outputs :], torch.ones(())) if one is not None]
 
 
-def test_what_computes_one_gradient_stays_whole(whole):
+def test_convolutions_that_compute_one_gradient_are_not_divided(whole):
     (name,) = dividable(whole)
     (node,) = [one for one in whole.joint.graph.nodes if one.name == name]
     assert node.args[10] == [True, True, True]
@@ -65,7 +66,7 @@ def test_the_graph_that_is_divided_stays_as_it_is(whole):
     assert str(whole.joint.graph) == before
 
 
-def test_what_fits_in_one_piece_is_not_needed_in_two(whole):
+def test_divisions_that_the_limit_does_not_require_are_not_needed(whole):
     names = dividable(whole)
     divided = capture(divide(whole.joint, names), whole.outputs)
     schedule = simulate(divided.graph)
@@ -78,7 +79,7 @@ def test_what_fits_in_one_piece_is_not_needed_in_two(whole):
     assert needed(divided, schedule, at_once, {}) == frozenset()
 
 
-def test_what_takes_no_less_in_two_pieces_stays_whole(whole):
+def test_divisions_that_save_no_memory_are_not_helpful(whole):
     names = dividable(whole)
     divided = capture(divide(whole.joint, names), whole.outputs)
     assert helpful(divided, {}) == frozenset()

@@ -74,7 +74,7 @@ def test_the_same_bits(build, shape):
     assert all(same(step(model, one), step(plain, one)) for one in inputs)
 
 
-def test_what_is_put_aside_is_put_back():
+def test_replaced_kernels_are_restored():
     key = torch._C.DispatchKey.Autograd
     operator = torch.ops.aten.upsample_bilinear2d.vec
     before = dict(operator.py_kernels), proxy_tensor.TorchFunctionMetadataMode

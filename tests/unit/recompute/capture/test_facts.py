@@ -10,7 +10,7 @@ from pgmo.recompute.capture.memory_use.facts import (
 )
 
 
-def test_copies_share_what_is_known_until_one_is_another_node():
+def test_copies_share_facts_until_one_changes():
     asked = []
 
     @once_for_copies

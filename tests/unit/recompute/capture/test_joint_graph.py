@@ -22,7 +22,7 @@ def test_statistics_belong_to_the_normalisation_and_are_saved(normed):
     assert index in set(graph.candidates())
 
 
-def test_what_counts_batches_is_never_run_again(normed):
+def test_the_counter_of_batches_never_runs_again(normed):
     graph = normed.graph
     (index,) = [one for one in by_name(graph, "add") if one < graph.forward]
     assert graph.operations[index].pinned

@@ -25,11 +25,11 @@ def test_there_is_one_profile_at_a_time():
         assert meter(CPU) is None
 
 
-def test_nothing_is_measured_elsewhere():
+def test_devices_without_memory_events_are_not_measured():
     assert meter(torch.device("meta")) is None
 
 
-def test_the_environment_is_left_alone(monkeypatch):
+def test_the_environment_is_restored(monkeypatch):
     import os
 
     monkeypatch.delenv("KINETO_LOG_LEVEL", raising=False)

@@ -75,7 +75,7 @@ class Checkpointed(nn.Module):
         return x.square().mean()
 
 
-def test_the_checkpoints_of_the_model_count():
+def test_the_models_own_checkpoints_lower_the_default_peak():
     model, x = Checkpointed(), torch.ones(128, 64)
     made, plan = pgmo.recompute(copy.deepcopy(model), x, budget="min")
     with meter(torch.device("cpu")) as measured:
@@ -88,7 +88,7 @@ def test_the_checkpoints_of_the_model_count():
         pgmo.recompute(model, x, 0.1)
 
 
-def test_a_share_is_one_of_that():
+def test_a_share_refers_to_the_peak_of_the_plain_model():
     model, x = Layers(lambda: nn.Dropout(0.25)), torch.ones(256, 64)
     _, plan = pgmo.recompute(model, x, budget=0.8)
     assert plan.budget == pytest.approx(0.8 * plan.default_peak, abs=1)

@@ -112,7 +112,7 @@ def test_the_backward_pass_is_captured_without_autocast():
     assert torch.equal(plain.weight.grad, other.weight.grad)
 
 
-def test_a_plan_that_was_too_careful_is_said_to_be_so(monkeypatch):
+def test_a_peak_below_the_prediction_gives_a_warning(monkeypatch):
     large = workspaces.OperatorMeasurement(1 << 20)
     monkeypatch.setattr(workspaces, "measured", lambda node: large)
     model, _ = pgmo.recompute(Net(), torch.ones(64, 64), None)
@@ -124,7 +124,7 @@ def test_a_plan_that_was_too_careful_is_said_to_be_so(monkeypatch):
     assert said[0].filename == __file__
 
 
-def test_a_peak_that_was_not_predicted_is_said_if_two_steps_have_it(monkeypatch):
+def test_two_steps_above_the_prediction_give_a_warning(monkeypatch):
     monkeypatch.setattr(workspaces, "_known", {})
     monkeypatch.setattr(workspaces, "measure", lambda nodes, least: 0)  # workspaces are unknown
     model, plan = pgmo.recompute(Net(), torch.ones(512, 64), None)
@@ -138,7 +138,7 @@ def test_a_peak_that_was_not_predicted_is_said_if_two_steps_have_it(monkeypatch)
         model(torch.ones(512, 64))
 
 
-def test_a_peak_that_was_predicted_is_not_spoken_of():
+def test_a_correct_prediction_gives_no_warning():
     model, plan = pgmo.recompute(Net(), torch.ones(512, 64))
     assert plan.measured_peak is None
     with warnings.catch_warnings():
@@ -178,7 +178,7 @@ def test_a_model_that_detaches_its_result_runs_as_it_is():
         pgmo.recompute(model, torch.ones(4, 64))
 
 
-def test_what_settles_in_the_first_capture_is_no_other_kind_of_call():
+def test_settings_changed_by_a_capture_do_not_start_another():
     class Settles(Net):
         def forward(self, x):
             torch.backends.cuda.enable_cudnn_sdp(False)

@@ -145,7 +145,7 @@ def settings_are_put_back():
 
 
 @pytest.mark.parametrize("way", CHANGES)
-def test_what_was_read_may_be_another_now(monkeypatch, way):
+def test_changed_values_are_captured_again(monkeypatch, way):
     plain = Reader(way)
     model, _ = pgmo.recompute(plain, X, 1.0, measure=False)
     assert same(step(model, X), step(plain, X))

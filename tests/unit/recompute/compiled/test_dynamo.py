@@ -47,7 +47,7 @@ def x():
     return torch.randn(8, 16)
 
 
-def test_the_order_shows_in_the_bits(x):
+def test_the_order_of_additions_changes_the_bits(x):
     one, other = Asking(lambda: True), Asking(lambda: False)
     other.load_state_dict(one.state_dict())
     assert not same(step(one, x), step(other, x))

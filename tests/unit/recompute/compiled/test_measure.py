@@ -10,7 +10,7 @@ from torch import nn
 from pgmo.recompute.capture.memory_use.meter import meter
 from pgmo.recompute.capture.quiet import CAPTURING
 from pgmo.recompute.compiled import measure
-from pgmo.recompute.runtime import backward_errors
+from pgmo.recompute.runtime import backward_passes
 from tests.unit.recompute.compiled import models
 from tests.unit.recompute.compiled.models import batch, step
 from tests.unit.recompute.compiled.test_several_graphs import made
@@ -21,12 +21,10 @@ pytestmark = pytest.mark.filterwarnings("ignore:the forward pass is not a single
 
 @pytest.fixture(autouse=True)
 def _engine():
-    """Check that every replacement is undone at the end of the test."""
-    backward_errors.attach()
-    before = torch.autograd._engine_run_backward, torch.autograd.graph._engine_run_backward
+    """Check that no measurement surrounds backward passes at the end of the test."""
+    assert not backward_passes._surrounding
     yield
-    after = torch.autograd._engine_run_backward, torch.autograd.graph._engine_run_backward
-    assert after == before
+    assert not backward_passes._surrounding
 
 
 class Returns(models.Blocks):
@@ -55,7 +53,7 @@ def test_what_the_program_computes_outside_of_the_model_is_not_counted():
 
 
 @pytest.mark.slow
-def test_other_backward_passes_and_steps_without_one_are_not_taken_for_it():
+def test_only_the_steps_own_backward_pass_is_measured():
     plain, model, plan = made(models.Blocks)
     other = torch.ones(1 << 16, requires_grad=True)
     torch.manual_seed(1)
@@ -94,7 +92,7 @@ def test_backward_passes_of_something_else_than_one_step_are_not_measured():
             assert plan.measured_peak is None
 
 
-def test_backward_passes_of_others_are_left_alone_when_it_does_not_come(monkeypatch):
+def test_other_backward_passes_are_not_measured(monkeypatch):
     _, model, _ = made(models.Blocks, planner=proposed)
     model(*batch(1))
     monkeypatch.setattr(measure, "meter", None)  # a call would be an error
@@ -103,7 +101,7 @@ def test_backward_passes_of_others_are_left_alone_when_it_does_not_come(monkeypa
         other.square().sum().backward()
 
 
-def test_who_captures_waits_for_no_step_that_is_measured():
+def test_a_capture_does_not_wait_for_a_measured_step():
     seen = []
 
     class Asks(models.Blocks):
@@ -128,7 +126,7 @@ def test_who_captures_waits_for_no_step_that_is_measured():
     assert seen == [None] * 3
 
 
-def test_gradients_that_are_there_put_it_off():
+def test_steps_with_existing_gradients_are_not_measured():
     _, model, plan = made(models.Blocks)
     for one in model.parameters():
         one.grad = torch.zeros_like(one)
@@ -139,7 +137,7 @@ def test_gradients_that_are_there_put_it_off():
 
 
 @pytest.mark.slow
-def test_nothing_is_measured_while_somebody_profiles():
+def test_nothing_is_measured_during_a_profile():
     _, model, plan = made(models.Blocks)
     with torch.profiler.profile():
         step(model, batch(1), 1)

@@ -63,7 +63,7 @@ def test_a_part_of_a_model_recomputes(outer):
 
 
 @pytest.mark.parametrize("whole", [False, True])
-def test_in_a_compiled_model_it_runs_as_it_is(whole):
+def test_a_twin_in_a_compiled_model_runs_unchanged(whole):
     plain = nest()
     ours = copy.deepcopy(plain)
     ours[1] = recomputing(ours[1])
@@ -82,7 +82,7 @@ class Counting(TorchDispatchMode):
         return operator(*arguments, **(keywords or {}))
 
 
-def test_under_a_mode_that_sees_operators_it_runs_as_it_is():
+def test_a_twin_under_a_dispatch_mode_runs_unchanged():
     plain = layers()
     ours = recomputing(plain)
     with pytest.warns(UserWarning, match="TorchDispatchMode is active"), Counting() as counting:
@@ -92,7 +92,7 @@ def test_under_a_mode_that_sees_operators_it_runs_as_it_is():
     assert ours.forward.first is not None
 
 
-def test_while_another_front_end_captures_it_runs_as_it_is():
+def test_a_twin_in_another_capture_runs_unchanged():
     """AOTAutograd runs a model twice: first to find its side effects, then to trace it."""
     plain = layers().eval()
 

@@ -38,7 +38,7 @@ def test_an_object_that_is_returned_is_another_one_at_each_call():
     assert torch.equal(second.layers[0].keys, plain(2 * x)["cache"].layers[0].keys)
 
 
-def test_its_tensors_can_be_differentiated():
+def test_tensors_in_returned_objects_can_be_differentiated():
     x, plain = torch.randn(4, 8), Returns(8, 8)
     model, _ = pgmo.recompute(plain, x, measure=False)
     (plain(x)["cache"].layers[0].keys.sum()).backward()

@@ -55,7 +55,7 @@ def test_ddp_goes_around_the_model_that_recomputes(group):
     assert plain[0].weight.grad is not None
 
 
-def test_what_is_in_data_parallel():
+def test_data_parallel_models_are_refused():
     with pytest.raises(pgmo.errors.GraphError, match="a process for each device"):
         made(nn.DataParallel(nn.Linear(8, 8)))
 
@@ -211,8 +211,8 @@ def test_a_capture_amid_a_step_gives_no_warning_of_its_own():
     assert model.forward._graphs == 2
 
 
-def test_values_that_are_others_each_time_are_refused_after_many_captures(monkeypatch):
-    monkeypatch.setattr(compiled_model, "KINDS", 3)
+def test_values_that_change_in_each_step_are_refused_after_many_captures(monkeypatch):
+    monkeypatch.setattr(compiled_model, "MOST_CAPTURES", 3)
     plain = Two()
     model = made(plain, X, X)
 

@@ -184,7 +184,7 @@ def test_a_counter_counts_calls():
     assert plan.measured_peak == pytest.approx(plan.peak, rel=0.01)
 
 
-def test_ways_that_come_later_are_planned_when_they_come():
+def test_later_graphs_are_planned_before_the_next_step():
     plain, model, plan = made(models.LayerDrop)
     before = plan.peak
     with warnings.catch_warnings():
@@ -253,7 +253,7 @@ def test_other_threads_find_the_modules_as_they_are():
     assert len(found) == 6
 
 
-def test_a_way_that_comes_later_and_does_not_fit_runs_as_it_is():
+def test_the_earlier_plan_is_kept_if_later_graphs_do_not_fit():
     class Chooses(models.Blocks):
         longer = False
 

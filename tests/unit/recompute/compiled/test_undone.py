@@ -174,7 +174,7 @@ def test_global_variables_are_those_of_the_plain_model():
     assert calls == before[0] + 4
 
 
-def test_one_that_writes_into_a_parameter():
+def test_a_forward_pass_may_write_into_a_parameter():
     class Normalises(nn.Linear):
         def forward(self, x):
             with torch.no_grad():
@@ -220,7 +220,7 @@ def test_hooks_that_a_first_forward_pass_registers_are_not_there_twice():
     assert len(model.inner._forward_hooks) == 1
 
 
-def test_what_attributes_held_when_it_was_captured_may_go():
+def test_captures_do_not_keep_attribute_values_alive():
     class Teacher:
         pass
 

@@ -44,7 +44,7 @@ def test_budgets_as_users_write_them(written, read):
         *(0.0, 1.5, -0.5, float("nan"), True, -1, [], 1j, np.array([0.5]), np.True_),
     ],
 )
-def test_what_is_no_budget(wrong):
+def test_invalid_budgets_are_refused(wrong):
     with pytest.raises(OptionError):
         parse_budget(wrong)
 

@@ -47,7 +47,7 @@ def test_segments_add_up_to_the_whole(dag: Dag) -> None:
         assert segments.largest <= int(dag.size.sum())
 
 
-def test_limit_holds_for_all_but_one_operation() -> None:
+def test_a_segment_exceeds_the_limit_by_its_last_operation_only() -> None:
     dag = Dag.of(chain(20, size=10))
     segments = cut(dag, 50, articulation_points(dag))
     assert segments.cuts == (5, 11, 17)

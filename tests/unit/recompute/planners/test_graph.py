@@ -43,7 +43,7 @@ def test_graphs_that_contradict_themselves(operations: list[Operation], message:
         Graph(tuple(operations), values, len(operations))
 
 
-def test_other_things_that_are_refused() -> None:
+def test_negative_sizes_and_wrong_counts_are_refused() -> None:
     with pytest.raises(pgmo.errors.GraphError, match="value 0 has -1 bytes"):
         Graph((), (Value(-1, -1),), 0)
     with pytest.raises(pgmo.errors.GraphError, match="1 forward operations: there are 0 in all"):

@@ -3,11 +3,9 @@
 from collections.abc import Iterator
 from itertools import pairwise
 
-import pytest
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import pgmo
 from pgmo.recompute.planners.kusumoto import DynamicProgram, Sequence
 from pgmo.recompute.planners.lower_sets import Dag, ancestor_sets
 from pgmo.recompute.planners.schedule import simulate
@@ -18,6 +16,8 @@ from tests.unit.recompute.planners.test_lower_sets import (
     dags,
     readers,
 )
+
+TIME_UNITS = 4000  # Costs of these graphs are not rounded.
 
 
 def formula(dag: Dag, path: list[set[int]]) -> tuple[float, int]:
@@ -62,7 +62,7 @@ def test_program_is_brute_force(dag: Dag, make: object, factor: float) -> None:
     members = make(dag)  # type: ignore[operator]
     family = as_sets(members)
     every = [formula(dag, path) for path in all_sequences(family, [set()])]
-    program = DynamicProgram(dag, members)
+    program = DynamicProgram(dag, members, TIME_UNITS)
     least = program.least_budget()
     assert least == min(peak for _, peak in every)
     budget = int(least * factor)
@@ -76,7 +76,7 @@ def test_program_is_brute_force(dag: Dag, make: object, factor: float) -> None:
 @settings(max_examples=40)
 @given(dags())
 def test_what_is_cached_is_what_later_blocks_read(dag: Dag) -> None:
-    program = DynamicProgram(dag, ancestor_sets(dag))
+    program = DynamicProgram(dag, ancestor_sets(dag), TIME_UNITS)
     sequence = program.solve(program.least_budget())[1]
     home = {one: number for number, block in enumerate(sequence.blocks) for one in block}
     assert len(home) == len(dag)
@@ -90,7 +90,7 @@ def test_what_is_cached_is_what_later_blocks_read(dag: Dag) -> None:
 def test_chain_takes_the_square_root() -> None:
     graph = chain(100)
     dag = Dag.of(graph)
-    program = DynamicProgram(dag, ancestor_sets(dag))
+    program = DynamicProgram(dag, ancestor_sets(dag), TIME_UNITS)
     least = program.least_budget()
     plain = simulate(graph).peak
     assert least < 0.35 * plain
@@ -106,12 +106,3 @@ def test_chain_takes_the_square_root() -> None:
     assert (
         formula(dag, path_of(free))[0] == 1
     )  # one operation for each block: only the last one is on no boundary
-
-
-@given(dags())
-def test_budget_below_the_least_is_an_error(dag: Dag) -> None:
-    program = DynamicProgram(dag, ancestor_sets(dag))
-    least = program.least_budget()
-    assume(least > 0)
-    with pytest.raises(pgmo.BudgetError, match=f"Give a budget of {least} bytes or more"):
-        program.solve(least - 1)

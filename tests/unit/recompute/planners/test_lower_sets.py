@@ -65,7 +65,7 @@ def test_approximate_family_is_what_each_node_depends_on(dag: Dag) -> None:
     assert len(found) <= len(dag) + 2
 
 
-def test_fewer_sets_of_a_long_chain() -> None:
+def test_a_long_chain_gets_evenly_spaced_sets() -> None:
     family = ancestor_sets(Dag.of(chain(100)), most=10)
     assert len(family) == 11
     assert not family[0].any()

@@ -21,7 +21,7 @@ from tests.unit.recompute.reruns import random_reruns, read_reruns
 @given(graph=graphs(), seed=st.integers(0, 10**6), rate=st.sampled_from([1e-3, 0.5, 2.0, 1e9]))
 def test_the_native_evaluation_is_that_of_the_schedule(graph, seed, rate):
     transfers, dice = Transfers.of(graph, rate), random.Random(seed)
-    able = filter(transfers.may, range(graph.forward))
+    able = filter(transfers.can_offload, range(graph.forward))
     away = frozenset(one for one in able if dice.random() < 0.5)
     reruns = random_reruns(graph, dice, dice.random() ** 2, away, transfers)
     peak, overhead = RerunSearch(graph, transfers).evaluate(reruns, away)
@@ -52,7 +52,7 @@ def test_a_value_is_gone_once_it_was_sent_and_there_from_when_it_is_fetched():
     assert schedule.overhead == 0
 
 
-def test_what_is_not_there_in_time_is_waited_for():
+def test_late_transfers_are_waited_for():
     graph = conveyor()
     transfers = Transfers.of(graph, 10 / 1.5)
     right_before = simulate(graph, (), ((11, 0),), frozenset({0}), transfers)
@@ -137,7 +137,7 @@ def two_parts(length: int = 4) -> Graph:
 
 
 @pytest.mark.parametrize("rate", [None, 1e9, 1e-2])
-def test_what_runs_again_or_is_fetched_stays_in_its_part(rate):
+def test_reruns_and_fetches_stay_in_their_graph(rate):
     graph = two_parts()
     least = plan_choice(chain(8, size=100, costs=(3.0, 5.0)), "min", rate=rate)
     found = plan_choice(graph, "min", rate=rate)

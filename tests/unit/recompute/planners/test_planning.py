@@ -41,7 +41,9 @@ def every_outcome(graph: Graph) -> list[tuple[int, float]]:
 
 @settings(max_examples=30)
 @given(graphs(most=12, backward=12), st.floats(0, 1), st.integers(0, 3))
-def test_choice_keeps_its_promises(graph: Graph, share: float, seed: int) -> None:
+def test_the_choice_fits_and_reports_what_its_schedule_has(
+    graph: Graph, share: float, seed: int
+) -> None:
     proposed = propose(graph)
     least = plan_choice(graph, "min", evaluations=500, seed=seed, candidates=proposed)
     assert least.peak <= min(one.peak for one in proposed)
@@ -149,7 +151,7 @@ def test_several_budgets_are_met_as_well_as_one() -> None:
     assert all(one <= other for one, other in zip(together, alone, strict=True))
 
 
-def test_candidates_are_judged_anew() -> None:
+def test_candidates_are_evaluated_again() -> None:
     graph = chain(20)
     lie = Choice(frozenset({3, 900}), peak=1, overhead=0.0, planner="lie")
     choice = plan_choice(graph, 150, evaluations=2000, candidates=[lie])
@@ -157,7 +159,7 @@ def test_candidates_are_judged_anew() -> None:
     assert plan_choice(graph, 150, evaluations=2000, candidates=[]).peak <= 150
 
 
-def test_search_that_is_cut_short_still_keeps_its_promises() -> None:
+def test_a_search_with_a_time_limit_still_fits_the_budget() -> None:
     graph = chain(60)
     budget = simulate(graph).peak // 2
     for wanted in ("min", budget):
@@ -268,5 +270,5 @@ def test_options_that_cannot_be_used(options: dict[str, object], message: str) -
 
 
 def test_other_options_that_cannot_be_used() -> None:
-    with pytest.raises(pgmo.errors.OptionError, match="a curve of 1 points has no ends"):
+    with pytest.raises(pgmo.errors.OptionError, match="a curve needs 2 points or more"):
         curve(chain(3), points=1)

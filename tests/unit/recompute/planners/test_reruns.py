@@ -71,7 +71,9 @@ def test_evaluation_is_the_schedule_without_unread_values(graph: Graph, seed: in
 
 @settings(max_examples=30)
 @given(graphs(most=12, backward=12), st.integers(0, 3))
-def test_the_answer_is_never_worse_and_keeps_its_promises(graph: Graph, seed: int) -> None:
+def test_the_search_is_never_worse_and_reports_what_its_schedule_has(
+    graph: Graph, seed: int
+) -> None:
     search = RerunSearch(graph)
     start = Evaluator(graph).candidate((), "default")
     least = search.improve(start, None, evaluations=2000, time_limit=60, seed=seed, most=0.5)
@@ -88,9 +90,7 @@ def test_the_answer_is_never_worse_and_keeps_its_promises(graph: Graph, seed: in
 
 @settings(max_examples=60)
 @given(graphs(most=9, backward=9), st.integers(0, 3))
-def test_a_beam_that_leaves_nothing_out_is_never_dearer_than_the_search(
-    graph: Graph, seed: int
-) -> None:
+def test_an_unlimited_beam_never_costs_more_than_the_search(graph: Graph, seed: int) -> None:
     search = RerunSearch(graph)
     start = Evaluator(graph).candidate((), "default")
     least = search.improve(start, None, evaluations=2000, time_limit=60, seed=seed)

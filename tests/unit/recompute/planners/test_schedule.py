@@ -54,7 +54,9 @@ def test_blocks_alive_at_the_peak_add_up_to_it(case: tuple[Graph, frozenset[int]
 
 @settings(max_examples=100)
 @given(chosen())
-def test_what_never_runs_again_changes_nothing(case: tuple[Graph, frozenset[int]]) -> None:
+def test_dropped_operations_that_never_run_again_change_nothing(
+    case: tuple[Graph, frozenset[int]],
+) -> None:
     graph, choice = case
     schedule = simulate(graph, choice)
     assert schedule.recomputed <= choice

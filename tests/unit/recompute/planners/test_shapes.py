@@ -12,7 +12,7 @@ def scaled(factor):
     )
 
 
-def test_a_share_is_one_of_the_longest_so_far():
+def test_a_share_refers_to_the_largest_peak_so_far():
     shapes = Shapes()
     half = Share(0.5)
     peaks = [100, 60, 200, 100]
@@ -20,7 +20,7 @@ def test_a_share_is_one_of_the_longest_so_far():
     assert shapes.limit(EXAMPLE, 70, 1000) == 70
 
 
-def test_a_share_of_another_graph_is_that_of_the_largest():
+def test_a_share_refers_to_the_largest_peak_of_any_graph():
     shapes = Shapes()
     other = replace(
         EXAMPLE, operations=(replace(EXAMPLE.operations[0], name="cos"), *EXAMPLE.operations[1:])
@@ -31,7 +31,7 @@ def test_a_share_of_another_graph_is_that_of_the_largest():
     assert shapes.limit(EXAMPLE, Share(0.5), 200) == 150
 
 
-def test_the_least_is_what_it_came_to_at_the_longest():
+def test_min_becomes_the_peak_of_the_longest_shapes_plan():
     shapes = Shapes()
     assert shapes.limit(EXAMPLE, "min", 132) == "min"
     choice = plan_choice(EXAMPLE, "min")

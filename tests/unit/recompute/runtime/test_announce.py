@@ -28,7 +28,7 @@ def tags_of_a_step(model):
 
 
 @pytest.mark.parametrize("compiled", [False, True])
-def test_who_records_learns_whose_operators_run_again(compiled):
+def test_recorders_get_the_module_and_phase_of_reruns(compiled):
     model = network()
     if compiled:
         made = torch.compile(

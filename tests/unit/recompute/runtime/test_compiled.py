@@ -56,12 +56,12 @@ class TestWhatInductorIsGiven:
 
         return patches
 
-    def test_mode_and_options_are_handed_on(self, given):
+    def test_mode_and_options_are_passed_on(self, given):
         patches = given("1 MiB", options={"epilogue_fusion": False})
         assert patches["max_autotune"] is True
         assert patches["epilogue_fusion"] is False
 
-    def test_what_was_compiled_for_another_budget_is_not_taken(self, given):
+    def test_the_cache_key_depends_on_the_budget(self, given):
         def key(*arguments, **keywords):
             partitioner = given(*arguments, **keywords)["custom_partitioner_fn"]
             assert copy.deepcopy(partitioner) is partitioner
@@ -73,7 +73,7 @@ class TestWhatInductorIsGiven:
         assert key("min", planner=plan_choice) != key("min", planner=plan_choice)
 
 
-def test_a_budget_is_asked_of_the_graph():
+def test_backend_reports_an_impossible_budget():
     backend = pgmo.recompute.backend("1 KiB", measure=False)
     compiled = torch.compile(nn.Linear(64, 64), backend=backend, dynamic=False)
     with pytest.raises(Exception, match=r"1\.00 KiB"):

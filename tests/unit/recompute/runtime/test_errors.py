@@ -67,15 +67,15 @@ class Event:
         self.waited = True
 
 
-def test_copies_under_way_are_waited_for_and_let_go():
+def test_copies_in_progress_are_waited_for_and_freed():
     host, event = HostArenas(), Event()
 
     def run(_arguments):
-        host._flying[1, 0] = event, torch.ones(4)
+        host._in_flight[1, 0] = event, torch.ones(4)
         raise torch.OutOfMemoryError("no")
 
     with pytest.raises(torch.OutOfMemoryError):
         host.guarded(run)([])
     assert event.waited
-    assert not host._flying
+    assert not host._in_flight
     assert host.guarded(len)([1]) == 1

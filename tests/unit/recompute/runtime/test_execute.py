@@ -57,7 +57,7 @@ class Collecting(nn.Module):
         return collect(self.layer(x).tanh()).square().mean()
 
 
-def test_garbage_of_others_is_not_seen_to_go():
+def test_garbage_freed_during_a_step_is_not_measured():
     x = torch.ones(256, 64)
     model, plan = pgmo.recompute(Collecting(), x, budget=1.0)
     gc.collect()

@@ -163,7 +163,7 @@ def test_memory_is_lent_again_whether_or_not_a_backward_pass_comes(offloading, m
     assert len(set(places)) <= 2
 
 
-def test_a_lent_tensor_is_lent_once():
+def test_a_buffer_is_reused_only_after_its_last_view_is_freed():
     pool = PinnedBufferPool(64, False, lambda: None)
     first = pool.lend()
     view = first[8:16].view(torch.int32)
@@ -174,7 +174,7 @@ def test_a_lent_tensor_is_lent_once():
     assert address in (pool.lend().data_ptr(), pool.lend().data_ptr())
 
 
-def test_memory_that_cannot_be_had_is_an_error_with_advice():
+def test_host_memory_that_cannot_be_allocated_is_an_error():
     with pytest.raises(pgmo.BudgetError, match=r"takes 4096 PiB of host memory.*no offload"):
         PinnedBufferPool(1 << 62, False, lambda: None).lend()
 
@@ -237,6 +237,6 @@ def test_other_shapes_are_offloaded_too():
         ({"offload": "usb"}, "give the name of a link"),
     ],
 )
-def test_what_does_not_go_together_is_said(options, said):
+def test_conflicting_options_are_refused(options, said):
     with pytest.raises(pgmo.errors.OptionError, match=said):
         pgmo.recompute(Layers(), ROWS, **{"offload": "pcie4", **options})

@@ -4,6 +4,7 @@ from torch.nn import functional
 
 from pgmo.recompute.capture import dropout
 from pgmo.recompute.planners.schedule import simulate
+from pgmo.recompute.runtime.offload.host import HostArenas
 from pgmo.recompute.runtime.rewrite import split
 from tests.unit.recompute.traced import Normed, by_name, captured
 
@@ -24,7 +25,7 @@ def saved(step, module):
 
 def test_nothing_runs_twice_by_default():
     step = captured(Normed(), torch.ones(2, 3, 8, 8))
-    forward, backward = split(step, simulate(step.graph))
+    forward, backward = split(step, simulate(step.graph), HostArenas())
     assert "aten.convolution" in called(forward)
     assert not {"aten.convolution", "aten.relu"} & set(called(backward))
     assert {"convolution", "relu"} <= saved(step, forward)
@@ -34,7 +35,7 @@ def test_the_backward_half_follows_the_schedule():
     step = captured(Normed(), torch.ones(2, 3, 8, 8))
     choice = [*by_name(step.graph, "relu"), *by_name(step.graph, "convolution")]
     schedule = simulate(step.graph, choice)
-    forward, backward = split(step, schedule)
+    forward, backward = split(step, schedule, HostArenas())
     names = [step.graph.operations[index].name for index in schedule.operations]
     planned = names[step.graph.forward :]
     planned.remove("gradients of the outputs")
@@ -47,7 +48,7 @@ def test_a_normalisation_that_runs_again_reads_the_new_statistics():
     step = captured(Normed(), torch.ones(2, 3, 8, 8))
     (index,) = by_name(step.graph, "_native_batch_norm_legit_functional")
     (relu,) = by_name(step.graph, "relu")
-    _, backward = split(step, simulate(step.graph, {index, relu}))
+    _, backward = split(step, simulate(step.graph, {index, relu}), HostArenas())
     (again,) = [node for node in backward.graph.nodes if "legit_functional" in str(node.target)]
     old = {node.name for node in step.nodes[index][0].args[3:5]}
     assert old.isdisjoint(node.name for node in again.all_input_nodes)
@@ -65,7 +66,7 @@ def test_a_dropout_that_runs_again_applies_the_mask_that_was_saved():
     ]
     choice = {index, *by_name(step.graph, "sigmoid")}
     schedule = simulate(step.graph, choice)
-    _, backward = split(step, schedule)
+    _, backward = split(step, schedule, HostArenas())
     assert [name for name in called(backward) if name != "aten.detach"][1:4] == [
         "aten.mul",
         "aten.mul",
@@ -95,8 +96,10 @@ class Attending(nn.Module):
 
 def test_what_runs_again_does_not_run_in_the_forward_half():
     step = captured(Attending(), torch.ones(2, 8, 16))
-    forward, backward = split(step, simulate(step.graph, set(step.graph.candidates())))
-    plain, _ = split(step, simulate(step.graph))
+    forward, backward = split(
+        step, simulate(step.graph, set(step.graph.candidates())), HostArenas()
+    )
+    plain, _ = split(step, simulate(step.graph), HostArenas())
     assert sorted(called(forward)) == sorted(called(plain))
     assert any("attention" in name for name in called(backward))
 
@@ -114,5 +117,5 @@ def test_what_runs_again_before_a_dropout_is_applied_does_so():
         for index, one in enumerate(step.graph.operations)
         if one.name == dropout.APPLIED and index < step.graph.forward
     ]
-    forward, _ = split(step, simulate(step.graph, reruns=((applied, tanh),)))
+    forward, _ = split(step, simulate(step.graph, reruns=((applied, tanh),)), HostArenas())
     assert called(forward).count("aten.tanh") == 2

@@ -29,5 +29,5 @@ def test_a_terminal_shows_what_is_done_and_is_clear_at_the_end(monkeypatch):
     assert "\n" not in text
 
 
-def test_a_file_gets_nothing(monkeypatch):
+def test_no_progress_is_written_to_a_file(monkeypatch):
     assert said(monkeypatch, io.StringIO()) == ""

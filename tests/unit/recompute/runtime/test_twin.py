@@ -25,7 +25,7 @@ def again(model):
     return twin(model, one, again)
 
 
-def test_both_have_one_set_of_attributes():
+def test_twin_and_model_share_attributes():
     model = Noisy()
     other = twin(model, one, again)
     assert isinstance(other, Noisy)
@@ -64,7 +64,7 @@ def test_copies_are_twins_of_copies():
     assert copy.copy(other).layer is model.layer
 
 
-def test_a_part_of_it_is_no_twin():
+def test_a_slice_of_a_twin_is_a_plain_module():
     model = nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 4))
     part = twin(model, one, again)[:1]
     assert type(part) is nn.Sequential

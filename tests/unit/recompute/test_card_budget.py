@@ -5,8 +5,8 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 import pgmo
 from pgmo.cards import Card
-from pgmo.recompute.apply import RecomputeOptions, _whole_card
-from pgmo.recompute.whole_card import CONTEXT, optimizer_needs
+from pgmo.recompute.apply import RecomputeOptions, _card_budget
+from pgmo.recompute.card_budget import CONTEXT, optimizer_needs
 from tests.unit.recompute.steps import net
 
 
@@ -44,7 +44,7 @@ def test_state_is_known_before_it_exists(kind, options):
     assert optimizer_needs(optimizer).state == found.state  # the same after a step has made it
 
 
-def test_all_at_once_takes_more_for_a_moment_than_one_after_the_other():
+def test_foreach_steps_allocate_more_than_single_steps():
     model = net()
     at_once = optimizer_needs(torch.optim.AdamW(model.parameters(), foreach=True))
     singly = optimizer_needs(torch.optim.AdamW(model.parameters(), foreach=False))
@@ -55,7 +55,7 @@ def test_all_at_once_takes_more_for_a_moment_than_one_after_the_other():
     )
 
 
-def test_what_takes_more_in_late_steps_is_counts_as_of_one():
+def test_late_steps_of_an_optimizer_are_measured():
     weight = nn.Parameter(torch.zeros(64, 64))
     needs = optimizer_needs(torch.optim.RAdam([weight], foreach=False))
     # A late step of RAdam makes four tensors at a time.
@@ -69,7 +69,7 @@ def test_a_step_on_a_card_takes_all_parameters_at_once():
     assert needs.transient_bytes >= 8 * weights[0].nbytes
 
 
-def test_what_is_hooked_onto_steps_does_not_run():
+def test_step_hooks_of_the_optimizer_do_not_run():
     optimizer = torch.optim.Adam(net().parameters())
     ran = []
     optimizer.register_step_pre_hook(lambda *_: ran.append("before"))
@@ -82,7 +82,7 @@ def test_gradients_of_weights_that_share_a_storage_count_once():
     """On a CUDA device, the weights of an LSTM share a storage."""
     flat = torch.zeros(4 << 20)
     model = nn.ParameterList(nn.Parameter(flat[at : at + 1024]) for at in range(0, 8192, 1024))
-    budget = _whole_card(model, 0, RecomputeOptions(card=card(1 << 30)))
+    budget = _card_budget(model, 0, RecomputeOptions(card=card(1 << 30)))
     assert budget.gradients == 8 * 4096
 
 
@@ -127,7 +127,7 @@ def test_without_example_inputs_the_first_call_is_planned():
     assert 14 << 30 < plan.budget < 16 << 30
 
 
-def test_a_card_that_is_too_small_says_what_takes_its_memory():
+def test_the_error_for_a_small_card_lists_its_memory():
     model = net()
     with pytest.raises(pgmo.BudgetError, match=r"gradients take 97\.5 KiB") as reported:
         pgmo.recompute(

@@ -150,7 +150,7 @@ class CardBudget:
         gradients: bytes of the parameters' gradients, which are part of the step.
         optimizer: memory of the optimizer, or None.
         beside: bytes that the user keeps free.
-        state_sleeps: whether the optimizer's state is on the host while the step runs.
+        state_on_host: whether the optimizer's state is on the host while the step runs.
     """
 
     card: Card
@@ -159,7 +159,7 @@ class CardBudget:
     gradients: int
     optimizer: OptimizerNeeds | None
     beside: int
-    state_sleeps: bool = False
+    state_on_host: bool = False
 
     @property
     def packing(self) -> int:
@@ -184,11 +184,11 @@ class CardBudget:
                 f"{format_bytes(self.gradients)}{more}. Use a larger card, smaller types "
                 "(bfloat16), an optimizer with less state, or train fewer parameters"
             )
-        return left if self.state_sleeps else left - state
+        return left if self.state_on_host else left - state
 
     def __str__(self) -> str:
         parts = [("context", self.context), ("parameters, buffers and inputs", self.resident)]
-        if self.optimizer is not None and not self.state_sleeps:
+        if self.optimizer is not None and not self.state_on_host:
             parts.append(("state of the optimizer", self.optimizer.state))
         parts += [("kept free", self.beside), ("packing", self.packing)]
         words = ", ".join(f"{name} {format_bytes(size)}" for name, size in parts if size)

@@ -19,10 +19,10 @@ from pgmo.recompute.runtime.offload.pinned import PinnedBufferPool
 
 _GRAIN = 512  # Alignment of tensors in host memory, in bytes.
 
-_sleeping: "weakref.WeakKeyDictionary[Optimizer, SleepingState]" = weakref.WeakKeyDictionary()
+_offloaded: "weakref.WeakKeyDictionary[Optimizer, OffloadedState]" = weakref.WeakKeyDictionary()
 
 
-class SleepingState:
+class OffloadedState:
     """Hooks that keep an optimizer's state on the host between its steps."""
 
     def __init__(self, optimizer: Optimizer) -> None:
@@ -111,15 +111,15 @@ class SleepingState:
         self.send(optimizer)
 
 
-def let_state_sleep(optimizer: Optimizer, *, sleeps: bool) -> None:
+def keep_state_on_host(optimizer: Optimizer, *, wanted: bool) -> None:
     """Start or stop keeping an optimizer's state on the host between its steps."""
-    known = _sleeping.get(optimizer)
-    if sleeps and known is None:
-        _sleeping[optimizer] = known = SleepingState(optimizer)
+    known = _offloaded.get(optimizer)
+    if wanted and known is None:
+        _offloaded[optimizer] = known = OffloadedState(optimizer)
         known.send(optimizer)
-    elif not sleeps and known is not None:
+    elif not wanted and known is not None:
         known.end()
-        del _sleeping[optimizer]
+        del _offloaded[optimizer]
 
 
 def _rounded(size: int) -> int:

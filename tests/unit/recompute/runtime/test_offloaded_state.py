@@ -7,8 +7,8 @@ import torch
 
 import pgmo
 from pgmo.errors import OptionError
-from pgmo.recompute.runtime.offload import sleeping_state
-from pgmo.recompute.runtime.offload.sleeping_state import SleepingState
+from pgmo.recompute.runtime.offload import offloaded_state
+from pgmo.recompute.runtime.offload.offloaded_state import OffloadedState
 from tests.unit.recompute.steps import card, net
 
 
@@ -30,48 +30,48 @@ def test_training_goes_on_with_the_same_bits(options):
     model, other = net(), net()
     plain = torch.optim.AdamW(model.parameters(), **options)
     ours = torch.optim.AdamW(other.parameters(), **options)
-    sleeping = SleepingState(ours)
+    away = OffloadedState(ours)
     train(model, plain)
     train(other, ours)
     assert same(model, other)
     states = [one for state in plain.state.values() for one in state.values() if one.dim()]
-    assert sleeping.size == sum(one.nbytes for one in states)
-    sleeping.end()
+    assert away.size == sum(one.nbytes for one in states)
+    away.end()
     train(model, plain)
     train(other, ours)
     assert same(model, other)
-    assert sleeping.size == 0
+    assert away.size == 0
 
 
-def test_checkpoints_are_saved_and_loaded_while_the_state_sleeps():
+def test_checkpoints_are_saved_and_loaded_while_the_state_is_on_the_host():
     model, other = net(), net()
     optimizer, again = (torch.optim.AdamW(one.parameters()) for one in (model, other))
-    sleeping = [SleepingState(one) for one in (optimizer, again)]
+    away = [OffloadedState(one) for one in (optimizer, again)]
     train(model, optimizer)
     train(other, again, steps=1)
-    assert sleeping[1].size > 0
+    assert away[1].size > 0
     saved = copy.deepcopy([model.state_dict(), optimizer.state_dict()])
     other.load_state_dict(saved[0])
     again.load_state_dict(saved[1])
     train(model, optimizer)
     train(other, again)
     assert same(model, other)
-    assert sleeping[0].size == sleeping[1].size > 0
+    assert away[0].size == away[1].size > 0
 
 
-def test_a_loaded_state_sleeps_at_once():
+def test_a_loaded_state_is_sent_to_the_host_at_once():
     model, other = net(), net()
     optimizer, again = (torch.optim.AdamW(one.parameters()) for one in (model, other))
     train(model, optimizer)
     saved = copy.deepcopy([model.state_dict(), optimizer.state_dict()])
-    sleeping = SleepingState(again)
+    away = OffloadedState(again)
     train(other, again, steps=2)
-    size = sleeping.size
+    size = away.size
     again.state.clear()
     other.load_state_dict(saved[0])
     again.load_state_dict(saved[1])
-    assert sleeping.size == size > 0
-    entries = [(id(state), key) for state, key, *_ in sleeping._away]
+    assert away.size == size > 0
+    entries = [(id(state), key) for state, key, *_ in away._away]
     assert entries == [
         (id(state), key) for state in again.state.values() for key in ("exp_avg", "exp_avg_sq")
     ]
@@ -83,7 +83,7 @@ def test_a_loaded_state_sleeps_at_once():
 def test_an_interrupted_copy_loses_nothing():
     model, other = net(), net()
     optimizer, ours = (torch.optim.AdamW(one.parameters()) for one in (model, other))
-    sleeping = SleepingState(ours)
+    away = OffloadedState(ours)
     train(model, optimizer, steps=1)
     train(other, ours, steps=1)
 
@@ -93,31 +93,29 @@ def test_an_interrupted_copy_loses_nothing():
             if key == "exp_avg_sq":
                 raise KeyboardInterrupt
 
-    sleeping.fetch()
+    away.fetch()
     first = next(iter(ours.state))
     ours.state[first] = Interrupting(ours.state[first])
     with pytest.raises(KeyboardInterrupt):
-        sleeping.send(ours)
-    entry = sleeping._away[-1]
+        away.send(ours)
+    entry = away._away[-1]
     assert entry[0][entry[1]] is entry[2]  # the moved tensor is recorded
     ours.state[first] = dict(ours.state[first])
-    sleeping._away = [
-        (ours.state[first], key, host, device) for _, key, host, device in sleeping._away
-    ]
+    away._away = [(ours.state[first], key, host, device) for _, key, host, device in away._away]
     train(model, optimizer)
     train(other, ours)
     assert same(model, other)
 
 
-def test_the_state_sleeps_only_if_the_step_does_not_fit_beside_it():
+def test_the_state_is_offloaded_only_if_the_step_does_not_fit_beside_it():
     model = net()
     optimizer = torch.optim.AdamW(model.parameters(), foreach=False)
     batch = torch.randn(512, 64)
     parameters = sum(one.nbytes for one in model.parameters())
     _, least = pgmo.recompute(net(), batch, "min", offload="pcie4")
     options = {"optimizer": optimizer, "offload": "pcie4"}
-    awake = least.resident + least.peak + (2 * parameters + (64 << 10))
-    _, roomy = pgmo.recompute(model, batch, card=card(4 * awake), state=True, **options)
+    roomy_bytes = least.resident + least.peak + (2 * parameters + (64 << 10))
+    _, roomy = pgmo.recompute(model, batch, card=card(4 * roomy_bytes), state=True, **options)
     assert roomy.state_bytes == 0
     small = card(least.resident + least.peak + parameters)
     with pytest.raises(pgmo.BudgetError):
@@ -131,12 +129,12 @@ def test_the_state_sleeps_only_if_the_step_does_not_fit_beside_it():
     train(ours, optimizer)
     train(other, torch.optim.AdamW(other.parameters(), foreach=False))
     assert same(ours, other)
-    assert optimizer in sleeping_state._sleeping
-    pgmo.recompute(model, batch, card=card(4 * awake), state=True, **options)
-    assert optimizer not in sleeping_state._sleeping  # it stays on the device
+    assert optimizer in offloaded_state._offloaded
+    pgmo.recompute(model, batch, card=card(4 * roomy_bytes), state=True, **options)
+    assert optimizer not in offloaded_state._offloaded  # it stays on the device
 
 
-def test_a_larger_batch_fits_while_the_state_sleeps():
+def test_a_larger_batch_fits_while_the_state_is_on_the_host():
     model = net()
     optimizer = torch.optim.AdamW(model.parameters(), foreach=False)
     options = {"card": card(1200 << 10), "optimizer": optimizer, "offload": "pcie4"}

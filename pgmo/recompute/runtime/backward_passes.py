@@ -1,4 +1,7 @@
-"""Wait for autograd's device threads when a backward pass ends with a Python error.
+"""Wrapper of the function through which `backward()` and `autograd.grad()` call autograd's engine.
+
+The wrapper calls the functions of `surround`. If a backward pass ends with a Python error, the
+wrapper also waits for autograd's device threads:
 
     main thread     backward( ......... ) raises        except: a smaller batch
     device thread        operator fails --^   drops the error, then node and graph   needs the GIL
@@ -12,13 +15,21 @@ errors need no GIL.
 
 import functools
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
 from pgmo.error_frames import clear_frames
 from pgmo.profiler.tagging import dynamo
 
+Around = Callable[[Callable[[], Any], Any, tuple[Any, ...]], Any]
+"""Function that runs a backward pass, and returns its result.
+
+Its arguments are a function that runs the pass, the tensors to differentiate, and the engine's
+other positional arguments."""
+
 _attached = False
+_surrounding: list[Around] = []
 
 
 class _Thread(threading.local):
@@ -29,7 +40,7 @@ _thread = _Thread()
 
 
 def attach() -> None:
-    """Make failed backward passes wait from now on. Repeated calls have no effect."""
+    """Install the wrapper. Repeated calls have no effect."""
     global _attached
     if _attached:
         return
@@ -40,12 +51,15 @@ def attach() -> None:
     run_engine = graph._engine_run_backward
 
     @functools.wraps(run_engine)
-    def run_and_wait(*args: Any, **kwargs: Any) -> Any:
+    def run_and_wait(outputs: Any, *more: Any, **keywords: Any) -> Any:
+        run = functools.partial(run_engine, outputs, *more, **keywords)
+        for around in _surrounding:
+            run = functools.partial(around, run, outputs, more)
         try:
-            return run_engine(*args, **kwargs)
+            return run()
         except BaseException as error:
             clear_frames(error)
-            del args, kwargs
+            del run, outputs, more, keywords
             if not _thread.waits:
                 await_device_threads()
             raise
@@ -55,6 +69,22 @@ def attach() -> None:
     for module in modules:
         if module._engine_run_backward is run_engine:
             module._engine_run_backward = run_and_wait
+
+
+def surround(around: Around) -> Callable[[], None]:
+    """Let backward passes run through `around`, on the threads that call them.
+
+    Returns:
+        A function that ends this.
+    """
+    attach()
+    _surrounding.append(around)
+
+    def end() -> None:
+        if around in _surrounding:
+            _surrounding.remove(around)
+
+    return end
 
 
 def await_device_threads() -> None:
