@@ -40,7 +40,7 @@ def quick_collector():
 
 
 @pytest.fixture(autouse=True)
-def nobody_watches_any_more():
+def no_tagger_is_left():
     """Check that a test leaves no tagger behind, which would change the results of later tests."""
     yield
     dynamo = sys.modules.get("pgmo.profiler.tagging.dynamo")

@@ -132,15 +132,19 @@ def check_docstring(
     first = re.split(r"[\s,:;.?]", docstring, maxsplit=1)[0]
     if first in RULES["openings"]["everything"]:
         yield Finding(path, line, f"the docstring begins with {first!r}: name the thing")
-    elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not is_property(node):
+    elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and begins_with_verb(node):
         other_form = re.fullmatch(r"[A-Z][a-z]*[^s\W]s", first)
         if first in RULES["openings"]["functions"] or other_form:
             yield Finding(path, line, f"the docstring begins with {first!r}: begin with a verb")
 
 
-def is_property(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
-    """Return whether a method is read like an attribute; its docstring is a noun phrase."""
-    return any("property" in ast.unparse(decorator) for decorator in node.decorator_list)
+def begins_with_verb(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Return whether a docstring has to begin with a verb.
+
+    The docstring of a property is a noun phrase, and that of a test states what should hold.
+    """
+    is_property = any("property" in ast.unparse(decorator) for decorator in node.decorator_list)
+    return not is_property and not node.name.startswith("test_")
 
 
 def check_native(path: Path) -> Iterator[Finding]:

@@ -12,14 +12,14 @@ def sections():
 
 
 def test_every_command_and_all_of_its_options():
-    told = sections()
-    assert set(told) == set(COMMANDS)
+    documented = sections()
+    assert set(documented) == set(COMMANDS)
     for name, parser in parsers_of(build_parser(fill=True)).items():
         for action in parser._actions:
             for option in action.option_strings:
                 hidden = action.help == "==SUPPRESS=="
-                assert (f"`{option}" in told[name]) is not hidden, (name, option)
-        assert parser.description.partition("\n")[0] in told[name]
+                assert (f"`{option}" in documented[name]) is not hidden, (name, option)
+        assert parser.description.partition("\n")[0] in documented[name]
 
 
 def test_commands_are_grouped_by_stage():

@@ -45,5 +45,5 @@ def test_a_broken_link_is_seen(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_nobody_is_sent_to_an_index_where_pgmo_is_not(page: Path) -> None:
+def test_no_page_names_an_index_without_pgmo(page: Path) -> None:
     assert not re.search(r"pip install [^\n`#]*(?<![\w/.-])'?pgmo\b(?!-)", page.read_text())

@@ -35,10 +35,11 @@ def test_each_rule_finds_what_it_forbids(name: str, tmp_path: Path) -> None:
         ("code.md", "Call `tell()`, or read:\n\n```\nnobody\n```\n"),
         ("indented.md", "Run:\n\n    $ " + "word " * 50 + "\n"),
         ("property.py", 'class A:\n    @property\n    def size(self):\n        """Bytes."""\n'),
+        ("test.py", 'def test_size():\n    """The bytes are counted."""\n'),
         ("verb.py", 'def size():\n    """Return the bytes."""\n'),
     ],
 )
-def test_code_and_properties_are_exempt(name: str, text: str, tmp_path: Path) -> None:
+def test_code_properties_and_tests_are_exempt(name: str, text: str, tmp_path: Path) -> None:
     path = tmp_path / name
     path.write_text(text)
     assert not check(path)

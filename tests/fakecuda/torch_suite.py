@@ -88,10 +88,10 @@ def main() -> None:
         print(f"{mode:8} {dict(Counter(outcome[0] for _, outcome in found))}", flush=True)
     if arguments.out:
         arguments.out.write_text(json.dumps(outcomes, indent=1))
-    sys.exit(tell_differences(outcomes))
+    sys.exit(report_differences(outcomes))
 
 
-def tell_differences(outcomes: dict[str, dict[str, Outcome]]) -> bool:
+def report_differences(outcomes: dict[str, dict[str, Outcome]]) -> bool:
     """Print the tests that fail only under pgmo; return whether any is not expected."""
     surprising = False
     for name, of_modes in outcomes.items():

@@ -26,17 +26,17 @@ def main() -> int:
         seed=given.seed,
         first=given.first,
         workers=given.workers,
-        progress=_tell,
+        progress=_show,
     )
     print("\n".join(_lines(figures)))
     return 1 if figures.failures or figures.inputs != given.inputs else 0
 
 
-def _tell(figures: Figures) -> None:
+def _show(figures: Figures) -> None:
     """Print the figures so far on stderr, with the last failed inputs, after each piece."""
     failed = "".join(f", input {one['number']}" for one in figures.failures[-10:])
-    told = f"{figures.inputs} inputs, {len(figures.failures)} failed{failed}"
-    print(f"{told}; slowest {figures.slowest[0]:.2f} s", file=sys.stderr, flush=True)
+    counts = f"{figures.inputs} inputs, {len(figures.failures)} failed{failed}"
+    print(f"{counts}; slowest {figures.slowest[0]:.2f} s", file=sys.stderr, flush=True)
 
 
 def _one(seed: int, number: int, keep: Path | None) -> int:

@@ -26,8 +26,8 @@ def outcome_of(data: bytes, suffix: str) -> str:
         os.close(reader)
         _child(writer, Input(0, kind, suffix, data))
     os.close(writer)
-    with open(reader, "rb") as told:
-        said = told.read().decode()
+    with open(reader, "rb") as stream:
+        said = stream.read().decode()
     _, status = os.waitpid(child, 0)
     if os.WIFSIGNALED(status):
         return f"ended by {signal.Signals(os.WTERMSIG(status)).name}"

@@ -36,14 +36,14 @@ class Figures:
     memory: tuple[float, int] = (0.0, -1)
     resident: int = 0
 
-    def add(self, told: dict[str, Any]) -> None:
+    def add(self, found: dict[str, Any]) -> None:
         """Add the figures of a process."""
-        self.inputs += sum(told["outcomes"].values())
-        self.outcomes.update(told["outcomes"])
-        self.failures += told["failures"]
-        self.slowest = max(self.slowest, tuple(told["slowest"]))
-        self.memory = max(self.memory, tuple(told["memory"]))
-        self.resident = max(self.resident, told["resident"])
+        self.inputs += sum(found["outcomes"].values())
+        self.outcomes.update(found["outcomes"])
+        self.failures += found["failures"]
+        self.slowest = max(self.slowest, tuple(found["slowest"]))
+        self.memory = max(self.memory, tuple(found["memory"]))
+        self.resident = max(self.resident, found["resident"])
 
 
 def attack(
@@ -76,9 +76,9 @@ def attack(
                 return
             end = min(begin + _PIECE, first + inputs)
             while begin < end:
-                told, begin = _process(module, seed, begin, end)
+                found, begin = _process(module, seed, begin, end)
                 with lock:
-                    figures.add(told)
+                    figures.add(found)
                     progress(figures)
 
     threads = [threading.Thread(target=work) for _ in range(workers)]
@@ -97,8 +97,8 @@ def _process(module: str, seed: int, begin: int, end: int) -> tuple[dict[str, An
         command = [sys.executable, "-m", module, *map(str, (seed, begin, end, 1)), file.name]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode == 0:
-            told: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-            return told, end
+            found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+            return found, end
         (at,) = struct.unpack("<q", Path(file.name).read_bytes()[:8])
     error = f"the process ended with {done.returncode}: {done.stderr[-1500:]}"
     # A killed process reports nothing, so earlier inputs are tried again.

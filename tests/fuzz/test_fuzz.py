@@ -24,12 +24,12 @@ def test_no_file_does_more_than_to_be_read_or_refused():
 
 def test_what_goes_wrong_is_noticed():
     figures = attack(20, workers=1, module="tests.fuzz.planted")
-    told = {one["number"]: one["error"] for one in figures.failures}
-    assert sorted(told) == [planted.RAISES, planted.HANGS, planted.ENDS, planted.EATS]
-    assert "OverflowError: planted" in told[planted.RAISES]
-    assert "ended with -14" in told[planted.HANGS]
-    assert "ended with -11" in told[planted.ENDS]
-    assert "bytes of memory" in told[planted.EATS]
+    errors = {one["number"]: one["error"] for one in figures.failures}
+    assert sorted(errors) == [planted.RAISES, planted.HANGS, planted.ENDS, planted.EATS]
+    assert "OverflowError: planted" in errors[planted.RAISES]
+    assert "ended with -14" in errors[planted.HANGS]
+    assert "ended with -11" in errors[planted.ENDS]
+    assert "bytes of memory" in errors[planted.EATS]
     assert figures.inputs == 20
 
 
@@ -40,12 +40,12 @@ def test_an_input_is_the_same_in_every_process():
         f"for n in {numbers!r}: print(hashlib.sha256(make_input(0, n).data).hexdigest())"
     )
     command = [sys.executable, "-c", code]
-    told = {
+    errors = {
         subprocess.run(
             command, env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, check=True
         ).stdout
         for seed in ("1", "2")
     }
-    assert len(told) == 1
-    assert len(set(told.pop().split())) > 50
+    assert len(errors) == 1
+    assert len(set(errors.pop().split())) > 50
     assert make_input(0, 5) != make_input(1, 5)

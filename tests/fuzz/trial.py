@@ -71,10 +71,10 @@ class Trial:
         if given.kind == "table" and given.number % 2:
             self._run("plan", path, "-o", self._folder / "made.csv", *_PLAN)
             return
-        told = ("--json",) if given.number % 3 else ()
+        options = ("--json",) if given.number % 3 else ()
         if given.kind == "snapshot":
-            told += _CHOSEN[given.number // 3 % len(_CHOSEN)]
-        self._run("export", path, "--to", "profile", "-o", made, "-f", *told)
+            options += _CHOSEN[given.number // 3 % len(_CHOSEN)]
+        self._run("export", path, "--to", "profile", "-o", made, "-f", *options)
         written = sorted(self._folder.glob("made*.pgmoprof"))
         if not written:
             raise WrongError("an import that succeeds writes nothing")

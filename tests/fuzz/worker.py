@@ -54,15 +54,15 @@ def work(seed: int, numbers: range, progress: Path) -> dict[str, Any]:
     shared = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
     with (
         tempfile.TemporaryDirectory(dir=shared) as folder,
-        open(progress, "r+b", buffering=0) as told,
+        open(progress, "r+b", buffering=0) as progress_file,
     ):
         trial = Trial(Path(folder))
         signal.alarm(HANGS_AFTER)
         _warm(trial)
         limit_memory()
         for number in numbers:
-            told.seek(0)
-            told.write(struct.pack("<q", number))
+            progress_file.seek(0)
+            progress_file.write(struct.pack("<q", number))
             signal.alarm(HANGS_AFTER)
             given = make_input(seed, number)
             began = time.process_time()

@@ -36,13 +36,13 @@ def main() -> None:
                 program.optimizer.zero_grad()
         between = torch.cuda.memory_reserved()
     torch.cuda.synchronize()
-    told = {
+    results = {
         "digest": digest([*values, *program.state()]),
         "between": between,
         "replayed": sum(one.phase.value == "replay" for one in session.history),
         "arena": session.plan.arena if session.plan else 0,
     }
-    print(json.dumps(told))
+    print(json.dumps(results))
 
 
 if __name__ == "__main__":

@@ -44,8 +44,8 @@ def ranks(folder, world, engines):
     running.sort(key=lambda one: isinstance(one.exception(), subprocess.TimeoutExpired))
     for one in running:
         one.result()
-    told = sorted((one.result() for one in running), key=lambda one: one["rank"])
-    for one in told:
+    results = sorted((one.result() for one in running), key=lambda one: one["rank"])
+    for one in results:
         rank = one["rank"]
         for engine in engines:
             found = one[engine]
@@ -54,7 +54,7 @@ def ranks(folder, world, engines):
             assert found["saved"][-1].endswith(".pgmoplan")
             if not STUB:
                 assert found["runs"][1:] == 2 * found["runs"][:1], engine
-    return told
+    return results
 
 
 def test_one_device(tmp_path):

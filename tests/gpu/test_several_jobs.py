@@ -114,7 +114,7 @@ def in_processes(folder, address, together):
 
 
 def test_two_trainings_in_processes_of_their_own(tmp_path):
-    alone = in_processes(tmp_path / "alone", tmp_path / "nobody", together=False)
+    alone = in_processes(tmp_path / "alone", tmp_path / "none", together=False)
     address = tmp_path / "socket" / "share"
     with Broker(
         address, Rules(total=1, deadline=100.0, patience=100.0), tmp_path / "log"

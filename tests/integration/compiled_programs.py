@@ -235,7 +235,7 @@ def operator_that_compiles_itself():
     return loop
 
 
-def _told(session):
+def _summary_of(session):
     """Return the replayed iterations and the tags of a session."""
     profile = session.profile
     tags = profile.tags if profile else ()
@@ -273,7 +273,7 @@ def main(name, *modes):
         ),
     }
     if session is not None:
-        found["session"] = _told(session)
+        found["session"] = _summary_of(session)
     print(json.dumps(found))
 
 

@@ -53,10 +53,10 @@ def test_what_is_compiled_has_one_name_and_the_rest_the_names_of_operators(tmp_p
 
 @pytest.mark.slow
 def test_kernels_of_inductor_have_their_names(tmp_path):
-    told = _found(tmp_path, "-m", MODULE, "inductor_with_planned_memory", "session")["session"]
+    session = _found(tmp_path, "-m", MODULE, "inductor_with_planned_memory", "session")["session"]
     assert {"extern_kernels.addmm", "extern_kernels.mm"} <= {
-        one.split()[-1] for one in told["used"]
+        one.split()[-1] for one in session["used"]
     }
-    assert any(" cpp_fused_gelu_native_dropout" in one for one in told["used"])
-    assert any(" pool" in one for one in told["used"])
-    assert not any("torch.compile" in one for one in told["used"])
+    assert any(" cpp_fused_gelu_native_dropout" in one for one in session["used"])
+    assert any(" pool" in one for one in session["used"])
+    assert not any("torch.compile" in one for one in session["used"])

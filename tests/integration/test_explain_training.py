@@ -45,29 +45,31 @@ def record(folder, *, keep=None, optimizer=torch.optim.SGD) -> str:
 @pytest.mark.parametrize("optimizer", [torch.optim.SGD, torch.optim.Adam])
 def test_a_clean_loop_has_no_leaks(tmp_path, optimizer):
     path = record(tmp_path, optimizer=optimizer)
-    told = explain(pgmo.Profile.load(path))
-    assert told.leaks.judged
-    assert told.leaks.found == ()
+    explained = explain(pgmo.Profile.load(path))
+    assert explained.leaks.judged
+    assert explained.leaks.found == ()
     assert main(["stats", "--leaks", path, "--check"]) == 0
 
 
 def test_a_list_of_losses_is_found_and_the_advice_is_item(tmp_path):
     path = record(tmp_path, keep="loss")
-    told = explain(pgmo.Profile.load(path))
-    (leak,) = told.leaks.found
+    explained = explain(pgmo.Profile.load(path))
+    (leak,) = explained.leaks.found
     assert (leak.growth, leak.tag.phase) == (4.0, "forward")
     assert "loss" in leak.tag.op
-    assert any("loss.item()" in hint.text for hint in told.hints)
+    assert any("loss.item()" in hint.text for hint in explained.hints)
     assert main(["stats", "--leaks", path, "--check"]) == 3
 
 
 def test_the_peak_of_a_recording_adds_up_however_it_is_counted(tmp_path):
     profile = pgmo.Profile.load(record(tmp_path, optimizer=torch.optim.Adam))
     plan = pgmo.Plan.load(tmp_path / "net.pgmoplan")
-    told = explain(profile, plan, top=3)
-    for holders in told.holders.values():
+    explained = explain(profile, plan, top=3)
+    for holders in explained.holders.values():
         assert sum(holder.size for holder in holders) == profile.max_load()
-    assert (alive(profile, told.peak.tick) * profile.size).sum() == profile.max_load()
+    assert (alive(profile, explained.peak.tick) * profile.size).sum() == profile.max_load()
     # On the CPU, Adam updates one parameter at a time, so its temporaries are no cause.
-    assert "The optimizer's temporaries make the peak" not in [hint.title for hint in told.hints]
-    assert told.plan.arena == plan.arena
+    assert "The optimizer's temporaries make the peak" not in [
+        hint.title for hint in explained.hints
+    ]
+    assert explained.plan.arena == plan.arena

@@ -71,11 +71,11 @@ def test_a_transformers_script(tmp_path):
     assert sorted(rates)[1] >= 0.99
 
 
-def test_a_loop_of_which_nothing_repeats_is_left_alone_and_told_so(tmp_path):
+def test_a_loop_of_which_nothing_repeats_is_left_alone_with_a_note(tmp_path):
     session = plainly_and_under_pgmo(tmp_path, "never_alike.py", 40)
     phases = [one["phase"] for one in session["iterations"]]
     assert set(phases) == {"backoff", "record"}
-    told = run(tmp_path, "-m", "pgmo", "run", SCRIPTS / "never_alike.py", 40)
-    assert len(results(told)) == 40
-    assert "pgmo: no block was served from a slot" in told.stderr
-    assert "  plan       none serves: " in told.stderr
+    done = run(tmp_path, "-m", "pgmo", "run", SCRIPTS / "never_alike.py", 40)
+    assert len(results(done)) == 40
+    assert "pgmo: no block was served from a slot" in done.stderr
+    assert "  plan       none serves: " in done.stderr

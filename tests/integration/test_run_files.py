@@ -66,8 +66,8 @@ def test_processes_of_one_program_share_a_directory_of_plans(tmp_path, monkeypat
         assert ("8 iterations" in done.stderr) == (rank == "0")
         assert ("Wrote" in done.stderr) == (rank == "0")
         assert ("pgmo run --plan plans " in done.stderr) == (rank == "0")
-    told = [json.loads((tmp_path / f"run-rank{rank}.json").read_text()) for rank in "01"]
-    first, second = (one["sessions"][0]["summary"] for one in told)
+    reports = [json.loads((tmp_path / f"run-rank{rank}.json").read_text()) for rank in "01"]
+    first, second = (one["sessions"][0]["summary"] for one in reports)
     assert first["recorded"] > second["recorded"]  # the second run began with plans of the first
     assert "which has 100.0% of the requests" in second["notes"][0]
     plans = list((tmp_path / "plans").glob("*.pgmoplan"))

@@ -128,7 +128,7 @@ def make(**options):
         alloc_postprocess = malloc_preprocess = malloc_postprocess = alloc_preprocess
         free_preprocess = free_postprocess = alloc_preprocess
 
-    def tell(event, **kwargs):
+    def call_hooks(event, **kwargs):
         for hook in hooks().values():
             getattr(hook, event)(**kwargs)
 
@@ -172,11 +172,11 @@ def make(**options):
                 "mem_ptr": self.ptr,
                 "pmem_id": id(self),
             }
-            tell("free_preprocess", **about)
+            call_hooks("free_preprocess", **about)
             pool = self._pool()
             if pool is not None:
                 pool.free[self._key].append(self._mem)
-            tell("free_postprocess", **about)
+            call_hooks("free_postprocess", **about)
 
     class PythonFunctionAllocatorMemory(BaseMemory):
         def __init__(self, size, malloc, free, device):
@@ -206,14 +206,14 @@ def make(**options):
         def malloc(self, size):
             rounded = -(-size // UNIT) * UNIT
             device = runtime.getDevice()
-            tell("malloc_preprocess", device_id=device, size=size, mem_size=rounded)
+            call_hooks("malloc_preprocess", device_id=device, size=size, mem_size=rounded)
             if not size:
                 pointer = MemoryPointer(Memory(0), 0)
             else:
                 key = device, get_current_stream().ptr, rounded
                 mem = self.free[key].pop() if self.free[key] else self._fresh(rounded)
                 pointer = MemoryPointer(PooledMemory(mem, self, key), 0)
-            tell(
+            call_hooks(
                 "malloc_postprocess",
                 device_id=device,
                 size=size,

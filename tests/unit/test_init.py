@@ -37,7 +37,7 @@ def test_every_public_name_is_there(name):
 
 
 def test_type_checkers_and_python_agree_on_where_names_come_from():
-    told = {
+    documented = {
         alias.name: statement.module
         for branch in ast.parse(Path(pgmo.__file__).read_text(encoding="utf-8")).body
         if isinstance(branch, ast.If) and ast.unparse(branch.test) == "TYPE_CHECKING"
@@ -45,8 +45,8 @@ def test_type_checkers_and_python_agree_on_where_names_come_from():
         if isinstance(statement, ast.ImportFrom)
         for alias in statement.names
     }
-    assert told == pgmo._HOMES
-    assert set(told) <= set(pgmo.__all__)
+    assert documented == pgmo._HOMES
+    assert set(documented) <= set(pgmo.__all__)
 
 
 def test_names_that_have_moved_say_where_they_are():

@@ -34,7 +34,7 @@ class Shelf:
         self._blocks.clear()
 
 
-def test_nobody_gets_memory_that_somebody_else_has():
+def test_no_thread_gets_memory_of_another_one():
     shelf, failures, streams = Shelf(), [], [torch.cuda.Stream() for _ in range(2)]
 
     def work(seed: int) -> None:
@@ -75,7 +75,7 @@ def test_nobody_gets_memory_that_somebody_else_has():
         sys.setswitchinterval(interval)
 
 
-def test_the_profiler_is_told_of_slots():
+def test_the_profiler_gets_slots():
     with replaying(rounds) as session:
         cpu = [torch.profiler.ProfilerActivity.CPU]
         with torch.profiler.profile(activities=cpu, profile_memory=True) as profile:

@@ -11,7 +11,7 @@ from pgmo.rehearsal.environment import of_card
 from tests import forked
 from tests.fakecuda.fit.scripts import ATTENTION, BLOCKS, CONVOLUTIONS, card, write
 
-_TELL = """
+_PRINT_PEAK = """
 import atexit
 from pgmo.rehearsal import control
 atexit.register(lambda: print("peak", control.peak(0)))
@@ -21,7 +21,7 @@ atexit.register(lambda: print("peak", control.peak(0)))
 def peak_of_run(script: str, where: Card, *arguments: str) -> int:
     """Return the bytes that `pgmo run` takes of the card, as the stub runtime counts them."""
     path = Path(script)
-    path.write_text(_TELL + path.read_text())
+    path.write_text(_PRINT_PEAK + path.read_text())
     command = ("-m", "pgmo", "run", script, *arguments)
     ended = forked.run_command(path.parent, *command, environment=os.environ | of_card(where, 1))
     assert ended.exit_code == 0, ended.errors

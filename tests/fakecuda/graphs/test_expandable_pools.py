@@ -27,7 +27,7 @@ ONE = """
 before = settings()
 one = captured(8)
 replayed(*one, 7)
-tell(types(), right(one[2], 7), before, settings())
+report(types(), right(one[2], 7), before, settings())
 """
 
 
@@ -45,7 +45,7 @@ one = captured(8)
 pool = torch.cuda.MemPool()
 with torch.cuda.use_mem_pool(pool):
     kept = block(3)
-tell([(seg["total_size"] >> 20, seg["is_expandable"]) for seg in pool.snapshot()])
+report([(seg["total_size"] >> 20, seg["is_expandable"]) for seg in pool.snapshot()])
 """,
         PGMO_POOLS="0",
     )
@@ -62,7 +62,7 @@ def all_settings():
 before, graph = all_settings(), torch.cuda.CUDAGraph()
 with torch.cuda.graph(graph):
     kept, within = block(8), all_settings()
-tell(types(), before, within, all_settings())
+report(types(), before, within, all_settings())
 """,
         PYTORCH_CUDA_ALLOC_CONF=configuration,
     )
@@ -93,7 +93,7 @@ with torch.cuda.graph(graph):
     result = copied(given)
     torch._C._accelerator_setAllocatorSettings("expandable_segments:True")
 second = captured(8)
-tell(types(), settings()[0], settings()[1])
+report(types(), settings()[0], settings()[1])
 """)
     assert (types, after, on) == (EXPANDABLE, "expandable_segments:True", True)
 
@@ -104,7 +104,7 @@ pool = torch.cuda.graph_pool_handle()
 one = captured(16, pool)
 first = torch.cuda.memory_reserved()
 two = captured(16, pool)
-tell(first, torch.cuda.memory_reserved())
+report(first, torch.cuda.memory_reserved())
 """)
     # The second capture needs its input and result; its temporary reuses the first one's memory.
     assert second - first <= 2 * (16 << 20) + (12 << 20)
@@ -114,7 +114,7 @@ def test_a_memory_pool_of_the_program_keeps_its_segments():
     (types,) = pools("""
 pool = torch.cuda.MemPool()
 one = captured(8, pool.id)
-tell(types())
+report(types())
 """)
     assert types == PLAIN
 
@@ -123,7 +123,7 @@ def test_address_space_bounds_the_number_of_expandable_pools():
     (found,) = pools(
         """
 graphs = [captured(16), captured(32)]
-tell(sorted((seg["is_expandable"], seg["allocated_size"] >> 20)
+report(sorted((seg["is_expandable"], seg["allocated_size"] >> 20)
             for seg in torch.cuda.memory_snapshot()
             if tuple(seg["segment_pool_id"]) != (0, 0) and seg["allocated_size"]))
 """,
@@ -139,7 +139,7 @@ with torch.no_grad():
     for _ in range(3):
         torch.compiler.cudagraph_mark_step_begin()
         compiled(torch.zeros(1 << 20, device="cuda"))
-tell(types())
+report(types())
 """)
     assert "large expandable" in types
     assert "large" not in types

@@ -8,7 +8,7 @@ from tests.fakecuda.pages.block_program import run
 
 ATTACK = """
 from tests.fakecuda.graphs.graph_attack import attack
-tell(attack({seed}, {replays}, {broken!r}, {lend}))
+report(attack({seed}, {replays}, {broken!r}, {lend}))
 """
 
 

@@ -18,7 +18,7 @@ except torch.OutOfMemoryError as error:
 kept = right(one[2], 3)
 del large
 replayed(*one, 5)
-tell(lent, fitted, kept, right(one[2], 5))
+report(lent, fitted, kept, right(one[2], 5))
 """
 
 
@@ -42,7 +42,7 @@ one = captured(32)
 replayed(*one, 3)
 with torch.cuda.use_mem_pool(torch.cuda.MemPool()):
     large = block(80)
-tell(figures()["lent"], large.numel() >> 20)
+report(figures()["lent"], large.numel() >> 20)
 """,
         FAKECUDA_BYTES=str(CARD),
     )
@@ -60,7 +60,7 @@ graph = torch.cuda.CUDAGraph()
 with torch.cuda.graph(graph, pool=one[0].pool()):
     second = copied(copied(one[1]))
 graph.replay()
-tell(figures()["lent"], right(second, 3))
+report(figures()["lent"], right(second, 3))
 """,
         FAKECUDA_BYTES=str(CARD),
     )

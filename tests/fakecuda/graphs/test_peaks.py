@@ -50,7 +50,7 @@ def captured(tagger):
     return pools
 plain = captured(nullcontext())
 torch.cuda.empty_cache()
-tell(plain, captured(Tagger(lambda number: None, torch_cuda(0).operators)))
+report(plain, captured(Tagger(lambda number: None, torch_cuda(0).operators)))
 """
 
 

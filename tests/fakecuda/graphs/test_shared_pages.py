@@ -30,7 +30,7 @@ TWO = """
 before = used()
 all = [captured(32) for _ in range(2)]
 for value, one in enumerate(all, 1): replayed(*one, value)
-tell(figures(), [right(one[2], value) for value, one in enumerate(all, 1)], used() - before)
+report(figures(), [right(one[2], value) for value, one in enumerate(all, 1)], used() - before)
 """
 
 
@@ -56,7 +56,7 @@ all = [captured(32) for _ in range(3)]
 for one in all: replayed(*one, 1)
 del all, one
 torch.cuda.empty_cache()
-tell(figures())
+report(figures())
 """)
     assert figures["pages"] == figures["segments"] == 0
 
@@ -69,7 +69,7 @@ graph.reset()
 torch.cuda.empty_cache()
 others = [captured(8) for _ in range(3)]
 for one in others: replayed(*one, 9)
-tell([right(result, 7), *[right(one[2], 9) for one in others]])
+report([right(result, 7), *[right(one[2], 9) for one in others]])
 """)
     assert values == [True] * 4
 
@@ -78,7 +78,7 @@ def test_statistics_count_a_shared_page_once():
     reserved, most, highest = graphs("""
 all = [captured(16 + size) for size in range(0, 32, 8)]
 for one in all: replayed(*one, 1)
-tell(torch.cuda.memory_reserved() - used(), torch.cuda.max_memory_reserved(), peak())
+report(torch.cuda.memory_reserved() - used(), torch.cuda.max_memory_reserved(), peak())
 """)
     assert reserved == 0
     assert most == highest
@@ -108,7 +108,7 @@ for one, value in ((first, 3), (second, 4)):
     one[1].replay()
 second[2].replay()
 first[2].replay()
-tell([right(first[3], 3), right(second[3], 4)], figures()["moves"])
+report([right(first[3], 3), right(second[3], 4)], figures()["moves"])
 """
     )
     assert right == [True, True]
@@ -128,7 +128,7 @@ with torch.cuda.graph(graph):
 constant.copy_(torch.full(constant.shape, 5, dtype=torch.uint8))
 replayed(*first, 1)
 graph.replay()
-tell([right(constant, 5), right(result, 5), right(first[2], 1)])
+report([right(constant, 5), right(result, 5), right(first[2], 1)])
 """)
     assert right == [True] * 3
 
@@ -139,7 +139,7 @@ for graph in (one, other): replayed(*graph, 1)
 shared = figures()
 {body}
 replayed(*one, 2)
-tell(shared, figures(), [right(one[2], 2), right(other[2], 1)])
+report(shared, figures(), [right(one[2], 2), right(other[2], 1)])
 """
 
 
@@ -181,7 +181,7 @@ for rows in (64, 128):
         torch.compiler.cudagraph_mark_step_begin()
         compiled(torch.empty(rows, 256, device="cuda")).square().mean().backward()
         model.zero_grad()
-tell(figures(), len(list(get_container(0).tree_manager.get_roots())))
+report(figures(), len(list(get_container(0).tree_manager.get_roots())))
 """)
     assert figures["segments"] == 0
     assert trees > 0
@@ -204,7 +204,7 @@ del filler
 second[0].copy_(torch.full(second[0].shape, 4, dtype=torch.uint8))
 second[1].replay()
 second[2].replay()
-tell(error, [right(first[3], 3), right(second[3], 4)])
+report(error, [right(first[3], 3), right(second[3], 4)])
 """,
         FAKECUDA_BYTES=str(256 << 20),
     )
@@ -229,7 +229,7 @@ def side_by_side():
 shared = side_by_side()
 other[0].raw_cuda_graph_exec()
 apart = side_by_side()
-tell(shared, apart, [right(one[2], 1), right(other[2], 2)])
+report(shared, apart, [right(one[2], 1), right(other[2], 2)])
 """
 
 

@@ -18,15 +18,15 @@ from tests.fakecuda.control import driver_calls, hold, peak, release, used, viol
 MIB = 1 << 20
 def block(mib):
     return torch.empty(int(mib * MIB), dtype=torch.uint8, device="cuda")
-def tell(*what):
+def report(*what):
     print(json.dumps(what))
 """
-"""Definitions of `block` and `tell`, and imports of the stub's controls. pgmo serves no request."""
+"""Definitions of `block` and `report`, and the stub's controls. pgmo serves no request."""
 
 BEGIN = f"{PLAIN}\ntorch.cuda.memory.change_current_allocator(pgmo.torch_allocator())\n"
 """`PLAIN`, and then pages serve all requests."""
 
 
 def run(code: str, *, begin: str = BEGIN, **environment: str) -> list:
-    """Run `code` with `block`, `tell` and the stub's controls; return the arguments of `tell`."""
+    """Run `code` with `block`, `report` and the stub's controls; return what it reports."""
     return run_program(begin + code, **environment)

@@ -8,7 +8,7 @@ PROGRAM = """
 from torch.cuda import _gpu_trace
 one, other = torch.cuda.Stream(), torch.cuda.Stream()
 ones = torch.ones(32 * MIB, dtype=torch.uint8).pin_memory()
-waits_told = []
+waits_seen = []
 def turn():
     one.wait_stream(other)
     with torch.cuda.stream(one):
@@ -22,10 +22,10 @@ def turn():
 with pgmo.optimize(device="cuda") as session:
     for number in range(14):
         if number == {when}:
-            _gpu_trace.register_callback_for_event_wait(lambda *one: waits_told.append(one))
+            _gpu_trace.register_callback_for_event_wait(lambda *one: waits_seen.append(one))
             torch._C._activate_gpu_trace()
         turn(); session.step()
-    waits_told.clear()
+    waits_seen.clear()
     violations(reset=True)
     then = dict(session.statistics)
     for _ in range(3):
@@ -37,18 +37,18 @@ with pgmo.optimize(device="cuda") as session:
     now = session.statistics
     changed = {{key: now[key] - then[key] for key in now}}
     notes = session.summary().notes
-tell(unordered, changed, session.history[-1].hits, len(waits_told),
+report(unordered, changed, session.history[-1].hits, len(waits_seen),
      [note for note in notes if "_activate_gpu_trace" in note],
      [note for note in session.summary().notes if "_activate_gpu_trace" in note])
 """
 
 
 @pytest.mark.parametrize("when", [0, 1, 2, 10])
-def test_it_is_noticed_said_once_and_both_hear_what_follows(when):
-    unordered, changed, hits, waits_told, notes, notes_at_the_end = run(PROGRAM.format(when=when))
+def test_it_is_noticed_said_once_and_both_get_later_events(when):
+    unordered, changed, hits, waits_seen, notes, notes_at_the_end = run(PROGRAM.format(when=when))
     assert unordered == 0
     assert hits == 2
-    assert waits_told == 3 * 2  # the other library's callback
+    assert waits_seen == 3 * 2  # the other library's callback
     assert changed["page_waits_added"] == 0  # pgmo's trace
     if when == 10:  # the plan was made before, and its hand-overs wait
         assert changed["page_waits"] > 0
@@ -56,10 +56,10 @@ def test_it_is_noticed_said_once_and_both_hear_what_follows(when):
     assert notes_at_the_end == notes
 
 
-def test_nothing_is_said_where_nobody_came():
-    unordered, changed, hits, waits_told, notes, _ = run(PROGRAM.format(when=-1))
+def test_nothing_is_reported_without_another_callback():
+    unordered, changed, hits, waits_seen, notes, _ = run(PROGRAM.format(when=-1))
     assert unordered == 0
     assert hits == 2
-    assert waits_told == 0
+    assert waits_seen == 0
     assert changed["page_waits_added"] == 0
     assert notes == []

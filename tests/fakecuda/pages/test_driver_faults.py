@@ -38,7 +38,7 @@ for at in range(100):
     torch.empty(12345, device="cuda")
 torch.cuda.empty_cache()
 after = driver_calls()
-tell(
+report(
     wrong, held() == before, used() == before[2],
     after["create"] == after["release"], violations(),
     torch.cuda.memory_stats()["num_ooms"],
@@ -74,7 +74,7 @@ for _ in range(1000):
 count = len(allocated)
 del allocated
 torch.cuda.empty_cache()
-tell(errors, count, torch.cuda.memory_reserved() - reserved, used() - reserved)
+report(errors, count, torch.cuda.memory_reserved() - reserved, used() - reserved)
 """
 
 
@@ -102,7 +102,7 @@ with pgmo.optimize(device="cuda") as session:
     live = session.statistics["live_slot_bytes"]
 torch.cuda.synchronize()
 torch.cuda.empty_cache()
-tell(live, torch.cuda.memory_allocated(), torch.cuda.memory_reserved(), used(), violations())
+report(live, torch.cuda.memory_allocated(), torch.cuda.memory_reserved(), used(), violations())
 """
 
 
@@ -117,7 +117,7 @@ for one in blocks:
 calls = driver_calls()
 held = torch.cuda.memory_reserved()
 segments = torch.cuda.memory_snapshot()
-tell(calls["map"] >= 150, held // MIB, {one["is_expandable"] for one in segments} == {True})
+report(calls["map"] >= 150, held // MIB, {one["is_expandable"] for one in segments} == {True})
 """
 
 
@@ -130,7 +130,8 @@ from tests.fakecuda.control import refuse
 refuse("set_access", count=1 << 20)
 blocks = [block(30) for _ in range(20)]
 calls = driver_calls()
-tell(calls["create"] - calls["release"], calls["create"] < 10, torch.cuda.memory_reserved() // MIB)
+reserved = torch.cuda.memory_reserved() // MIB
+report(calls["create"] - calls["release"], calls["create"] < 10, reserved)
 """
 
 

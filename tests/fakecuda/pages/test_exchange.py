@@ -13,7 +13,7 @@ for turn in range(6):
     rows = rows[::2]
     rows += [block(17 - turn)]
     del rows
-tell(peak(), torch.cuda.max_memory_allocated())
+report(peak(), torch.cuda.max_memory_allocated())
 """
     )
     assert card <= 1.03 * live + 4 * MIB
@@ -29,7 +29,7 @@ blocks = [block(1536) for _ in range(92)]
 again = sum(driver_calls(reset=True).values())
 del blocks
 torch.cuda.empty_cache()
-tell(created, again, driver_calls()["release"], used())
+report(created, again, driver_calls()["release"], used())
 """,
         FAKECUDA_BYTES=str(141 << 30),
     )
@@ -53,7 +53,7 @@ del first                                # its work is pending
 second = block(120); second.fill_(3)     # on the default stream, on a card of 128 MiB
 broken = violations()
 release(side)
-tell(broken, driver_calls()["map"] > driver_calls()["create"])
+report(broken, driver_calls()["map"] > driver_calls()["create"])
 """,
         FAKECUDA_BYTES=str(128 * MIB),
     )
@@ -77,7 +77,7 @@ others = [block(64) for _ in range(2)]
 for other in others: other.fill_(3)
 count = violations()
 release(side)
-tell(count)
+report(count)
 """,
         FAKECUDA_BYTES=str(256 * MIB),
     )
@@ -104,7 +104,7 @@ torch.cuda.synchronize()
 release(torch.cuda.current_stream())
 with torch.cuda.stream(side):
     third = block(1 / 4)
-tell(second.data_ptr() != at, not at_once, third.data_ptr() == at)
+report(second.data_ptr() != at, not at_once, third.data_ptr() == at)
 """
     )
     assert elsewhere
@@ -125,7 +125,7 @@ del static
 others = [block(3) for _ in range(4)]
 torch.cuda.empty_cache()
 from tests.fakecuda import driver
-tell(driver.is_mapped(address), len(others))
+report(driver.is_mapped(address), len(others))
 """
     )
     assert same
@@ -142,7 +142,7 @@ del first
 side = torch.cuda.Stream()
 with torch.cuda.stream(side):        # other addresses, and all pages of the first
     second = block(64); second.fill_(7)
-tell([driver.is_mapped(address + at * MIB) for at in range(4, 60, 4)])
+report([driver.is_mapped(address + at * MIB) for at in range(4, 60, 4)])
 """
     (mapped,) = run(code, FAKECUDA_STALE_ALIASES=stale, FAKECUDA_BYTES=str(64 * MIB + 4 * MIB))
     assert set(mapped) == {kept}

@@ -17,7 +17,7 @@ try:
     said = ""
 except torch.OutOfMemoryError as error:
     said = str(error)
-tell(said, used())
+report(said, used())
 """,
         FAKECUDA_BYTES=str(1024 * MIB),
         PGMO_PAGES=pages,
@@ -51,7 +51,7 @@ try:
         block(60)
 except torch.OutOfMemoryError:
     said.append("refused")
-tell(said[1], (said[0], said[2]), used(), torch.cuda.get_per_process_memory_fraction())
+report(said[1], (said[0], said[2]), used(), torch.cuda.get_per_process_memory_fraction())
 """,
         FAKECUDA_BYTES=str(1024 * MIB),
         PGMO_POOLS="0",
@@ -81,7 +81,7 @@ for where in (pool, spare):
             block(60)
     except torch.OutOfMemoryError as error:
         said.append(str(error))
-tell(said[0], len(said), used())
+report(said[0], len(said), used())
 """,
         FAKECUDA_BYTES=str(1024 * MIB),
     )
@@ -104,7 +104,7 @@ with pgmo.optimize(device="cuda"):
     inside = torch.cuda.get_per_process_memory_fraction()
 del kept
 after = block(500)
-tell((inside, torch.cuda.get_per_process_memory_fraction()), len(after) >> 20)
+report((inside, torch.cuda.get_per_process_memory_fraction()), len(after) >> 20)
 """,
         begin=PLAIN,
         FAKECUDA_BYTES=str(1024 * MIB),
@@ -127,7 +127,7 @@ with pgmo.optimize(device="cuda"):
         pass
     kept.clear()
 kept = [block(50) for _ in range(9)]
-tell(len(kept), torch.cuda.get_per_process_memory_fraction())
+report(len(kept), torch.cuda.get_per_process_memory_fraction())
 """,
         begin=PLAIN,
         FAKECUDA_BYTES=str(1024 * MIB),
@@ -147,7 +147,7 @@ with pgmo.optimize(device="cuda:0"):
     with torch.cuda.use_mem_pool(torch.cuda.MemPool(), 0):
         devices.append(torch.cuda.current_device())
 devices.append(torch.cuda.current_device())
-tell(devices)
+report(devices)
 """,
         begin=PLAIN,
         FAKECUDA_DEVICES="2",
@@ -167,7 +167,7 @@ with pgmo.optimize(device="cuda", limit="100 MiB"):
             kept.append(block(10))
     except torch.OutOfMemoryError:
         pass
-    tell(len(kept))
+    report(len(kept))
 """,
         begin=PLAIN,
         FAKECUDA_BYTES=str(1024 * MIB),
@@ -175,7 +175,7 @@ with pgmo.optimize(device="cuda", limit="100 MiB"):
     assert held == 10
 
 
-def test_a_full_card_is_told_in_torchs_words():
+def test_a_full_card_is_reported_in_torchs_words():
     said, again = run(
         """
 kept = [block(100) for _ in range(9)]
@@ -185,7 +185,7 @@ try:
 except torch.OutOfMemoryError as error:
     said = str(error)
 del kept
-tell(said, len(block(900)) // MIB)
+report(said, len(block(900)) // MIB)
 """,
         FAKECUDA_BYTES=str(1024 * MIB),
     )

@@ -28,7 +28,7 @@ def test_states_pin_no_more_pages_than_they_fill(step):
         + """
 optimizer.zero_grad()
 torch.cuda.empty_cache()
-tell(used(), torch.cuda.memory_allocated())
+report(used(), torch.cuda.memory_allocated())
 """
     )
     assert live >= 3 * 24 * 1536 << 10

@@ -12,7 +12,7 @@ with pgmo.optimize(device="cuda", **{options}) as session:
         model(torch.randn(64, 512, device="cuda")).sum().backward()
         optimizer.step(); optimizer.zero_grad(); session.step()
 summary = session.summary()
-tell(session.history[-1].hit_bytes_rate, summary.pages, sum(summary.driver_calls.values()))
+report(session.history[-1].hit_bytes_rate, summary.pages, sum(summary.driver_calls.values()))
 """
 
 

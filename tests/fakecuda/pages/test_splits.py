@@ -29,7 +29,7 @@ with pgmo.optimize(device="cuda") as session:
     state = [block(4) for _ in range(10)]
     after = used()
     state.append(block(4))
-    tell(before, after, used())
+    report(before, after, used())
 """
     )
     assert after == before
@@ -51,7 +51,7 @@ with pgmo.optimize(device="cuda") as session:
         address = alive[-1].data_ptr()
         in_gaps += any(low <= address < high for low, high in gaps)
         del alive[:-8]
-    tell(beneath() - before, in_gaps, 3000)
+    report(beneath() - before, in_gaps, 3000)
 """
     )
     assert grown == 0
@@ -71,7 +71,7 @@ with pgmo.optimize(device="cuda") as session:
         for one in raw:
             torch.cuda.caching_allocator_delete(one)
     state = [block(4) for _ in range(10)]
-    tell(used() - before, inside)
+    report(used() - before, inside)
 """
     )
     assert address_in_gap
@@ -93,7 +93,7 @@ with pgmo.optimize(device="cuda") as session:
     release(side)
     torch.cuda.synchronize()
     late = [block(4) for _ in range(3)]
-    tell(*(address in [one.data_ptr() for one in blocks] for blocks in (early, late)),
+    report(*(address in [one.data_ptr() for one in blocks] for blocks in (early, late)),
          violations(), beneath() - before)
 """
     )
@@ -110,7 +110,7 @@ with pgmo.optimize(device="cuda") as session:
     del model[3]  # between two gaps, which are one now
     blocks = [block(4) for _ in range(12)]
     torch.cuda.empty_cache()
-    tell(len({one.data_ptr() for one in blocks}), len(blocks), beneath() - before)
+    report(len({one.data_ptr() for one in blocks}), len(blocks), beneath() - before)
 """
     )
     assert moved == inside
@@ -146,7 +146,7 @@ with pgmo.optimize(device="cuda") as session:
         session.step()
     moved = sum(driver_calls().values())
     last = session.history[-1]
-    tell(plain, last.hits, moved, last.misses["persistent"], peak())
+    report(plain, last.hits, moved, last.misses["persistent"], peak())
 """
     )
     assert hits == 3
@@ -164,7 +164,7 @@ with pgmo.optimize(device="cuda") as session:
     before = used()
     del buckets
     others = [block(64) for _ in range(4)]
-    tell(used() - before)
+    report(used() - before)
 """
     )
     assert taken <= 2 * MIB

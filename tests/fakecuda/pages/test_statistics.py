@@ -15,7 +15,7 @@ kept, gone = block(6), block(50)
 del gone
 before = torch.accelerator.memory_allocated(), torch.accelerator.memory_reserved()
 torch.accelerator.empty_cache()
-tell(before, (torch.accelerator.memory_reserved(), used()))
+report(before, (torch.accelerator.memory_reserved(), used()))
 """
     )
     assert before[0] == 6 * MIB
@@ -30,7 +30,7 @@ def test_after_a_session_an_accelerators_functions_count_what_it_left():
 with pgmo.optimize(device="cuda"):
     inside = block(8)
 after = block(4)
-tell(torch.accelerator.memory_allocated())
+report(torch.accelerator.memory_allocated())
 """,
         begin=PLAIN,
     )
@@ -38,7 +38,7 @@ tell(torch.accelerator.memory_allocated())
 
 
 @pytest.mark.parametrize("environment", [{}, {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}])
-def test_whoever_switches_caching_off_is_served_by_the_driver(environment):
+def test_without_caching_the_driver_serves(environment):
     held, back, again = run(
         f"""
 torch.cuda.init()
@@ -51,7 +51,7 @@ back = used()
 if {not environment}:
     torch.cuda.caching_allocator_enable(True)
 kept = block(2)
-tell(held, back, torch.cuda.memory_allocated())
+report(held, back, torch.cuda.memory_allocated())
 """,
         **environment,
     )
@@ -70,7 +70,7 @@ with pgmo.optimize(device="cuda", pages={pages}) as session:
     for _ in range(6):
         with session.iteration():
             block(8)
-    tell(used() - before)
+    report(used() - before)
 """,
         begin=PLAIN,
     )
@@ -84,7 +84,7 @@ kept = block(6)
 for size in (30, 50): block(size)
 before = used()
 torch.cuda.empty_cache()
-tell(before, used(), torch.cuda.memory_allocated())
+report(before, used(), torch.cuda.memory_allocated())
 """
     )
     assert before >= 56 * MIB

@@ -13,7 +13,7 @@ with_and_without_pools = pytest.mark.parametrize("pools", [0, 3])
 def attacked(seed: int, events: int, pools: int, broken: str | None = None) -> dict[str, Any]:
     (found,) = run(
         "from tests.fakecuda.pages.stream_attack import attack\n"
-        f"tell(attack({seed}, {events}, {broken!r}, {pools}))"
+        f"report(attack({seed}, {events}, {broken!r}, {pools}))"
     )
     return found
 

@@ -22,7 +22,7 @@ with pgmo.optimize(device="cuda") as session:
     {body}
     now = session.statistics
     changed = {{key: now[key] - then[key] for key in now}}
-    tell(taken, changed, now["planned_pages"], session.history[-1].hits)
+    report(taken, changed, now["planned_pages"], session.history[-1].hits)
 """
 
 
@@ -53,8 +53,8 @@ def test_a_stream_waits_for_the_delayed_work_of_the_one_before_it():
     unordered = violations(kernels=False)
     release(one)
 """
-        ).rpartition("    tell(")[0]
-        + '    tell(unordered, changed["page_waits"], changed["page_maps"])\n'
+        ).rpartition("    report(")[0]
+        + '    report(unordered, changed["page_waits"], changed["page_maps"])\n'
     )
     assert unordered == 0
     assert waits == 1

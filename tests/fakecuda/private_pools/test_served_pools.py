@@ -41,7 +41,7 @@ before = peak()
 del outside
 with use_mem_pool(pool):
     weight = block(64)
-tell(before // MIB, peak() // MIB)
+report(before // MIB, peak() // MIB)
 """
     assert run_pools(code) == [66, 66]
 
@@ -54,7 +54,7 @@ del cached
 pool = MemPool()
 with use_mem_pool(pool):
     weight = block(160)
-tell(weight.numel() // MIB)
+report(weight.numel() // MIB)
 """
     assert run_pools(code, FAKECUDA_BYTES=str(256 << 20)) == [160]
 
@@ -82,7 +82,7 @@ del cached
 pool = MemPool(own.allocator())
 with use_mem_pool(pool):
     weight = block(160)
-tell(mib(pool), [one["is_expandable"] for one in pool.snapshot()])
+report(mib(pool), [one["is_expandable"] for one in pool.snapshot()])
 """
     source = str(tmp_path / "own.cpp")
     assert run_pools(code.format(source=source), FAKECUDA_BYTES=str(256 << 20)) == [160, [False]]
@@ -98,7 +98,7 @@ with use_mem_pool(pool):
     c = block(2)
 d = block(16)
 everything = [one["segment_pool_id"] for one in torch.cuda.memory_snapshot()]
-tell(mib(pool), mib(other), torch.cuda.memory_allocated() // MIB,
+report(mib(pool), mib(other), torch.cuda.memory_allocated() // MIB,
      torch.cuda.memory_reserved() // MIB, pool.id in everything, (0, 0) in everything)
 """
     assert run_pools(code) == [10, 4, 30, 30, True, True]
@@ -115,7 +115,7 @@ idle = used() // MIB
 b = block(4)
 after = pool.use_count()
 del pool
-tell(counted, after, idle, used() // MIB)
+report(counted, after, idle, used() // MIB)
 """
     assert run_pools(code) == [2, 1, 8, 4]
 
@@ -129,7 +129,7 @@ del pool
 pool = MemPool()
 with use_mem_pool(pool):
     b = torch.full((2 * MIB,), 9, dtype=torch.uint8).cuda()
-tell(a.cpu().unique().tolist(), b.cpu().unique().tolist(), mib(pool))
+report(a.cpu().unique().tolist(), b.cpu().unique().tolist(), mib(pool))
 """
     assert run_pools(code, FAKECUDA_COPY_LIMIT=str(4 << 20)) == [[7], [9], 2]
 
@@ -144,7 +144,7 @@ with use_mem_pool(pool):
     except RuntimeError as error:
         text = str(error)
     a = block(2)
-tell("already recording to mempool_id" in text, mib(pool))
+report("already recording to mempool_id" in text, mib(pool))
 """
     assert run_pools(code) == [True, 2]
 
@@ -159,7 +159,7 @@ with use_mem_pool(pool):
     thread.start()
     thread.join()
     kept.append(block(4))
-tell(mib(pool))
+report(mib(pool))
 """
     assert run_pools(code) == [6]
 
@@ -178,7 +178,7 @@ pages = [one["is_expandable"] for one in pool.snapshot()]
 given.copy_(torch.full((2 * MIB,), 5, dtype=torch.uint8))
 into.replay()
 within.replay()
-tell(result.cpu().unique().tolist(), other.cpu().unique().tolist(), sorted(set(pages)))
+report(result.cpu().unique().tolist(), other.cpu().unique().tolist(), sorted(set(pages)))
 """
     environment = {"FAKECUDA_COPY_LIMIT": str(4 << 20)}
     assert run_pools(code, **environment) == [[5], [5], [False, True]]
@@ -189,7 +189,7 @@ pool = {create}
 {before}
 with use_mem_pool(pool):
     a = block(32)
-tell([one["is_expandable"] for one in pool.snapshot()])
+report([one["is_expandable"] for one in pool.snapshot()])
 """
 
 
@@ -221,7 +221,7 @@ with use_mem_pool(pool):
     except torch.OutOfMemoryError as error:
         text = str(error)
     b = block(64)
-tell("128.00 MiB is allocated by PyTorch" in text, mib(pool))
+report("128.00 MiB is allocated by PyTorch" in text, mib(pool))
 """
     assert run_pools(code, FAKECUDA_BYTES=str(256 << 20)) == [True, 192]
 
@@ -237,7 +237,7 @@ with pgmo.optimize(device="cuda", tags=False) as session:
         del a, b
         session.step()
     now = session.statistics
-tell(now["hits"] > 0, session.plan.arena // MIB)
+report(now["hits"] > 0, session.plan.arena // MIB)
 """
     assert run_pools(code) == [True, 4]
 
@@ -254,7 +254,7 @@ with use_mem_pool(pool):
 c = block(128)
 pages = [one["is_expandable"] for one in pool.snapshot()]
 uses = pool.use_count()
-tell(mib(pool), sorted(pages), uses)
+report(mib(pool), sorted(pages), uses)
 """
     assert run_without_pages(code) == [96, [False, True], 1]
 
@@ -277,7 +277,7 @@ with pgmo.optimize(device="cuda", tags=False) as session:
         d = block(16)
     session.step()
 pages = [one["is_expandable"] for one in pool.snapshot()]
-tell(mib(pool), sorted(pages), uses, pool.use_count())
+report(mib(pool), sorted(pages), uses, pool.use_count())
 """
     assert run_without_pages(code) == [112, [False, True], [2, 1], 1]
 
@@ -292,7 +292,7 @@ with use_mem_pool(pool):
     torch.cuda.caching_allocator_enable(True)
     c = block(16)
 uses = pool.use_count()
-tell(mib(pool), uses)
+report(mib(pool), uses)
 """
     assert run_pools(code) == [48, 1]
 
@@ -307,7 +307,7 @@ with use_mem_pool(pool):
             pass
     except RuntimeError as error:
         text = str(error)
-tell("already recording to mempool_id" in text, pool.use_count())
+report("already recording to mempool_id" in text, pool.use_count())
 """
     assert run_pools(code) == [True, 1]
 
@@ -328,7 +328,7 @@ with use_mem_pool(first):
     a = block(2)
 with use_mem_pool(second):
     b = block(2)
-tell(warnings_of(empty), warnings_of(first), warnings_of(second))
+report(warnings_of(empty), warnings_of(first), warnings_of(second))
 """
     assert run_pools(code) == [[], [True], []]
 
@@ -341,7 +341,7 @@ with use_mem_pool(pool):
     register(pool)
     b = block(64)
 c = block(128)
-tell(mib(pool), [one["is_expandable"] for one in pool.snapshot()], pool.use_count())
+report(mib(pool), [one["is_expandable"] for one in pool.snapshot()], pool.use_count())
 """
     assert run_pools(code) == [64, [False], 1]
 
@@ -352,7 +352,7 @@ def test_programs_need_no_more_than_by_default(program):
 from tests.fakecuda.private_pools.pool_programs import PROGRAMS
 number, function = PROGRAMS[{program!r}]
 function(6)
-tell(peak() // MIB)
+report(peak() // MIB)
 """
     (served,) = run_pools(code)
     (by_default,) = run_pools(code, PGMO_POOLS="0")
@@ -368,6 +368,6 @@ with use_mem_pool(pool):
     torch.cuda.empty_cache()
     within = used() // MIB
 torch.cuda.empty_cache()
-tell(within, used() // MIB)
+report(within, used() // MIB)
 """
     assert run_pools(code) == [8, 0]

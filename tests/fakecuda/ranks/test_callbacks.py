@@ -36,7 +36,7 @@ def test_fsdp_is_served(kind):
         text=True,
     )
     assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout.splitlines()[-1])
-    assert told["device"] == "cuda:0"
-    assert told["iterations"] == 14
-    assert set(told["phases"]) <= {"record", "backoff", "replay"}
+    counts = json.loads(done.stdout.splitlines()[-1])
+    assert counts["device"] == "cuda:0"
+    assert counts["iterations"] == 14
+    assert set(counts["phases"]) <= {"record", "backoff", "replay"}

@@ -31,51 +31,51 @@ def run(tmp_path, monkeypatch):
     return rehearsed
 
 
-TELL_ALL = """
+RUN_ALL = """
 import io, json, sys, traceback
 with open(sys.argv[1]) as file:
     scripts = json.load(file)
 found = {}
 for name, code in scripts.items():
-    tell = io.StringIO()
+    output = io.StringIO()
     try:
-        exec(compile(code, f"{name}.py", "exec"), {"__name__": name, "tell": tell})
+        exec(compile(code, f"{name}.py", "exec"), {"__name__": name, "output": output})
     except BaseException:
-        tell.write(traceback.format_exc())
-    found[name] = tell.getvalue()
+        output.write(traceback.format_exc())
+    found[name] = output.getvalue()
 with open(sys.argv[2], "w") as file:
     json.dump(found, file)
 """
 
 
-def tell_all(folder: Path, scripts: Mapping[str, str], **options) -> dict[str, str]:
+def outputs_of(folder: Path, scripts: Mapping[str, str], **options) -> dict[str, str]:
     """Rehearse several scripts in one process, so that torch is imported only once.
 
     Args:
         folder: folder for files.
-        scripts: code by name. Each script writes to the file `tell`.
+        scripts: code by name. Each script writes to the file `output`.
         options: options of `rehearse`.
 
     Returns:
         The text that each script wrote, or its traceback.
     """
-    code, given, target = folder / "all.py", folder / "given.json", folder / "told.json"
-    code.write_text(TELL_ALL)
+    code, given, target = folder / "all.py", folder / "given.json", folder / "outputs.json"
+    code.write_text(RUN_ALL)
     given.write_text(json.dumps({name: textwrap.dedent(one) for name, one in scripts.items()}))
     options = {"card": CARD, "way": "default", "environment": {"HF_HUB_OFFLINE": "1"}, **options}
     card = pgmo.cards.find(options.pop("card"))
     answer = rehearse([str(code), str(given), str(target)], card=card, timeout=280, **options)
     assert answer.fits, answer.error
-    told: dict[str, str] = json.loads(target.read_text())
-    return told
+    outputs: dict[str, str] = json.loads(target.read_text())
+    return outputs
 
 
 @pytest.fixture
-def told(run, tmp_path):
-    """Return a function that rehearses a script, and returns the text written to `tell`."""
+def output_of(run, tmp_path):
+    """Return a function that rehearses a script, and returns the text written to `output`."""
 
     def asked(code: str, **options) -> str:
-        target = Path(tmp_path, "told.txt")
+        target = Path(tmp_path, "output.txt")
         head = "import sys\ntell = open(sys.argv[1], 'w')\n"
         answer = run(head + textwrap.dedent(code) + "\ntell.close()\n", str(target), **options)
         assert answer.fits, answer.error

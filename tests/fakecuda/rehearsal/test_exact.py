@@ -129,13 +129,13 @@ source = torch.ones(1 << 20, device="cuda")
 target = torch.empty_like(source)
 double[lambda found: (triton.cdiv(1 << 20, found["WIDE"]),)](source, target, 1 << 20)
 assert 0 < target.mean().item() < 9
-tell.write(str(torch.cuda.memory_allocated()))
+output.write(str(torch.cuda.memory_allocated()))
 """
 
 
 @pytest.mark.slow
-def test_a_kernel_of_the_script_is_launched(told):
-    assert int(told(KERNEL)) == 2 << 22
+def test_a_kernel_of_the_script_is_launched(output_of):
+    assert int(output_of(KERNEL)) == 2 << 22
 
 
 @pytest.mark.parametrize(

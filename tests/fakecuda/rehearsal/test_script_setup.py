@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.fakecuda.rehearsal.conftest import tell_all
+from tests.fakecuda.rehearsal.conftest import outputs_of
 
 SCRIPTS: dict[str, str] = {}
 
@@ -12,14 +12,14 @@ SCRIPTS: dict[str, str] = {}
 @pytest.fixture(scope="module")
 def scene(tmp_path_factory):
     """Return the output of `SCRIPTS`, which need one card of the usual kind."""
-    return tell_all(tmp_path_factory.mktemp("scene"), SCRIPTS)
+    return outputs_of(tmp_path_factory.mktemp("scene"), SCRIPTS)
 
 
 CARD = """
 import json, torch
 one = torch.cuda.get_device_properties(0)
 free, total = torch.cuda.mem_get_info()
-tell.write(json.dumps([
+output.write(json.dumps([
     one.name, one.total_memory, [one.major, one.minor], one.multi_processor_count,
     torch.cuda.device_count(), torch.cuda.is_bf16_supported(including_emulation=False),
     total - free, total,
@@ -27,9 +27,9 @@ tell.write(json.dumps([
 """
 
 
-def test_a_card_is_what_it_is_called(told):
+def test_a_card_is_what_it_is_called(output_of):
     name, memory, capability, processors, count, half, taken, total = json.loads(
-        told(CARD, card="T4", devices=3)
+        output_of(CARD, card="T4", devices=3)
     )
     assert (name, capability, processors, count) == ("T4", [7, 5], 40, 3)
     assert not half
@@ -37,8 +37,8 @@ def test_a_card_is_what_it_is_called(told):
     assert taken > 0  # the context
 
 
-def test_a_card_may_be_its_size_alone(told):
-    _, memory, *_, half, _, _ = json.loads(told(CARD, card="10GiB"))
+def test_a_card_may_be_its_size_alone(output_of):
+    _, memory, *_, half, _, _ = json.loads(output_of(CARD, card="10GiB"))
     assert memory == 10 << 30
     assert half
 
@@ -72,15 +72,15 @@ everyone = [None] * dist.get_world_size()
 dist.all_gather_object(everyone, local)
 group = dist.new_group([0, 1], backend="gloo")
 dist.barrier()
-tell.write(json.dumps([dist.get_rank(), dist.get_world_size(), local, everyone]))
+output.write(json.dumps([dist.get_rank(), dist.get_world_size(), local, everyone]))
 dist.destroy_process_group()
 """
 
 
 @pytest.mark.parametrize("kind", ["ddp", "fsdp2"])
 def test_one_rank_of_a_world(run, tmp_path, kind):
-    target = tmp_path / "told.txt"
-    code = "import sys\ntell = open(sys.argv[1], 'w')\n" + WORLD + "tell.close()\n"
+    target = tmp_path / "output.txt"
+    code = "import sys\ntell = open(sys.argv[1], 'w')\n" + WORLD + "output.close()\n"
     answer = run(code, str(target), kind, world=16, devices=8, ranks=(11,))
     assert answer.fits, answer.error
     assert (answer.rank, answer.iterations) == (11, 4)
@@ -99,8 +99,8 @@ def work(rank, size, path):
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     model(torch.randn(8, 64, device="cuda")).sum().backward()
     optimizer.step()
-    with open(path, "w") as told:
-        told.write(f"{dist.get_rank()} of {dist.get_world_size()}")
+    with open(path, "w") as output:
+        output.write(f"{dist.get_rank()} of {dist.get_world_size()}")
 
 if __name__ == "__main__":
     mp.spawn(work, args=(4, sys.argv[1]), nprocs=4)
@@ -108,7 +108,7 @@ if __name__ == "__main__":
 
 
 def test_a_script_that_starts_its_ranks_is_one_of_them(run, tmp_path):
-    target = tmp_path / "told.txt"
+    target = tmp_path / "output.txt"
     answer = run(OWN_RANKS, str(target))
     assert answer.fits, answer.error
     assert answer.iterations == 1
@@ -123,7 +123,7 @@ import torch, torch.distributed as dist
 dist.init_process_group("nccl")
 one = torch.full((2,), 3, device="cuda")
 dist.all_reduce(one)
-tell.write(f"{dist.get_rank()} {dist.get_world_size()} {one.tolist()}")
+output.write(f"{dist.get_rank()} {dist.get_world_size()} {one.tolist()}")
 dist.destroy_process_group()
 """
 
@@ -155,7 +155,7 @@ saved = torch.cuda.memory_allocated() - before
 torch.cuda.reset_peak_memory_stats()
 before = torch.cuda.memory_allocated()
 made.sum().backward()
-tell.write(json.dumps([saved, made.nbytes, torch.cuda.max_memory_allocated() - before]))
+output.write(json.dumps([saved, made.nbytes, torch.cuda.max_memory_allocated() - before]))
 """
 
 
@@ -166,7 +166,7 @@ def test_convolutions_keep_nothing_but_their_output(scene):
 
 
 def test_a_model_of_workspaces_is_said_to_be_one(run):
-    code = SCRIPTS["convolution"].replace("tell.write", "print")
+    code = SCRIPTS["convolution"].replace("output.write", "print")
     with_cores, without = run(code, card="RTX 4090"), run(code, card="P100 16GB")
     assert any("workspaces of cuDNN" in note for note in with_cores.notes)
     assert not any("workspaces of cuDNN" in note for note in without.notes)
@@ -185,7 +185,7 @@ packed = nn.utils.rnn.pack_padded_sequence(
 out, _ = nn.utils.rnn.pad_packed_sequence(lstm(packed)[0], batch_first=True)
 out.sum().backward()
 whole = {one.untyped_storage().data_ptr() for one in lstm.parameters()}
-tell.write(json.dumps([list(out.shape), len(whole)]))
+output.write(json.dumps([list(out.shape), len(whole)]))
 """
 
 
@@ -202,12 +202,12 @@ half = dict(device="cuda", dtype=torch.bfloat16, requires_grad=True)
 query = torch.randn(2, 4, 512, 64, **half)
 made = functional.scaled_dot_product_attention(query, query, query, is_causal=True)
 made.sum().backward()
-tell.write(type(made.grad_fn).__name__)
+output.write(type(made.grad_fn).__name__)
 """
 
 
-def test_attention_is_computed_by_the_kernels_of_the_card(scene, told):
+def test_attention_is_computed_by_the_kernels_of_the_card(scene, output_of):
     assert "Flash" in scene["attention"]
-    assert "Cudnn" in told(SCRIPTS["attention"], card="H100 SXM")
+    assert "Cudnn" in output_of(SCRIPTS["attention"], card="H100 SXM")
     # A T4 has no fused kernel for bfloat16, so tensors are converted for matrix products.
-    assert "ToCopy" in told(SCRIPTS["attention"], card="T4")
+    assert "ToCopy" in output_of(SCRIPTS["attention"], card="T4")

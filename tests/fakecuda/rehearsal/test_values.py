@@ -5,7 +5,7 @@ import textwrap
 
 import pytest
 
-from tests.fakecuda.rehearsal.conftest import tell_all
+from tests.fakecuda.rehearsal.conftest import outputs_of
 
 SCRIPTS: dict[str, str] = {}
 OF_TRANSFORMERS: dict[str, str] = {}
@@ -14,13 +14,13 @@ OF_TRANSFORMERS: dict[str, str] = {}
 @pytest.fixture(scope="module")
 def values(tmp_path_factory):
     """Return the output of `SCRIPTS`, which run in one process."""
-    return tell_all(tmp_path_factory.mktemp("values"), SCRIPTS)
+    return outputs_of(tmp_path_factory.mktemp("values"), SCRIPTS)
 
 
 @pytest.fixture(scope="module")
 def of_transformers(tmp_path_factory):
     """Return the output of the scripts that use transformers."""
-    return tell_all(tmp_path_factory.mktemp("of_transformers"), OF_TRANSFORMERS)
+    return outputs_of(tmp_path_factory.mktemp("of_transformers"), OF_TRANSFORMERS)
 
 
 SCRIPTS["computed"] = """
@@ -30,7 +30,7 @@ tokens = torch.tensor([[5, 6, 0, 0], [7, 8, 9, 0]], **here)
 mask = tokens != 0
 lengths = mask.sum(1)
 gathered = torch.cat([tokens, tokens + 1], 1)[:, 4:]
-tell.write(json.dumps([
+output.write(json.dumps([
     lengths.tolist(), mask.nonzero().tolist(), tokens[mask].tolist(), gathered.tolist(),
     torch.unique(tokens).tolist(), torch.repeat_interleave(lengths).tolist(),
     torch.bincount(tokens.flatten()).tolist(), bool((tokens == tokens).all()),
@@ -59,7 +59,7 @@ import json, torch
 labels = torch.tensor([5, 6, 7], device="cuda")
 labels.record_stream(torch.cuda.current_stream())
 shared = torch.empty(0, dtype=torch.int64, device="cuda").set_(labels)
-tell.write(json.dumps([labels.tolist(), shared.resize_(2).tolist()]))
+output.write(json.dumps([labels.tolist(), shared.resize_(2).tolist()]))
 """
 
 
@@ -76,7 +76,7 @@ scores = torch.randn(64, 50, device="cuda")
 chosen = torch.multinomial(scores.softmax(-1), 1)
 order = torch.randperm(64, device="cuda")
 torch.manual_seed(3)
-tell.write(json.dumps([
+output.write(json.dumps([
     drawn.tolist(), chosen.flatten().tolist(), sorted(order.tolist()),
     first == torch.rand(4).tolist(),
 ]))
@@ -114,7 +114,7 @@ for _ in range(6):
     losses.append(loss.item())
     norms.append(float(norm))
 steps = [int(one["step"]) for one in optimizer.state.values()]
-tell.write(json.dumps([losses, norms, finite, steps, scaler.get_scale()]))
+output.write(json.dumps([losses, norms, finite, steps, scaler.get_scale()]))
 """
 
 
@@ -205,7 +205,7 @@ given = dict(attention_mask=torch.ones_like(prompt), max_new_tokens=20, pad_toke
 greedy = model.generate(prompt, do_sample=False, **given)
 sampled = model.generate(prompt, do_sample=True, top_k=50, **given)
 different = len(set(sampled[0, 12:].tolist()))
-tell.write(json.dumps([list(greedy.shape), list(sampled.shape), different]))
+output.write(json.dumps([list(greedy.shape), list(sampled.shape), different]))
 """
 
 
@@ -244,7 +244,7 @@ with tempfile.TemporaryDirectory() as folder:
         eval_dataset=Samples(), callbacks=[EarlyStoppingCallback(2)],
     )
     trainer.train()
-tell.write(json.dumps([trainer.state.global_step, trainer.accelerator.scaler.get_scale()]))
+output.write(json.dumps([trainer.state.global_step, trainer.accelerator.scaler.get_scale()]))
 """
 
 
@@ -263,7 +263,7 @@ for share in (2, 4, 8):
     made = model(torch.randn(64, 16, device="cuda"))
     chosen = made[mask]
     (chosen.sum() + made.masked_select(made > 1).sum()).backward()
-    tell.write(f"{len(chosen)} ")
+    output.write(f"{len(chosen)} ")
 """
 
 
@@ -275,11 +275,11 @@ SCRIPTS["looked_for"] = """
 import importlib.util
 assert importlib.util.find_spec("torch")  # as libraries do, before they import it
 import torch
-tell.write(str(torch.full((2,), 7, device="cuda").tolist()))
+output.write(str(torch.full((2,), 7, device="cuda").tolist()))
 """
 
 
-def test_whoever_looks_for_torch_first_finds_values(values):
+def test_a_search_for_torch_before_its_import_keeps_values(values):
     assert values["looked_for"] == "[7, 7]"
 
 
@@ -307,7 +307,7 @@ model, counts = Experts().cuda(), []
 for again in (False, True):
     x = torch.randn(1024, 32, device="cuda", requires_grad=True)
     checkpoint(model, x, use_reentrant=again).square().mean().backward()
-tell.write(json.dumps(counts))
+output.write(json.dumps(counts))
 """
 
 
@@ -326,7 +326,7 @@ for _ in range(3):
     whole = torch.arange(4, device="cuda")
     del large
 loss = torch.randn(512, 512, device="cuda", requires_grad=True).mean()
-tell.write(f"{whole!r} {loss!r}")
+output.write(f"{whole!r} {loss!r}")
 """
 
 
@@ -371,7 +371,7 @@ for mode in Comparing(), Reading():
         functional.linear(inputs, weight)
 scripted = torch.jit.script(nn.Linear(8, 16).cuda())(inputs)
 same = pickle.loads(pickle.dumps(functional.linear)) is functional.linear
-tell.write(json.dumps([compared, read, list(scripted.shape), same]))
+output.write(json.dumps([compared, read, list(scripted.shape), same]))
 """
 
 

@@ -42,12 +42,14 @@ def test_lengths_for_which_pages_move_little_need_no_plan():
     for _ in range(40):
         iterate(chance.randint(2000, 10000))
         {step}
-    print(json.dumps([peak(), {told}]))
+    print(json.dumps([peak(), {values}]))
 """
     session = "with pgmo.optimize(device='cuda') as session:"
-    told = "phases(session), str(session.summary())"
-    with_session, seen, summary = run(code.format(before=session, step="session.step()", told=told))
-    alone, *_ = run(code.format(before="if True:", step="", told="None"))
+    values = "phases(session), str(session.summary())"
+    with_session, seen, summary = run(
+        code.format(before=session, step="session.step()", values=values)
+    )
+    alone, *_ = run(code.format(before="if True:", step="", values="None"))
     assert with_session <= alone + 2 * MIB
     assert set(seen) == {"record", "backoff"}
     assert seen.count("record") < 20
@@ -70,19 +72,19 @@ kept = []
     for _ in range(11):
         iterate()
         {step}
-    high, waiting = peak(), {told}
+    high, waiting = peak(), {values}
     kept.clear()
     for _ in range(16):
         iterate()
         {step}
-    print(json.dumps([high, peak(), waiting, {told}]))
+    print(json.dumps([high, peak(), waiting, {values}]))
 """
     session = "with pgmo.optimize(device='cuda') as session:"
-    told = "[phases(session), str(session.summary())]"
+    values = "[phases(session), str(session.summary())]"
     high, end, (seen, summary), (later, _) = run(
-        code.format(before=session, step="session.step()", told=told)
+        code.format(before=session, step="session.step()", values=values)
     )
-    alone, end_alone, *_ = run(code.format(before="if True:", step="", told="None"))
+    alone, end_alone, *_ = run(code.format(before="if True:", step="", values="None"))
     assert high == alone
     assert end == end_alone
     assert set(seen) == {"record", "backoff"}

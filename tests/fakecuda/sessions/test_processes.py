@@ -117,7 +117,7 @@ def test_where_there_is_room_both_keep_their_arenas(serve, tmp_path):
 
 
 def test_without_a_broker_nothing_is_different(tmp_path):
-    found = pair("marked", tmp_path, PGMO_SHARE=str(tmp_path / "nobody"))
+    found = pair("marked", tmp_path, PGMO_SHARE=str(tmp_path / "none"))
     assert all(one["notes"] == [] for one in found)
     assert all(one["between"] >= one["persistent"] + one["arena"] // 2 for one in found)
 
@@ -151,8 +151,8 @@ print(json.dumps([said, len(session.history)]))
 
 def test_errors_pauses_and_sleep_leave_the_turns_as_they_should_be(serve, tmp_path):
     address = serve(total=1, deadline=100.0, patience=100.0)
-    told = run_program(GRAPH, **settings(tmp_path, PGMO_SHARE=str(address)))
-    assert told[0] == ["amid a turn"]
+    seen = run_program(GRAPH, **settings(tmp_path, PGMO_SHARE=str(address)))
+    assert seen[0] == ["amid a turn"]
     assert status(address)["cards"] == []
     assert check(tmp_path / "log").turns >= 8
 

@@ -87,7 +87,7 @@ ended, opened = [], threading.Barrier(2)
 def loop(at):
     train(trainings[at])
     with pgmo.optimize(device="cuda") as session:
-        opened.wait()  # the first iterations mingle, as nobody has the turn yet
+        opened.wait()  # the first iterations mingle, as no session has the turn yet
         for _ in range(24):
             train(trainings[at])
             session.step()

@@ -19,7 +19,7 @@ try:
 except KeyError:
     woken = has_values(states())
 saved = len(optimizer.state_dict()["state"]), len(reference.state_dict())
-tell(refused, woken, saved)
+report(refused, woken, saved)
 """
     )
     optimizer, reference, call = refused
@@ -42,7 +42,7 @@ with warnings.catch_warnings(record=True) as caught:
         with pgmo.phase("training", drop=drop) as released:
             fallen.append((before - used()) // MIB)
         awake.append(released.awake)
-tell(fallen, awake, [str(one.message) for one in caught])
+report(fallen, awake, [str(one.message) for one in caught])
 """
     )
     assert fallen == [80, 120, 80]
@@ -65,7 +65,7 @@ def capture():
 with pgmo.phase("rollout"):
     pass
 captured = error_of(capture)
-tell(loaded, captured, has_values(list(reference.parameters())))
+report(loaded, captured, has_values(list(reference.parameters())))
 """
     )
     assert loaded.startswith("the contents of this Sequential sleep")
@@ -84,7 +84,7 @@ before = used()
 with pgmo.phase("rollout", asleep=rows):
     fallen = before - used()
 with pgmo.phase("training"):
-    tell(fallen // MIB, has_values([rows.weight]))
+    report(fallen // MIB, has_values([rows.weight]))
 """
     )
     assert fallen == 64
@@ -101,7 +101,7 @@ with pgmo.phase("training", asleep=[engine], drop=cache):
 fallen = before - used()
 cache.clear()
 with pgmo.phase("rollout"):
-    tell(fallen // MIB, (before - used()) // MIB, has_values(list(engine.parameters())))
+    report(fallen // MIB, (before - used()) // MIB, has_values(list(engine.parameters())))
 """
     )
     assert fallen >= 64 + 80 - 6

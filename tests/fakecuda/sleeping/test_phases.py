@@ -109,7 +109,7 @@ for _ in range(3):
         kept.append(has_values(states()))
 with pgmo.phase("checkpoint"):
     kept.append(has_values(states()) and has_values(list(engine.parameters())))
-tell(levels, kept)
+report(levels, kept)
 """
     )
     assert all(kept)
@@ -144,7 +144,7 @@ for _ in range(3):
 error = error_of(optimizer.step)
 with pgmo.phase("training"):
     woken = has_values(states())
-tell([one // MIB for one in made], woken and "state of this AdamW sleeps" in error)
+report([one // MIB for one in made], woken and "state of this AdamW sleeps" in error)
 """
     )
     assert copied == [128]
@@ -159,7 +159,7 @@ with pgmo.phase("training", asleep=[reference, engine]):
     with pgmo.phase("evaluation", asleep=[reference]):
         inside = before - used()
     outside = before - used()
-tell(inside // MIB, outside // MIB)
+report(inside // MIB, outside // MIB)
 """
     )
     assert 60 <= inside <= 64
@@ -180,7 +180,7 @@ def train():
 error = error_of(train)
 del mine
 train()
-tell(error, has_values(states()))
+report(error, has_values(states()))
 """,
         FAKECUDA_BYTES=str(600 * MIB),
     )
@@ -199,7 +199,7 @@ with pgmo.optimize() as session:
         pass
     with pgmo.phase("training"):
         pass
-    tell(has_values(states()), len(session.history))
+    report(has_values(states()), len(session.history))
 """
     )
     assert kept
@@ -218,7 +218,7 @@ with pgmo.optimize() as session:
 kept = has_values(states())
 before = used()
 with pgmo.phase("rollout", asleep=[optimizer]):
-    tell(kept, (before - used()) // MIB)
+    report(kept, (before - used()) // MIB)
 """
     )
     assert kept
@@ -247,7 +247,7 @@ with warnings.catch_warnings(record=True) as caught:
             with pgmo.phase("rollout"):
                 session.step()
 texts = [str(one.message) for one in caught]
-tell(alone.card // MIB, released.awake // MIB, texts)
+report(alone.card // MIB, released.awake // MIB, texts)
 """
     card, awake, texts = run_program(code)
     assert (card >= 60) == installed

@@ -68,7 +68,7 @@ with pgmo.optimize() as session:
     session.resume()
     cache.copy_(torch.ones(64 << 20))
     usable = cache.data_ptr() == address and cache[-1].item() == 1
-    tell(before, asleep, used(), same([normal], values), usable)
+    report(before, asleep, used(), same([normal], values), usable)
 """
     )
     assert before - asleep == 256 * MIB
@@ -93,7 +93,7 @@ with pgmo.optimize() as session:
     back = same(list(layers.parameters()), kept)
     session.resume(dropped)
     levels.append(used())
-    tell(levels, back, session.asleep)
+    report(levels, back, session.asleep)
 """
     )
     weights = 8 * (1024 * 1024 + 1024) * 4
@@ -123,7 +123,7 @@ with pgmo.optimize() as session:
         source.copy_(torch.full((4 << 20,), value))
         graph.replay()
         seen.append(target[-1].item())
-    tell(seen, fallen)
+    report(seen, fallen)
 """
     )
     assert seen == [3.0, 4.0]
@@ -143,7 +143,7 @@ with pgmo.optimize() as session:
     session.release()
     trained = peak()
     session.resume()
-    tell(idle, trained, same(list(layers.parameters())[:2], values))
+    report(idle, trained, same(list(layers.parameters())[:2], values))
 """,
         FAKECUDA_BYTES=str(700 * MIB),  # too small for both parts at the same time
     )
@@ -171,7 +171,7 @@ with pgmo.optimize() as session:
     train(3)
     rates = [one.planned_bytes_rate for one in session.history[-5:]]
     size = sum(state.nbytes for state in states())
-    tell(levels, size, kept, rates, violations(kernels=False))
+    report(levels, size, kept, rates, violations(kernels=False))
 """
     )
     full, without_arena, full_again, asleep, awake = levels
@@ -184,7 +184,7 @@ with pgmo.optimize() as session:
     assert pending == 0
 
 
-def test_who_touches_what_sleeps_is_told():
+def test_an_error_names_what_sleeps_if_it_is_used():
     of_iterator, step, call, copy, of_layer, inside, later = run(
         """
 with pgmo.optimize() as session:
@@ -202,7 +202,7 @@ with pgmo.optimize() as session:
     with session.iteration():
         inside = refused(session.release)
     train(1)
-    tell(of_iterator, step, call, copy, of_layer, inside, refused(optimizer.step))
+    report(of_iterator, step, call, copy, of_layer, inside, refused(optimizer.step))
 """
     )
     assert of_iterator == [step, call]
@@ -225,7 +225,7 @@ with pgmo.optimize() as session:
     error, asleep = refused(session.resume), session.asleep
     del mine
     session.resume()
-    tell(error, asleep, same(states(), values))
+    report(error, asleep, same(states(), values))
 """,
         FAKECUDA_BYTES=str(692 * MIB),
     )
@@ -246,7 +246,7 @@ with pgmo.optimize() as session:
     third = torch.empty(32 << 20, device="cuda")
     third.copy_(torch.full((32 << 20,), 5.0))
     session.resume()
-    tell(third.data_ptr() == address, same([second], values) and third[-1].item() == 5)
+    report(third.data_ptr() == address, same([second], values) and third[-1].item() == 5)
 """
     )
     assert used_again
@@ -261,14 +261,14 @@ with pgmo.optimize() as session:
     values = filled(states())
     session.release(state="host")
 optimizer.step()
-tell(same(states(), values), session.asleep)
+report(same(states(), values), session.asleep)
 """
     )
     assert kept
     assert asleep == 0
 
 
-def test_what_lies_in_segments_of_pytorch_stays_and_is_told():
+def test_what_lies_in_segments_of_pytorch_stays_and_is_reported():
     awake, change = run_program(
         NETWORK.replace("torch.cuda.memory.change_current_allocator(pgmo.torch_allocator())", "")
         + """
@@ -278,7 +278,7 @@ with pgmo.optimize() as session:
     session.release()
     before = used()
     released = session.release(state="host", of=[cache, layers])
-    tell(released.awake, used() - before)
+    report(released.awake, used() - before)
 """,
     )
     assert awake == 8 * (1024 * 1024 + 1024) * 4

@@ -58,7 +58,7 @@ with pgmo.optimize() as session:
             tensors[chance.randrange(len(tensors))] = fresh()
         if turn % 3 == 0:
             train(1)
-tell(wrong, slept)
+report(wrong, slept)
 """
 
 

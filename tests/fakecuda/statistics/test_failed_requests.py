@@ -25,7 +25,7 @@ torch.cuda.set_per_process_memory_fraction(0.75)
 fail(900)
 with torch.cuda.use_mem_pool(pool):
     fail(500)
-tell(*said)
+report(*said)
 """
 
 FAILING = {
@@ -78,7 +78,7 @@ def test_a_failure_changes_no_statistic_but_its_own(failing, where):
         except torch.OutOfMemoryError:
             pass
     after = torch.cuda.memory_stats()
-tell({{key: after[key] - before[key] for key in after if after[key] != before[key]}})
+report({{key: after[key] - before[key] for key in after if after[key] != before[key]}})
 """
     (changed,) = run(BEGIN + body)
     assert changed.pop("num_ooms") == 1
@@ -97,7 +97,7 @@ with {session}:
 del first
 second = block(900)
 stats = torch.cuda.memory_stats()
-tell(stats["num_ooms"], stats["num_alloc_retries"])
+report(stats["num_ooms"], stats["num_alloc_retries"])
 """
     )
     assert counted == [0, 1]
@@ -113,7 +113,7 @@ with pgmo.optimize(device="cuda"):
 try:
     block(900)
 except torch.OutOfMemoryError as error:
-    tell(str(error))
+    report(str(error))
 """
     )
     assert "600.00 MiB is allocated by PyTorch, and 0 bytes is reserved" in said

@@ -73,7 +73,7 @@ def test_ranges_of_any_size_are_used_again_without_sharing_bytes():
             driver.release(handle)
 
 
-def test_without_access_nobody_can_look():
+def test_without_access_no_read_succeeds():
     code = """
 import ctypes
 from tests.fakecuda import driver

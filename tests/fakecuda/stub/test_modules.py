@@ -26,7 +26,7 @@ def launch(driver, function, stream):
     return driver.cuLaunchKernel(function, *shape, shared, stream, none, none)
 
 
-def test_functions_are_told_apart_and_have_registers(driver):
+def test_functions_are_distinguished_and_have_registers(driver):
     one, other = loaded(driver), loaded(driver)
     assert one.value
     assert other.value

@@ -38,7 +38,7 @@ for line in sys.stdin:
             handles = [driver.create(int(rest))]
             os._exit(0)
         os.waitpid(answer, 0)
-    if word != "tell":
+    if word != "report":
         print(json.dumps(answer), flush=True)
         continue
     sizes = stub.fakecuda_used(0), stub.fakecuda_card_used(0), stub.fakecuda_card_peak(0, 0)
@@ -73,7 +73,7 @@ class Process:
 
     def pages(self):
         """Return pages of this process, pages of all, their peak, and free pages."""
-        return [size // PAGE for size in self.ask("tell")]
+        return [size // PAGE for size in self.ask("report")]
 
     def kill(self):
         self.process.kill()

@@ -12,7 +12,7 @@ from typing import Any
 import torch.distributed as dist
 
 import pgmo
-from tests.integration.ranks.rank import join, told, train
+from tests.integration.ranks.rank import counters_of, join, train
 
 FOLDER = Path(sys.argv[2])
 
@@ -25,7 +25,7 @@ def shapes() -> dict[str, Any]:
         pgmo.optimize(device="cpu", plan=FOLDER, model_name="shapes"),
     ]
     runs = [train("ddp", session, rows=rows) for session in (None, *sessions)]
-    return {"runs": runs, "sessions": [told(one) for one in sessions]}
+    return {"runs": runs, "sessions": [counters_of(one) for one in sessions]}
 
 
 def job() -> dict[str, Any]:
@@ -46,7 +46,7 @@ def job() -> dict[str, Any]:
 
         session.iteration = last  # type: ignore[method-assign]
     runs = [train("ddp", None), train("ddp", session)]
-    return {"runs": runs, "session": told(session)}
+    return {"runs": runs, "session": counters_of(session)}
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from tests.integration.ranks.rank import join, leave, told
+from tests.integration.ranks.rank import counters_of, join, leave
 
 STEPS = 14
 
@@ -119,7 +119,7 @@ def main(folder: Path, package: str, name: str) -> None:
     options = {"save": folder, "model_name": "job"}
     callbacks = [Callback(**options), Callback(plan=folder, **options)]
     losses = [train(name, one) for one in (None, *callbacks)]
-    results = {"losses": losses, "sessions": [told(one.session) for one in callbacks]}
+    results = {"losses": losses, "sessions": [counters_of(one.session) for one in callbacks]}
     if dist.is_initialized():
         leave()
     print(json.dumps(results))

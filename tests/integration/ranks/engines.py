@@ -161,11 +161,11 @@ def pipeline(device: str) -> Engine:
     rank, world = dist.get_rank(), dist.get_world_size()
     blocks = network(device)
     own = nn.Sequential(*blocks[rank * len(blocks) // world : (rank + 1) * len(blocks) // world])
-    told = {}
+    examples = {}
     if dist.get_backend() == "fake":  # no rank would send the shapes to a stage
         part = torch.empty(ROWS // 4, WIDTH, device=device)
-        told = {"input_args": (part,), "output_args": (part,)}
-    stage = PipelineStage(own, rank, world, torch.device(device), **told)
+        examples = {"input_args": (part,), "output_args": (part,)}
+    stage = PipelineStage(own, rank, world, torch.device(device), **examples)
     schedule = Schedule1F1B(
         stage, n_microbatches=4, loss_fn=lambda output, target: (output - target).square().mean()
     )

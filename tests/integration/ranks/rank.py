@@ -58,7 +58,7 @@ def train(
     return losses, bits(made.weights())
 
 
-def told(session: "pgmo.Session") -> dict[str, Any]:
+def counters_of(session: "pgmo.Session") -> dict[str, Any]:
     """Return the figures of a session that tests compare."""
     summary = session.counted()
     return {
@@ -83,7 +83,7 @@ def main(folder: Path, engines: list[str]) -> None:
         results[engine] = {
             "losses": [losses for losses, _ in runs],
             "weights": [weights for _, weights in runs],
-            "sessions": [told(one) for one in sessions],
+            "sessions": [counters_of(one) for one in sessions],
         }
     leave()
     print(json.dumps(results))

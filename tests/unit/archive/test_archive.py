@@ -42,7 +42,7 @@ def test_other_files(tmp_path, content):
         read_saved(tmp_path / "other")
 
 
-def test_a_snapshot_is_told_how_to_become_a_profile(tmp_path):
+def test_the_error_for_a_snapshot_names_the_command_for_a_profile(tmp_path):
     (tmp_path / "other").write_bytes(b"\x80\x04.")
     with pytest.raises(FileError, match=r"other: is a pickle; .* with pgmo export --to profile$"):
         read_saved(tmp_path / "other")

@@ -4,7 +4,7 @@ from pgmo.doctor.machine import conflicting_settings, memory_problems
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "told"),
+    ("name", "value", "words"),
     [
         ("PYTORCH_CUDA_ALLOC_CONF", "backend:cudaMallocAsync", "the driver's memory pool"),
         ("PYTORCH_ALLOC_CONF", "a:1,backend:cudaMallocAsync", "the driver's memory pool"),
@@ -13,10 +13,10 @@ from pgmo.doctor.machine import conflicting_settings, memory_problems
         ("MALLOC_TRIM_THRESHOLD_", "0", "malloc's thresholds"),
     ],
 )
-def test_settings_that_get_in_the_way(name, value, told):
+def test_settings_that_get_in_the_way(name, value, words):
     (problem,) = conflicting_settings({name: value})
     assert name in problem.what
-    assert told in problem.what
+    assert words in problem.what
     assert "unset" in problem.remedy
 
 

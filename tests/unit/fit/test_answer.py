@@ -88,11 +88,13 @@ def test_a_card_that_is_too_small_needs_company(monkeypatch: pytest.MonkeyPatch)
 
 def test_a_measured_step_turns_a_bound_into_a_forecast(monkeypatch: pytest.MonkeyPatch) -> None:
     bound = answer(monkeypatch, value=4, steps=100).forecast
-    told = answer(monkeypatch, value=4, steps=100, measured=TimedStep(60.0, find("L4"))).forecast
+    forecast = answer(
+        monkeypatch, value=4, steps=100, measured=TimedStep(60.0, find("L4"))
+    ).forecast
     assert bound is not None
-    assert told is not None
-    assert told.total == pytest.approx(6000)
-    assert bound.total < told.total  # type: ignore[operator]
+    assert forecast is not None
+    assert forecast.total == pytest.approx(6000)
+    assert bound.total < forecast.total  # type: ignore[operator]
 
 
 def test_without_a_search_there_is_no_batch(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -102,13 +104,13 @@ def test_without_a_search_there_is_no_batch(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_plain_values_have_all_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
     found = answer(monkeypatch, what_if=True, cards=(), effective=8)
-    told = json.loads(json.dumps(found.as_json(), allow_nan=False))
-    assert told["answer"] == found.sentence
-    assert told["fits"]["pgmo"] is True
-    assert told["need"]["reserved"] == found.need.reserved
-    assert [one["value"] for one in told["largest"]] == [one.value for one in found.largest]
-    assert len(told["cards"]) == len(found.cards) > 30
-    assert {one["source"] for one in told["alternatives"]} <= {
+    fields = json.loads(json.dumps(found.as_json(), allow_nan=False))
+    assert fields["answer"] == found.sentence
+    assert fields["fits"]["pgmo"] is True
+    assert fields["need"]["reserved"] == found.need.reserved
+    assert [one["value"] for one in fields["largest"]] == [one.value for one in found.largest]
+    assert len(fields["cards"]) == len(found.cards) > 30
+    assert {one["source"] for one in fields["alternatives"]} <= {
         "rehearsed",
         "computed",
         "predicted",

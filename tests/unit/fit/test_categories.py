@@ -7,7 +7,7 @@ from pgmo.profiler.trace import Event, Trace
 from tests.unit.fit.loops import LAYERS, MIB, PER_SAMPLE, WEIGHT, history
 
 
-def test_blocks_of_a_loop_are_told_apart() -> None:
+def test_blocks_of_a_loop_are_distinguished() -> None:
     trace, known = history(3)
     category = categorise(trace, known)
     counts = {name: int((category == at).sum()) for at, name in enumerate(NAMES)}

@@ -39,12 +39,12 @@ def test_blocks_are_found_below_as_well() -> None:
     "name",
     ["gradient_checkpointing_enable", "enable_gradient_checkpointing", "set_grad_checkpointing"],
 )
-def test_a_model_that_has_a_switch_is_told(name: str) -> None:
+def test_the_switch_of_a_model_is_called(name: str) -> None:
     model = torch.nn.Sequential(Block(), Block())
-    told: list[dict[str, object]] = []
-    setattr(model, name, lambda **options: told.append(options))
+    calls: list[dict[str, object]] = []
+    setattr(model, name, lambda **options: calls.append(options))
     assert checkpoint_blocks(model) == -1
-    assert len(told) == 1
+    assert len(calls) == 1
 
 
 def test_the_outermost_call_is_changed_once() -> None:

@@ -44,7 +44,7 @@ def test_what_each_step_keeps_is_growth(live: list[int], rate: float) -> None:
         [BASE] * 40,
         [BASE, BASE + 64 * MIB, *[BASE + 80 * MIB] * 38],  # the first steps make states
         [BASE + MIB * min(step, 20) for step in range(60)],  # a cache fills up
-        [BASE + MIB * step for step in range(6)],  # too few steps to tell
+        [BASE + MIB * step for step in range(6)],  # too few steps to judge
         [BASE + MIB * (step % 7) for step in range(60)],
         [BASE + random.Random(3).randrange(MIB) for _ in range(60)],
     ],

@@ -11,12 +11,12 @@ from tests.unit.fit.loops import CONTEXT, evidence
 def test_a_batch_that_was_never_run_needs_what_it_would() -> None:
     law = Law([evidence(2), evidence(4)])
     exact = Law([evidence(17)])
-    told, true = law.need(17), exact.need(17)
-    assert told.categories == true.categories
-    assert told.allocated_peak == true.allocated_peak == sum(told.categories.values())
-    assert told.reserved["default"] == true.reserved["default"]
-    assert told.reserved["expandable"] == true.reserved["expandable"]
-    assert told.context == CONTEXT
+    predicted, true = law.need(17), exact.need(17)
+    assert predicted.categories == true.categories
+    assert predicted.allocated_peak == true.allocated_peak == sum(predicted.categories.values())
+    assert predicted.reserved["default"] == true.reserved["default"]
+    assert predicted.reserved["expandable"] == true.reserved["expandable"]
+    assert predicted.context == CONTEXT
 
 
 @pytest.mark.parametrize("way", ["default", "expandable"])

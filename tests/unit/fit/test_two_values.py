@@ -187,8 +187,8 @@ def test_the_command_prints_the_table(
     text = page.read_text()
     assert "<h1>Which --batch-size of train.py fits on 3.00 GiB?</h1>" in text
     assert text.count("a rehearsal") == 3
-    told = json.loads(capsys.readouterr().out)
-    assert told["rows"][0]["length"] == 64
+    fields = json.loads(capsys.readouterr().out)
+    assert fields["rows"][0]["length"] == 64
     assert main([*words, "--value", "4", str(script)]) == 2
     assert "--value needs one option that varies" in capsys.readouterr().err
 

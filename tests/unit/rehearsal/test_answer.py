@@ -29,12 +29,12 @@ def test_the_rank_that_needs_most_answers_for_all():
     assert not of_ranks((small, large, short)).fits
 
 
-def test_out_of_memory_is_told_with_its_line():
+def test_out_of_memory_is_reported_with_its_line():
     error = "CUDA out of memory. Tried to allocate 1 GiB. GPU 0\ntrain.py:3: x = f()"
     answer = Rehearsal(1, False, 4 << 30, 2 << 30, 1 << 30, out_of_memory=error)
-    told = list(lines(answer, "train.py", find("RTX 4090"), "expandable"))
-    assert told[0].endswith("with expandable segments: it does not fit")
-    assert told[-2:] == ["error       CUDA out of memory", "at          train.py:3: x = f()"]
+    shown = list(lines(answer, "train.py", find("RTX 4090"), "expandable"))
+    assert shown[0].endswith("with expandable segments: it does not fit")
+    assert shown[-2:] == ["error       CUDA out of memory", "at          train.py:3: x = f()"]
 
 
 def test_pinned_memory_of_the_host_is_shown_if_there_is_some():

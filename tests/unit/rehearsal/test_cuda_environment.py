@@ -64,17 +64,17 @@ def add_torch(wheels: Path, *more: str) -> None:
 def test_torch_is_its_own_and_all_else_is_shared(tmp_path: Path, wheels: Path) -> None:
     add_torch(wheels, CUDA)
     folder = tmp_path / "cuda"
-    told: list[str] = []
-    python = make_environment(folder, told.append)
-    assert "several gigabytes" in told[0]
+    messages: list[str] = []
+    python = make_environment(folder, messages.append)
+    assert "several gigabytes" in messages[0]
     assert find_torch_build(python).version == f"{release()}+cu130"
     code = "import json, numpy, torch; print(json.dumps([numpy.__file__, torch.__file__]))"
     shown = subprocess.run([python, "-c", code], capture_output=True, text=True, check=True)
     numpy_file, torch_file = json.loads(shown.stdout)
     assert numpy_file == np.__file__
     assert Path(torch_file).is_relative_to(folder)
-    assert make_environment(folder, told.append) == python  # the environment exists already
-    assert len(told) == 1
+    assert make_environment(folder, messages.append) == python  # the environment exists already
+    assert len(messages) == 1
 
 
 def test_a_cpu_build_is_removed(tmp_path: Path, wheels: Path) -> None:

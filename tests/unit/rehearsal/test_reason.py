@@ -21,7 +21,7 @@ def _deferred() -> None:
         raise ValueError(text) from error
 
 
-def test_the_cause_is_told_and_not_the_last_line():
+def test_the_cause_is_reported_and_not_the_last_line():
     assert reason_of(_caught(_deferred)) == (
         "ValueError: call failed with error: device 0 is gone (from RuntimeError: device 0 is gone)"
     )

@@ -50,13 +50,13 @@ class Report:
         self.page: Page = self.context.new_page()
         self.problems: list[str] = []
         self.requested: list[str] = []
-        self.page.on("console", lambda message: self._heard(message.type, message.text))
+        self.page.on("console", lambda message: self._on_console(message.type, message.text))
         self.page.on("pageerror", lambda error: self.problems.append(str(error)))
         self.page.on("request", lambda request: self.requested.append(request.url))
         self.page.goto(f"{path.as_uri()}{view}")
         self.page.wait_for_selector("html[data-painted]", timeout=60_000)
 
-    def _heard(self, kind: str, text: str) -> None:
+    def _on_console(self, kind: str, text: str) -> None:
         if kind in ("error", "warning"):
             self.problems.append(f"{kind}: {text}")
 

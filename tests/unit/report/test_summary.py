@@ -23,14 +23,14 @@ def profile() -> Profile:
 
 def test_every_part_agrees_with_the_profile(profile):
     plan = pgmo.plan(profile)
-    told = explain(profile, plan)
-    assert told.max_load == profile.max_load() == told.peak.size
-    assert told.holders["phase"] == told.peak.phases
-    assert (told.plan.arena, told.plan.gap) == (plan.arena, plan.gap)
-    assert [leak.growth for leak in told.leaks.found] == [4.0]
-    assert told.residents.size == 4096 + 8192 + 4  # parameters, state and the kept first loss
-    assert told.drift.compared == 10
-    assert told.fragmentation is None  # the trace has no segments
+    explained = explain(profile, plan)
+    assert explained.max_load == profile.max_load() == explained.peak.size
+    assert explained.holders["phase"] == explained.peak.phases
+    assert (explained.plan.arena, explained.plan.gap) == (plan.arena, plan.gap)
+    assert [leak.growth for leak in explained.leaks.found] == [4.0]
+    assert explained.residents.size == 4096 + 8192 + 4  # parameters, state and the kept first loss
+    assert explained.drift.compared == 10
+    assert explained.fragmentation is None  # the trace has no segments
     assert explain(profile).plan is None
     assert explain(profile, predict=False).reserved == {}
 
@@ -52,9 +52,9 @@ def test_words_have_the_figures(profile):
 
 def test_an_empty_profile_is_explained_as_nothing():
     none = np.zeros(0, np.int64)
-    told = explain(Profile.from_columns(size=none, start=none, end=none, ticks=0))
-    assert (told.max_load, told.hints) == (0, ())
-    assert told.lines()
+    explained = explain(Profile.from_columns(size=none, start=none, end=none, ticks=0))
+    assert (explained.max_load, explained.hints) == (0, ())
+    assert explained.lines()
 
 
 def test_a_silly_top_is_refused(profile):

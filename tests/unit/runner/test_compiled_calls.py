@@ -28,7 +28,7 @@ def stepped(calls, work, *optimizers):
 
 
 @pytest.mark.parametrize("frozen", [0, 8, 100])
-def test_those_that_stepped_are_told_from_others(frozen):
+def test_those_that_stepped_are_distinguished(frozen):
     (model, one), (_, other) = make(frozen), make()
     calls = CompiledCalls()
     for _ in range(3):

@@ -44,7 +44,7 @@ def program(monkeypatch):
 
 
 def _running_program(frames):
-    """The functions of a test, without those of pytest: they hold all tests of the run."""
+    """Return the functions of a test, without those of pytest, which hold all tests of the run."""
     return [one for one in frames if not _RUNNER.search(one.f_code.co_filename)]
 
 

@@ -78,7 +78,7 @@ def test_causes_that_go_in_a_circle_end():
     assert not is_out_of_memory(one)
 
 
-def test_the_command_is_for_the_most_telling_file():
+def test_the_command_is_for_the_most_informative_file():
     files = [Path("a.pickle"), Path("a.pgmoprof"), Path("a.txt")]
     assert look_at(files) == "pgmo report a.pgmoprof"
     assert look_at([files[0], files[2]]) == "pgmo report a.pickle"
@@ -130,8 +130,8 @@ def test_an_error_in_the_explanation_does_not_hide_that_of_the_program(tmp_path,
     fail(tmp_path)
     (path,) = tmp_path.glob("*.txt")
     lines = path.read_text().splitlines()
-    told = [line for line in lines if "IndexError: index 3 is out of bounds" in line]
-    assert told == [
+    errors = [line for line in lines if "IndexError: index 3 is out of bounds" in line]
+    assert errors == [
         "The profile could not be explained, an error in pgmo: IndexError: index 3 is out of bounds"
     ]
     assert lines[0] == "MemoryError: no more"

@@ -147,7 +147,7 @@ def test_interrupts_are_the_programs(frameworks, monkeypatch):
         supervision.end_iteration()
 
 
-def test_what_else_keeps_a_session_from_opening_is_told(frameworks, monkeypatch):
+def test_what_else_keeps_a_session_from_opening_is_reported(frameworks, monkeypatch):
     def refuse(self):
         raise SessionError("managed memory is in use")
 
@@ -209,15 +209,15 @@ def test_a_session_that_comes_later_takes_its_device_alone(frameworks, paused):
     supervision.close()
 
 
-def test_nobody_is_told_of_iterations_where_none_is_served(frameworks):
-    told = []
-    supervision = Supervision(RunOptions("train"), told.append)
+def test_no_iterations_are_reported_without_a_served_device(frameworks):
+    calls = []
+    supervision = Supervision(RunOptions("train"), calls.append)
     supervision.begin(["cpu"])
     supervision.end_iteration()
-    assert told == [supervision]
+    assert calls == [supervision]
     with own_session(frameworks, "cpu"):
         supervision.end_iteration()
         supervision.pause()
         supervision.resume()
-    assert told == [supervision]
+    assert calls == [supervision]
     assert supervision.notes == ["the script opened its own session, which serves it"]

@@ -33,10 +33,10 @@ class Memory:
 
 
 def client(address, memory=None, **fields):
-    told = []
+    messages = []
     program = {"card": "GPU-1", "total": TOTAL, "name": "test", **fields}
-    made = Client(address, memory or Memory(), notify=told.append, **program)
-    made.told = told
+    made = Client(address, memory or Memory(), notify=messages.append, **program)
+    made.messages = messages
     return made
 
 

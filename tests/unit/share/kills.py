@@ -37,7 +37,7 @@ RULES = Rules(deadline=0.5, patience=20.0, total=PAGES)
 WITHIN = 60.0
 """Seconds in which a live client must make three iterations."""
 
-NOBODY, IN_TURN, WITHOUT = range(3)
+EMPTY, IN_TURN, WITHOUT = range(3)
 
 
 class Seats:
@@ -145,7 +145,7 @@ def be_client(folder, seats, seat):
         client.give(whole=whole)
         # Without a broker, a client keeps idle pages, of which the next broker learns later.
         keeps = pages.sizes().idle > 0 and not client.connected
-        seats.state(seat, WITHOUT if keeps else NOBODY)
+        seats.state(seat, WITHOUT if keeps else EMPTY)
         seats.excused(seat, 0)
         seats.count(seat)
         time.sleep(random.uniform(0, 0.002))
@@ -211,7 +211,7 @@ class Killer:
         else:
             self.counted["client"] += 1
             self._end(self.clients[seat])
-            self.seats.state(seat, NOBODY)
+            self.seats.state(seat, EMPTY)
             self.seats.excused(seat, 0)
             self.clients[seat] = self.fork(be_client, self.folder, self.seats, seat)
 

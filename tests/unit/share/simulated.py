@@ -45,18 +45,18 @@ class World:
                 break
             if event is None or (tick is not None and tick <= event):
                 self.now = max(self.now, tick)
-                self.tell(self.schedule.tick(self.now))
+                self.deliver(self.schedule.tick(self.now))
             else:
                 self.now, _, call, arguments = heapq.heappop(self.queue)
                 call(*arguments)
         self.now = until
 
-    def tell(self, records):
+    def deliver(self, records):
         for record in records:
             self.log.append({"n": len(self.log) + 1, "t": self.now, **record})
             program = self.programs.get(record.get("to"))
             if program is not None:
-                program.told(record)
+                program.receive(record)
 
     def summary(self):
         return Oracle().read(self.log)
@@ -75,7 +75,7 @@ class Program:
         world.programs[self.number] = self
         member = Member(self.number, self.number, "p", priority, lasting, 0, world.now)
         free = TOTAL - sum(one.holds for one in world.programs.values())
-        world.tell(world.schedule.join(member, TOTAL, max(0, free)))
+        world.deliver(world.schedule.join(member, TOTAL, max(0, free)))
         world.at(world.random.random(), self.ask)
 
     @property
@@ -92,9 +92,9 @@ class Program:
 
     def ask(self):
         if self.there and not self.hung:
-            self.world.tell(self.world.schedule.ask(self.number, self.world.now))
+            self.world.deliver(self.world.schedule.ask(self.number, self.world.now))
 
-    def told(self, record):
+    def receive(self, record):
         world = self.world
         if record["event"] == "crowded":
             self.crowded = record["crowded"]
@@ -117,7 +117,7 @@ class Program:
         if self.there and self.connected and not self.in_turn and not self.hung and self.idle:
             self.idle = 0
             sizes = {"held": self.holds, "idle": 0, "free": self.free}
-            self.world.tell(self.world.schedule.released(self.number, self.world.now, **sizes))
+            self.world.deliver(self.world.schedule.released(self.number, self.world.now, **sizes))
 
     def give(self):
         if not self.there or self.hung:
@@ -125,7 +125,7 @@ class Program:
         self.in_turn = False
         self.idle = 0 if self.crowded else self.need
         sizes = {"held": self.holds, "idle": self.idle, "free": self.free, "need": self.need}
-        self.world.tell(self.world.schedule.give(self.number, self.world.now, **sizes))
+        self.world.deliver(self.world.schedule.give(self.number, self.world.now, **sizes))
         self.world.at(self.pause, self.ask)
 
     def hang(self):
@@ -135,13 +135,13 @@ class Program:
     def die(self):
         if self.there:
             del self.world.programs[self.number]
-            self.world.tell(self.world.schedule.lose(self.number, self.world.now))
+            self.world.deliver(self.world.schedule.lose(self.number, self.world.now))
             self.world.at(self.world.random.random(), self.gone)
 
     def drop(self):
         """Lose the connection in a turn, and connect again within 10 s."""
         if self.there and not self.hung and self.in_turn:
-            self.world.tell(self.world.schedule.lose(self.number, self.world.now))
+            self.world.deliver(self.world.schedule.lose(self.number, self.world.now))
             self.in_turn, self.idle, self.connected = False, self.need, False
             self.world.at(self.world.random.uniform(0, 10), self.connect_again)
 
@@ -150,11 +150,11 @@ class Program:
         if self.there:
             self.crowded, self.connected = False, True
             fresh = Member(-1, self.number, "p", 0, self.holds, self.idle, world.now)
-            world.tell(world.schedule.rejoin(self.number, fresh, TOTAL, self.free))
+            world.deliver(world.schedule.rejoin(self.number, fresh, TOTAL, self.free))
             world.at(self.pause, self.ask)
 
     def gone(self):
-        self.world.tell(self.world.schedule.leave(self.number, self.world.now))
+        self.world.deliver(self.world.schedule.leave(self.number, self.world.now))
 
 
 def busy_world(seed, make=TurnSchedule):

@@ -41,7 +41,7 @@ def test_a_link_is_no_folder(tmp_path):
         prepare_folder(tmp_path / "link" / "share")
 
 
-AS_NOBODY = """
+AS_ANOTHER_USER = """
 import os, socket, sys
 os.setgroups([]); os.setgid(65534); os.setuid(65534)
 met = socket.socket(socket.AF_UNIX)
@@ -59,7 +59,7 @@ def test_another_user_is_refused(serve, address):
 
     def asked():
         return subprocess.run(
-            [sys.executable, "-c", AS_NOBODY, str(address)], capture_output=True, text=True
+            [sys.executable, "-c", AS_ANOTHER_USER, str(address)], capture_output=True, text=True
         ).stdout
 
     assert asked() == "PermissionError\n"
@@ -81,7 +81,7 @@ def test_another_users_broker_is_none(address):
     address.touch()
     alone = client(address)
     assert alone.take() is TurnAnswer.ALONE
-    assert "is not a folder of yours" in alone.told[0]
+    assert "is not a folder of yours" in alone.messages[0]
     with pytest.raises(ShareError, match="not a folder of yours"):
         listens(address)
 
@@ -93,7 +93,7 @@ def test_there_is_one_broker_at_an_address(serve, address):
     assert listens(address)
 
 
-def test_the_socket_of_a_killed_broker_is_in_nobodys_way(serve, address):
+def test_the_socket_of_a_killed_broker_stops_no_other_broker(serve, address):
     prepare_folder(address)
     left = socket.socket(socket.AF_UNIX)
     left.bind(str(address))
@@ -153,7 +153,7 @@ def test_the_default_address_is_the_users_own(monkeypatch, tmp_path):
     assert default_address().parent.name == f"pgmo-{os.geteuid()}"
 
 
-def test_a_broker_that_is_started_for_others_ends_when_nobody_uses_it(address, monkeypatch):
+def test_a_broker_that_is_started_for_others_ends_when_it_is_unused(address, monkeypatch):
     monkeypatch.setattr("pgmo.share.starting.LINGER", 0.2)
     ensure_broker(address)
     pid = status(address)["pid"]

@@ -77,9 +77,9 @@ def test_what_idles_with_who_comes_late_goes_back_as_well(serve, address):
     one.close()
 
 
-def test_who_is_told_with_the_welcome_that_the_card_is_crowded_heeds_it(address):
+def test_a_client_releases_if_the_welcome_says_that_the_card_is_crowded(address):
     prepare_folder(address)
-    heard = []
+    received = []
 
     def serve_one(listener):
         met, _ = listener.accept()
@@ -88,8 +88,8 @@ def test_who_is_told_with_the_welcome_that_the_card_is_crowded_heeds_it(address)
             pass
         promised = {"deadline": 1.0, "patience": 60.0}
         met.sendall(encode("welcome", promised) + encode("crowded", {"crowded": True}))
-        while "ask" not in [one["kind"] for one in heard]:
-            heard.extend(lines.feed(met.recv(LIMIT)))
+        while "ask" not in [one["kind"] for one in received]:
+            received.extend(lines.feed(met.recv(LIMIT)))
         met.sendall(encode("pass", {}))
         while met.recv(LIMIT):
             pass
@@ -105,8 +105,8 @@ def test_who_is_told_with_the_welcome_that_the_card_is_crowded_heeds_it(address)
         assert one.take() is TurnAnswer.PASS
         one.close()
         thread.join()
-    assert [one["kind"] for one in heard] == ["released", "ask"]
-    assert heard[0]["idle"] == 0
+    assert [one["kind"] for one in received] == ["released", "ask"]
+    assert received[0]["idle"] == 0
 
 
 def test_without_a_broker_everybody_goes_on(address):
@@ -116,7 +116,7 @@ def test_without_a_broker_everybody_goes_on(address):
     assert memory.idle == memory.need
     alone.give()
     alone.close()
-    assert alone.told == []
+    assert alone.messages == []
 
 
 def test_a_broker_that_ends_is_noticed_and_its_successor_found(serve, address):
@@ -134,7 +134,7 @@ def test_a_broker_that_ends_is_noticed_and_its_successor_found(serve, address):
     wait_for(lambda: not one.connected)
     one.give()
     assert one.take() is TurnAnswer.ALONE
-    assert "continues without turns" in one.told[0]
+    assert "continues without turns" in one.messages[0]
     serve()
     one._clock = lambda: 100.0
     assert one.take() is TurnAnswer.TURN
@@ -214,7 +214,7 @@ with socket.socket(socket.AF_UNIX) as broker:
 """
 
 
-def test_a_goodbye_and_the_end_may_be_heard_of_at_once(address):
+def test_a_goodbye_and_the_end_may_arrive_at_once(address):
     command = [sys.executable, "-c", GOODBYE, address]
     with Broker(address, Rules(total=TOTAL)) as broker:
         child = subprocess.Popen(

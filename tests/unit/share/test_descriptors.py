@@ -124,6 +124,6 @@ def test_a_full_backlog_is_no_missing_broker(address, monkeypatch):
             status(address)
         alone = client(address)
         assert alone.take().value == "alone"
-        assert "no connection for 1 s; the program continues without turns" in alone.told[0]
+        assert "no connection for 1 s; the program continues without turns" in alone.messages[0]
         for one in waiting:
             one.close()

@@ -101,12 +101,12 @@ def test_a_member_keeps_its_debt_and_needs_but_not_its_turn():
     assert wrong(records) == []
 
 
-def test_who_connects_again_is_told_anew_that_the_card_is_crowded():
+def test_a_client_that_connects_again_is_notified_again_that_the_card_is_crowded():
     schedule = TurnSchedule("GPU-1", Rules())
     records = schedule.join(joined(1, 4711, held=600), 1000, 400)
     records += schedule.join(joined(2, 4712, held=400), 1000, 0)
-    told = [one["to"] for one in records if one["event"] == "crowded"]
-    assert told == [1, 2]
+    crowded = [one["to"] for one in records if one["event"] == "crowded"]
+    assert crowded == [1, 2]
     schedule.lose(1, 1.0)
     records = schedule.rejoin(1, joined(3, 4711, held=600, joined=2.0), 1000, 0)
     assert [one["to"] for one in records if one["event"] == "crowded"] == [1]

@@ -132,7 +132,7 @@ def test_an_idle_arena_is_given_back_before_memory_runs_out(cupy):
         assert session.history[-1].hit_rate == 1
 
 
-def test_no_memory_for_the_arena_is_told_and_the_loop_goes_on(cupy):
+def test_no_memory_for_the_arena_is_reported_and_the_loop_goes_on(cupy):
     taken = []
     program = Program(cupy)
     loop = Loop(program, LAYERS)

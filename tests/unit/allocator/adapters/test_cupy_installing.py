@@ -94,7 +94,7 @@ def test_an_allocator_on_top_stays_and_ours_passes_on(cupy):
     assert cupy.cuda.get_allocator() is on_top
 
 
-def test_without_cupy_or_a_device_the_reason_is_told(monkeypatch):
+def test_without_cupy_or_a_device_the_reason_is_reported(monkeypatch):
     monkeypatch.setattr(adapter, "_adapters", {})
     monkeypatch.setitem(sys.modules, "cupy", None)
     with pytest.raises(AdapterError, match="pip install cupy"):

@@ -67,7 +67,7 @@ def test_no_python_function_is_entered_for_an_array(cupy):
     assert recorded == served == elsewhere == calls_of_ours(arrays) == []
 
 
-def test_more_streams_than_can_be_told_apart_are_passed_on(cupy):
+def test_more_streams_than_can_be_distinguished_are_passed_on(cupy):
     kinds = []
     with pgmo.optimize(framework="cupy") as session:
         for number in range(70):

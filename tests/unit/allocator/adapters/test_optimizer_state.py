@@ -9,7 +9,7 @@ torch = pytest.importorskip("torch")
 
 
 @pytest.fixture
-def told(monkeypatch):
+def seen(monkeypatch):
     """Yield the list of notifications; remove torch's hooks at the end."""
     optimizer = importlib.import_module("torch.optim.optimizer")
     monkeypatch.setattr(optimizer_state, "_library", None)
@@ -45,74 +45,74 @@ def parameter():
     return one
 
 
-def test_only_first_steps_are_told_of(told):
+def test_only_first_steps_are_reported(seen):
     first, second = torch.optim.Adam([parameter()]), torch.optim.SGD([parameter()])
     for _ in range(3):
         first.step()
         second.step()
-    assert told == [True, False] * 2
+    assert seen == [True, False] * 2
 
 
-def test_it_is_true_while_the_state_is_born(told):
+def test_it_is_true_while_the_state_is_born(seen):
     class Optimizer(torch.optim.SGD):
         def step(self, closure=None):
-            told.append("born")
+            seen.append("born")
             super().step(closure)
 
     Optimizer([parameter()]).step()
-    assert told[:2] == [True, "born"]
-    assert told[-1] is False
+    assert seen[:2] == [True, "born"]
+    assert seen[-1] is False
 
 
-def test_loaded_states_are_there_already(told):
+def test_loaded_states_are_there_already(seen):
     optimizer = torch.optim.Adam([parameter()])
     optimizer.step()
-    told.clear()
+    seen.clear()
     other = torch.optim.Adam([parameter()])
     other.load_state_dict(optimizer.state_dict())
     other.step()
-    assert told == []
+    assert seen == []
 
 
 @pytest.mark.parametrize("by_name", [False, True])
-def test_a_closure_is_left_out(told, by_name):
+def test_a_closure_is_left_out(seen, by_name):
     optimizer = torch.optim.Adam([parameter()])
 
     def closure():
-        told.append("loss")
+        seen.append("loss")
         return torch.ones(())
 
     for _ in range(2):
         loss = optimizer.step(closure=closure) if by_name else optimizer.step(closure)
         assert loss == 1
-    assert told == [False, "loss", True, False, "loss"]
+    assert seen == [False, "loss", True, False, "loss"]
 
 
-def test_after_a_step_that_failed_the_next_one_begins_anew(told):
+def test_after_a_step_that_failed_the_next_one_begins_anew(seen):
     class Failing(torch.optim.SGD):
         def step(self, closure=None):
             raise ValueError("no step")
 
     with pytest.raises(ValueError, match="no step"):
         Failing([parameter()]).step()
-    assert told == [True]
+    assert seen == [True]
     optimizer = torch.optim.Adam([parameter()])
     optimizer.step()
-    assert told == [True, False, True, False]
+    assert seen == [True, False, True, False]
 
 
-def test_who_is_told_twice_hears_it_once(told):
-    report(told)
+def test_a_listener_that_registers_twice_is_called_once(seen):
+    report(seen)
     torch.optim.Adam([parameter()]).step()
-    assert told == [True, False]
+    assert seen == [True, False]
 
 
-def test_a_compiled_step_has_no_breaks(told):
+def test_a_compiled_step_has_no_breaks(seen):
     optimizer = torch.optim.Adam([parameter()])
     explained = torch._dynamo.explain(optimizer.step)()
     plain = _plain_breaks()
     assert explained.graph_break_count == plain
-    assert told == []
+    assert seen == []
 
 
 def _plain_breaks():

@@ -54,7 +54,7 @@ def mode(path):
     return stat.S_IMODE(path.stat().st_mode)
 
 
-def test_what_is_kept_is_sealed_and_written_by_nobody_else(tmp_path):
+def test_what_is_kept_is_sealed_and_written_by_no_other_user(tmp_path):
     before = os.umask(0)
     try:
         assert answer() == 42
@@ -270,7 +270,7 @@ def test_what_killed_processes_have_left_goes(tmp_path):
     assert (folder / "recent.1.tmp").exists()
 
 
-def test_a_process_that_is_killed_while_it_compiles_stops_nobody(tmp_path, monkeypatch):
+def test_a_process_that_is_killed_while_it_compiles_stops_no_other(tmp_path, monkeypatch):
     ready = tmp_path / "ready"
     os.mkfifo(ready)
     slow = tmp_path / "slow-compiler"

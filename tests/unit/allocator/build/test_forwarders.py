@@ -129,7 +129,7 @@ def test_a_method_that_two_classes_declare_is_defined_once(include):
     assert once == "int hidden(long id) override { return upstream_->hidden(std::move(id)); }"
 
 
-def test_macros_tell_which_hand_written_methods_there_are(include):
+def test_macros_show_which_hand_written_methods_there_are(include):
     text = forwarders(include("virtual void markCaptureBegin(c10::DeviceIndex /*device*/) {}"))
     macros = set(re.findall(r"#define PGMO_HAS_(\w+) 1", text))
     assert macros == {

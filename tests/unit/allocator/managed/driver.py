@@ -8,12 +8,12 @@ class Driver:
 
     Attributes:
         result: result of all functions.
-        told: arguments of all calls.
+        calls: arguments of all calls.
     """
 
     def __init__(self):
         self.result = 0
-        self.told = []
+        self.calls = []
 
     def __getitem__(self, name):
         return {"cuMemAdvise": self.advise, "cuMemPrefetchAsync": self.prefetch}[name]
@@ -28,5 +28,5 @@ class Driver:
 
     def note(self, what, address, size, place):
         where = "host" if place == _HOST else f"device {place}"
-        self.told.append((what, address.value, size.value, where))
+        self.calls.append((what, address.value, size.value, where))
         return self.result

@@ -12,12 +12,12 @@ from tests.unit.allocator.simulated import LAYERS, Loop, run
 
 
 @pytest.fixture
-def told(driver):
+def calls(driver):
     """Return the list of the driver's hints."""
-    return driver.told
+    return driver.calls
 
 
-def test_plans_within_a_budget_serve_from_both_memories(cupy, told):
+def test_plans_within_a_budget_serve_from_both_memories(cupy, calls):
     loop = Loop(Program(cupy), LAYERS)
     with pgmo.optimize(framework="cupy", budget="300 KiB") as session:
         run(loop, session, 8)
@@ -30,11 +30,11 @@ def test_plans_within_a_budget_serve_from_both_memories(cupy, told):
     loop.finish()
     gc.collect()
     assert cupy.runtime.used(kind="managed") == 0
-    assert [line[0] for line in told] == ["prefer", "read by"]
-    assert told[0][3] == "host"
+    assert [line[0] for line in calls] == ["prefer", "read by"]
+    assert calls[0][3] == "host"
 
 
-def test_a_saved_plan_that_spills_serves_again(cupy, told, tmp_path):
+def test_a_saved_plan_that_spills_serves_again(cupy, calls, tmp_path):
     for options in (
         {"save": tmp_path, "model_name": "loop", "budget": "300 KiB"},
         {"plan": tmp_path / "loop.pgmoplan"},
@@ -48,7 +48,7 @@ def test_a_saved_plan_that_spills_serves_again(cupy, told, tmp_path):
             loop.finish()
 
 
-def test_a_budget_is_kept_when_sizes_grow(cupy, told):
+def test_a_budget_is_kept_when_sizes_grow(cupy, calls):
     loop = Loop(Program(cupy), LAYERS)
     with pgmo.optimize(framework="cupy", budget="300 KiB") as session:
         run(loop, session, 8)

@@ -10,13 +10,13 @@ from pgmo.packing.planner import plan
 from pgmo.profiler.profile import Profile
 
 
-def test_what_is_told(driver):
+def test_the_hints_of_an_arena(driver):
     hints = Hints(1)
     hints.keep_on_device(4096, 512)
     hints.keep_on_host(8192, 1024)
     hints.prefetch(4096, 512, to_device=True)
     hints.prefetch(8192, 1024, to_device=False)
-    assert driver.told == [
+    assert driver.calls == [
         ("prefer", 4096, 512, "device 1"),
         ("prefer", 8192, 1024, "host"),
         ("read by", 8192, 1024, "device 1"),
@@ -32,7 +32,7 @@ def test_the_first_refusal_ends_all_advice(driver):
     hints.prefetch(4096, 512, to_device=True)
     assert hints.note == "hints about unified memory have stopped: cuMemPrefetchAsync failed with 1"
     hints.keep_on_device(4096, 512)
-    assert len(driver.told) == 1
+    assert len(driver.calls) == 1
 
 
 def test_arenas_are_known_until_they_are_exchanged(driver):
@@ -62,4 +62,4 @@ def test_arenas_are_kept_on_the_device_if_all_of_them_fit_there(driver, free, ke
     )
     for _ in range(2):
         adapter.prefetch(plan(profile))
-    assert [address for what, address, *_ in driver.told if what == "prefer"] == kept
+    assert [address for what, address, *_ in driver.calls if what == "prefer"] == kept

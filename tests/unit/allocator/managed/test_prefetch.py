@@ -63,7 +63,7 @@ def made_by_hand():
     return plan(profile, alignment=1)
 
 
-def test_births_and_ends_tell_when_a_slot_is_needed():
+def test_births_and_ends_show_when_a_slot_is_needed():
     made = made_by_hand()
     at = {row: (begin, end) for row, begin, end in slots(made)}
     assert moves(made, 10, page=10).to_device == (at[0],)

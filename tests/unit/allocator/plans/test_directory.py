@@ -121,7 +121,7 @@ def test_a_directory_of_the_version_before_is_read(tmp_path):
     assert own_size(directory(tmp_path)) == 96
 
 
-def test_whoever_reads_while_ranks_write_one_file_finds_it_whole(tmp_path):
+def test_a_reader_finds_a_file_whole_while_ranks_write_it(tmp_path):
     large = planned(requests=20_000)
     for _ in range(5):
         with ThreadPoolExecutor(8) as pool:

@@ -253,7 +253,7 @@ def test_a_signals_handler_that_closes_the_session_amid_a_step(adapter, monkeypa
 @pytest.mark.parametrize(
     "error", [SessionError("too little"), AdapterError("refused"), RuntimeError("illegal access")]
 )
-def test_what_cannot_wake_keeps_nobody_from_closing(adapter, error):
+def test_a_session_closes_though_objects_cannot_wake(adapter, error):
     session = open_session(adapter).__enter__()
     run(Loop(adapter, LAYERS), session, 6)
     sleeping = session._known.sleeping
@@ -278,7 +278,7 @@ def test_what_cannot_wake_keeps_nobody_from_closing(adapter, error):
     assert works(adapter)
 
 
-def test_a_broken_card_keeps_nobody_from_closing(adapter, monkeypatch):
+def test_a_session_closes_on_a_broken_card(adapter, monkeypatch):
     def broken(_opened, _device, _turns):
         raise RuntimeError("CUDA error")
 

@@ -78,7 +78,7 @@ def test_an_exception_in_a_phase_ends_the_phase_alone(adapter):
         iterate(Loop(adapter, LAYERS), session, 1)
 
 
-def test_what_is_given_back_in_a_pause_ends_it_for_nobody(adapter):
+def test_what_is_given_back_in_a_pause_ends_no_pause(adapter):
     loop, served = Loop(adapter, LAYERS), []
 
     def evaluate():

@@ -138,22 +138,22 @@ def random_program(seed, adapter, session):
         loop.layers = list(LAYERS)
         if session.phase is Phase.REPLAY:
             all_known.append(known(session))
-    told = session.history, session.summary(), session.plan.arena, all_known
+    results = session.history, session.summary(), session.plan.arena, all_known
     loop.finish()
-    return told
+    return results
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_sessions_that_look_at_each_iteration_tell_the_same(seed, monkeypatch):
-    told = []
+def test_sessions_that_look_at_each_iteration_have_equal_results(seed, monkeypatch):
+    results = []
     for looking in (False, True):
         if looking:
             monkeypatch.setattr(Lifecycle, "_let_pass", lambda *_: None)
         adapter = SimulatedAdapter()
         with warnings.catch_warnings(), open_session(adapter) as session:
             warnings.simplefilter("ignore")
-            told.append((*random_program(seed, adapter, session), session.statistics))
-    assert told[0] == told[1]
+            results.append((*random_program(seed, adapter, session), session.statistics))
+    assert results[0] == results[1]
 
 
 def test_a_step_of_another_thread_does_not_pass_for_the_sessions(adapter):
@@ -170,7 +170,7 @@ def test_a_step_of_another_thread_does_not_pass_for_the_sessions(adapter):
         loop.finish()
 
 
-def test_misuse_is_told_where_iterations_pass(adapter):
+def test_misuse_is_reported_where_iterations_pass(adapter):
     loop = Loop(adapter, LAYERS)
     with open_session(adapter) as session:
         steps(loop, session, 20)

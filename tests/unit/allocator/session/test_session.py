@@ -22,7 +22,7 @@ def test_records_four_iterations_then_serves_everything_from_slots(adapter):
     assert session.statistics["live_slot_bytes"] == 0
 
 
-def test_wrapping_and_doubly_live_blocks_are_told_apart(adapter):
+def test_wrapping_and_doubly_live_blocks_are_distinguished(adapter):
     loop = Loop(adapter, LAYERS)
     with open_session(adapter) as session:
         run(loop, session, 6)

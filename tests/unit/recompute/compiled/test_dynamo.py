@@ -27,7 +27,7 @@ QUESTIONS = {
 
 
 class Asking(nn.Module):
-    """A model that adds in another order if it is told that it is compiled."""
+    """A model that adds in another order if it sees that it is compiled."""
 
     def __init__(self, asks):
         super().__init__()

@@ -186,9 +186,9 @@ def test_leaks_of_numbers_and_of_whole_tensors_are_different_advice():
 
 def test_fragmentation_as_predicted_is_said_but_not_for_cpu_memory():
     wasteful = profile((100 * MIB, 0, 1, CONV), (110 * MIB, 1, 2, CONV), (120 * MIB, 2, 3, CONV))
-    told = explain(wasteful, pgmo.plan(wasteful))
-    (hint,) = [one for one in told.hints if one.title == "Fragmentation"]
-    assert hint.bytes == told.reserved["default"].peak - told.reserved["default"].active
+    explained = explain(wasteful, pgmo.plan(wasteful))
+    (hint,) = [one for one in explained.hints if one.title == "Fragmentation"]
+    assert hint.bytes == explained.reserved["default"].peak - explained.reserved["default"].active
     assert "would reserve 330 MiB (with expandable_segments:True 120 MiB)" in hint.text
     assert "The plan puts this iteration's blocks into 120 MiB" in hint.text
     assert "`pgmo run`" in hint.text

@@ -41,13 +41,13 @@ def test_events_are_those_of_an_allocator_and_end_in_the_segments(profile):
     for source in (profile, plan(profile, effort="fast")):
         snapshot = snapshot_of(source)
         alive = replayed(snapshot)
-        told = {
+        exported = {
             block["address"]: block["size"]
             for segment in snapshot["segments"]
             for block in segment["blocks"]
             if block["state"] == "active_allocated"
         }
-        assert told == alive
+        assert exported == alive
         for segment in snapshot["segments"]:
             assert sum(block["size"] for block in segment["blocks"]) == segment["total_size"]
 

@@ -83,7 +83,7 @@ def test_streams_are_processes_and_what_has_no_place_is_another():
     ]
 
 
-def test_slices_tell_the_origin():
+def test_slices_name_the_origin():
     tag = Tag("Net.conv1", "aten.mm", "forward", "a.py:3 in f", ("a.py:3 in f", "b.py:9 in g"))
     profile = Profile.from_columns(
         size=[2048], start=[0], end=[2], ticks=3, tag=[0], tags=(tag,), address=[0x7F00]

@@ -38,8 +38,8 @@ def test_the_advice_depends_on_whether_the_unused_bytes_would_have_been_enough(r
     profile = Profile.from_columns(
         size=[8], start=[0], end=[1], ticks=1, circular=False, trace=failing(requested)
     )
-    told = explain(profile, predict=False)
-    (hint,) = [one for one in told.hints if one.title == "Out of memory"]
+    explained = explain(profile, predict=False)
+    (hint,) = [one for one in explained.hints if one.title == "Out of memory"]
     assert remedy in hint.text
     assert "blocks took 40.0 MiB, and 60.0 MiB of the reserved memory held no block" in hint.text
-    assert any(line.startswith("failed      a request of") for line in told.lines())
+    assert any(line.startswith("failed      a request of") for line in explained.lines())

@@ -70,7 +70,7 @@ def test_a_leak_beside_blocks_of_the_same_origin_that_are_freed():
     assert (leak.growth, leak.size, leak.blocks) == (50.0, 400, 8)
 
 
-def test_growing_leaks_of_unknown_origin_are_told_by_their_size_class():
+def test_growing_leaks_of_unknown_origin_have_the_name_of_their_size_class():
     loop = Loop()
     for number in range(8):
         loop.mark()
@@ -132,11 +132,11 @@ def test_persistent_blocks_of_anything_else_are_no_leak(circular, steady):
 def test_nothing_is_certain_where_iterations_were_guessed():
     trace = train(12, keep_losses_every=1)
     guessed = find_leaks(with_trace(replace(trace, marked_by=MarkedBy.PERIOD)))
-    told = find_leaks(with_trace(trace))
-    assert [leak.confidence for leak in told.found] == ["certain"]
+    marked = find_leaks(with_trace(trace))
+    assert [leak.confidence for leak in marked.found] == ["certain"]
     assert [leak.confidence for leak in guessed.found] == ["likely"]
-    assert guessed.growth == told.growth
-    assert (guessed.guessed, told.guessed) == (True, False)
+    assert guessed.growth == marked.growth
+    assert (guessed.guessed, marked.guessed) == (True, False)
     assert guessed.basis.startswith(
         "12 iterations of the trace, derived from the period of the requests"
     )

@@ -172,12 +172,12 @@ def test_reports_have_the_pools(tmp_path):
     device.alloc(512)
     capture(device, SECOND, kept=[2 * MIB], freed=[40 * MIB])
     profile = profile_of(read(tmp_path, device))
-    told = explain(profile)
-    text = "\n".join(told.lines())
+    explained = explain(profile)
+    text = "\n".join(explained.lines())
     assert "pools       84.0 MiB in 2 private pools" in text
     assert "(0, 5) graphs: 42.0 MiB, 2.00 MiB survive, 40.0 MiB temporary, about 1 capture" in text
     assert "hint        Private pools: 40.0 MiB of 84.0 MiB would be free" in text
-    assert plain(told)["pools"]["needed"] == 44 * MIB
+    assert plain(explained)["pools"]["needed"] == 44 * MIB
     page = render(profile)
     assert "44.0 MiB if graphs that replay one after the other shared pages." in page
     assert "<th scope='row'>(1, 0) graphs</th><td class='number'>42.0 MiB</td>" in page
@@ -192,5 +192,5 @@ def test_idle_memory_of_pools_is_no_fragmentation(tmp_path):
     device.free(device.alloc(60 * MIB))
     device.forget(10_000)
     hints = {hint.title: hint for hint in explain(profile_of(read(tmp_path, device))).hints}
-    told = "PyTorch reserved 80.0 MiB outside of private pools while blocks took 20.0 MiB"
-    assert hints["Fragmentation"].text.startswith(told)
+    expected = "PyTorch reserved 80.0 MiB outside of private pools while blocks took 20.0 MiB"
+    assert hints["Fragmentation"].text.startswith(expected)

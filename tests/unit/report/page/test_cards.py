@@ -75,9 +75,9 @@ def test_a_leak_of_guessed_iterations_is_no_alarm():
         row for n in range(8) for row in ((Event.MARK, 0, 0), (Event.ALLOC, 512 * (n + 1), 512))
     ]
     kind, address, size = zip(*rows, strict=True)
-    told = Trace.from_columns(kind=kind, address=address, size=size)
-    guessed = replace(told, marked_by=MarkedBy.PERIOD)
-    found = [cards_of(profile_with(trace=trace))["Leaks"] for trace in (told, guessed)]
+    marked = Trace.from_columns(kind=kind, address=address, size=size)
+    guessed = replace(marked, marked_by=MarkedBy.PERIOD)
+    found = [cards_of(profile_with(trace=trace))["Leaks"] for trace in (marked, guessed)]
     assert [card.bad for card in found] == [True, False]
     assert "if the period is an iteration" in found[1].note
 

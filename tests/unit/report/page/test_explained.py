@@ -64,8 +64,8 @@ def recorded() -> Profile:
 def test_the_first_line_says_what_is_saved_and_where_the_peak_is():
     profile = fragmented(end=[1, -1, 3], start=[0, 1, 2])
     made = plan(profile)
-    told = explain(profile, made)
-    reserved, needed = told.reserved["default"].peak, made.arena + told.unplanned
+    explained = explain(profile, made)
+    reserved, needed = explained.reserved["default"].peak, made.arena + explained.unplanned
     share = (reserved - needed) / reserved
     assert said(profile).startswith(
         f"pgmo would need {share:.0%} less than PyTorch".replace("%", " %")

@@ -80,7 +80,7 @@ def test_a_legend_entry_shows_its_blocks_only(report):
         ("size", ["512 B and more", "8.00 KiB and more"]),
     ],
 )
-def test_colours_tell_what_was_chosen(report, by, names):
+def test_colours_show_what_was_chosen(report, by, names):
     report.page.select_option("#by", by)
     legend = report.text("#legend")
     for name in names:

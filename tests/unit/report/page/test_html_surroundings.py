@@ -94,7 +94,7 @@ def test_everything_that_can_be_used_can_be_reached_and_has_a_name(report):
 
 
 @pytest.mark.parametrize(
-    ("profile", "told"),
+    ("profile", "message"),
     [
         (Profile.from_columns(size=[], start=[], end=[], ticks=0), "no blocks"),
         (Profile.from_columns(size=[8], start=[0], end=[-1], ticks=1), ""),
@@ -102,14 +102,18 @@ def test_everything_that_can_be_used_can_be_reached_and_has_a_name(report):
     ],
     ids=["empty", "nothing planned", "line"],
 )
-def test_profiles_that_are_hardly_any_are_shown_too(open_report, profile, told):
+def test_profiles_that_are_hardly_any_are_shown_too(open_report, profile, message):
     opened = open_report(profile)
-    assert told in opened.text("#message") if told else opened.page.locator("#message").is_hidden()
+    assert (
+        message in opened.text("#message")
+        if message
+        else opened.page.locator("#message").is_hidden()
+    )
     for key in "pvwmc":
         opened.page.keyboard.press(key)
 
 
-def test_a_browser_without_decompression_is_told_so(browser, small):
+def test_a_browser_without_decompression_shows_a_message(browser, small):
     context = browser.new_context()
     page = context.new_page()
     page.add_init_script("delete window.DecompressionStream")

@@ -25,7 +25,10 @@ def show(page: "Page", folder: Path, fragment: str) -> list[str]:
     """Open a page like that of a notebook, and return a list of the errors in its console."""
     problems: list[str] = []
     page.on("pageerror", lambda error: problems.append(str(error)))
-    page.on("console", lambda heard: problems.append(heard.text) if heard.type == "error" else None)
+    page.on(
+        "console",
+        lambda message: problems.append(message.text) if message.type == "error" else None,
+    )
     path = folder / "notebook.html"
     path.write_text(f"<meta charset=utf-8><body style='background:#111;color:#eee'>{fragment}")
     page.goto(path.as_uri())

@@ -50,7 +50,7 @@ def test_what_a_session_saves_has_the_opening_as_a_profile(adapter, tmp_path):
     assert session.opening.fingerprint == saved.fingerprint
 
 
-def test_nobody_asked_for_the_opening(adapter):
+def test_no_opening_was_asked_for(adapter):
     with open_session(adapter) as session:
         run(Loop(adapter, LAYERS), session, 6)
     assert session.opening is None

@@ -90,7 +90,7 @@ def test_what_the_shortest_one_leaves_out_has_no_size_there():
     assert [size for size in shorter if size] == recorded(10).size.tolist()
 
 
-def test_iterations_of_one_length_tell_nothing():
+def test_iterations_of_one_length_teach_nothing():
     assert shorter_of(*recording(20, 20, 20)) is None
 
 
@@ -100,7 +100,7 @@ def plans_of(known, *lengths, more=None):
     return plan_all(iterations, [(profile, steady)], known, HOW, keeps_gaps=False)
 
 
-def test_lengths_share_a_plan_and_tell_families_apart():
+def test_lengths_share_a_plan_and_distinguish_families():
     """At the longest length, two families may have equal sizes."""
     (one,), number = plans_of([], 6, 10, 8)
     assert number == 0

@@ -61,7 +61,7 @@ def test_between_calls_nothing_is_seen_either_where_others_paused_meanwhile(benc
     assert not bench.requests()
 
 
-def test_overlapping_calls_are_told_of_though_calls_in_a_pause_were_not(bench, other):
+def test_overlapping_calls_are_reported_though_calls_in_a_pause_were_not(bench, other):
     token = bench.turns.pause()
     bench.turns.enter()(True)
     bench.turns.resume(token)
@@ -113,7 +113,7 @@ def test_a_call_that_outlasts_the_counted_one_stays_beside(bench, other):
     assert bench.ended == [True, True]
 
 
-def test_nobody_waits_for_a_boundary(other):
+def test_no_call_waits_for_a_boundary(other):
     engine = _core.Engine()
     planning, planned = threading.Event(), threading.Event()
 
@@ -172,7 +172,7 @@ def test_an_error_at_the_end_of_a_call_does_not_keep_the_turn():
 
 
 @pytest.mark.parametrize("marks", ["begin_iteration", "ends_iteration"])
-def test_nobody_marks_iterations(bench, marks):
+def test_iterations_cannot_be_marked(bench, marks):
     with pytest.raises(SessionError, match="iterations are calls"):
         getattr(bench.turns, marks)()
 

@@ -15,7 +15,7 @@ class Adapter:
         return self.engine.adopt(4096, 64)
 
 
-def test_a_pause_that_ends_while_another_session_has_the_turn_has_nobody_served():
+def test_a_pause_that_ends_while_another_session_has_the_turn_serves_no_session():
     adapter, said = Adapter(), []
     paused, queue = Pauses(adapter.engine), TurnQueue(deadline=0.0)
     turns = Turns(adapter.engine, said.append, paused)

@@ -14,14 +14,14 @@ class RecordedTurn(DeviceTurn):
     """Turn that records its beginnings and ends."""
 
     def __init__(self, queue, inside=None):
-        self.told, self.said = [], []
+        self.calls, self.said = [], []
         super().__init__(None, queue, lambda: inside, self.said.append, Pauses(_core.Engine()))
 
     def begin(self, *, after_others):
-        self.told.append("after others" if after_others else "again")
+        self.calls.append("after others" if after_others else "again")
 
     def end(self):
-        self.told.append("end")
+        self.calls.append("end")
 
 
 def joined(queue, count=2):
@@ -66,11 +66,11 @@ def test_a_turn_knows_whether_others_came_between():
         turn.take()
         turn.give()
     others, again = ["after others", "end"], ["again", "end"]
-    assert first.told == ["end", *others, *again, *others]
-    assert second.told == ["end", *others]
+    assert first.calls == ["end", *others, *again, *others]
+    assert second.calls == ["end", *others]
 
 
-def test_nobody_waits_beyond_the_deadline():
+def test_no_session_waits_beyond_the_deadline():
     queue = TurnQueue(deadline=0.05)
     first, second = joined(queue)
     assert first.take()
@@ -88,7 +88,7 @@ def test_a_thread_that_has_ended_keeps_no_turn():
     first, second = joined(queue)
     on_a_thread(lambda: first.take()).join()
     assert second.take()
-    assert first.told[-1] == "end"
+    assert first.calls[-1] == "end"
 
 
 def test_one_thread_cannot_have_two_turns():
@@ -103,7 +103,7 @@ def test_an_iteration_that_goes_on_is_a_turn_when_another_session_opens():
     queue = TurnQueue(deadline=0.05)
     first, second = RecordedTurn(queue, threading.current_thread()), RecordedTurn(queue)
     assert first.held
-    assert "end" not in first.told
+    assert "end" not in first.calls
     found = []
     on_a_thread(lambda: found.append(second.take())).join()
     assert found == [False]

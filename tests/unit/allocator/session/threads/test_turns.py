@@ -42,12 +42,12 @@ class Worker:
 class Listening:
     """Engine that records its delegated threads."""
 
-    def __init__(self, engine, told):
+    def __init__(self, engine, calls):
         self._engine = engine
-        self._told = told
+        self._calls = calls
 
     def delegate_thread(self, thread, on):
-        self._told.append((thread, on))
+        self._calls.append((thread, on))
         self._engine.delegate_thread(thread, on)
 
     def __getattr__(self, name):
@@ -237,8 +237,8 @@ def test_a_pause_amid_another_threads_iteration(bench):
 
 
 def test_a_thread_that_ends_in_a_pause_gives_its_number_back_once(bench, monkeypatch):
-    told = []
-    engine = Listening(bench.engine, told)
+    calls = []
+    engine = Listening(bench.engine, calls)
     monkeypatch.setattr(bench.turns, "_engine", engine)
     bench.step(bench.a)
     number = bench.b(threading.get_native_id)
@@ -247,7 +247,7 @@ def test_a_thread_that_ends_in_a_pause_gives_its_number_back_once(bench, monkeyp
     for _ in range(3):  # afterwards another thread may be counted
         bench.step(bench.a)
     bench.turns.close()
-    assert told == [(number, True), (number, False)]
+    assert calls == [(number, True), (number, False)]
 
 
 def test_pauses_are_about_all_threads_again_when_the_loop_beside_has_ended(bench):

@@ -104,8 +104,8 @@ def test_iterations_that_slots_served_while_recorded_are_named():
 
 
 def test_without_a_model_there_are_two_facts():
-    told = summary(peak_slot_bytes=90 * MIB, arena=100 * MIB)
-    verdict = judge(told)
+    counters = summary(peak_slot_bytes=90 * MIB, arena=100 * MIB)
+    verdict = judge(counters)
     assert str(verdict) == "live bytes in slots peaked at 90.0 MiB; their arena takes 100 MiB"
     assert (verdict.plain, verdict.taken, verdict.live) == (0, 100 * MIB, 90 * MIB)
 
@@ -118,7 +118,7 @@ def test_the_share_from_slots_is_of_the_whole_run():
 
 
 @pytest.mark.parametrize(
-    ("told", "delegates", "reason"),
+    ("counters", "delegates", "reason"),
     [
         (Summary(1, 1, 0), "", "there were 1"),
         (Summary(3, 3, 0), "", "a plan needs two iterations that agree"),
@@ -127,14 +127,14 @@ def test_the_share_from_slots_is_of_the_whole_run():
         (Summary(4, 4, 0, plans=1), "", "no iteration has followed its plan yet"),
     ],
 )
-def test_a_session_without_slots_says_why(told, delegates, reason):
-    alone = judge(told, None, delegates)
+def test_a_session_without_slots_says_why(counters, delegates, reason):
+    alone = judge(counters, None, delegates)
     assert reason in alone.reason
     assert str(alone) == "no block was served from a slot"
-    with_model = judge(told, FIGURES, delegates)
+    with_model = judge(counters, FIGURES, delegates)
     assert reason in with_model.reason
     assert "23 % less" in str(with_model)
-    assert f"plan       none: {with_model.reason}" in str(replace(told, verdict=with_model))
+    assert f"plan       none: {with_model.reason}" in str(replace(counters, verdict=with_model))
 
 
 def test_settings_that_the_model_lacks_are_no_settings():

@@ -137,12 +137,12 @@ def test_a_report_of_nothing_is_refused(card):
 
 def test_each_miss_comes_with_the_advice_of_the_guide():
     rows = re.findall(r"^\| ([^|]+) \| [^|]+ \| ([^|]+) \|$", GUIDE.read_text(), re.MULTILINE)
-    told, last = {}, ""
+    texts, last = {}, ""
     for reason, advice in rows:
         last = last if advice.startswith("the same") else advice
-        told[reason] = last
+        texts[reason] = last
     for reason, text in MISS_REASONS.items():
-        assert told[text] == MISS_ADVICE[reason], reason
+        assert texts[text] == MISS_ADVICE[reason], reason
 
 
 def test_misses_are_printed_with_their_advice():
