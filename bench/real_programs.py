@@ -30,11 +30,11 @@ from importlib import metadata
 from importlib.util import find_spec
 from typing import Any
 
-from programs import NAMES, PROGRAMS
+from programs import ENDLESS, NAMES, PROGRAMS
 from support.agreement import Agreement, agreement
 from support.machine import show, write_result
 from support.stub_jobs import compare, print_earlier, row_of, stub_parser
-from whole_runs import CONTENDERS, ENDLESS, WholeRun, cpu, table
+from whole_runs import CONTENDERS, WholeRun, cpu, table
 from workloads.launch import Stub, WorkerError
 
 QUICK = ("nanogpt", "lightning_gan")

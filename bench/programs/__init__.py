@@ -61,6 +61,9 @@ PROGRAMS = {
 
 NAMES = tuple(PROGRAMS)
 
+ENDLESS = ("generate", "trl_grpo")
+"""Programs whose `generate()` never ends on the stub, because it reads its end from the device."""
+
 
 def script(name: str) -> Path:
     """Return the program's file."""

@@ -3,10 +3,7 @@
 from dataclasses import dataclass
 
 from loops import FAMILIES
-from programs import PROGRAMS
-
-ENDLESS = ("generate", "trl_grpo")
-"""Programs whose `generate()` never ends on the stub, because it reads its end from the device."""
+from programs import ENDLESS, PROGRAMS
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,6 @@ them."""
 
 OURS = CONTENDERS[2:]
 
-ENDLESS = ("generate", "trl_grpo")
-"""Programs whose `generate()` never ends on the stub, because it reads its end from the device."""
-
 
 @dataclass(frozen=True)
 class WholeRun(StubJob):
