@@ -76,8 +76,8 @@ def output_of(run, tmp_path):
 
     def asked(code: str, **options) -> str:
         target = Path(tmp_path, "output.txt")
-        head = "import sys\ntell = open(sys.argv[1], 'w')\n"
-        answer = run(head + textwrap.dedent(code) + "\ntell.close()\n", str(target), **options)
+        head = "import sys\noutput = open(sys.argv[1], 'w')\n"
+        answer = run(head + textwrap.dedent(code) + "\noutput.close()\n", str(target), **options)
         assert answer.fits, answer.error
         return target.read_text()
 

@@ -80,7 +80,7 @@ dist.destroy_process_group()
 @pytest.mark.parametrize("kind", ["ddp", "fsdp2"])
 def test_one_rank_of_a_world(run, tmp_path, kind):
     target = tmp_path / "output.txt"
-    code = "import sys\ntell = open(sys.argv[1], 'w')\n" + WORLD + "output.close()\n"
+    code = "import sys\noutput = open(sys.argv[1], 'w')\n" + WORLD + "output.close()\n"
     answer = run(code, str(target), kind, world=16, devices=8, ranks=(11,))
     assert answer.fits, answer.error
     assert (answer.rank, answer.iterations) == (11, 4)
