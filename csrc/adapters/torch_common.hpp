@@ -13,7 +13,7 @@
 
 namespace {
 
-// Format a size with at most two decimals, as in "1.50 GiB".
+// Format a size as whole bytes, or with two decimals, as in "1.50 GiB".
 inline std::string binary_units(uint64_t bytes) {
   constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
   auto size = static_cast<double>(bytes);
@@ -69,8 +69,8 @@ class Adapters {
       if (all_[index] == nullptr) all_[index] = new Adapter(upstream, index);
       if (all_[index]->upstream() == upstream) return all_[index];
     }
-    TORCH_CHECK(false, "the ", kind_, " allocator has been replaced more than ", kMost,
-                " times in this process");
+    TORCH_CHECK(false, "this process has used ", kMost, " ", kind_,
+                " allocators, and pgmo supports no more: start a new process");
   }
 
  private:

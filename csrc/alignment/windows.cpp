@@ -69,7 +69,7 @@ Lanes shifted(Lanes lanes) {
 #endif
 }
 
-// Replace each score by the largest score up to its position. Eight scores take three vector steps;
+// Replace each score by the largest score up to its position. Eight scores take four vector maxima;
 // a serial loop takes two cycles per score.
 void keep_best(Score* scores, std::size_t count) {
   Score best = 0;

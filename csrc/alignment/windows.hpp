@@ -1,4 +1,5 @@
-// Pairs the requests of two iterations by dynamic programming, in gaps without anchors.
+// Pairs the requests of two iterations by dynamic programming, in the gaps between pairs that are
+// known already.
 //
 // The algorithm is that of Needleman and Wunsch 1970, and unpaired requests cost nothing. A pair of
 // requests has one of these scores:
@@ -6,7 +7,7 @@
 //     60   equal sizes
 //     50   the ratio of the sizes is a common one between the two iterations
 //     30   other sizes
-//     29   one size is at least sixteen times the other, as for a batch and a logged number
+//     29   one size is at least 16 times the other, such as a batch and a scalar for a log
 //      0   different streams
 //
 // Small gaps are solved as a whole. In a large gap, a window slides along both sequences, and

@@ -22,7 +22,7 @@ extern "C" {
 
 typedef struct pgmo_baseline pgmo_baseline;
 
-/* Settings of PyTorch's allocator, by their names there; sizes in bytes. */
+/* Settings of PyTorch's allocator, with PyTorch's names. Sizes are in bytes. */
 typedef struct pgmo_baseline_settings {
   int64_t expandable_segments;
   int64_t roundup_power2_divisions[16];
@@ -60,8 +60,9 @@ typedef struct pgmo_baseline_api {
   uint32_t version; /* PGMO_BASELINE_API_VERSION */
   uint32_t size;    /* sizeof(pgmo_baseline_api) */
 
-  /* Open the model of a device, which lives as long as the process. `capacity`: bytes that the
-   * process can use, of `card` in total. NULL: the host is out of memory. */
+  /* Open the model of a device. The model lives as long as the process. `card`: bytes of the card;
+   * `capacity`: bytes of them that the process can use. Returns NULL if the host is out of
+   * memory. */
   pgmo_baseline* (*open)(const pgmo_baseline_settings*, int64_t capacity, int64_t card);
 
   /* Add a segment that existed before the model began, with its pieces in order of addresses.

@@ -54,7 +54,7 @@ void bind_pages(py::module_& module) {
 
   const auto without_gil = py::call_guard<py::gil_scoped_release>();
   module.def("lie_down", &lie_down, py::arg("space"), py::arg("blocks"), without_gil,
-             "Prepare for sleep the pages on which only these blocks live; a block is (address,\n"
+             "Prepare the pages that only these blocks occupy for sleep; a block is (address,\n"
              "bytes). Return the number of the sleep (0 during a capture), and the runs of\n"
              "pages, as (address, bytes), whose contents the caller must save.");
   module.def(

@@ -203,7 +203,7 @@ void Engine::end_iteration() {
     passing_.ends(reading(of_pages), previous_);
     PGMO_ASSERT_EXPENSIVE(consistent());
   }
-  if (lent) trim_malloc();  // so that malloc's free memory does not add to a fully touched arena
+  if (lent) trim_malloc();  // freed blocks without a slot are free memory of malloc
 }
 
 // Requires the lock.

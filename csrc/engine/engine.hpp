@@ -8,9 +8,9 @@
 //     arenas   memory of the slots, one for each stream: see arenas.hpp
 //     ranges   arenas whose pages are mapped as slots need them: see paged.cpp
 //
-// Recording and serving are independent: a session can record again and keep its arena. One lock,
-// `lock_`, guards all members without a comment that says otherwise. The engine releases `lock_`
-// before it calls the framework, or a function of the page space that takes a lock. An allocation
+// Recording and serving are independent: a session can record again and keep its arena. The lock
+// `lock_` guards all members, unless a comment says otherwise. The engine releases `lock_` before
+// it calls the framework, or a function of the page space that takes a lock. An allocation
 // or a free holds `lock_` for well below a microsecond. It takes longer if a table or the recording
 // grows, or if the request selects another plan. The few session calls per iteration may hold it
 // for longer: `events` copies 32 bytes per event, and a change of plan or arena visits every offset
@@ -89,8 +89,8 @@ class Engine final : private pages::RangeOwner {
   bool yield_idle() noexcept;
   Statistics statistics() noexcept;
 
-  // The session calls all functions below, one at a time, and never during an allocation. Each of
-  // them takes the lock, so the caller must not hold it.
+  // The session calls all functions below, never during an allocation, and one at a time except
+  // `pass_step`. Each of them takes the lock, so the caller must not hold it.
 
   // Discard all recorded events and record until `stop_recording`, which keeps the events.
   void start_recording();
@@ -206,8 +206,7 @@ class Engine final : private pages::RangeOwner {
   // these terms. Throws std::bad_alloc.
   void let_pass(Passing::Terms terms);
 
-  // Set the thread on which `pass_step` may end iterations; 0: none. No other thread may end
-  // iterations.
+  // Set the thread on which `pass_step` may end iterations; 0: none.
   void let_steps_pass(ThreadId thread) noexcept;
 
   // Set the number of steps per iteration. Each call of `pass_iteration` ends one step.
@@ -225,9 +224,9 @@ class Engine final : private pages::RangeOwner {
   // the statistics at the end of the last of them. Throws std::bad_alloc.
   Statistics take_passed(std::vector<Passed>& passed);
 
-  // `live_levels` returns the live bytes at the ends of the iterations since the last
-  // `forget_levels`. `reset_peaks` sets the peaks of slots and of framework blocks to their live
-  // bytes.
+  // `live_levels` returns spans of the iterations since the last `forget_levels`, each with its
+  // minimum and its peak of live bytes. `reset_peaks` sets the peaks of slots and of framework
+  // blocks to their live bytes.
   LiveLevels live_levels();
   void forget_levels();
   void reset_peaks();
@@ -253,7 +252,7 @@ class Engine final : private pages::RangeOwner {
   struct Placed {
     std::uintptr_t address = 0;
     pages::PlannedRange* range = nullptr;  // the slot's range, if pages may be missing
-    std::uint64_t generation = 0;          // the range's, read when the slot was taken
+    std::uint64_t generation = 0;          // of the range, when the slot was taken
   };
 
   Placed place(RequestKey key, Offset offset);

@@ -20,8 +20,8 @@ struct TrailEntry {
 
 // A path from the end of the step to a moment.
 struct State {
-  Bytes living;        // of needed values
-  double cost;         // of reruns
+  Bytes living;        // bytes of the needed values
+  double cost;         // cost of the reruns on the path
   std::int64_t last;   // the latest entry in the trail
   std::uint64_t hash;  // of the set of needed values
   std::size_t row;     // row of its bits in `bits_`
@@ -72,8 +72,8 @@ class Beam {
     state.hash ^= hashes_[at(value)];
   }
 
-  // Move before an operation: the values that it reads become needed, and the values that it writes
-  // are no longer needed.
+  // Step back over an operation. The values that it reads become needed, and the values that it
+  // writes are no longer needed.
   void pass(State& state, Index operation, bool again) {
     const Lists &reads = replay_.reads_, &writes = replay_.writes_;
     for (const Index value : writes[operation]) {

@@ -101,7 +101,7 @@ class ChoiceAnnealing : Annealing {
     }
   }
 
-  // Set a few neighbours to the same state in several periods.
+  // Set a few adjacent candidates to the same state, at the same place of several periods.
   void comb(std::uint32_t count) {
     const std::uint32_t first = random_.below(count);
     const std::uint32_t width = 1 + random_.below(1U << random_.below(4));

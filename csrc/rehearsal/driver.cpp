@@ -1,5 +1,5 @@
-// Stub of the driver: counterparts of runtime functions, for programs that load libcuda.so.1
-// themselves.
+// Stub of the driver, for programs that load libcuda.so.1 themselves. A function with a counterpart
+// in the runtime calls the stub of the runtime.
 
 #include <cuda.h>
 #include <dlfcn.h>

@@ -33,7 +33,7 @@ def ask(*, build: bool = False, seconds: float = _SECONDS) -> dict[str, Any]:
         Results by name: `torch`, `cuda`, `devices`, `cpu_adapter`, `cuda_adapter`, `cupy`. If the
         process failed, `failed` describes how it ended.
     """
-    # -P: do not import from the current folder, in which a file `cuda.py` would hide the package.
+    # -P: do not import from the current folder. A `cuda.py` there would hide the package `cuda`.
     command = [sys.executable, "-P", "-m", __name__, *(["--build"] if build else [])]
     process = subprocess.Popen(
         command,

@@ -60,7 +60,8 @@ class TrainingHook:
     def plan_path(self) -> str | None:
         """Path of the saved plan, else of the given plan; None if there is neither.
 
-        With several ranks, it is the directory of the plans, in which each rank finds its own.
+        With several ranks, plans are saved in a directory, in which each rank finds its own. The
+        path is then this directory.
         """
         files = self.session.saved if self.session is not None else ()
         saved = [path.absolute() for path in files if path.suffix == ".pgmoplan"]
@@ -87,7 +88,7 @@ class TrainingHook:
         return self.session is not None and self.session.phase != "closed"
 
     def refuse(self, reason: str) -> None:
-        """Serve nothing from now on, and warn once with the reason."""
+        """Open no session from now on, and warn once with the reason."""
         if not self._refused:
             self._refused = True
             warn_user(f"pgmo is not used in this training: {reason}")
@@ -131,7 +132,7 @@ class TrainingHook:
             return {}
 
     def pause(self) -> None:
-        """Pause for an evaluation."""
+        """Pause the session for an evaluation."""
         if self.running and self.session is not None and not self._paused:
             self._paused = True
             self._pause.enter_context(self.session.pause())

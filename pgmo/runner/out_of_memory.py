@@ -4,7 +4,8 @@
     pgmo-oom-RANK.pgmoprof    the blocks that pgmo has recorded
     pgmo-oom-RANK.txt         the error, and the holders of the memory
 
-RANK is the rank in a distributed program, else the process ID.
+RANK is the rank in a distributed program, else the process ID. With several sessions, the device
+is part of each profile's name.
 """
 
 import os
@@ -29,12 +30,12 @@ _MESSAGES = ("out of memory", "can't allocate memory", "_STATUS_ALLOC_FAILED")
 CUDA runtime, PyTorch's CPU allocator, and libraries such as cuBLAS and cuDNN."""
 
 _NOTHING = """\
-Nothing was recorded yet: pgmo begins with the first forward pass in training mode. To see earlier
-requests, call torch.cuda.memory._record_memory_history() at the beginning of the script; its
-history is then saved here, too."""
+No recording was saved. `pgmo run` records from the first forward pass in training mode on. To see
+earlier requests, call torch.cuda.memory._record_memory_history() at the beginning of the script;
+its history is then saved here, too."""
 
 _DEEPEST = 16
-"""Maximum number of causes of an error to check."""
+"""Maximum length of a chain of errors to check, because errors may form a cycle."""
 
 _CAUSE = "Cause: "
 """Beginning of the line with the cause and its fix, in the explanation."""
@@ -157,7 +158,7 @@ def look_at(files: Iterable[Path]) -> str | None:
 
 
 def _known(session: "Session") -> "Profile | None":
-    """Return the planned iteration, else the recording up to the error; None without both."""
+    """Return the planned iteration, else the recording up to the error, else an older profile."""
     return session.profile if session.plan is not None else session.recording or session.profile
 
 
@@ -212,7 +213,7 @@ def _explained(profile: "Profile") -> list[str]:
         lines = [f"{what}, as recorded:", *explanation.lines()]
     except Exception as problem:  # An error here must not hide the program's error.
         name = type(problem).__name__
-        return [f"The profile could not be explained, an error in pgmo: {name}: {problem}"]
+        return [f"The profile could not be explained, because pgmo failed: {name}: {problem}"]
     causes = [one for one in explanation.hints[:1] if one.is_cause]
     names = [] if profile.tags else [HOW_TO_NAME]
     return [*(f"{_CAUSE}{one.title}: {one.text}" for one in causes), *lines, *names]

@@ -8,8 +8,8 @@
 namespace pgmo::packing {
 namespace {
 
-// Weights of an order. The logarithm of a block's key is a weighted sum of three logarithms, plus
-// noise. They are those of its size, its lifetime, and the largest load during its life.
+// Weights of an order. A block's key is a weighted sum of the logarithms of its size, its lifetime,
+// and the largest load during its life, plus noise. Blocks with larger keys come first.
 struct Weights {
   double size, lifetime, load, noise;
   bool ticks;  // lifetime in ticks instead of sections
@@ -30,7 +30,7 @@ constexpr std::array<Weights, 10> kGood{{
     {0.5, 1.0, 0.0, 0.0, true},
 }};
 
-// splitmix64, because results of the standard distributions differ between platforms.
+// Random numbers by splitmix64, because the standard distributions differ between platforms.
 class SplitMix64 {
  public:
   SplitMix64(std::uint64_t seed, std::uint64_t index)

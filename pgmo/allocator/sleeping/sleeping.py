@@ -3,7 +3,7 @@
     objects ──▶ storages ──▶ pages without other live blocks ──▶ a copy on the host ──▶ the card
                                                                       resume() ◀──────────┘
 
-    release()               frees pages of arenas, and all idle pages
+    release()               frees all idle pages, including those of arenas
     release(state="host")   also frees pages of optimizer state, with a copy on the host
     resume()                restores the state; pages of arenas are mapped as slots need them
 
@@ -45,8 +45,8 @@ class Released:
     Args:
         card: bytes given back to the card.
         host: bytes of state kept on the host.
-        awake: bytes of state that could not sleep, because this state lies in PyTorch's own
-            segments, shares a page with other blocks, or is used by another process.
+        awake: bytes of state that could not sleep. This state lies in PyTorch's own segments,
+            shares a page with other blocks, or is used by another process.
         number: number of the sleep, for `Session.resume`; 0 if nothing sleeps.
 
     Example:
@@ -64,7 +64,7 @@ class Released:
         if self.host:
             text += f", {format_bytes(self.host)} of it kept on the host"
         if self.awake:
-            text += f"; {format_bytes(self.awake)} that were to sleep stay where they are"
+            text += f"; {format_bytes(self.awake)} could not sleep and stay on the card"
         return text
 
 
@@ -223,8 +223,8 @@ class Sleeping:
         """Free idle memory between two iterations.
 
         Args:
-            blocks: on devices without pages, whether to free an arena without live blocks, too.
-                Without an arena, no slot serves the next iteration.
+            blocks: whether to free arenas that have no live blocks, on devices without pages. The
+                next iteration then has no slots.
         """
         if self._cuda is None:
             if blocks:

@@ -80,7 +80,7 @@ def _print_categories(out: "Console", answer: Answer) -> None:
         for name, size in sizes.items()
     ]
     if need.growth:
-        rows.append(("growth until the last step", format_bytes(need.growth), "more"))
+        rows.append(("growth until the last step", format_bytes(need.growth), "in addition"))
     _print_rows(out, ("alive at the peak", "size", "share"), rows)
 
 
@@ -106,8 +106,8 @@ def _print_cards(out: "Console", answer: Answer) -> None:
     _print_rows(out, headings, card_rows(answer))
     print_text(
         out,
-        "cards: how many are needed if they share parameters, gradients and "
-        "states (FSDP); computed",
+        "cards: number of cards needed if FSDP shards parameters, gradients and "
+        "optimizer states; computed, not rehearsed",
     )
 
 

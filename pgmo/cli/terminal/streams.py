@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 
 class StdoutError(Exception):
-    """Error if a result cannot be written to stdout. Without an `OSError`, stdout is closed."""
+    """Error if a result cannot be written to stdout; `error` is None if stdout is closed."""
 
     def __init__(self, error: OSError | None = None) -> None:
         reason = "it is closed" if error is None else error.strerror or error
@@ -63,7 +63,7 @@ class _Checked:
         try:
             try:
                 return int(self._stream.write(text))
-            except UnicodeEncodeError:  # a file name, or the encoding of a simple terminal
+            except UnicodeEncodeError:  # a file name that is not UTF-8, or a terminal in ASCII
                 encoding = self._stream.encoding
                 plain = text.encode(encoding, "backslashreplace").decode(encoding)
                 return int(self._stream.write(plain))

@@ -23,9 +23,9 @@ class Reserved:
     Args:
         reserved: bytes reserved from the driver after each request, shape (ticks,), read-only.
             These are the bytes in the last simulated iteration. After a failure, the last value is
-            repeated.
+            repeated; empty if the iteration's first request failed.
         active: bytes of blocks in use after each request, including rounding, shape (ticks,).
-        address: address of each row of the profile; 0 for blocks after a failure.
+        address: latest address of each row of the profile; 0 for rows that were never served.
         peak_reserved: largest number of reserved bytes in the whole simulation.
         peak_active: largest number of bytes in use in the whole simulation.
         fragmentation: unused share of the reserved bytes when `reserved` peaks; the smallest share
@@ -68,8 +68,8 @@ def native_allocator(
     Args:
         settings: configuration of the allocator; None = PyTorch's defaults.
         capacity: bytes of the card that the allocator can use; None = no limit.
-        card: bytes of the whole card; None = `capacity`. The size of the whole card determines the
-            program's own memory limit and the address space of expandable segments.
+        card: bytes of the whole card; None = `capacity`. The setting `memory_fraction` and the
+            address space of expandable segments are relative to this size.
 
     Raises:
         OptionError: when the capacity is not above 0.

@@ -34,8 +34,8 @@ def read_rmm_log(path: Path, device: int | None = None) -> list[Imported]:
     """Read a log. RMM's logs name no device, so device 0 is assumed.
 
     Raises:
-        FileError: if a line is incomplete or invalid, which the message names, or if `device` is
-            not 0.
+        FileError: if a line is incomplete or invalid, or if `device` is not 0. The message names
+            the invalid line.
     """
     log, failures = EventLog(), []
     days, last = 0, 0

@@ -1,4 +1,4 @@
-"""Profile of one iteration, with lifetimes that later iterations show.
+"""Profile of one iteration. Later iterations show when blocks that outlive it are freed.
 
     iterations   A0        A1        B         A2          A: the structure, B: another structure
     clock        0 .. T    T .. 2T   2T        2T .. 3T    T requests each; B takes no ticks
@@ -30,7 +30,7 @@ class Steady:
     """Group of iterations of one structure.
 
     Args:
-        kind: "exact", "fit", or "none" when made by `best_effort`.
+        kind: "exact", "fit", or "none" if no iterations agree.
         reference: index of the iteration whose requests the profile lists.
         rows: by iteration index: for each request, the paired request of the reference, or -1.
         varying: whether the size of each request differs between members, shape (requests of the
@@ -115,7 +115,7 @@ def _shared(iterations: list[Iteration], steady: Steady) -> NDArray[np.bool_]:
 
 
 def _ends(iterations: list[Iteration], steady: Steady, counted: list[int]) -> NDArray[np.int64]:
-    """Return the latest end of each row in ticks of its own iteration, or `NEVER`."""
+    """Return the latest end of each row in ticks since its iteration began, or `NEVER`."""
     ticks = len(iterations[steady.reference])
     members = sorted(steady.rows)
     clock = _Clock(iterations, steady, ticks)
@@ -176,7 +176,10 @@ def _next_row(rows: NDArray[np.int64], ticks: int) -> NDArray[np.int64]:
 def tags_of(
     iterations: list[Iteration], steady: Steady, end: NDArray[np.int64]
 ) -> NDArray[np.int32]:
-    """Return tag numbers of the reference's requests, from the tagged iteration; -1 for none."""
+    """Return the tag number of each request of the reference, or -1.
+
+    The tags come from the iteration with the most distinct tags; members of `steady` are preferred.
+    """
     reference = iterations[steady.reference]
     tag = np.full(len(reference), -1, np.int32)
     # Count distinct tags, not requests: an iteration with a compilation has many requests with one
@@ -210,7 +213,7 @@ def tags_of(
 
 
 def _is_alike(reference: Iteration, other: Iteration, rows: NDArray[np.int64]) -> bool:
-    """Return whether two iterations share four in five requests, half of them at equal sizes."""
+    """Return whether at least 4/5 of the shorter iteration is paired, half of it at equal sizes."""
     paired = rows != UNPAIRED
     equal = reference.size[rows[paired]] == other.size[paired]
     enough = 5 * paired.sum() >= 4 * min(len(reference), len(other))

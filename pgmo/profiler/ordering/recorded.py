@@ -1,8 +1,11 @@
-"""Conversion of a recording to the order of one iteration.
+"""Conversion of a recording to the order of frees, events and waits in one iteration.
 
 recording    | ... E5 ... | F12  W5  E6  F20 | ...      numbers since recording began
 order                      F     W   E   F              rows and blocks of the iteration, with the
                            back 1, 1     0              number of iterations back to the target
+
+F is a free, E the record of an event, and W a wait for an event. The number is the request that is
+freed, or the event.
 """
 
 from collections.abc import Sequence
@@ -34,7 +37,7 @@ began. The target of a recorded event is the number of events recorded before it
 
 
 def numbered(events: NDArray[np.void], served: NDArray[np.int64]) -> NDArray[np.void] | None:
-    """Return all rows of a recording as `NUMBERED`, in order; None if there are only frees.
+    """Return frees and stream events of a recording as `NUMBERED`; None without stream events.
 
     Args:
         events: events of dtype `pgmo.profiler.recording.EVENT`, shape (events,).
@@ -82,7 +85,8 @@ def split_rows(
 def order_of(members: Sequence["Iteration"], reference: int) -> Order | None:
     """Return the order of one iteration, or None if it has no rows or fewer than two streams.
 
-    Targets from before the members, or from a member with different rows, are unknown.
+    A target is unknown if it lies before the members, in a member with other rows, or more than
+    `MOST_BACK` members back. Frees with an unknown target are left out.
     """
     one = members[reference]
     mine = one.rows

@@ -2,8 +2,8 @@
 
 module       parameters, buffers and gradients as one group each; other attributes one by one
 optimizer    state as one group; parameters later, because a module gives them better names
-function     variables of its closure, and defaults
-tensor       its autograd graph, later, with the tensors that the graph has saved
+function     variables of its closure, defaults, and attributes
+tensor       attributes, hooks and gradient; its autograd graph with saved tensors, later
 """
 
 import collections
@@ -26,10 +26,12 @@ _LEFT_OUT = (
 """Types of objects that keep no tensors alive, or from which the search starts anyway."""
 
 _MOST_NODES = 20_000
-"""Maximum number of autograd nodes to search."""
+"""Maximum number of autograd nodes to search in all, which bounds the time. The search skips
+further nodes."""
 
 _MOST_ELEMENTS = 100_000
-"""Maximum number of elements of one list or dictionary to search."""
+"""Maximum number of elements of one list or dictionary to search, which bounds the time. The search
+skips further elements."""
 
 _GROUPS = {"_parameters": "parameters", "_buffers": "buffers"}
 """Attributes of a module whose tensors are reported as one group, with the group's name."""
@@ -226,7 +228,7 @@ class AutogradGraph(NamedTuple):
     node: Any
 
     def parts(self, place: Place, seen: dict[int, Any], deadline: float) -> Iterator[Part]:
-        """Yield the saved tensors of a graph, and the attributes of its contexts.
+        """Yield the saved tensors and the leaf tensors of a graph, and attributes of its contexts.
 
         Args:
             place: the graph's place.

@@ -132,7 +132,8 @@ def test_an_error_in_the_explanation_does_not_hide_that_of_the_program(tmp_path,
     lines = path.read_text().splitlines()
     errors = [line for line in lines if "IndexError: index 3 is out of bounds" in line]
     assert errors == [
-        "The profile could not be explained, an error in pgmo: IndexError: index 3 is out of bounds"
+        "The profile could not be explained, because pgmo failed: "
+        "IndexError: index 3 is out of bounds"
     ]
     assert lines[0] == "MemoryError: no more"
     assert any("2 iterations, 2 recorded" in line for line in lines)
@@ -145,7 +146,7 @@ def test_an_import_that_fails_does_not_hide_the_error_of_the_program(tmp_path, m
     (path,) = tmp_path.glob("*.txt")
     text = path.read_text()
     assert text.startswith("MemoryError: no more\n")
-    assert "could not be explained, an error in pgmo: ModuleNotFoundError: " in text
+    assert "could not be explained, because pgmo failed: ModuleNotFoundError: " in text
 
 
 def test_the_explanation_does_not_wait_for_a_prediction(tmp_path, monkeypatch):

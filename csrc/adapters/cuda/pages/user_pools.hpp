@@ -84,8 +84,8 @@ bool lives_in_pages(int index, PoolId pool) {
   });
 }
 
-// Release as many bytes of idle pages as lie in the pool's windows. The released pages may lie in
-// other windows. Does nothing during a capture.
+// Release as many bytes of idle pages as are idle in the pool's windows. The released pages may lie
+// in other windows. Does nothing during a capture.
 void empty_pool(Device& device, PoolId pool) {
   if (device.pools.any()) return;
   const uint64_t idle = pages_api->idle_in(device.pages(), pool.second);

@@ -24,7 +24,7 @@ class GivenPlans:
     directory's plans.
 
     Attributes:
-        pending: whether there are plans that neither serve nor were refused.
+        pending: whether it is still unknown if the plans match the program.
     """
 
     def __init__(self, state: SessionState) -> None:
@@ -50,7 +50,7 @@ class GivenPlans:
 
     @property
     def plans(self) -> list[PlannedProfile]:
-        """All plans of the file, the main one first."""
+        """The session's plan, and the other plans that its file contains."""
         plan = self._state.plan
         assert plan is not None
         others = (PlannedProfile(one, None) for one in plan.others)
@@ -63,7 +63,10 @@ class GivenPlans:
         return None if opening is None else PlannedProfile(opening, None)
 
     def fit(self, latest: Iteration) -> bool:
-        """Return whether the latest iteration follows one of the plans. If so, the plans serve."""
+        """Return whether the plans match the latest iteration; if so, they are no longer pending.
+
+        A file's main plan is compared. Of a directory's plans, the best one is chosen.
+        """
         plan = self._state.plan
         if plan is not None:
             self.pending = compare(requests_of(plan), latest).kind == "none"
@@ -73,19 +76,19 @@ class GivenPlans:
         if not self.pending:
             self._choose(path, best)
             self._state.notes.append(
-                f"began with {path.name}, which has {share:.1%} of the requests"
+                f"began with {path.name}, which has {share:.1%} of the recorded requests"
             )
         return not self.pending
 
     def refuse(self, latest: Iteration) -> None:
-        """Refuse the plans, because none matches this program, and warn the user."""
+        """Drop the plans with a note or a warning, because none matches this program."""
         self.pending = False
         plan = self._state.plan
         if plan is None:
             share = self._best(latest)[-1]
             self._state.notes.append(
                 f"no plan in {self._folder} fits: the best of {len(self._candidates)} has "
-                f"{share:.1%} of the requests, and {heuristics.current.known_share:.0%} "
+                f"{share:.1%} of the recorded requests, and {heuristics.current.known_share:.0%} "
                 "are needed; making a new plan"
             )
             return
@@ -111,7 +114,7 @@ class GivenPlans:
         return bool(self._candidates)
 
     def _best(self, latest: Iteration) -> tuple[Path, Plan, float]:
-        """Return path and plan with the largest share of an iteration's requests, and the share."""
+        """Return the plan that has most of an iteration's requests, with its path and the share."""
         shares = [share_of_known(plan, latest) for _, plan in self._candidates]
         best = int(np.argmax(shares))
         return *self._candidates[best], shares[best]
@@ -121,7 +124,7 @@ class GivenPlans:
 
 
 def share_of_known(plan: Plan, iteration: Iteration) -> float:
-    """Return the share of an iteration's requests that a plan has, at sizes that it allows."""
+    """Return the share of an iteration's requests that are in a plan, with a size it allows."""
     requests = requests_of(plan)
     match = compare(requests, iteration)
     if match.kind == "none":

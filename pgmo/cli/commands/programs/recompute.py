@@ -3,8 +3,9 @@
 FACTORY is a function without arguments that returns a model and its example inputs. It is in a
 module (MODULE:FACTORY) or in a file (FILE.py:FACTORY). If the model's forward computes the loss,
 the whole step is planned. Nothing is trained. The forward pass runs a few times without saving
-values for the backward pass; operators that may need a workspace run alone. With -o the planned
-step is written as a .pgmoprof file, in which recomputed blocks have the phase "recompute".
+values for the backward pass. To measure workspaces, large operators also run one by one. With -o
+the planned step is written as a .pgmoprof file, in which recomputed blocks have the phase
+"recompute".
 """
 
 import argparse
@@ -34,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SIZE",
         default="min",
         help="bytes, such as 8GiB; a share of the peak without recomputation, such as 0.5 or 50%%; "
-        "or min (default), the smallest peak that is found",
+        "or min (default), the smallest peak found with at most one more forward pass",
     )
     parser.add_argument(
         "--offload",
@@ -128,7 +129,7 @@ def _link(text: str | None) -> float | str | None:
 
 
 def _call(plan: "RecomputePlan", arguments: argparse.Namespace) -> str:
-    """Return the Python call that makes the same plan."""
+    """Return a line with the Python call for a plan of the same peak."""
     link = _link(arguments.offload)
     options = "" if link is None else f", offload={json.dumps(link)}"
     return (

@@ -41,7 +41,7 @@ def meter(device: torch.device) -> "Meter | None":
 
 
 _measuring = new_lock()
-"""Lock of the profiler: the process crashes if two threads use it."""
+"""Lock of PyTorch's profiler: the process crashes if two threads use the profiler."""
 
 _program_is_measured = threading.Event()
 """Set while the user's code is measured. Other threads then skip their measurements instead of
@@ -103,7 +103,7 @@ class Meter:
 
 
 def peak_and_net(changes: Iterable[Change]) -> tuple[int, int]:
-    """Return the highest sum of changes so far, from 0, and the sum of all changes."""
+    """Return the peak of the running sum of changes, at least 0, and the sum of all changes."""
     level = highest = 0
     for _, change in changes:
         level += change

@@ -156,7 +156,7 @@ def _allocated(tensor: Tensor) -> int:
 
 
 def _owned(example: object, node: fx.Node) -> list[Tensor]:
-    """Return the tensors in an example value that share no storage with arguments or each other."""
+    """Return one tensor for each storage of an example value that no argument uses."""
     given = {storage_key(one) for one in fakes(example_arguments(node))}
     found: dict[int, Tensor] = {}
     for one in fakes(example):

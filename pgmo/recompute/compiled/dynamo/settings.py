@@ -1,4 +1,4 @@
-"""Settings of Dynamo under which a captured graph computes the bits of the plain model.
+"""Settings of Dynamo under which a captured graph gives the same bits as the plain model.
 
 Libraries behave differently during a compilation: transformers, for example, omits masks, so
 attention uses another kernel.
@@ -141,7 +141,7 @@ def _options() -> dict[str, Any]:
     """Return Dynamo's settings.
 
     Methods that libraries add to `logging.Logger`, such as `warning_once`, do nothing in a graph.
-    The first call of the model is not captured, so it logs their messages.
+    A plain forward pass before the first capture logs their messages.
     """
     once = {method for name, method in vars(logging.Logger).items() if name.endswith("_once")}
     ignored = dynamo.config.ignore_logging_functions | once
@@ -185,7 +185,7 @@ def as_plain_model(codes: set[CodeType]) -> Iterator[None]:
 
 
 def capture_anew(codes: set[CodeType], error: BaseException | None) -> None:
-    """Drop Dynamo's graphs of code, so that it captures the code again; clear `codes`.
+    """Discard Dynamo's graphs of these codes, so that it captures them again. Clear `codes`.
 
     Dynamo would skip code whose capture failed. The frames of `error` name that code.
     """
@@ -228,13 +228,13 @@ _numbers = itertools.count()  # Constants that make code objects differ.
 
 
 def frames_that_failed() -> int:
-    """Return the number of functions so far that Dynamo failed to capture."""
+    """Return the number of functions that Dynamo has failed to capture so far."""
     frames = counters["frames"]
     return frames["total"] - frames["ok"]
 
 
 def reason_of_capture() -> str:
-    """Return the guard whose failure caused Dynamo's latest capture."""
+    """Return the guard whose failure caused Dynamo's latest recompilation, else "unknown"."""
     for one in reversed(get_compilation_metrics()):
         if one.recompile_reason:
             return one.recompile_reason.partition(": ")[2].partition("#")[0].strip()
