@@ -122,7 +122,7 @@ class TorchCuda(Adapter):
     @property
     def _has_open_session(self) -> bool:
         """Return whether a session is open on the device."""
-        return any(one._is_open and one.index == self.index for one in _adapters.values())
+        return any(one._is_open and one.index == self.index for one in _all_adapters())
 
     def _ask_with(self, function: str, values: "np.ndarray") -> None:
         """Pass an array of 64-bit integers and its length to a function of the adapter."""
@@ -131,7 +131,7 @@ class TorchCuda(Adapter):
 
     def for_another_session(self) -> "TorchCuda":
         """Return an adapter with a separate engine, for one more session on the device."""
-        same = [one for one in _adapters.values() if one.index == self.index]
+        same = [one for one in _all_adapters() if one.index == self.index]
         free = next((one for one in same if not one._is_open), None)
         return free or torch_cuda(self.index, len(same))
 
@@ -146,12 +146,12 @@ class TorchCuda(Adapter):
             return
         # Wait for blocks that other streams still use, because no later request will collect them.
         self.library.call("pgmo_attend", self.index, 0)
-        if any(one._is_open for one in _adapters.values()):
+        if any(one._is_open for one in _all_adapters()):
             return  # a session on another device needs the adapter
-        for adapter in _adapters.values():
+        for adapter in _all_adapters():
             adapter._remember_survivors()
         self.library.call("pgmo_uninstall")
-        for adapter in _adapters.values():
+        for adapter in _all_adapters():
             if adapter._limit:
                 self.library.call("pgmo_limit_pages", adapter.index, ctypes.c_uint64(0))
             self.library.ask("pgmo_serve_pages", adapter.index, 0)
@@ -242,6 +242,11 @@ _adapters: dict[tuple[int, int], TorchCuda] = {}
 
 _SLEPT: set[int] = set()
 """Devices on which pages of live blocks were ever unmapped."""
+
+
+def _all_adapters() -> list[TorchCuda]:
+    """Return a copy of the adapters: another thread may make one for another device meanwhile."""
+    return list(_adapters.values())
 
 
 def torch_cuda(index: int | None = None, session_index: int = 0) -> TorchCuda:

@@ -53,7 +53,7 @@ def attach() -> None:
     @functools.wraps(run_engine)
     def run_and_wait(outputs: Any, *more: Any, **keywords: Any) -> Any:
         run = functools.partial(run_engine, outputs, *more, **keywords)
-        for around in _surrounding:
+        for around in tuple(_surrounding):  # other threads and finalizers change the list
             run = functools.partial(around, run, outputs, more)
         try:
             return run()
