@@ -28,7 +28,7 @@ def machine(monkeypatch):
         cache = Cache(Path("/c"), "", 1 << 40)
         monkeypatch.setattr(examination, "examine_cache", lambda: cache)
         monkeypatch.setattr(examination, "driver_version", lambda: "580.65")
-        monkeypatch.setattr(examination, "memory", lambda: (1 << 37, 1 << 36))
+        monkeypatch.setattr(examination, "host_memory", lambda: (1 << 37, 1 << 36))
         monkeypatch.setattr(examination, "conflicting_settings", lambda: iter(()))
 
     return make
