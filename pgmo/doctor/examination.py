@@ -16,7 +16,7 @@ from pgmo.doctor.compiler import Compiler, try_compiler
 from pgmo.doctor.cupy import cupy_problems, cupy_works
 from pgmo.doctor.finding import Finding
 from pgmo.doctor.machine import conflicting_settings, memory_problems
-from pgmo.host_memory import host_memory
+from pgmo.share.host_memory import host_memory
 from pgmo.version import __version__
 
 _PACKAGES = ("numpy", "torch", "cupy", "ortools", "rich")

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 from pgmo.allocator.adapters.adapter import Adapter
 from pgmo.allocator.adapters.find import cuda_adapter
-from pgmo.host_memory import host_memory
 from pgmo.share.client import MemoryHolder, Sizes
+from pgmo.share.host_memory import host_memory
 
 if TYPE_CHECKING:
     from pgmo.allocator.adapters.torch_cuda import TorchCuda

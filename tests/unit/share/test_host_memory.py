@@ -1,4 +1,4 @@
-from pgmo.host_memory import host_memory
+from pgmo.share.host_memory import host_memory
 
 
 def test_a_containers_limit_counts(tmp_path):
