@@ -5,7 +5,7 @@
 The package is callable. `backend` is for `torch.compile`; `largest` finds the largest batch that
 fits on a card.
 
-    calls       the signature of a call, refusals, and state that a capture restores
+    calls       signatures of calls, refusals of models, state that a capture restores
     compiled    Dynamo's graphs of a step, a dry run, one plan for all graphs
     capture     operations and values of one joint graph, with their costs
     planners    from a graph and a budget to a choice of values to drop, without PyTorch

@@ -46,44 +46,43 @@ def recompute(
     state: bool = False,
     whole: bool = False,
 ) -> tuple[M, RecomputePlan]:
-    """Make a model drop activations and compute them again, so that a step fits in a budget.
+    """Return a model that drops activations and computes them again, so that a step fits a budget.
 
-    Dynamo and AOTAutograd capture both passes of the example call, and a planner chooses which
-    values to drop. The returned model runs the same operators on the same numbers, so losses,
-    gradients and buffers are bit-identical. Operators with random numbers or side effects never
-    run twice.
+    Dynamo and AOTAutograd capture the forward and backward pass of the example call, and a planner
+    chooses which values to drop. The returned model runs the same operators on the same numbers, so
+    losses, gradients and buffers are bit-identical. Operators with random numbers or side effects
+    never run twice.
 
-    The budget limits what a step allocates from the start of the model's forward pass to the end
-    of its backward pass: activations, results, gradients (also of parameters), and workspaces.
+    The budget limits the bytes that a step allocates from the start of the model's forward pass to
+    the end of its backward pass: activations, results, gradients (also of parameters), workspaces.
     Parameters, buffers, inputs and the optimizer's state are excluded. Code outside of the model,
     such as a loss, is not planned: put the loss into the model's forward method.
 
     Args:
-        model: a module, which stays usable. It shares all attributes, such as parameters, with the
-            returned model: `eval()` on one of the two models affects both, and an optimizer may get
-            the parameters of either model.
+        model: a module, which stays usable. It shares all attributes with the returned model:
+            `eval()` on one model affects both, and an optimizer may get the parameters of either.
         example_inputs: arguments of a call: a tuple of positional arguments, a dictionary of
-            keyword arguments, or one argument. By default the first call is captured. Calls with
-            other shapes, types or modes are captured and planned when they first occur.
+            keyword arguments, or one argument. By default the first call with gradients enabled is
+            captured. Each call with other shapes, dtypes or modes, such as `eval()`, is captured
+            and planned when it first occurs.
         budget: bytes, such as `"8 GiB"`; a share of the peak without recomputation, such as
             `"60%"` or 0.6; `"min"` for the smallest peak found with an overhead of at most one
             forward pass; None to recompute nothing.
         planner: a function of a graph and a budget that returns a choice. By default pgmo searches.
         measure: whether to run operators alone to learn their workspaces, and to measure a real
-            step. pgmo warns if the measured peak differs from the prediction by more than 2 %.
+            step. pgmo warns if the peaks of two steps differ from the prediction by more than 2 %.
             If False, predictions exclude workspaces.
         card: instead of a budget, a card's name such as "RTX 4090", or its size such as "16GiB".
-            The budget is what remains after parameters, buffers, inputs, the optimizer's state,
-            CUDA's context, `beside`, and 1 % for fragmentation.
+            The budget is the card's memory without parameters, buffers, inputs, the optimizer's
+            state, CUDA's context, `beside`, and 1 % for fragmentation.
         optimizer: with `card`: the optimizer of the parameters; its state need not exist yet.
         beside: with `card`: bytes to keep free, for example for a second model.
         offload: link to the host: "pcie3", "pcie4", "pcie5", or bytes per second, such as 20e9 or
-            "20 GB/s". Values that are faster to transfer than to compute again may be offloaded.
-            Transfers use a stream of their own and pinned host memory.
+            "20 GB/s". pgmo may then copy values to the host and back instead of computing them
+            again. On a GPU, copies use a stream of their own and pinned host memory.
         state: with `card`, `optimizer`, `offload` and example inputs: whether the optimizer's state
-            may be on the host while the step runs, if its transfers take less time than the
-            recomputation that they avoid. The state is copied to the card before each optimizer
-            step, and to the host after the step.
+            may be on the host while the model runs. pgmo uses this if the overhead is lower, or no
+            other plan fits. `optimizer.step()` copies the state to the card and back.
         whole: whether to refuse a model with graph breaks. If False, all graphs share the budget,
             and the code between the graphs runs unchanged.
 
@@ -91,9 +90,10 @@ def recompute(
         The model that recomputes, and the plan.
 
     Raises:
-        BudgetError: if no plan fits the budget (the message has the smallest peak found), or if
-            gradients or the optimizer's step do not fit on the card.
-        GraphError: if the model cannot be captured, or nothing in it needs gradients.
+        BudgetError: if no plan fits the budget (the message has the smallest peak found), the
+            capture runs out of memory, or gradients or the optimizer's step do not fit on the card.
+        GraphError: if the model cannot be captured, nothing in it needs gradients, or it has graph
+            breaks with `whole`. Without example inputs, the first call raises errors of captures.
         OptionError: if an option is invalid, `model` is not a module, or PyTorch is older than
             2.11.
 
@@ -119,7 +119,7 @@ def recompute(
 class RecomputeOptions:
     """Options of `recompute`, which documents them.
 
-    If a library, such as accelerate, wraps the optimizer, `optimizer` is the wrapped object.
+    If a library, such as accelerate, wraps the optimizer, `optimizer` is the one in the wrapper.
     """
 
     budget: int | float | str | None = "min"
@@ -138,7 +138,7 @@ class RecomputeOptions:
 
 
 def settle_state(options: RecomputeOptions, plan: RecomputePlan) -> None:
-    """Start or stop keeping the optimizer's state on the host, as the plan requires."""
+    """Start or stop keeping the state of the optimizer, if any, on the host, as planned."""
     if options.optimizer is not None:
         keep_state_on_host(options.optimizer, wanted=plan.state_bytes > 0)
 
@@ -151,13 +151,15 @@ def planned(
     *,
     try_on_card: bool = True,
 ) -> tuple[M, RecomputePlan]:
-    """Plan a model within a budget, as `recompute` documents.
+    """Plan a model within a budget; return the recomputing model and its plan.
+
+    Errors are as for `recompute`.
 
     Args:
         model: the model.
         call: arguments of the call to plan; None to plan when the model is first called.
         options: options of `recompute`.
-        shapes: earlier plans. If one of them fits, no search runs.
+        shapes: choices of earlier plans. If one of these choices fits, no search runs.
         try_on_card: with `options.state`, whether to also plan with the state on the card.
     """
     refuse_old_versions()
@@ -246,12 +248,12 @@ def _twin(recomputing: CompiledModel, model: M) -> M:
 
 
 def _twin_of_copy(settings: Settings, model: M) -> M:
-    """Return a recomputing twin of a copied or unpickled model, which is captured again."""
+    """Return a copied or unpickled model with recomputation; its calls are captured anew."""
     return _twin(CompiledModel(model, replace(settings, shapes=Shapes())), model)
 
 
 def call_of(example: object) -> Arguments:
-    """Return the arguments of a call with these example inputs, as `recompute` takes them."""
+    """Return the positional and keyword arguments in the `example_inputs` of `recompute`."""
     if isinstance(example, Mapping):
         return (), {str(key): value for key, value in example.items()}
     if isinstance(example, (tuple, list)):

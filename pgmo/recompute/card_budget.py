@@ -4,12 +4,12 @@
     - context     of CUDA, its libraries and other programs
     - resident    parameters, buffers, inputs
     - beside      bytes that the user keeps free
-    - optimizer   its state, even if it does not exist yet
-    - packing     memory that an allocator reserves and cannot use
+    - optimizer   its state, also before the first step; nothing if the state is on the host
+    - packing     memory lost to fragmentation
     = budget      activations, gradients, workspaces
 
-While the optimizer runs there are no activations. The optimizer's state and temporary memory, and
-the gradients, must fit as well.
+While the optimizer runs, there are no activations. Then the optimizer's state, its temporary
+memory and the gradients must fit.
 """
 
 import weakref
@@ -31,17 +31,17 @@ from pgmo.recompute.capture.compat import fakes, storage_key
 from pgmo.units import format_bytes
 
 CONTEXT = 512 << 20
-"""Minimum bytes assumed for a CUDA context with cuBLAS and cuDNN, more than they usually take."""
+"""Minimum bytes assumed for CUDA's context with cuBLAS and cuDNN, which usually take less."""
 
 PACKING = 0.01
-"""Share of the card that an allocator is assumed to reserve and not use. `pgmo run` needs less."""
+"""Share of the card assumed to be lost to fragmentation. With `pgmo run`, less is lost."""
 
 _GRAIN = 512  # Granularity of PyTorch's allocator on CUDA, in bytes.
 
 
 @dataclass(frozen=True)
 class OptimizerNeeds:
-    """Bytes of an optimizer's state, and the peak of what its step allocates in addition."""
+    """Bytes of an optimizer's state, and peak of the bytes that its step allocates in addition."""
 
     state: int
     transient_bytes: int
@@ -84,9 +84,9 @@ def optimizer_needs(optimizer: Optimizer) -> OptimizerNeeds:
 
 
 def _settled(group: dict[str, Any]) -> dict[str, Any]:
-    """Set `foreach` as PyTorch's optimizers do if all parameters are on a CUDA device.
+    """Return a parameter group with the default of `foreach` for parameters on CUDA devices.
 
-    Optimizers do not set it for fake parameters.
+    PyTorch's optimizers do not use this default for fake parameters.
     """
     cuda = all(one.device.type == "cuda" for one in group["params"])
     if cuda and group.get("foreach", False) is None and not group.get("fused"):
@@ -106,7 +106,7 @@ def _fake(parameter: Tensor) -> Tensor:
 
 @clears_dispatch
 class _Counting(TorchDispatchMode):
-    """Dispatch mode that counts the live bytes of storages allocated while it is active."""
+    """Dispatch mode that measures the peak bytes of storages allocated while it is active."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -145,9 +145,9 @@ class CardBudget:
 
     Args:
         card: the card.
-        context: bytes of CUDA's context.
+        context: bytes of CUDA's context and of other programs.
         resident: bytes of parameters, buffers and inputs.
-        gradients: bytes of the parameters' gradients, which are part of the step.
+        gradients: bytes of the parameters' gradients, which the step allocates.
         optimizer: memory of the optimizer, or None.
         beside: bytes that the user keeps free.
         state_on_host: whether the optimizer's state is on the host while the step runs.
@@ -163,7 +163,7 @@ class CardBudget:
 
     @property
     def packing(self) -> int:
-        """Bytes that an allocator reserves and cannot use."""
+        """Bytes assumed to be lost to fragmentation."""
         return int(PACKING * self.card.usable)
 
     @property
@@ -198,7 +198,7 @@ class CardBudget:
 def context_of(devices: Iterable[torch.device]) -> int:
     """Return the bytes of CUDA's context and of other programs on a model's first CUDA device.
 
-    The result is at least `CONTEXT`, even without a CUDA device.
+    The result is at least `CONTEXT`, and equals `CONTEXT` if the model or PyTorch uses no CUDA.
     """
     cuda = sorted({one.index or 0 for one in devices if one.type == "cuda"})
     if not cuda or not torch.cuda.is_initialized():  # type: ignore[no-untyped-call]

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Point:
-    """Choice, with the time of its reruns and waits as shares of the forward pass.
+    """Choice, with the time of its reruns and waits as shares of the forward pass's time.
 
-    `host_bytes` are the bytes of host memory for offloaded values.
+    `host_bytes` is the number of bytes of host memory for offloaded values.
     """
 
     choice: Choice
@@ -30,7 +30,7 @@ class Point:
 
     @classmethod
     def of(cls, graph: Graph, choice: Choice) -> "Point":
-        """Evaluate a choice on the graph that it was made for."""
+        """Return the point of a choice on the graph for which the choice was made."""
         schedule = choice.on(graph)
         return cls(choice, schedule.rerun_share, schedule.wait_share, schedule.host_bytes)
 
@@ -40,7 +40,7 @@ class Curve:
     """Choices of ascending peak and descending overhead.
 
     Args:
-        points: the choices; the last one recomputes nothing.
+        points: the choices; the last one has no overhead.
     """
 
     points: tuple[Point, ...]
@@ -84,13 +84,13 @@ class Curve:
         """Draw overhead over peak; needs matplotlib (`pip install matplotlib`).
 
         Args:
-            path: file for the plot; its suffix is the format.
+            path: file to write, or None; the suffix is the format.
 
         Returns:
             The figure.
 
         Raises:
-            OptionError: if matplotlib is not installed, or cannot write the format.
+            OptionError: if matplotlib is not installed or cannot write the format.
             FileError: if the file cannot be written.
         """
         Figure = _figure()  # noqa: N806
@@ -117,7 +117,7 @@ class Curve:
 
 
 def picture_format(path: str | os.PathLike[str]) -> str:
-    """Return the format of an image file, or raise OptionError if matplotlib cannot write it."""
+    """Return the format of an image file; raise OptionError if matplotlib cannot write it."""
     formats = _figure()().canvas.get_supported_filetypes()
     ending = Path(path).suffix.removeprefix(".").lower()
     if ending not in formats:

@@ -7,13 +7,13 @@ from pgmo.recompute.planners.graph import NOT_CAPTURED, Graph
 from pgmo.recompute.runtime.decide import PlannedStep
 from pgmo.units import format_bytes
 
-_MODULES = 12  # Maximum number of listed modules; the others are summed up.
+_MODULES = 12  # Maximum number of listed modules; one line sums up all further modules.
 
 
 def explain(planned: PlannedStep, measured: int | None, resident: int) -> str:
     """Describe a plan: peaks, cost, modules that drop most, and the operation at the peak.
 
-    The other arguments are `measured_peak` and `resident` of `RecomputePlan`.
+    `measured` and `resident` are as `measured_peak` and `resident` of `RecomputePlan`, in bytes.
     """
     schedule, graph = planned.schedule, planned.captured.graph
     lines = [

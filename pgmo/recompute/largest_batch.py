@@ -1,8 +1,8 @@
 """Search for the largest batch whose planned step fits on a card.
 
 The smallest peaks of two small batches, extrapolated linearly, give the first guess. From this
-guess the search goes up in growing strides while a plan fits, or down until a plan fits. Then it
-bisects.
+guess the search goes up in growing strides while a plan fits, or down until a plan fits. Then the
+search bisects.
 """
 
 from collections.abc import Callable
@@ -31,14 +31,14 @@ def largest(
 ) -> tuple[int, M, RecomputePlan]:
     """Find the largest batch whose step can be planned for a card, and plan that step.
 
-    For each batch, the forward pass runs without saving values for the backward pass, and operators
-    run one by one to be measured. A batch for which no plan is found counts as too large.
+    For each tried batch, the forward pass runs without saving values for the backward pass, and
+    operators run one by one to be measured. A batch without a plan counts as too large.
 
     Args:
         model: a module.
         inputs: called with a number of samples; returns example inputs for `pgmo.recompute`.
         start: smallest batch to try, in samples, from 1.
-        options: `card`, and other options of `pgmo.recompute`, such as `optimizer` and `beside`.
+        options: `card` (required), and other options of `pgmo.recompute`, such as `optimizer`.
 
     Returns:
         The batch in samples, the model that recomputes, and the plan of its step.
@@ -75,7 +75,7 @@ class _Search:
         self._on_host_from = _MOST + 1  # Smallest batch whose plan keeps the state on the host.
 
     def run(self, start: int) -> int:
-        """Return the largest batch that fits, from `start` on."""
+        """Return the largest batch that fits, at least `start`; raise BudgetError if none fits."""
         self._found[start] = self._plan(start, self.options)
         works, fails, stride = start, 0, 1
         batch = max(start + 1, self._guess(start))
@@ -96,7 +96,7 @@ class _Search:
         return works
 
     def best(self, batch: int) -> tuple[Any, RecomputePlan]:
-        """Return model and plan of a batch: the known ones, or cheaper ones from a new search."""
+        """Return model and plan of a batch that fits: as found, or from a new, cheaper search."""
         known = self._found[batch]
         if known[1].overhead == 0:
             return known
@@ -119,14 +119,14 @@ class _Search:
     def _fits(self, batch: int) -> bool:
         try:
             self._found[batch] = self._plan(batch, self.options)
-        except (BudgetError, torch.OutOfMemoryError):  # The inputs alone can be too large.
+        except (BudgetError, torch.OutOfMemoryError):  # The inputs alone may fill the card.
             return False
         return True
 
     def _guess(self, start: int) -> int:
         """Return the batch at which a line through two batches' smallest peaks reaches the budget.
 
-        The result is a small batch if these two peaks give no such line.
+        If the second peak is unknown or not larger, the result is a small batch.
         """
         card = self._found[start][1].card
         assert card is not None

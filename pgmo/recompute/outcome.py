@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 class RecomputePlan:
     """Plan of a step: what is recomputed, and the predicted peak.
 
-    Peaks count what the step allocates: activations, gradients (also of parameters), results and
-    workspaces. `resident` are the bytes of parameters, buffers and inputs. `card` describes the
-    memory of the given card, or is None.
+    Peaks count the bytes that the step allocates: activations, gradients (also of parameters),
+    results and workspaces. `resident` is the number of bytes of parameters, buffers and example
+    inputs. `card` describes the memory of the given card, or is None.
 
     The plan is for the first planned call: the example call or, without example inputs, the model's
-    first call with gradients enabled. Before this call is planned, only the attributes
-    `resident`, `card` and `state_bytes` can be read; others raise a GraphError.
+    first call with gradients enabled. Before this call is planned, only the attributes `resident`,
+    `card` and `state_bytes` can be used; other attributes and methods raise GraphError.
 
     Example:
         >>> model, plan = pgmo.recompute(model, batch, budget="8 GiB")  # doctest: +SKIP
@@ -85,7 +85,7 @@ class RecomputePlan:
 
     @property
     def overhead(self) -> float:
-        """Time of reruns and of waiting for transfers, as a share of the forward pass.
+        """Time of reruns and of waiting for transfers, as a share of the forward pass's time.
 
         The time includes transfers of the optimizer's state (`state=True`).
         """
@@ -134,7 +134,7 @@ class RecomputePlan:
 
     @property
     def graphs(self) -> int:
-        """Number of graph calls in a step; more than one if there are graph breaks."""
+        """Number of calls of graphs in a step; above 1 only if there are graph breaks."""
         return self._planned.graphs
 
     @property
@@ -146,7 +146,7 @@ class RecomputePlan:
         return self._call.measured
 
     def explain(self) -> str:
-        """Return a description of what each module recomputes, and of the peak."""
+        """Return a description of the peak, and of the modules that recompute most."""
         text = explain(self._planned, self.measured_peak, self.resident)
         if self.card is None:
             return text
@@ -190,7 +190,7 @@ class RecomputePlan:
         )
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the figures as a dictionary: bytes, and shares of the forward pass."""
+        """Return the figures as a dictionary; times are shares of the forward pass's time."""
         times = Counter(index for _, index in self.schedule.reruns)
         forward_cost = self.graph.forward_cost or 1.0
         return {

@@ -14,7 +14,7 @@ def step_profile(
 ) -> Profile:
     """Return the blocks of a schedule as a profile whose max load is the schedule's peak.
 
-    Each block is allocated at a tick of its own. Its tag has the module, the operator and the
+    Each block is allocated at a tick of its own. A block's tag has the module, the operator and the
     phase, which is "recompute" for reruns. Parameters, buffers and inputs are excluded.
 
     Args:

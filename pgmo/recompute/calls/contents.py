@@ -3,7 +3,7 @@
 numbers, strings    the attribute is set again
 lists, objects      keep their identity and get their contents back
 random generators   get their state back
-global variables    numbers, tensors and random generators that the model's code names
+global variables    numbers and random generators, if the model's code names them
 """
 
 import random
@@ -26,7 +26,7 @@ set, are not undone, because a copy would take too long."""
 
 _MISSING = object()
 
-_DEPTH = 4  # Maximum nesting of containers and objects.
+_DEPTH = 4  # Maximum nesting of containers and objects that are restored.
 
 _OF_MODULES = frozenset(vars(nn.Module()))
 _HOOKS = tuple(name for name in _OF_MODULES if "_hooks" in name)
@@ -62,9 +62,9 @@ class AttributeRecord:
         self._restore(lambda _name, _before: False)
 
     def restore_values(self) -> None:
-        """Restore attributes and their contents, but keep what a library's first call sets up.
+        """Restore attributes and contents, but keep hooks and flags that a first call sets up.
 
-        New hooks stay, and so do new attributes with integers, Booleans or strings. If there are
+        New hooks stay, and also new attributes that are integers, Booleans or strings. If there are
         new hooks, changed Booleans stay, too.
         """
         installed = any(hooks.keys() != before.keys() for hooks, before in self._hooks)
@@ -146,7 +146,7 @@ def _entries(container: Any) -> list[Any]:
 
 
 def _global_names(model: nn.Module) -> Iterator[tuple[dict[str, Any], str]]:
-    """Yield namespace and name of each global variable that a model's own code names."""
+    """Yield namespace and name of each global variable that the user's code of a model names."""
     functions = [one for one in methods(model) if isinstance(one, FunctionType)]
     stack: list[tuple[CodeType, dict[str, Any]]]
     stack = [(one.__code__, one.__globals__) for one in functions]

@@ -20,7 +20,7 @@ def is_foreign(filename: str) -> bool:
 
 
 def line(filename: str, number: int) -> str:
-    """Return a line with its position, such as `model.py:12: return self.weight * x`."""
+    """Return the position and text, if readable, of a line, such as `model.py:12: return x`."""
     text = linecache.getline(filename, number).strip()
     return f"{filename}:{number}: {text}" if text else f"{filename}:{number}"
 
@@ -52,7 +52,7 @@ def line_of_error(error: BaseException) -> str | None:
 
 
 def line_of_dynamo(error: BaseException | None) -> str | None:
-    """Return the innermost line of the user's code that Dynamo traced at an error, or None."""
+    """Return the innermost line of the user's code that Dynamo traced before an error, or None."""
     for place in reversed(getattr(error, "real_stack", None) or ()):
         if is_foreign(place.filename):
             return line(place.filename, place.lineno or 0)

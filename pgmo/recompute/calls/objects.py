@@ -14,17 +14,17 @@ PLAIN = (
     *(Tensor, torch.dtype, torch.device, torch.layout, torch.memory_format),
     *(FunctionType, BuiltinFunctionType),
 )
-"""Types of leaves. Two leaves that are no tensors are equal if their `repr` is equal."""
+"""Types whose objects are leaves. These leaves, except tensors, are compared by their `repr`."""
 
 _DEPTH = 8
 """Maximum levels of nested objects. Deeper objects, as in a linked list or a cycle, are leaves."""
 
 _WRITTEN_IN_PYTHON = 1 << 9
-"""CPython's type flag Py_TPFLAGS_HEAPTYPE."""
+"""CPython's type flag Py_TPFLAGS_HEAPTYPE, which classes written in Python have."""
 
 
 def flatten_objects(tree: object, depth: int = _DEPTH) -> tuple[list[Any], object]:
-    """Return the leaves of a tree, including leaves in attributes of objects, and its structure."""
+    """Return a tree's leaves, also those in attributes of objects, and the tree's structure."""
     leaves, spec = flatten(tree)
     found: list[Any] = []
     structure: list[object] = [spec]

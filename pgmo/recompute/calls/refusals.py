@@ -1,4 +1,4 @@
-"""Refusals of models and hooks that cannot be planned."""
+"""Errors for models and hooks that cannot be planned."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -29,7 +29,7 @@ _KINDS = {
     **_BACKWARD,
 }
 
-_OWN = "pgmo."  # Module of pgmo's own hooks, which only observe.
+_OWN = "pgmo."  # Begin of the module name of pgmo's own hooks, which only observe.
 
 _ADVICE = (
     "Dynamo's graphs omit this hook. Remove the hook (its handle has remove()), register it on the "
@@ -49,7 +49,7 @@ def refuse_lazy(model: nn.Module) -> None:
 
 
 def refuse_static_graph() -> None:
-    """Raise GraphError if a capture would run in DistributedDataParallel with a static graph.
+    """Raise GraphError inside a step of DistributedDataParallel with a static graph.
 
     DistributedDataParallel counts the gradient hooks that run in its first step. A capture would
     add to this count.
@@ -65,7 +65,7 @@ def refuse_static_graph() -> None:
 
 
 def refuse_wrappers(model: nn.Module) -> None:
-    """Raise GraphError, with the remedy, for a model with wrapped or compiled modules.
+    """Raise GraphError, with the remedy, if a model is or contains a wrapper or compiled module.
 
     DistributedDataParallel prepares its reducer in `forward`, so it must wrap the recomputing
     model.
@@ -91,7 +91,7 @@ def refuse_hooks(model: nn.Module) -> None:
     """Raise GraphError for backward hooks of submodules, and for global module hooks.
 
     Dynamo's graphs omit these hooks. Hooks of the model itself run at each call, outside of the
-    captured step.
+    captured step. pgmo's own hooks are accepted.
     """
     for kind, words in _KINDS.items():
         for one in _others(getattr(torch_module, "_global" + kind)):

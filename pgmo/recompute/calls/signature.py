@@ -19,7 +19,7 @@ _METHODS = (FunctionType, property, staticmethod, classmethod)
 
 
 def distinct(leaves: list[Any]) -> list[Tensor]:
-    """Return the distinct tensor objects of a call.
+    """Return the distinct tensor objects among the leaves of a call.
 
     Identity matters: attention, for example, checks whether its query is its key.
     """
@@ -27,7 +27,7 @@ def distinct(leaves: list[Any]) -> list[Tensor]:
 
 
 def places(leaves: list[Any]) -> dict[int, int]:
-    """Return the index in `distinct(leaves)` of each tensor, by its index in `leaves`."""
+    """Map the index of each tensor in `leaves` to the tensor's index in `distinct(leaves)`."""
     numbers: dict[int, int] = {}
     return {
         place: numbers.setdefault(id(leaf), len(numbers))
@@ -56,7 +56,8 @@ def argument_signature(tree: object) -> tuple[object, ...]:
     """Return the arguments' part of a signature.
 
     This part has the shape, strides, dtype, device and `requires_grad` of each tensor, the groups
-    of arguments that are the same tensor, and the values of other arguments.
+    of arguments that are the same tensor, the types of other arguments, and the `repr` of arguments
+    whose type is in `PLAIN`.
     """
     leaves, structure = flatten_objects(tree)
     return (
@@ -84,7 +85,7 @@ def methods(module: nn.Module) -> tuple[object, ...]:
 
 
 def _leaf_signature(leaf: object) -> object:
-    if not isinstance(leaf, Tensor):  # Dynamo guards the contents of types outside of `PLAIN`.
+    if not isinstance(leaf, Tensor):  # Dynamo guards contents of objects not in `PLAIN`.
         return (type(leaf), repr(leaf) if isinstance(leaf, PLAIN) else "")
     return (leaf.stride(), leaf.requires_grad, *_kind(leaf))
 

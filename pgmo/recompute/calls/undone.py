@@ -20,8 +20,8 @@ def restoring_state(
 ) -> Iterator[AttributeRecord]:
     """Run a block with copied buffers, then restore attributes, hooks and random generators.
 
-    With `keeps_setup`, attributes are restored by `restore_values`. Yields the record of the
-    attributes before the block.
+    `devices` are the CUDA devices whose generators are restored. With `keeps_setup`, new hooks and
+    flags stay (`AttributeRecord.restore_values`). Yields the record from before the block.
     """
     contents = AttributeRecord(module)
     with ExitStack() as stack:
@@ -36,7 +36,7 @@ def restoring_state(
 
 
 def copied_arguments(arguments: Arguments) -> tuple[Arguments, list[Tensor]]:
-    """Return arguments with copies of their tensors, and the distinct copies."""
+    """Return arguments with copied tensors, and the distinct copies; exceptions: `_copied`."""
     leaves, spec = flatten(arguments)
     copies = [_copied(one) for one in distinct(leaves)]
     for place, number in places(leaves).items():

@@ -2,10 +2,10 @@
 
     node            needs gradient of     without the logits' gradient
     nll_backward    loss                  unchanged
-    add             loss, logits          replaced by its other summand
+    add             loss, logits          replaced by the summand of the loss
     head's weight   logits                None, as in autograd, instead of zeros
 
-Backward passes are linear, so a node that depends only on absent gradients is absent, too. The
+Backward passes are linear, so a node that depends only on absent gradients is removed, too. The
 backward pass of a `torch.autograd.Function` need not be linear, and PyTorch calls it with zeros for
 absent gradients. So the nodes of a function's backward pass are kept unless all gradients of the
 function's outputs are absent.
@@ -35,16 +35,16 @@ from pgmo.recompute.capture.memory_use.facts import forget_facts
 
 CUSTOM = "pgmo_custom"
 """Key of a node's `meta`: the number of the custom function's call whose backward pass made the
-node, and the names of the gradients passed to that call."""
+node, and the names of the gradients that this backward pass got."""
 
 
 def tangents(module: fx.GraphModule) -> list[fx.Node]:
-    """Return the inputs of a graph that are gradients of outputs, in order."""
+    """Return the tangents of a graph, in order: its inputs that are gradients of outputs."""
     return [node for node in module.graph.find_nodes(op="placeholder") if is_tangent(node)]
 
 
 def unlikely_gradients(joint: fx.GraphModule) -> frozenset[str]:
-    """Return the names of tangents of outputs that are not scalar; none if no output is scalar."""
+    """Return the names of tangents of several elements; none if no tangent has one element."""
     found = tangents(joint)
     losses = {node.name for node in found if node.meta["val"].numel() == 1}
     return frozenset(node.name for node in found if losses and node.name not in losses)
@@ -53,7 +53,7 @@ def unlikely_gradients(joint: fx.GraphModule) -> frozenset[str]:
 def without(module: fx.GraphModule, absent: Collection[str]) -> fx.GraphModule:
     """Return a joint or backward graph without the tangents named `absent`.
 
-    The forward pass and the names of nodes do not change.
+    Nodes that depend only on these tangents are removed. The names of other nodes do not change.
     """
     return _Narrowing(module, absent).made
 
@@ -61,7 +61,7 @@ def without(module: fx.GraphModule, absent: Collection[str]) -> fx.GraphModule:
 def narrowed(
     joint: fx.GraphModule, absent: Collection[str]
 ) -> tuple[fx.GraphModule, list[fx.Node]]:
-    """Return the graph of `without`, and the forward nodes that only the removed part reads."""
+    """Return the graph of `without`, and forward nodes that only removed backward nodes read."""
     narrowing = _Narrowing(joint, absent)
     gone, kept = (
         {storage_key(one): node for node in nodes for one in fakes(node.meta.get("val"))[:1]}
@@ -159,7 +159,7 @@ class _Narrowing:
         self.made = graph_module(module, self._graph)
 
     def _is_sum_of_one(self, node: fx.Node) -> bool:
-        """Replace a sum by its only present summand, and return True, if that is possible."""
+        """Replace a sum by its only present summand; return False if that is impossible."""
         if node.target not in (ADD, ADD_IN_PLACE) or node.kwargs or len(node.all_input_nodes) != 2:
             return False
         there = [one for one in node.all_input_nodes if self._copies[one] is not None]
@@ -189,7 +189,7 @@ class _Narrowing:
                 self._update_example(node, copy)
 
     def _update_example(self, node: fx.Node, copy: fx.Node) -> None:
-        """Compute the example value of a node's copy again, unless the old value is still right."""
+        """Update the example value of a node's copy; keep the old value if it is still right."""
         try:
             update_example(copy)
         except (RuntimeError, ValueError):
@@ -216,7 +216,7 @@ class _Narrowing:
         return found.meta.get("val") is not node.meta.get("val")
 
     def _present(self, node: fx.Node) -> fx.Node:
-        """Return the copy of a node, or zeros if it is absent."""
+        """Return the copy of a node, or a node of zeros if the node is absent."""
         found = self._copies[node] or self._zeros.get(node)
         if found is None:
             example = node.meta["val"]
@@ -246,7 +246,7 @@ def note_autograd_functions(results: Iterable[Tensor]) -> None:
 
 
 def _note(function: Any, number: int) -> None:
-    """Add hooks that mark the nodes traced between the begin and end of a backward function."""
+    """Add hooks that mark the nodes traced from the begin to the end of an autograd function."""
     begun: list[tuple[int, tuple[str, ...]]] = []
 
     def before(gradients: tuple[Tensor | None, ...]) -> None:

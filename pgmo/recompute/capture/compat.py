@@ -5,7 +5,8 @@
     is_capturing        _C._get_dispatch_mode
     is_watched          is_in_any_mode_without_ignore_compile_internals
     without_tracing     _disable_current_modes
-    memory_changes      kineto_results.events(), _profiler_enabled
+    is_profiling        _C._autograd._profiler_enabled
+    memory_changes      kineto_results.events()
 
 `torch.utils._pytree` flattens trees, because libraries register their container classes with it.
 AOTAutograd passes more keywords to partition functions in each version, so pgmo's partition
@@ -58,7 +59,7 @@ def backend(partitioner: Partitioner, forward: Compiler, backward: Compiler) -> 
 
 
 def inductor(partitioner: Partitioner, identity: str) -> Callable[..., Any]:
-    """Return a backend for `torch.compile`: Inductor with another partition function.
+    """Return a backend for `torch.compile`: Inductor with this partition function.
 
     `identity` is part of the key of Inductor's cache. Partitioners that split differently must
     have different identities.
@@ -72,8 +73,8 @@ def inductor(partitioner: Partitioner, identity: str) -> Callable[..., Any]:
         def uuid(self) -> str:
             return identity
 
-        # Inductor copies and pickles its settings to compare them. A partitioner that holds fake
-        # tensors cannot be copied or pickled.
+        # Inductor copies and pickles its settings to compare them. A partitioner with fake tensors
+        # cannot be copied or pickled.
 
         def __deepcopy__(self, _memo: object) -> "Partitioning":
             return self
@@ -142,7 +143,7 @@ def nodes_from(graph: fx.Graph, first: int) -> list[fx.Node]:
 
 
 library: Any = torch.library.Library("pgmo", "FRAGMENT")  # type: ignore[no-untyped-call]
-"""Operators that exist only while a graph is traced."""
+"""Library of operators that occur only in graphs that are being traced."""
 
 library.define("mark(Tensor marked) -> ()")
 library.impl("mark", lambda _marked: None, "CompositeExplicitAutograd")
@@ -158,7 +159,7 @@ def node_of(tensor: Tensor) -> fx.Node | None:
     mark = next(iter(reversed(graph.nodes)))
     (node,) = mark.all_input_nodes
     graph.erase_node(mark)
-    return None if node.op == "get_attr" else node  # A constant has no node yet.
+    return None if node.op == "get_attr" else node  # No node computes a constant.
 
 
 def is_capturing() -> bool:
@@ -230,7 +231,7 @@ def writes_memory_events(device: torch.device) -> bool:
 def memory_changes(finished: profile, device: torch.device) -> list[tuple[str, int]]:
     """Return the name of each event of a profile, in order of time, and the bytes it allocates.
 
-    The bytes are negative for a free, and 0 for all events except the device's "[memory]".
+    The bytes are negative for a free, and 0 except for "[memory]" events of the device.
     """
     number = {"cpu": -1}.get(device.type, device.index)
     if number is None:
@@ -261,7 +262,7 @@ def fakes(example: object) -> list[Tensor]:
         return [example]
     if example is None or isinstance(example, (bool, int, float)):
         return []
-    if type(example) in (tuple, list):  # `flatten` is slow, and a capture has 10,000 calls.
+    if type(example) in (tuple, list):  # `flatten` is too slow for 10,000 calls in a capture.
         return [leaf for one in cast("Sequence[Any]", example) for leaf in fakes(one)]
     return [leaf for leaf in flatten(example)[0] if isinstance(leaf, Tensor)]
 

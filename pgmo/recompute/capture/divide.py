@@ -7,10 +7,10 @@
 
 The undivided node also computes the two gradients one after the other, with the same kernels. So
 results are bit-identical. The second node needs only the shape of the convolution's input. If no
-later node reads the input, it is freed, and an expanded number replaces it (`_is_last`), as in
-`torch.nn.grad.conv2d_input`. Division may also raise the peak, for example on a CPU, where each
-half copies the output's gradient. So a node is divided only if it exceeds the memory limit and its
-halves take less memory.
+later node reads the input, an expanded number replaces the input (`_is_last`), as in
+`torch.nn.grad.conv2d_input`, and the input is freed. Division may also raise the peak, for example
+on a CPU, where each half copies the output's gradient. So a node is divided only if the undivided
+node exceeds the budget and its halves take less memory.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -34,7 +34,7 @@ _COPYING = {"cpu"}  # Devices whose kernels copy the input even if they do not r
 
 
 def dividable(captured: Captured) -> frozenset[str]:
-    """Return the names of the backward nodes that compute both gradients.
+    """Return the names of the backward nodes with gradients of input and weights (or bias).
 
     Nodes of the forward pass are excluded, even if a forward pass computes derivatives: planners
     choose forward operations by number, and division would change these numbers.
@@ -63,7 +63,7 @@ def divide(joint: fx.GraphModule, names: Collection[str]) -> fx.GraphModule:
 def _halves(
     graph: fx.Graph, node: fx.Node, copies: dict[fx.Node, fx.Node], last: bool
 ) -> dict[fx.Node, fx.Node]:
-    """Add both halves of a node; return the replacement of each `getitem` node that reads it."""
+    """Add both halves of a node; return the replacements of the `getitem` nodes that read it."""
     arguments = [fx.node.map_arg(one, copies.__getitem__) for one in node.args[:_MASK]]
     gradient, x = (copies[cast("fx.Node", one)] for one in node.args[:2])
     inputs = (x, _stand_in(graph, gradient, x) if last else x)
@@ -97,9 +97,9 @@ def _last_readers(graph: fx.Graph) -> dict[int, fx.Node]:
 def _is_last(node: fx.Node, last: dict[int, fx.Node]) -> bool:
     """Return whether this node is the last reader of its input, and needs only the input's shape.
 
-    An expanded number has no memory format, so the tensors must have the default strides. With one
-    channel or pixel, a `channels_last` tensor is contiguous, too, but PyTorch runs another kernel
-    for it, with other bits.
+    An expanded number has no memory format, so input and weights must have the default strides.
+    With one channel or pixel, a `channels_last` tensor is contiguous, too, but PyTorch runs another
+    kernel for it, with other bits.
     """
     _, x, weight = (cast("fx.Node", one).meta["val"] for one in node.args[:3])
     if x.device.type in _COPYING or not (_is_usual(x) and _is_usual(weight)):
@@ -154,7 +154,7 @@ def needed(
 ) -> frozenset[str]:
     """Return the names of the divided nodes that would exceed `limit` bytes undivided.
 
-    Nodes between whose halves another operation runs are included.
+    Nodes are included if another operation runs between the halves. `workspace`: see `helpful`.
     """
     found = set()
     steps = {int(one): step for step, one in enumerate(schedule.operations)}

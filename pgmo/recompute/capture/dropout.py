@@ -37,13 +37,13 @@ def items(node: fx.Node) -> tuple[fx.Node, fx.Node]:
 
 
 def parts(result: fx.Node) -> tuple[fx.Node, fx.Node, fx.Node]:
-    """Return the dropout node of a result, its input, and its mask."""
+    """Return the dropout node of a result, the node's input, and the node's mask."""
     node = result.all_input_nodes[0]
     return node, node.all_input_nodes[0], items(node)[1]
 
 
 def applied(node: fx.Node, operation: Operation, size: int) -> Operation:
-    """Return the operation that applies the mask; `size` are the bytes of its result.
+    """Return the operation that applies the mask; `size` is the number of bytes of its result.
 
     The workspace is the unscaled product.
     """

@@ -45,14 +45,14 @@ replacement, or None to remove the kernel."""
 
 @contextmanager
 def as_in_eager_mode() -> Iterator[None]:
-    """Run a block in which captures contain the operators of eager mode; one thread at a time."""
+    """Run a block in which captures contain the operators of eager mode. Not thread-safe."""
     no_mode = patch.object(proxy_tensor, "TorchFunctionMetadataMode", nullcontext)
     with _replaced_kernels(_REPLACEMENTS), no_mode:
         yield
 
 
 def with_grouped_products() -> AbstractContextManager[None]:
-    """Return a context that captures grouped products in all dtypes that their kernels support."""
+    """Return a context in which grouped matrix products of all supported dtypes are captured."""
     return _replaced_kernels(((("_grouped_mm",), (DispatchKey.Meta,), _of_any_dtype),))
 
 
@@ -89,7 +89,7 @@ def _set_kernel(operator: Any, key: DispatchKey, kernel: Callable[..., Any] | No
 
 
 def _of_any_dtype(shape_function: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """Return a shape function of grouped products for all dtypes.
+    """Return a shape function of grouped matrix products for all dtypes.
 
     PyTorch's shape function accepts only bfloat16, although the kernels support more dtypes. Rows
     are padded to 16 bytes. If the padding may depend on the dtype, PyTorch's function is called.
@@ -108,9 +108,9 @@ def _of_any_dtype(shape_function: Callable[..., Tensor]) -> Callable[..., Tensor
 def _dropout_as_in_eager_mode(drop: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """Return a dropout that computes the same bits as eager mode.
 
-    If it drops nothing, it returns its input. On a CPU, eager mode multiplies by 1 / (1 - p)
+    A dropout that drops nothing returns its input. On a CPU, eager mode multiplies by 1 / (1 - p)
     rounded to the input's dtype. `native_dropout` rounds this factor differently for some p, and
-    does not round it in the derivative.
+    does not round this factor in the derivative.
     """
 
     def dropout(x: Tensor, p: float, train: bool) -> Tensor:
@@ -128,7 +128,7 @@ def _dropout_as_in_eager_mode(drop: Callable[..., Tensor]) -> Callable[..., Tens
 
 @functools.cache
 def _scale_of_eager_mode(p: float, kind: torch.dtype) -> float:
-    """Return 1 / (1 - p) as eager mode computes it, in the dtype `kind`."""
+    """Return 1 / (1 - p) as eager mode computes it in the dtype `kind`; 0 if p is 1."""
     if p == 1:
         return 0.0
     with without_tracing():

@@ -16,10 +16,10 @@ from pgmo.recompute.capture.compat import fakes, flatten, is_backward, is_tangen
 
 SMALL = 64 * 1024
 """Maximum bytes of a result that is saved and never recomputed, such as a normalization's
-statistics. An operator's first result may be recomputed whatever its size."""
+statistics. Larger results, and an operator's first result, may be recomputed."""
 
 TANGENT = -2
-"""Producer of tangents, until `capture` adds an operation for them."""
+"""Producer of tangents, until `capture` adds an operation for the tangents."""
 
 
 @dataclass(slots=True)
@@ -35,11 +35,11 @@ class Draft:
 
 
 class Grouping:
-    """Operations, values and views of a joint graph; attributes as in `Captured`."""
+    """Operations, values and views of a joint graph, from which `capture` makes a `Captured`."""
 
     def __init__(self, joint: fx.GraphModule, alignment: int) -> None:
         self.joint, self.alignment = joint, alignment
-        self.sizes: list[int] = []  # Multiples of `alignment` bytes.
+        self.sizes: list[int] = []  # Bytes, rounded up to multiples of `alignment`.
         self.producers: list[int] = []
         self.pinned: list[bool] = []
         self.values: dict[int, int] = {}  # By storage key.
@@ -144,6 +144,6 @@ def _tensors(example: object) -> list[Tensor | None]:
 
 
 def has_effect(node: fx.Node) -> bool:
-    """Return whether an operator writes into its inputs, or may have another effect."""
+    """Return whether an operator writes into its inputs, or has no schema, so it might do so."""
     schema = getattr(node.target, "_schema", None)
     return schema is None or bool(schema.is_mutable)

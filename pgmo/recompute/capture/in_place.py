@@ -1,11 +1,11 @@
 """Operations that eager mode does in place and a capture does not.
 
-Autograd adds a gradient to another in place, if no further node reads the overwritten gradient. In
-place, the sum has the same bits and layout. The operations of a backward pass run once and in
+Autograd adds a gradient to another in place, if no further node reads the overwritten gradient. The
+bits and the layout of the sum do not change. The operations of a backward pass run once and in
 order, so a gradient may be overwritten at its last use.
 
 A capture turns `base[0] = x` into `select_scatter(base, copy(base[0], x))`. The copy has the
-strides of the slice, so its storage may be as large as `base`. The scatter can read `x` itself.
+strides of the slice, so its storage may be as large as `base`. pgmo lets the scatter read `x`.
 """
 
 import torch
@@ -28,7 +28,7 @@ SCATTERS = frozenset(
 
 
 def scatter_sources(joint: fx.GraphModule) -> None:
-    """Let scatters read the written tensor, not a copy."""
+    """Let scatters read the original instead of a copy, if both have the same shape and dtype."""
     for node in joint.graph.find_nodes(op="call_function", target=COPY):
         if node.kwargs or any(
             user.target not in SCATTERS or user.args[0] is node for user in node.users
@@ -41,7 +41,7 @@ def scatter_sources(joint: fx.GraphModule) -> None:
 
 
 def sum_in_place(joint: fx.GraphModule) -> None:
-    """Let additions of the backward pass overwrite a summand, as autograd does."""
+    """Let additions of the backward pass overwrite a summand where autograd does."""
     place = {node: index for index, node in enumerate(joint.graph.nodes)}
     owners: dict[int, list[fx.Node]] = {}  # Nodes in each storage, by its key.
     for node in joint.graph.nodes:

@@ -45,9 +45,10 @@ class Captured:
             operation that stands for the tangents.
         value_of: the value that each node is, or is a view of.
         root_of: the first node of each value, which is not a view; a placeholder for inputs.
-        views: nodes that compute nothing.
+        views: nodes without memory of their own: views of values, and nodes that compute numbers.
         backward: nodes of the backward pass, with tangents.
-        checkpoints: for each call of `torch.utils.checkpoint`, the operations that run again.
+        checkpoints: for each call of `torch.utils.checkpoint`, the operations that the call would
+            run again in the plain model.
     """
 
     graph: Graph
@@ -70,7 +71,7 @@ class Captured:
         return frozenset(index for index, nodes in forward if nodes and nodes[0].name in names)
 
     def replaced(self, node: fx.Node) -> dict[fx.Node, fx.Node]:
-        """Return the nodes that replace inputs of a node when it runs again.
+        """Return the nodes that replace inputs of a node that runs again; none for most nodes.
 
         A batch normalization that runs again reads its updated running statistics, because the
         previous ones are overwritten. In training, its results do not depend on running statistics.
@@ -94,7 +95,7 @@ _NO_LSTM = (
 
 
 def refuse_unplannable(joint: fx.GraphModule) -> None:
-    """Raise GraphError for an operator that cannot run as captured."""
+    """Raise GraphError if a graph has an operator that cannot run as captured."""
     for node in joint.graph.nodes:
         if operator_name(node) == "aten.mkldnn_rnn_layer_backward":
             raise GraphError(_NO_LSTM)
@@ -117,6 +118,9 @@ def capture(
         joint: the graph of the forward and the backward pass.
         outputs: number of outputs of the forward pass.
         measured: called with a node; returns the measurement of its operator, by default zeros.
+
+    Raises:
+        GraphError: if sizes in the graph are symbolic.
     """
     joint.graph.eliminate_dead_code()
     _unite_items(joint.graph)
@@ -212,8 +216,8 @@ def _unite_items(graph: fx.Graph) -> None:
 def _checkpoints(graph: Graph, nodes: dict[int, fx.Node]) -> tuple[frozenset[int], ...]:
     """Return the operations that each call of `torch.utils.checkpoint` runs again.
 
-    Values that forward operations outside of the call read are saved. The operations that write
-    these values are left out.
+    A value is saved if a forward operation outside of the call reads it. The operations that write
+    saved values are left out.
     """
     regions = {
         index: node.meta.get("ac_graph_id")
@@ -238,7 +242,7 @@ def _results(grouping: Grouping) -> set[int]:
 
 
 def _mutated(grouping: Grouping) -> set[int]:
-    """Return the inputs that are overwritten after the forward pass, such as buffers."""
+    """Return the values of inputs that are overwritten after the forward pass, such as buffers."""
     graph = grouping.joint.graph
     last = next(iter(graph.find_nodes(op="output")))
     given = [node for node in graph.find_nodes(op="placeholder") if not is_tangent(node)]
@@ -252,7 +256,7 @@ def _mutated(grouping: Grouping) -> set[int]:
 
 
 def _modules(joint: fx.GraphModule) -> dict[fx.Node, str]:
-    """Return the module path of each node; a backward node has the path of its forward node."""
+    """Return known module paths of nodes; a backward node has the path of its forward node."""
     found: dict[fx.Node, str] = {}
     by_sequence: dict[object, str] = {}
     for node in joint.graph.nodes:

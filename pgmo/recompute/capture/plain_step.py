@@ -2,8 +2,8 @@
 
 The plain step differs from the captured step:
 
-- The operations in a `torch.utils.checkpoint` run again before the first derivative that reads
-  their values.
+- The operations in a `torch.utils.checkpoint` run again before the first derivative that reads a
+  value of these operations.
 - The operators of one derivative free their inputs together at the end. Values that a custom
   function computes are freed earlier, one by one.
 - Dropout on a CPU draws and saves factors in the dtype of its input, not a mask of bytes.
@@ -53,7 +53,7 @@ def checkpointed(captured: Captured, graph: Graph) -> Reruns:
 
 
 def _redraw(operations: list[Operation], values: list[Value], captured: Captured) -> None:
-    """Unpin operators in checkpoints: PyTorch restores random generators and runs all of them."""
+    """Unpin operators in checkpoints, which PyTorch runs again with restored random generators."""
     for region in captured.checkpoints:
         for index in region:
             operations[index] = replace(operations[index], pinned=False)

@@ -1,11 +1,12 @@
-"""Repeated blocks of a captured graph: the last is traced, stand-in operators replace the others.
+"""Repeated blocks of a captured graph: only the last is traced.
 
     layers[0]    a function of its inputs      replaced by a stand-in
     layers[1]    the same function             replaced by a stand-in
     layers[2]    the same function             traced: its derivative runs first
 
-Blocks are submodules whose nodes have the same operators, constants and shapes. Most of a capture
-is tracing, so a model of many layers is captured faster.
+Blocks are submodules whose nodes have the same operators, constants and shapes. A stand-in operator
+computes nothing, and copies of the traced nodes replace it later. Most of a capture is tracing, so
+a model of many layers is captured faster.
 """
 
 import operator
@@ -20,7 +21,7 @@ from pgmo.recompute.capture.repeated.expand import expand
 from pgmo.recompute.capture.repeated.template import NotAlikeError, Template, TensorMetadata
 
 LEAST = 3
-"""Minimum number of equal blocks of which only one is traced."""
+"""Minimum number of equal blocks of which only one is traced. Fewer blocks are all traced."""
 
 _CALLS = ("call_function", "call_method")
 
@@ -77,7 +78,7 @@ class RepeatedSegments:
         return bool(self._kinds) and not self.differ
 
     def expand(self, joint: fx.GraphModule) -> None:
-        """Replace stand-in operators by copies of the traced block's nodes."""
+        """Replace stand-in operators by copies of traced nodes; NotAlikeError if blocks differ."""
         try:
             with without_tracing():
                 expand(joint)
@@ -180,7 +181,7 @@ def _groups(nodes: list[fx.Node]) -> Iterator[list[Segment]]:
 
 
 def _segment(nodes: list[fx.Node], level: int) -> Segment | None:
-    """Return the segment of nodes, or None if they are not a contiguous function of tensors."""
+    """Return the segment of nodes; None for few nodes, or not a contiguous function of tensors."""
     if len(nodes) < _LEAST_NODES:
         return None
     numbers = {node: number for number, node in enumerate(nodes)}

@@ -3,7 +3,7 @@
 AOTAutograd compiles a graph once. The compiled autograd function saves all results of the forward
 runner that are no outputs, and passes them to the backward runner. So another plan needs no new
 capture, only other runners. One saved value is a marker: an empty tensor whose shape holds the
-number of the plan, for the backward pass.
+number of the plan. The backward pass reads this number.
 """
 
 import threading
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from pgmo.recompute.compiled.dry_run.discovery import Discovery
 
 GradientFlags = tuple[bool, ...]
-"""Whether each output with a derivative gets a gradient."""
+"""True for each output with a derivative that gets a gradient."""
 
 Choose = Callable[["CompiledGraph"], int | None]
 """Function that returns the number of the plan for a graph's next call; None to run the captured
@@ -191,7 +191,7 @@ class CompiledGraph:
         return flatten(last.args)[0][self._outputs :]
 
     def planned(self, settings: Settings) -> PlannedStep:
-        """Return the step of the graph without recomputation, for `settings.differentiated`."""
+        """Return the planned graph, cached by `settings.differentiated` unless `settings.anew`."""
         flags = settings.differentiated
         if settings.anew or flags not in self._planned:
             self._planned[flags] = self._compiler(settings)
@@ -233,7 +233,7 @@ def _compiled_context(results: Sequence[Tensor]) -> Any:
             metadata: Any = getattr(getattr(node, "_forward_cls", None), "metadata", None)
             if metadata is not None:
                 # AOTAutograd would refuse `retain_graph`, because a compiler may reuse the memory
-                # of these inputs. Compiled functions of pgmo do not.
+                # of donated inputs. Runners of pgmo reuse no memory of inputs.
                 metadata.bw_donated_idxs = []
             clear_backward_frames(type(node))
             backward_passes.attach()
@@ -257,7 +257,7 @@ def read_marker(made: Tensor) -> tuple[bool, int]:
 def _backward_interface(joint: fx.GraphModule, outputs: int) -> fx.GraphModule:
     """Return a backward graph without operators, which returns a tangent as each gradient.
 
-    Gradients that are None stay None: AOTAutograd detaches these inputs.
+    Gradients that are None stay None: AOTAutograd detaches inputs without a gradient.
     """
     graph = fx.Graph()
     given = [graph.node_copy(node) for node in tangents(joint)]

@@ -1,7 +1,7 @@
 """Measurement of the peak of a real step, with the code between its graphs.
 
     forward    measured as a whole
-    backward   measured from the gradients of the model's results on
+    backward   measured as soon as the gradients of the model's results exist
 
 The program's code between the two passes, such as a loss, is excluded. Autograd's engine uses the
 profiler of the thread that calls it, so the meter must start before the engine.
@@ -26,7 +26,7 @@ _TRIES = 4
 """Maximum number of attempts, including attempts in steps without a backward pass."""
 
 _OTHERS = 8
-"""Maximum number of other backward passes between the two passes of the step."""
+"""Maximum number of other backward passes between the two passes of a measured step."""
 
 
 class StepMeasure:
@@ -53,7 +53,7 @@ class StepMeasure:
     def forward(self, run: Callable[[], Any], leaves: Iterable[Tensor]) -> Any:
         """Run and measure a forward pass, and prepare to measure its backward pass.
 
-        A backward pass that computes gradients of other tensors than `leaves` is not measured.
+        A backward pass is measured only if it computes gradients of `leaves`, and of nothing else.
         """
         self.tries -= 1
         self._forward = None
@@ -158,7 +158,7 @@ def _metered(device: torch.device) -> Iterator[Meter | None]:
 
 
 def _leaves(outputs: Any) -> set[int]:
-    """Return the ids of the leaves that get a gradient in a backward pass."""
+    """Return the ids of the leaves that get a gradient in a backward pass from `outputs`."""
     roots = (getattr(one, "node", None) or getattr(one, "grad_fn", None) for one in outputs)
     leaves = (getattr(node, "variable", None) for node in autograd_nodes(roots))
     return {id(leaf) for leaf in leaves if leaf is not None}

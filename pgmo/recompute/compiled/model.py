@@ -1,8 +1,8 @@
 """Replacement of a model's forward method, which captures and plans each kind of call.
 
 Calls with one signature are one kind of call (`calls/signature.py`). If Dynamo captures another
-graph in the middle of a planned step, this graph runs outside of the plan, and the next call is
-planned again.
+graph in the middle of a planned step, this graph runs outside of the plan, and the next call of the
+same kind is planned again.
 """
 
 import inspect
@@ -97,7 +97,7 @@ class CompiledModel:
 
     @clears_frames
     def capture(self, *arguments: Any, **keywords: Any) -> CompiledStep:
-        """Capture and plan a kind of call, unless its plan is known.
+        """Return the planned step of a kind of call, captured and planned at its first call.
 
         Raises:
             BudgetError: if no plan fits the budget.
@@ -154,7 +154,7 @@ class CompiledModel:
         return made
 
     def _discover(self, arguments: Arguments, wanted: frozenset[int] | None) -> Discovery:
-        """Repeat dry runs until one captures no graph, so that captures are not measured."""
+        """Repeat dry runs until one captures no graph, to measure no capture; return its record."""
         thread_step = self._thread_step
         plain: frozenset[CallKey] = frozenset()
         for number in range(_TRIES):
@@ -250,7 +250,7 @@ class CompiledModel:
 
 
 def _backend(model: CompiledModel) -> Callable[..., Any]:
-    """Return `model.capture_graph` with a weak reference, because Dynamo outlives the model."""
+    """Return `capture_graph` of a weakly referenced model, because Dynamo outlives the model."""
     weak = ref(model)
 
     def capture_graph(module: fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:

@@ -19,7 +19,7 @@ class PendingCalls:
         self._is_warned = False
 
     def add(self, nodes: Iterable[Any]) -> None:
-        """Add a call until its results, with these nodes, are freed or differentiated."""
+        """Add a call until its results are freed or differentiated; `nodes` are their nodes."""
         call = _PendingCall()
         self._calls.add(call)
 
@@ -30,7 +30,7 @@ class PendingCalls:
             node.register_prehook(begun)
 
     def warn(self) -> None:
-        """Warn once if a call waits when the next call begins."""
+        """Warn, once per model, if a call waits although the next call begins."""
         if not self._calls or self._is_warned:
             return
         self._is_warned = True

@@ -36,7 +36,7 @@ PLANS = 8
 class CompiledStep:
     """Planned step for one kind of call: all calls with one signature.
 
-    One step is measured and compared with the prediction.
+    With `settings.measure`, at most two steps are measured and compared with the prediction.
 
     Attributes:
         planned: the captured step with its schedule.
@@ -70,7 +70,7 @@ class CompiledStep:
 
     @property
     def device(self) -> str:
-        """Device of the model's parameters, such as "cuda:0"."""
+        """Device of the model's first parameter, such as "cuda:0"; "cpu" without parameters."""
         return str(self._device)
 
     @property
@@ -89,10 +89,10 @@ class CompiledStep:
         return frozenset(self._differentiated) or None
 
     def is_stale(self) -> bool:
-        """Return whether to plan again: steps ran other graphs, or differentiated other results.
+        """Return whether steps ran other graphs, or differentiated other results, than planned.
 
-        Each set of differentiated results leads to one new plan at most, and other graphs to
-        `PLANS` new plans at most.
+        Each set of differentiated results causes at most one new plan, and other graphs cause at
+        most `PLANS` new plans.
         """
         is_first, came = not self._checked, frozenset(self._differentiated)
         differs_from_prediction = False
@@ -103,7 +103,7 @@ class CompiledStep:
         return differs_from_prediction or (self._ran_other_graphs and self._plans < PLANS)
 
     def plan_again(self, discovered: Callable[[], Discovery]) -> None:
-        """Plan again after a dry run, or keep the plan if none fits the budget."""
+        """Plan again after a dry run; if no plan fits the budget, keep the old plan and warn."""
         self._plans += 1
         self._ran_other_graphs = False
         try:
@@ -113,7 +113,7 @@ class CompiledStep:
             warn_user(f"the earlier plan is kept: {error}")
 
     def run(self, forward: Callable[[Choose], Any], given: Iterable[Tensor]) -> Any:
-        """Run a forward pass with the input tensors `given`; measure one of the first steps."""
+        """Run a forward pass with the input tensors `given`; measure the step if necessary."""
         self._compare()
         self._pending.warn()
         calls: list[CallKey] = []

@@ -33,7 +33,7 @@ def parse_budget(budget: object) -> Budget:
             `"0.6"`; `"min"`; None. Numbers may also be NumPy's, or tensors without dimensions.
 
     Raises:
-        OptionError: if `budget` is none of these, or a share is not above 0 and at most 1.
+        OptionError: if `budget` is none of these, bytes are negative, or a share is not in (0, 1].
 
     Example:
         >>> parse_budget("8 KiB"), parse_budget("60%"), parse_budget(0.5), parse_budget("min")
@@ -51,7 +51,7 @@ def parse_budget(budget: object) -> Budget:
 
 
 def _number(budget: object) -> object:
-    """Convert `"0.5"`, scalar tensors and NumPy's numbers to numbers of Python."""
+    """Return `"0.5"`, scalar tensors and NumPy's numbers as Python's, other budgets unchanged."""
     if isinstance(budget, str):
         try:
             return float(budget) if any(mark in budget for mark in ".eE") else budget

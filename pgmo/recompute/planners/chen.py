@@ -1,8 +1,8 @@
 """Chen et al. 2016, "Training Deep Nets with Sublinear Memory Cost" (arXiv 1604.06174).
 
-The forward pass is cut into segments at articulation points: operations through which alone later
-operations depend on earlier ones. Only the values of the cuts are kept. In a chain of n equal
-operations, square root of n segments minimize the sum of kept values and one segment.
+The forward pass is cut into segments at articulation points. All paths from the ancestors of an
+articulation point to later operations pass through the point. Only the values of the cuts are kept.
+In a chain of n equal operations, sqrt(n) segments minimize the sum of kept values and one segment.
 """
 
 from collections.abc import Iterator, Sequence
@@ -23,7 +23,7 @@ class Segments:
         kept: bytes of the kept values.
         largest: bytes of the largest segment with its cut.
         operations: number of all operations.
-        last: first operation after the last cut.
+        last: first operation after the last cut; 0 without cuts.
     """
 
     cuts: tuple[int, ...]
@@ -39,7 +39,7 @@ class Segments:
 
 
 def articulation_points(dag: Dag) -> tuple[int, ...]:
-    """Return the operations that alone connect their ancestors with later operations, ascending.
+    """Return the articulation points, ascending.
 
     Example:
         >>> diamond = Dag(((), (0,), (0,), (1, 2), (3,)), np.ones(5, np.int64), np.ones(5))
@@ -51,10 +51,7 @@ def articulation_points(dag: Dag) -> tuple[int, ...]:
 
 
 def cut(dag: Dag, limit: float, points: Sequence[int]) -> Segments:
-    """Cut at each articulation point in `points` where a segment exceeds `limit` bytes.
-
-    This is algorithm 3.
-    """
+    """Cut at each of `points` where a segment exceeds `limit` bytes (algorithm 3 of the paper)."""
     ancestors = dag.ancestors
     cuts: list[int] = []
     done = np.zeros(len(dag), np.bool_)
@@ -75,8 +72,8 @@ def cut(dag: Dag, limit: float, points: Sequence[int]) -> Segments:
 def sweep(dag: Dag, count: int = 16) -> Iterator[Segments]:
     """Yield distinct segmentations: first the paper's, then others from fine to coarse.
 
-    The paper's limit is the geometric mean of the kept bytes and the largest segment of the finest
-    segmentation. `count` is the number of further limits.
+    The paper's limit is the geometric mean of two sizes in the finest segmentation: the kept bytes
+    and the largest segment. `count` is the number of further limits.
 
     Example:
         >>> reads = ((), *((i,) for i in range(99)))

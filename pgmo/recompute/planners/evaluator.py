@@ -13,13 +13,13 @@ from pgmo.recompute.planners.offload.transfers import Transfers
 from pgmo.recompute.planners.schedule import Reruns, Schedule, check_choice, simulate
 
 _ALIKE = 0.75
-"""Minimum share of operations that recur after a period. The ends of a network do not recur."""
+"""Minimum share of candidates that recur after a period. The ends of a network do not recur."""
 
 _TIMES = 4
 """Minimum number of periods in a step."""
 
 _LEAST = 1000
-"""Minimum number of operations of a step. Smaller steps are searched quickly without a period."""
+"""Minimum number of operations of a step with a period. Smaller steps need none for a search."""
 
 
 @dataclass(frozen=True)
@@ -30,11 +30,11 @@ class Choice:
         recomputed: forward operations that run again.
         peak: peak of the schedule in bytes.
         overhead: cost of reruns and of waits for transfers, as a share of the forward pass.
-        planner: name of its planner: `default` (nothing is dropped), `min-cut`, `chen`,
+        planner: name of the choice's planner: `default` (nothing is dropped), `min-cut`, `chen`,
             `kusumoto-time`, `kusumoto-memory`, `beam`, `offload`; `search` or `reruns` for a search
-            that improved the choice of a planner; `another shape` for a reused choice; `together`
-            for a part of a choice for several graphs.
-        reruns: the operations that run again, and the operations before which they run. If None,
+            that improved another choice; `another shape` for a reused choice; `together` for a part
+            of a choice for several graphs.
+        reruns: pairs of an operation and a forward operation that runs again before it. If None,
             each operation of `recomputed` runs again once, right before the backward pass needs
             its values.
         offloaded: operations whose reruns fetch the value from the host.
@@ -79,12 +79,15 @@ class Evaluator:
         self._step = _core.Step(graph.forward, *columns(graph))
 
     def evaluate(self, choice: Collection[int]) -> tuple[int, float]:
-        """Return the peak in bytes and the overhead as a share of the forward pass."""
+        """Return the peak in bytes, and the overhead as a share of the forward pass.
+
+        Raises GraphError if an operation of `choice` is not a candidate.
+        """
         peak, cost = self._step.evaluate(self._mask(choice))
         return peak, cost / self._forward_cost
 
     def candidate(self, choice: Collection[int], planner: str) -> Choice:
-        """Return the choice that drops the candidates among some operations."""
+        """Return the choice that drops the candidates among the operations of `choice`."""
         within = self._allowed.intersection(choice)
         return Choice(within, *self.evaluate(within), planner)
 
@@ -151,10 +154,10 @@ def _lists(lists: Sequence[Sequence[int]]) -> tuple[NDArray[np.int32], NDArray[n
 
 
 def _period(graph: Graph, operations: Sequence[int]) -> int:
-    """Return the number of operations after which equal operations recur; 0 without a period.
+    """Return the number of `operations` after which equal operations recur; 0 without a period.
 
-    A step of many equal layers, each `norm, mul, gelu`, has the period 3. `operations` are the
-    numbers of the operations to compare, ascending.
+    `operations` are the numbers of some operations of the graph, ascending. With many equal layers,
+    each `norm, mul, gelu`, the period is 3.
     """
     if len(graph.operations) < _LEAST:
         return 0

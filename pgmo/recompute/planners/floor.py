@@ -7,7 +7,7 @@ from pgmo.recompute.planners.schedule import Schedule
 from pgmo.units import format_bytes
 
 _LEAST = 0.01
-"""Minimum share of the peak for a part to be named."""
+"""Minimum share of the peak. Parts with a smaller share are not named."""
 
 
 def floor(schedule: Schedule) -> str:

@@ -17,11 +17,11 @@ class Value:
 
     Args:
         size: bytes, from 0.
-        producer: the operation that writes it; -1 for parameters and inputs of the step, whose
-            bytes are not counted.
-        result: whether it lives to the end of the step, as losses and gradients of parameters do.
-        pinned: whether it is never computed again, but saved if the backward pass reads it, as the
-            small statistics of a normalization are.
+        producer: the operation that writes the value; -1 for parameters and inputs of the step,
+            whose bytes are not counted.
+        result: whether the value lives to the end of the step, as losses and gradients do.
+        pinned: whether the value is never computed again, such as the statistics of a
+            normalization. A pinned value is saved if the backward pass reads it.
     """
 
     size: int
@@ -36,12 +36,12 @@ class Operation:
 
     Args:
         name: the operator, such as `aten.convolution`.
-        reads: the values that it reads, ascending and each once.
-        writes: the values that it writes, each once.
+        reads: the values that the operation reads, ascending and each once.
+        writes: the values that the operation writes, each once.
         cost: seconds, or another unit that is the same for the whole graph; from 0.
-        workspace: bytes that it allocates and frees while it runs.
+        workspace: bytes that the operation allocates and frees while it runs.
         pinned: whether it must not run twice, for example because it draws random numbers.
-        module: dotted path of its module; empty if unknown.
+        module: dotted path of the operation's module; empty if unknown.
         home: number of the operation's graph if the step has several graphs. The operation runs
             again only before operations of the same graph.
     """
@@ -67,7 +67,8 @@ class Graph:
 
     Raises:
         GraphError: if a value is read before it is written, is written twice, or does not exist;
-            if reads are not ascending; if bytes or a cost are negative or not finite.
+            if reads are not ascending; if bytes or a cost are negative or not finite; if `forward`
+            is out of range.
     """
 
     operations: tuple[Operation, ...]

@@ -1,14 +1,15 @@
 """Kusumoto et al. 2019, "A Graph Theoretic Framework of Recomputation Algorithms".
 
-arXiv 1905.11722. A choice is an increasing sequence of lower sets L1 < ... < Lk = V. The values of
-a block Vi = Li - Li-1 are dropped, except the values of Ui, the boundaries of L1 ... Li:
+arXiv 1905.11722. A choice is an increasing sequence of lower sets (`lower_sets.py`):
+L1 < ... < Lk = V. The values of a block Vi = Li - Li-1 are dropped, except the values of Ui, the
+boundaries of L1 ... Li. With T for the cost of operations, and M for the bytes of values:
 
     overhead  T = sum of T(Vi - boundary(Li))
     peak      M = max of M(Ui-1) + 2 M(Vi) + M(next(Li)) + M(read by next(Li), outside Li)
 
 The dynamic program finds the smallest number of cached bytes for each lower set and overhead. The
-formula counts a gradient for each value. The peak of `schedule.simulate` is usually lower, because
-a schedule knows which values the backward pass reads.
+formula of the peak counts a gradient for each value. The peak of `schedule.simulate` is usually
+lower, because a schedule knows which values the backward pass reads.
 """
 
 from collections.abc import Iterator
@@ -42,9 +43,9 @@ class Sequence:
 
 @dataclass(frozen=True, eq=False)
 class _Row:
-    """The p smaller sets within one lower set, and the block from each of them, shape (p,)."""
+    """Blocks that end at one lower set, one for each of p subsets. Arrays have the shape (p,)."""
 
-    before: NDArray[np.int64]  # Numbers of the smaller sets.
+    before: NDArray[np.int64]  # Numbers of the subsets.
     need: NDArray[np.int64]  # Peak of the block in bytes, without bytes that are cached before it.
     cached: NDArray[np.int64]  # Bytes that the block caches.
     units: NDArray[np.int64]  # Overhead of the block in units of the time axis.
@@ -57,8 +58,8 @@ class DynamicProgram:
         dag: the forward pass.
         members: k sets of n nodes, shape (k, n), from the empty set to all nodes, by number of
             members (`lower_sets.ancestor_sets`).
-        time_units: maximum units of the time axis. Integer costs with at most this sum are not
-            rounded.
+        time_units: maximum number of units of the time axis. Integer costs with at most this sum
+            are not rounded.
 
     Example:
         >>> from pgmo.recompute.planners.lower_sets import ancestor_sets
@@ -78,7 +79,7 @@ class DynamicProgram:
         self._rows = list(self._make_rows())
 
     def least_budget(self, tolerance: float = 1e-4) -> int:
-        """Return the smallest peak by the formula in bytes, too high by at most `tolerance`."""
+        """Return the formula's smallest peak in bytes, too high by a share of up to `tolerance`."""
         low, high = -1, 2 * int(self._dag.size.sum())
         while high - low > max(1, tolerance * high):
             middle = (low + high) // 2
@@ -113,7 +114,7 @@ class DynamicProgram:
             outside = (packed[:row] & ~packed[row]).any(axis=1)
             before = np.flatnonzero(~outside)
             edge = np.flatnonzero(self._boundary[row])
-            # Whether each node of the boundary is outside of each set before.
+            # Whether each node of the boundary is outside of each subset.
             fresh = ~members[np.ix_(before, edge)]
             yield _Row(
                 before,
@@ -132,7 +133,7 @@ class DynamicProgram:
         return bool(np.isfinite(least[-1]))
 
     def _fill(self, budget: int) -> NDArray[np.float64]:
-        """Return the fewest cached bytes for each lower set and overhead, shape (k, units + 1)."""
+        """Return the fewest cached bytes, or infinity, for each lower set and overhead in units."""
         width = int(self._units.sum()) + 1
         # Each row has `width` infinities on the left, for shifts to the right.
         flat = np.full(len(self._rows) * 2 * width, np.inf)

@@ -59,11 +59,11 @@ class Dag:
         return table
 
     def boundary(self, members: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Return the members of k sets that outside nodes read, shape (k, n) in and out."""
+        """Return the members of k sets that outside nodes read; both arrays are (k, n)."""
         return self.read_by(~members) & members
 
     def next_up(self, members: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Return the nodes outside k sets that read from the sets, shape (k, n) in and out."""
+        """Return the nodes outside k sets that read from the sets; both arrays are (k, n)."""
         inside, found = _by_node(members)
         for node, reads in enumerate(self.reads):
             for read in reads:
@@ -71,7 +71,7 @@ class Dag:
         return np.ascontiguousarray((found & ~inside).T)
 
     def read_by(self, members: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Return the nodes that the members of k sets read, shape (k, n) in and out."""
+        """Return the nodes that the members of k sets read; both arrays are (k, n)."""
         inside, found = _by_node(members)
         for node, reads in enumerate(self.reads):
             for read in reads:

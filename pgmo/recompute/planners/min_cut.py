@@ -4,8 +4,8 @@
     value  ------------ uncuttable ------------> operation           if the operation reads it
 
 An operation on the sink's side runs again. A value on the sink's side is saved unless its producer
-runs again. The price converts costs to bytes. A sweep over prices gives the choices on the lower
-convex hull of bytes and cost. AOTAutograd's `min_cut_rematerialization_partition` minimizes bytes
+runs again. The price converts costs to bytes. A sweep over prices gives choices on the lower convex
+hull of bytes and cost. AOTAutograd's `min_cut_rematerialization_partition` minimizes bytes
 alone, and bans expensive operations from recomputation.
 """
 
@@ -69,7 +69,7 @@ class Network:
 
 
 def sweep(graph: Graph, prices: Sequence[float] = PRICES) -> Iterator[frozenset[int]]:
-    """Yield distinct choices, from recomputing all candidates to none; `prices` as in `PRICES`."""
+    """Yield distinct choices, from few saved bytes to low cost; `prices` are as in `PRICES`."""
     everything = sum(
         graph.values[value].size
         for operation in graph.operations[: graph.forward]

@@ -78,19 +78,19 @@ def plan_choice(
     """Return the cheapest choice found whose peak is within a budget.
 
     All planners propose choices. A local search improves the cheapest choice that fits. If none
-    fits, it improves the choice with the lowest peak. A second search adds reruns anywhere in the
-    step (`reruns.py`). For a small step, a beam search proposes another choice. The result need not
-    be optimal: a larger budget may get a more expensive choice, but not from `plan_choices`.
+    fits, the search improves the choice with the lowest peak. A second search adds reruns anywhere
+    in the step (`reruns.py`). For a small step without offloading, a beam search proposes another
+    choice. The result need not be optimal: a larger budget may get a more expensive choice.
 
     Args:
         graph: the step.
         budget: bytes that the peak must not exceed, at any overhead; "min" for the smallest peak
             whose overhead is at most one forward pass.
-        evaluations: number of choices that each search tries, twice if no proposal fits.
-            `evaluations` and `seed` determine the result. By default `EVALUATIONS`, adapted to the
-            size of the step.
-        time_limit: seconds after which searching ends with the best choice so far. With a limit,
-            the result depends on the machine. By default there is no limit.
+        evaluations: number of choices that each search tries. Searches are repeated if no proposal
+            fits. `evaluations` and `seed` determine the result. By default `EVALUATIONS`, adapted
+            to the size of the step.
+        time_limit: seconds after which searches end with the best choice so far; proposals take
+            additional time. With a limit, the result depends on the machine. By default no limit.
         seed: seed of the search, from 0.
         candidates: results of an earlier `propose` on the same graph, to save time.
         rate: bytes per second of a link to the host, if values may be offloaded. With a rate, costs
@@ -165,7 +165,7 @@ def plan_choices(
     """Return a choice for each of several budgets; a larger budget never has more overhead.
 
     Each budget is planned, and gets the cheapest choice that fits from the choices of all budgets.
-    Other arguments are as for `plan_choice`.
+    Other arguments and errors are as for `plan_choice`.
     """
     limits = [_check(budget, **search) for budget in budgets]
     known = propose(graph) if candidates is None else candidates
@@ -188,14 +188,14 @@ def plan_choices(
 def curve(graph: Graph, *, points: int = 16, **search: Unpack[SearchFields]) -> tuple[Choice, ...]:
     """Return choices from the smallest peak to no recomputation, by ascending peak.
 
-    `points` is the number of evenly spaced budgets, from 2. Other arguments are as for
+    `points` is the number of evenly spaced budgets, from 2. Other arguments and errors are as for
     `plan_choice`.
     """
     if points < 2:
         raise OptionError(f"a curve needs 2 points or more; points is {points}")
     known = propose(graph)
     (low,) = plan_choices(graph, ["min"], candidates=known, **search)
-    known.append(low)  # This choice meets every budget, whatever the time limit.
+    known.append(low)  # So every budget can be met, also with a short time limit.
     most = known[0].peak
     budgets = [low.peak + (most - low.peak) * i // (points - 1) for i in range(1, points - 1)]
     planned = plan_choices(graph, budgets, candidates=known, **search)
@@ -267,7 +267,7 @@ def _pareto_front(choices: Sequence[Choice]) -> list[Choice]:
 
 
 def rank(one: Choice, budget: int | None) -> tuple[float, float, float]:
-    """Return a sort key: first choices within the budget by overhead, then others by peak."""
+    """Return a sort key: choices within the budget by overhead, then other choices by peak."""
     if budget is not None and one.peak <= budget:
         return (0, one.overhead, one.peak)
     return (1, one.peak, one.overhead)
@@ -290,7 +290,7 @@ class UnreachableBudgetError(BudgetError):
         return BudgetError, self.args  # The graph is not pickled.
 
     def of_model(self, default: int) -> "UnreachableBudgetError":
-        """Return this error with `default`, the peak of the plain model in bytes."""
+        """Return the same error with `default` as the peak without recomputation, in bytes."""
         return UnreachableBudgetError(*self._given, default)
 
 
@@ -301,7 +301,7 @@ def _check(
     seed: int = 0,
     rate: float | None = None,  # `parse_link` checks it.
 ) -> int | None:
-    """Check options; return the budget in bytes, or None for "min"."""
+    """Return the budget in bytes, or None for "min"; raise OptionError for an invalid option."""
     if evaluations is not None and evaluations < 1:
         raise OptionError(f"evaluations is {evaluations}; give 1 or more")
     if not time_limit > 0:

@@ -1,7 +1,7 @@
 """Search over reruns: operations may run again several times, anywhere in the step.
 
 Every set of reruns can be executed, because a read returns the latest write. For small steps, a
-beam search (csrc/recompute/beam.hpp), exact with an unlimited beam, proposes reruns, too.
+beam search (csrc/recompute/beam.hpp) also proposes reruns. With an unlimited beam it is exact.
 `bench/recompute_exact.py` compares the results with proven optima.
 
 Source:
@@ -21,7 +21,7 @@ from pgmo.recompute.planners.offload.transfers import Transfers
 from pgmo.recompute.planners.schedule import Reruns, check_reruns, simulate
 
 _NARROWEST = 16
-"""Minimum width of a beam, in sets of needed values. A narrower beam finds almost nothing."""
+"""Minimum width of a beam, in sets of needed values. Narrower beams find too little to be tried."""
 
 _WIDEST = 1 << 17
 """Maximum width of a beam, in sets of needed values. A set takes a few hundred bytes of memory."""
@@ -50,7 +50,7 @@ class RerunSearch:
     ) -> tuple[int, float]:
         """Return the peak in bytes, and the overhead as a share of the forward pass.
 
-        Reruns whose values nothing reads are left out.
+        Reruns whose values nothing reads are left out. Raises GraphError for an impossible rerun.
         """
         check_reruns(self.graph, reruns, offloaded, self.transfers)
         peak, cost = self._replay.evaluate(list(reruns), _column(offloaded))

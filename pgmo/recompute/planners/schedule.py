@@ -10,7 +10,7 @@ torch/_functorch/partitioners.py).
 
 Reruns are more general. Forward operations may run again right before any later operation of either
 pass, any number of times. A read returns the latest write, which lives until the last read before
-the next write. The rerun of an offloaded operation fetches its value from the host.
+the next write. The rerun of an offloaded operation fetches the operation's value from the host.
 
 This file is the reference, with which tests compare the native evaluator (csrc/recompute).
 """
@@ -28,7 +28,7 @@ from pgmo.recompute.planners.offload.transfers import Transfers, offloaded_value
 from pgmo.units import format_bytes
 
 Reruns = tuple[tuple[int, int], ...]
-"""(moment, operation): the operation runs again right before operation `moment` of the step."""
+"""Pairs (moment, operation): `operation` runs again right before operation `moment` of the step."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -235,7 +235,7 @@ def simulate(
 def refit(
     graph: Graph, reruns: Reruns, offloaded: frozenset[int], transfers: Transfers | None
 ) -> Schedule:
-    """Return the schedule of another graph's reruns, without transfers that `graph` cannot have."""
+    """Return the schedule of `graph` with another graph's reruns, without impossible transfers."""
     if transfers is not None:
         transfers = Transfers.of(graph, transfers.rate)
         offloaded, reruns = transfers.fitting(offloaded, reruns)
@@ -248,7 +248,7 @@ def is_dropped(graph: Graph, choice: Collection[int], value: int) -> bool:
 
 
 def is_made_again(graph: Graph, value: int) -> bool:
-    """Return whether a rerun of its producer replaces a value. If not, the value is saved."""
+    """Return whether a rerun of a value's producer makes the value again; if not, it is saved."""
     one = graph.values[value]
     return not one.pinned and not one.result
 

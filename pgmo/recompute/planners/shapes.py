@@ -16,7 +16,7 @@ from pgmo.recompute.planners.evaluator import Choice, Evaluator
 from pgmo.recompute.planners.graph import Graph
 from pgmo.recompute.planners.schedule import Reruns, is_at_home, refit
 
-_MOST = 16  # Maximum number of choices that are stored for one kind of graph.
+_MOST = 16  # Maximum number of stored choices of one kind of graph; the oldest are dropped.
 
 
 @dataclass
@@ -35,10 +35,10 @@ class Shapes:
     def limit(self, graph: Graph, budget: Budget, peak: int) -> int | Literal["min"] | None:
         """Return the budget of a graph in bytes, "min", or None.
 
-        A share refers to the largest peak of any graph so far. So a smaller step, for example with
-        frozen parameters, is not refused. "min" becomes the largest peak of a plan for "min" of
-        this kind of graph so far. The budget stays "min" for the first graph of a kind, and for a
-        graph whose peak without recomputation is the largest of its kind so far.
+        A share refers to the largest peak of any graph so far, without recomputation. So a smaller
+        step, for example with frozen parameters, is not refused. "min" becomes the largest peak of
+        earlier plans for "min" of this kind of graph. "min" stays "min" for the first graph of a
+        kind, and for graphs with a larger peak without recomputation than all graphs before.
 
         Args:
             graph: the step.
@@ -56,7 +56,7 @@ class Shapes:
     def known(self, graph: Graph, limit: int | Literal["min"]) -> Choice | None:
         """Return the cheapest stored choice that fits within `limit` bytes, or None.
 
-        If choices are stored, dropping nothing is one of them. For "min" the result is None.
+        If any choice is stored, dropping nothing is considered, too. For "min" the result is None.
         """
         choices = self._kind(graph).choices
         if not choices or limit == "min":

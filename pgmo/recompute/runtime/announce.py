@@ -1,4 +1,4 @@
-"""Runs of a graph that declare the module and phase of each operator to a recorder."""
+"""Runs of a graph that declare the module and phase of each operator to pgmo's recorders."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,7 +14,7 @@ ORIGIN = "pgmo_origin"
 
 
 def announced(module: fx.GraphModule) -> Runner:
-    """Return a runner of a graph that declares operators while a recorder listens."""
+    """Return a runner of a graph. The runner declares operators while a recorder listens."""
     run = boxed(module)
 
     def announced_run(arguments: list[Any]) -> Any:

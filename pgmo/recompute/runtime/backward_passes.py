@@ -53,7 +53,7 @@ def attach() -> None:
     @functools.wraps(run_engine)
     def run_and_wait(outputs: Any, *more: Any, **keywords: Any) -> Any:
         run = functools.partial(run_engine, outputs, *more, **keywords)
-        for around in tuple(_surrounding):  # other threads and finalizers change the list
+        for around in tuple(_surrounding):  # Other threads and finalizers change the list.
             run = functools.partial(around, run, outputs, more)
         try:
             return run()
@@ -72,10 +72,10 @@ def attach() -> None:
 
 
 def surround(around: Around) -> Callable[[], None]:
-    """Let backward passes run through `around`, on the threads that call them.
+    """Let later backward passes run through `around`, on the threads that start the passes.
 
     Returns:
-        A function that ends this.
+        A function that removes `around`.
     """
     attach()
     _surrounding.append(around)
@@ -90,8 +90,8 @@ def surround(around: Around) -> Callable[[], None]:
 def await_device_threads() -> None:
     """Wait until autograd's threads have dropped the nodes that they ran last.
 
-    The function runs an empty backward pass on each device in use. This pass begins only after the
-    nodes are dropped, and allocates nothing. Inside another backward pass, the function returns
+    The function runs an empty backward pass on each CUDA device in use. This pass begins only after
+    the nodes are dropped, and allocates nothing. Inside another backward pass, the function returns
     immediately.
     """
     import torch

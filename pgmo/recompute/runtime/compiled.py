@@ -28,7 +28,7 @@ def backend(
     must be fixed: `torch.compile(model, backend=..., dynamic=False)`. No step is measured.
 
     Args:
-        budget: bytes, text such as "8 GiB", or "min": as for `pgmo.recompute`.
+        budget: as for `pgmo.recompute`, such as "8 GiB" or "min".
         planner: as for `pgmo.recompute`.
         measure: whether to run operators alone to learn their workspaces.
         kernels: "torch" runs the operators of the plain model. "inductor" compiles both passes, and

@@ -39,9 +39,13 @@ class Settings:
         in_place: whether to add up gradients in place. Inductor needs graphs without mutations.
         shapes: choices found for other calls of the model.
         anew: whether to search again, regardless of `shapes`.
-        differentiated: whether each output gets a gradient; None to guess.
+        differentiated: for each output with a derivative, whether it gets a gradient; None to
+            guess.
         joins: whether to undo divisions of convolutions that are not needed.
         whole: whether to refuse graph breaks.
+
+    Raises:
+        OptionError: if `planner` is given with `rate`, or cannot be called.
     """
 
     budget: Budget = None
@@ -90,7 +94,7 @@ class PlannedStep:
 
 
 def plan_step(joint: fx.GraphModule, outputs: int, settings: Settings) -> PlannedStep:
-    """Capture and measure a joint graph, and plan which values to drop."""
+    """Capture a joint graph, measure its operators, and plan which values to drop."""
     if settings.in_place:
         scatter_sources(joint)
         sum_in_place(joint)
@@ -171,7 +175,7 @@ def choose(
 def _finest(undivided: Captured, settings: Settings) -> Captured:
     """Return a capture that divides the convolutions which take less memory divided.
 
-    The result is `undivided` if there is no such convolution.
+    Without any of these convolutions, the result is `undivided`.
     """
     names = dividable(undivided)
     if not names:
@@ -190,14 +194,14 @@ def capture_step(joint: fx.GraphModule, outputs: int, settings: Settings) -> Cap
     if not settings.measure:
         return capture(joint, outputs)
     nodes = [node for node in joint.graph.nodes if node.op == "call_function"]
-    # Operators that read and write fewer than 1/10,000 of all written bytes are not measured.
+    # Small operators are not measured: below 1 KiB, or 1/10,000 of all written bytes.
     least = max(1024, sum(workspaces.written(node) for node in nodes) // 10_000)
     workspaces.measure(nodes, least=least)
     return capture(joint, outputs, workspaces.measured)
 
 
 def _workspaces(captured: Captured, settings: Settings) -> dict[str, int]:
-    """Return the workspace of each convolution's backward pass in bytes, by name."""
+    """Return the workspace of each convolution's backward node in bytes, by name, if measured."""
     if not settings.measure:
         return {}
     nodes = captured.joint.graph.find_nodes(op="call_function", target=CONVOLUTION_BACKWARD)

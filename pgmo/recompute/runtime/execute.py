@@ -57,7 +57,7 @@ class StepCompiler:
 
     @classmethod
     def of(cls, joint: fx.GraphModule, outputs: int, settings: Settings) -> "StepCompiler":
-        """Plan a joint graph with this number of outputs of the forward pass."""
+        """Plan a joint graph whose forward pass has `outputs` outputs."""
         given = [node.name for node in tangents(joint)]
         expected = _expected(joint, given, settings.differentiated)
         absent = frozenset(given) - expected
@@ -69,7 +69,7 @@ class StepCompiler:
         return cls(expected, plan_step(joint, outputs, settings), complete)
 
     def chosen(self, choice: Choice) -> "StepCompiler":
-        """Return a compiler for a choice on the finest operations of the plan."""
+        """Return a compiler for a choice of operations of `planned.finest()`."""
         finest = self.planned.finest()
         planned = replace(
             self.planned,
@@ -129,7 +129,7 @@ def _expected(
 
 
 def _narrow_runner(module: fx.GraphModule, places: list[str]) -> Runner:
-    """Return a runner of a part of the backward pass that takes all inputs, named `places`."""
+    """Return a runner of a part of the backward pass; it takes the whole pass's inputs `places`."""
     needed = [places.index(node.name) for node in module.graph.find_nodes(op="placeholder")]
     run = announced(module)
 

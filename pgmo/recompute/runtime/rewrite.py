@@ -48,7 +48,7 @@ class _Writer:
         self.forward, self.backward = fx.Graph(), fx.Graph()
         self._graph = self.forward  # The graph that is being written.
         self._first: dict[fx.Node, fx.Node] = {}  # First copies of inputs and forward nodes.
-        self._latest: dict[fx.Node, fx.Node] = {}  # Newest other copies in the written graph.
+        self._latest: dict[fx.Node, fx.Node] = {}  # Newest copies, without those in `_first`.
         self._made_again: set[int] = set()  # Values computed again in the forward pass.
         self._views: dict[int, list[fx.Node]] = defaultdict(list)  # Views of each value.
         for node in captured.views:

@@ -24,7 +24,7 @@ def stages() -> Iterator[None]:
 
 
 def stage(text: str) -> None:
-    """Write the stage of a capture on the terminal, such as "plans for 1,628 operations"."""
+    """Write a stage, such as "plans for 1,628 operations", on the terminal in `stages`."""
     if _begun:
         _write(f"{_CLEAR}pgmo.recompute {text} ({time.monotonic() - _begun[-1]:.0f} s so far)")
 

@@ -2,7 +2,7 @@
 
     seconds = flops / rate + bytes / bandwidth
 
-Rates are round numbers of a current device. Without offloading, planners use only cost ratios.
+Rates are round numbers of a current device. Without offloading, only ratios of costs matter.
 """
 
 import math
@@ -31,7 +31,7 @@ def modelled(node: fx.Node) -> float:
 
 
 def example_arguments(node: fx.Node) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Return the positional and keyword arguments of a node, with fake tensors for nodes."""
+    """Return the positional and keyword arguments of a node, with example values for nodes."""
     arguments, keywords = fx.node.map_arg(
         (node.args, node.kwargs), lambda argument: argument.meta.get("val")
     )

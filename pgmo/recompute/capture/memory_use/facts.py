@@ -1,6 +1,6 @@
 """Facts about a node, such as its modelled time, computed once for all of its copies.
 
-Copies are made for repeated blocks and for narrowed graphs.
+Copies are made, for example, for repeated submodules and for graphs without some gradients.
 """
 
 import functools
@@ -31,7 +31,7 @@ def forget_facts(*nodes: fx.Node) -> None:
 
 
 def once_for_copies(function: Callable[[fx.Node], T]) -> Callable[[fx.Node], T]:
-    """Return a function of a node that is called once for all copies of the node."""
+    """Return a function of a node that computes its result once for copies that share facts."""
 
     @functools.wraps(function)
     def found(node: fx.Node) -> T:

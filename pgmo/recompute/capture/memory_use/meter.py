@@ -59,7 +59,7 @@ def measuring_program() -> Iterator[None]:
 
 
 class Meter:
-    """Measurement of the code in its `with` block. Only one block runs at a time.
+    """Measurement of the code in its `with` block. Only one block runs at a time; others wait.
 
     Attributes:
         changes: changes of live bytes and marks, in order.

@@ -75,8 +75,8 @@ def _nested(argument: object) -> object:
 def measure(nodes: Iterable[fx.Node], least: int = 1 << 16) -> int:
     """Measure the operators of nodes that have no measurement yet; return the number measured.
 
-    Random generators are restored. Operators that read and write fewer than `least` bytes in all
-    are skipped.
+    Random generators are restored. Operators are skipped if they read and write fewer than `least`
+    bytes in all, or cannot run alone.
     """
     todo: dict[Signature, fx.Node] = {}
     for node in nodes:
@@ -146,7 +146,7 @@ def _device(node: fx.Node) -> torch.device:
 
 @once_for_copies
 def written(node: fx.Node) -> int:
-    """Return the bytes of the storages of a node's results, rounded as the allocator does."""
+    """Return the bytes of the new storages of a node's results, rounded as the allocator does."""
     return sum(_allocated(one) for one in _owned(node.meta.get("val"), node))
 
 

@@ -1,1 +1,1 @@
-"""Repeated blocks: one is traced, and its nodes are copied for the others."""
+"""Repeated submodules: one is traced, and its nodes are copied for all further ones."""

@@ -1,7 +1,8 @@
-"""Record of the nodes into which one block is traced.
+"""Record of the nodes into which one block, a repeated submodule, is traced.
 
 Autograd runs derivatives in the reverse order of the forward pass. So the nodes of a block are
-contiguous in both passes, and hooks on its inputs and results show where they begin and end.
+contiguous in both passes, and hooks on its inputs and results show where its backward pass begins
+and ends.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,7 +15,7 @@ from pgmo.recompute.capture.compat import node_of, nodes_from, traced_graph
 
 
 class NotAlikeError(Exception):
-    """Error for blocks that tracing shows to be different."""
+    """Error for blocks that tracing shows to be different, or impossible to copy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +92,7 @@ class Template:
                 one.register_hook(self._noting_gradient(place))  # type: ignore[no-untyped-call]
 
     def gradients_of(self, came: Sequence[Tensor | None]) -> list[TensorMetadata | None]:
-        """Return the metadata of the gradients of another block's inputs.
+        """Return the metadata, or None, of the gradient of each of another block's inputs.
 
         Args:
             came: the gradient of each of the other block's results, or None.

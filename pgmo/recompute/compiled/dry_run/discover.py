@@ -46,6 +46,9 @@ def discover(
             differentiated, or all results if none has one element.
         plain: calls of graphs that run unplanned.
 
+    Returns:
+        The record of the step, with the memory of the code between graphs.
+
     Raises:
         GraphError: if Dynamo captures no graph.
         NothingToPlanError: if no result has a derivative, or all graphs run unplanned.
@@ -109,7 +112,7 @@ def warm_up(model: nn.Module, run: Callable[..., Any], arguments: Arguments) -> 
 
     Libraries install hooks at the first call, under a lock, and log warnings once. These hooks and
     new flags stay (`AttributeRecord.restore_values`). Parameters, buffers and other attributes are
-    restored. Nothing is saved for a backward pass.
+    restored. Nothing is saved for a backward pass. Errors are ignored.
 
     Returns:
         The parameters and the tensors in attributes that the forward pass writes.

@@ -31,12 +31,12 @@ class GraphCall:
     Args:
         graph: the graph that was called.
         ordinal: number of its earlier calls in the step.
-        inputs: lifetime of each input's storage; None for storages from before the step.
-        outputs: lifetime of each output's storage; None for storages from before the step, and for
+        inputs: lifetime of each input's storage; None for storages from before the step, and for
             non-tensors.
-        owners: id of each input that is a parameter; None for others.
+        outputs: the same for each output.
+        owners: id of each input that is a parameter; None for other inputs.
         leaves: whether each input is a leaf of autograd's graph, or no tensor.
-        tangents: lifetime of each tangent that autograd also holds; None for others.
+        tangents: lifetime of each tangent that autograd also holds; None for other tangents.
         region: number of the region that follows the call's backward pass.
     """
 
@@ -101,7 +101,7 @@ class Discovery:
         return None if place in self.plain else 0
 
     def ran(self, context: Any) -> None:
-        """Record the autograd node of the last call, and its tangents' layouts when it runs."""
+        """Record the last call's autograd node, and the tangents' layouts when this node runs."""
         number = len(self.calls) - 1
         self._nodes.append(context)
 
@@ -152,9 +152,9 @@ class Discovery:
     def backward(
         self, graph: CompiledGraph, number: int, arguments: list[Any]
     ) -> list[Tensor | None]:
-        """Run a graph's backward pass: return zeros for inputs that need a gradient.
+        """Run a graph's backward pass: return zeros for inputs that need a gradient, else None.
 
-        Leaves get None, except when other code differentiates during the forward pass.
+        Leaves get None, too, except if other code differentiates during the forward pass.
         """
         self._enter()
         self.backward_calls.append((number, tuple(one is not None for one in arguments)))
@@ -247,7 +247,7 @@ def _note(came: set[int], places: dict[int, int], gradients: tuple[Tensor | None
 
 
 def _followers(node: Any) -> tuple[Any, ...]:
-    """Return the next edges of an autograd node; none if PyTorch raises for a freed graph."""
+    """Return the next edges of an autograd node; none if autograd has freed its graph."""
     try:
         return tuple(node.next_functions)
     except RuntimeError:

@@ -25,7 +25,7 @@ LAYOUT = (
 )
 
 Layout = tuple[tuple[int, int], ...]
-"""Size and stride of each dimension with other than one element."""
+"""Size and stride of each dimension whose size is not 1."""
 
 
 def layout(tensor: Tensor) -> Layout:

@@ -1,1 +1,1 @@
-"""Dynamo's settings, and its graph breaks, errors and names."""
+"""Dynamo's settings, graph breaks and errors, and patches of Dynamo."""

@@ -1,4 +1,4 @@
-"""Marks of the nodes that the derivatives of custom autograd functions trace.
+"""Marks of the nodes that come from the derivatives of custom autograd functions.
 
 Dynamo represents a custom function as one operator with two graphs. AOTAutograd converts this
 operator back to a function, and traces the function.

@@ -12,7 +12,7 @@ from pgmo.recompute.calls.lines import line_of_dynamo
 
 @contextmanager
 def noting_graph_breaks() -> Iterator[list[str]]:
-    """Run a block, and yield a list that gets reason and line of each graph break.
+    """Run a block, and yield a list to which each graph break adds its reason and line.
 
     Graph breaks are also listed if Dynamo skips the whole function.
     """

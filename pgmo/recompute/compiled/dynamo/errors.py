@@ -55,7 +55,7 @@ def _first_cause(error: BaseException) -> BaseException:
 
 
 def too_many(name: str, count: int, reason: str) -> GraphError:
-    """Return the error for a kind of call that was captured `count` times."""
+    """Return the error for a kind of call of which `count` steps captured graphs again."""
     return GraphError(
         f"{name} was captured {count} times for the same kind of call, because its forward pass "
         f"reads values that change. The last capture happened because this guard failed: {reason}. "

@@ -54,7 +54,7 @@ _COMPILATION_CHECKS = (
     "torch.cuda.is_current_stream_capturing",
     "torch.xpu.is_current_stream_capturing",
 )
-"""Functions that libraries call to check for a compilation or a capture."""
+"""Functions with which libraries check for a compilation or a capture. Captures see False."""
 
 _COLLECTORS = "transformers.utils.output_capturing"
 """Module whose context variable collects hidden states. Dynamo cannot set context variables, so
@@ -141,7 +141,7 @@ def _options() -> dict[str, Any]:
     """Return Dynamo's settings.
 
     Methods that libraries add to `logging.Logger`, such as `warning_once`, do nothing in a graph.
-    A plain forward pass before the first capture logs their messages.
+    A plain forward pass before the first capture logs the messages of these methods.
     """
     once = {method for name, method in vars(logging.Logger).items() if name.endswith("_once")}
     ignored = dynamo.config.ignore_logging_functions | once

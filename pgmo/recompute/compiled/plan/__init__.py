@@ -1,1 +1,1 @@
-"""Plan of a step with several graphs."""
+"""Plan of a step with one or several graphs."""

@@ -39,7 +39,7 @@ def starts(
 
 
 def _first_readers(graph: Graph, transfers: Transfers, schedule: Schedule) -> dict[int, int]:
-    """Return the first backward reader of each kept operation that may be offloaded."""
+    """Return the first backward reader of each operation whose kept value may be offloaded."""
     found: dict[int, int] = {}
     # Producers of the values that the reruns before the next operation read.
     waiting: set[int] = set()
@@ -63,7 +63,7 @@ def _size(graph: Graph, index: int) -> int:
 
 
 def _begin(graph: Graph, transfers: Transfers, index: int, reader: int, ahead: float) -> int:
-    """Return the operation of the same graph before which a fetch begins."""
+    """Return the operation before which a fetch for `reader` begins; `ahead` is as in `_AHEAD`."""
     left, moment = ahead * transfers.seconds[index], reader
     home = graph.operations[index].home
     while left > 0 and moment > graph.forward and graph.operations[moment - 1].home == home:

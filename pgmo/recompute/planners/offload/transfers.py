@@ -5,7 +5,7 @@
 
 The value of an offloaded operation is sent to the host right after the operation. A rerun of the
 operation fetches the value. Transfers run one after the other, concurrently with operations. An
-operation waits for the values that it reads. A value is freed when it has been sent.
+operation waits for the fetched values that it reads. A value is freed when it has been sent.
 """
 
 import re
@@ -36,7 +36,7 @@ def parse_link(link: object) -> float:
             are decimal, unlike sizes: 1 GB/s is 1e9 bytes per second.
 
     Raises:
-        OptionError: if `link` is neither.
+        OptionError: if `link` is neither, or the rate is not positive and finite.
 
     Example:
         >>> parse_link("pcie4"), parse_link("20 GB/s")
@@ -125,7 +125,7 @@ class Transfers:
 
 
 def offloaded_value(graph: Graph, index: int) -> int | None:
-    """Return the value that is sent if an operation is offloaded; None if it cannot be."""
+    """Return the value that is sent if an operation is offloaded; None if nothing can be sent."""
     made = [
         value
         for value in graph.operations[index].writes

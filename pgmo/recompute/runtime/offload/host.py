@@ -49,7 +49,7 @@ class HostArenas:
         self._in_flight: dict[tuple[int, int], tuple[torch.cuda.Event, Tensor]] = {}
 
     def place(self, name: str, size: int) -> int:
-        """Return the offset in bytes of a value in all arenas, by the name of its node."""
+        """Return the offset in bytes, the same in all arenas, of the value of the node `name`."""
         if name not in self._places:
             self._places[name] = self.size
             self.size += -(-size // _GRAIN) * _GRAIN

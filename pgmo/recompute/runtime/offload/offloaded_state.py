@@ -43,7 +43,8 @@ class OffloadedState:
     def send(self, optimizer: Optimizer) -> None:
         """Copy the state to the host and free its memory on the device.
 
-        Tensors without dimensions, such as step counts, stay on the device.
+        Tensors without dimensions, such as step counts, stay on the device. Raises BudgetError if
+        host memory cannot be allocated.
         """
         if self._away:
             return

@@ -1,4 +1,4 @@
-"""Pool of pinned host memory.
+"""Pool of host memory, which may be pinned.
 
 A buffer returns to the pool when no tensor refers to its memory: no view, and no value saved by
 autograd.
@@ -33,7 +33,7 @@ class PinnedBufferPool:
         self._free: list[_Buffer] = []
 
     def lend(self) -> Tensor:
-        """Return the bytes of an unused buffer, shape (size,)."""
+        """Return an unused buffer, shape (size,); raise BudgetError if none can be allocated."""
         buffer = self._free.pop() if self._free else _Buffer(self._size)
         if self._pinned and not buffer.is_pinned:
             buffer.pin(self._finish)
