@@ -8,7 +8,7 @@ fits on a card.
     calls       signatures of calls, refusals of models, state that a capture restores
     compiled    Dynamo's graphs of a step, a dry run, one plan for all graphs
     capture     operations and values of one joint graph, with their costs
-    planners    from a graph and a budget to a choice of values to drop, without PyTorch
+    planners    choices of values to drop, from a graph and a budget, without PyTorch
     runtime     the planned step, offloading
 """
 

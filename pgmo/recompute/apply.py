@@ -65,24 +65,24 @@ def recompute(
             keyword arguments, or one argument. By default the first call with gradients enabled is
             captured. Each call with other shapes, dtypes or modes, such as `eval()`, is captured
             and planned when it first occurs.
-        budget: bytes, such as `"8 GiB"`; a share of the peak without recomputation, such as
-            `"60%"` or 0.6; `"min"` for the smallest peak found with an overhead of at most one
-            forward pass; None to recompute nothing.
+        budget: bytes, such as `"8 GiB"`; a share of the given model's peak, such as `"60%"` or 0.6;
+            `"min"` for the smallest peak found with an overhead of at most one forward pass; None
+            to recompute nothing.
         planner: a function of a graph and a budget that returns a choice. By default pgmo searches.
         measure: whether to run operators alone to learn their workspaces, and to measure a real
             step. pgmo warns if the peaks of two steps differ from the prediction by more than 2 %.
             If False, predictions exclude workspaces.
         card: instead of a budget, a card's name such as "RTX 4090", or its size such as "16GiB".
-            The budget is the card's memory without parameters, buffers, inputs, the optimizer's
-            state, CUDA's context, `beside`, and 1 % for fragmentation.
+            The budget is the card's memory without parameters, buffers, example inputs, the
+            optimizer's state, CUDA's context, `beside`, and 1 % for fragmentation.
         optimizer: with `card`: the optimizer of the parameters; its state need not exist yet.
         beside: with `card`: bytes to keep free, for example for a second model.
         offload: link to the host: "pcie3", "pcie4", "pcie5", or bytes per second, such as 20e9 or
             "20 GB/s". pgmo may then copy values to the host and back instead of computing them
             again. On a GPU, copies use a stream of their own and pinned host memory.
         state: with `card`, `optimizer`, `offload` and example inputs: whether the optimizer's state
-            may be on the host while the model runs. pgmo uses this if the overhead is lower, or no
-            other plan fits. `optimizer.step()` copies the state to the card and back.
+            may be on the host while the model runs. pgmo puts the state there if this lowers the
+            overhead, or no plan fits otherwise. `optimizer.step()` copies it to the card and back.
         whole: whether to refuse a model with graph breaks. If False, all graphs share the budget,
             and the code between the graphs runs unchanged.
 
@@ -93,7 +93,7 @@ def recompute(
         BudgetError: if no plan fits the budget (the message has the smallest peak found), the
             capture runs out of memory, or gradients or the optimizer's step do not fit on the card.
         GraphError: if the model cannot be captured, nothing in it needs gradients, or it has graph
-            breaks with `whole`. Without example inputs, the first call raises errors of captures.
+            breaks with `whole`. Without example inputs, the first call raises the capture's errors.
         OptionError: if an option is invalid, `model` is not a module, or PyTorch is older than
             2.11.
 
@@ -117,10 +117,7 @@ def recompute(
 
 @dataclass(frozen=True)
 class RecomputeOptions:
-    """Options of `recompute`, which documents them.
-
-    If a library, such as accelerate, wraps the optimizer, `optimizer` is the one in the wrapper.
-    """
+    """Options of `recompute`, which documents them; `optimizer` without wrappers of libraries."""
 
     budget: int | float | str | None = "min"
     planner: Planner | None = None
@@ -153,12 +150,10 @@ def planned(
 ) -> tuple[M, RecomputePlan]:
     """Plan a model within a budget; return the recomputing model and its plan.
 
-    Errors are as for `recompute`.
-
     Args:
         model: the model.
         call: arguments of the call to plan; None to plan when the model is first called.
-        options: options of `recompute`.
+        options: options of `recompute`, which documents the errors, too.
         shapes: choices of earlier plans. If one of these choices fits, no search runs.
         try_on_card: with `options.state`, whether to also plan with the state on the card.
     """
@@ -182,7 +177,7 @@ def planned(
         seconds = on_device[1].overhead * on_device[1].graph.forward_cost
         if seconds <= 2 * card_budget.optimizer.state / rate:
             return on_device
-        shapes = Shapes()  # The plan just found must not be reused.
+        shapes = Shapes()  # With the old shapes, the plan just found would be returned again.
     try:
         offloaded = _within(model, call, options, shapes, replace(card_budget, state_on_host=True))
     except BudgetError:

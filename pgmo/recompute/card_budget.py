@@ -84,7 +84,7 @@ def optimizer_needs(optimizer: Optimizer) -> OptimizerNeeds:
 
 
 def _settled(group: dict[str, Any]) -> dict[str, Any]:
-    """Return a parameter group with the default of `foreach` for parameters on CUDA devices.
+    """Return a parameter group; if it is on CUDA devices, `foreach` has PyTorch's default, True.
 
     PyTorch's optimizers do not use this default for fake parameters.
     """
@@ -146,7 +146,7 @@ class CardBudget:
     Args:
         card: the card.
         context: bytes of CUDA's context and of other programs.
-        resident: bytes of parameters, buffers and inputs.
+        resident: bytes of parameters, buffers and example inputs.
         gradients: bytes of the parameters' gradients, which the step allocates.
         optimizer: memory of the optimizer, or None.
         beside: bytes that the user keeps free.

@@ -50,8 +50,8 @@ def _graphs(planned: PlannedStep) -> list[str]:
     if not planned.captured.nodes:
         return [
             f"The forward pass is not a single graph: {planned.graphs} graphs share the budget. "
-            "The code between the graphs runs unchanged, and was measured in a step whose changes "
-            "were undone."
+            "The code between the graphs runs unchanged. With measure=True, its memory was "
+            "measured in a step whose changes were undone."
         ]
     return []
 
@@ -71,7 +71,7 @@ def _budget(budget: int | str | None) -> str:
     if budget is None:
         return "There is no budget."
     if budget == "min":
-        return "No smaller peak was found."
+        return "No smaller peak was found with an overhead of at most one forward pass."
     return f"The budget is {format_bytes(int(budget))}."
 
 

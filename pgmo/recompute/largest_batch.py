@@ -70,7 +70,7 @@ class _Search:
         self, model: M, inputs: Callable[[int], object], options: RecomputeOptions
     ) -> None:
         self._model, self._inputs, self.options = model, inputs, options
-        self._shapes = Shapes()  # Choices for one batch are tried for the next.
+        self._shapes = Shapes()  # Choices for one batch are tried for the next batch.
         self._found: dict[int, tuple[Any, RecomputePlan]] = {}
         self._on_host_from = _MOST + 1  # Smallest batch whose plan keeps the state on the host.
 
@@ -96,7 +96,7 @@ class _Search:
         return works
 
     def best(self, batch: int) -> tuple[Any, RecomputePlan]:
-        """Return model and plan of a batch that fits: as found, or from a new, cheaper search."""
+        """Return model and plan of a batch that fits, with less overhead than known if possible."""
         known = self._found[batch]
         if known[1].overhead == 0:
             return known

@@ -80,7 +80,7 @@ class RecomputePlan:
 
     @property
     def default_peak(self) -> int:
-        """Predicted peak without recomputation in bytes."""
+        """Predicted peak of the original model, with its own checkpoints, in bytes."""
         return self._planned.default.peak
 
     @property

@@ -29,7 +29,7 @@ _KINDS = {
     **_BACKWARD,
 }
 
-_OWN = "pgmo."  # Begin of the module name of pgmo's own hooks, which only observe.
+_OWN = "pgmo."  # Prefix of the modules of pgmo's own hooks, which only observe.
 
 _ADVICE = (
     "Dynamo's graphs omit this hook. Remove the hook (its handle has remove()), register it on the "

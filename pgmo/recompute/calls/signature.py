@@ -27,7 +27,7 @@ def distinct(leaves: list[Any]) -> list[Tensor]:
 
 
 def places(leaves: list[Any]) -> dict[int, int]:
-    """Map the index of each tensor in `leaves` to the tensor's index in `distinct(leaves)`."""
+    """Return a map from each tensor's index in `leaves` to its index in `distinct(leaves)`."""
     numbers: dict[int, int] = {}
     return {
         place: numbers.setdefault(id(leaf), len(numbers))

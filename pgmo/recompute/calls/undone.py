@@ -36,7 +36,7 @@ def restoring_state(
 
 
 def copied_arguments(arguments: Arguments) -> tuple[Arguments, list[Tensor]]:
-    """Return arguments with copied tensors, and the distinct copies; exceptions: `_copied`."""
+    """Return arguments with tensors copied by `_copied`, and the distinct copies."""
     leaves, spec = flatten(arguments)
     copies = [_copied(one) for one in distinct(leaves)]
     for place, number in places(leaves).items():

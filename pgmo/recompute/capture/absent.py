@@ -44,7 +44,7 @@ def tangents(module: fx.GraphModule) -> list[fx.Node]:
 
 
 def unlikely_gradients(joint: fx.GraphModule) -> frozenset[str]:
-    """Return the names of tangents of several elements; none if no tangent has one element."""
+    """Return the names of tangents with several elements; none if no tangent has one element."""
     found = tangents(joint)
     losses = {node.name for node in found if node.meta["val"].numel() == 1}
     return frozenset(node.name for node in found if losses and node.name not in losses)
@@ -237,7 +237,7 @@ def _metadata(node: fx.Node) -> tuple[object, ...]:
 
 
 def note_autograd_functions(results: Iterable[Tensor]) -> None:
-    """Set `CUSTOM` in the nodes that custom functions trace when `results` are differentiated."""
+    """Let nodes of custom backward passes get `CUSTOM` when `results` are differentiated."""
     for number, function in enumerate(autograd_nodes(one.grad_fn for one in results)):
         if isinstance(function, BackwardCFunction):
             forward: Any = function._forward_cls  # type: ignore[attr-defined]
@@ -246,7 +246,7 @@ def note_autograd_functions(results: Iterable[Tensor]) -> None:
 
 
 def _note(function: Any, number: int) -> None:
-    """Add hooks that mark the nodes traced from the begin to the end of an autograd function."""
+    """Add hooks that mark the nodes traced from the start to the end of a backward function."""
     begun: list[tuple[int, tuple[str, ...]]] = []
 
     def before(gradients: tuple[Tensor | None, ...]) -> None:

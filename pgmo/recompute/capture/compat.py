@@ -257,7 +257,7 @@ def boxes_gradients() -> bool:
 
 
 def fakes(example: object) -> list[Tensor]:
-    """Return the tensors in a node's example value, which may be nested."""
+    """Return the tensors in a node's example value (`meta["val"]`), which may be nested."""
     if isinstance(example, Tensor):
         return [example]
     if example is None or isinstance(example, (bool, int, float)):

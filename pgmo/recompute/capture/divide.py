@@ -34,7 +34,7 @@ _COPYING = {"cpu"}  # Devices whose kernels copy the input even if they do not r
 
 
 def dividable(captured: Captured) -> frozenset[str]:
-    """Return the names of the backward nodes with gradients of input and weights (or bias).
+    """Return the names of nodes that compute a convolution's input gradient and another gradient.
 
     Nodes of the forward pass are excluded, even if a forward pass computes derivatives: planners
     choose forward operations by number, and division would change these numbers.
@@ -154,7 +154,7 @@ def needed(
 ) -> frozenset[str]:
     """Return the names of the divided nodes that would exceed `limit` bytes undivided.
 
-    Nodes are included if another operation runs between the halves. `workspace`: see `helpful`.
+    Nodes are also included if another operation runs between the halves.
     """
     found = set()
     steps = {int(one): step for step, one in enumerate(schedule.operations)}

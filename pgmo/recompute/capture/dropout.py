@@ -1,4 +1,4 @@
-"""Dropout as two operations: one draws a mask and never runs twice, one applies the mask.
+"""Dropout as two operations: the first draws a mask and never runs twice, the second applies it.
 
     native_dropout(x, p)  ->  result, mask           mask: one byte per element
     x * mask * (1 / (1 - p))  =  result              the same bits as the kernel

@@ -34,7 +34,7 @@ _DECOMPOSED = (
     *("_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa", "_upsample_lanczos2d_aa"),
     *("hardshrink", "softshrink", "multi_margin_loss", "multilabel_margin_loss_forward", "matmul"),
 )
-"""Operators of `aten` that a capture decomposes although they have a kernel and a derivative."""
+"""Operators of `aten` that a capture decomposes in Python, although eager mode runs C++ code."""
 
 _KEYS = (DispatchKey.Autograd, DispatchKey.CompositeImplicitAutograd)
 

@@ -37,7 +37,7 @@ class _HiddenLeaves:
         return getattr(self._original, name)
 
     def tree_iter(self, tree: object, *given: Any, **named: Any) -> Any:
-        """Return the leaves of a tree; none to threads in `quick_copies`."""
+        """Return the leaves of a tree; none within `quick_copies`."""
         return () if _thread.depth else self._original.tree_iter(tree, *given, **named)
 
 

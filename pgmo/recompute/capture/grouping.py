@@ -19,7 +19,7 @@ SMALL = 64 * 1024
 statistics. Larger results, and an operator's first result, may be recomputed."""
 
 TANGENT = -2
-"""Producer of tangents, until `capture` adds an operation for the tangents."""
+"""Producer of tangents, the outputs' gradients, until `capture` adds an operation for them."""
 
 
 @dataclass(slots=True)
@@ -144,6 +144,6 @@ def _tensors(example: object) -> list[Tensor | None]:
 
 
 def has_effect(node: fx.Node) -> bool:
-    """Return whether an operator writes into its inputs, or has no schema, so it might do so."""
+    """Return whether an operator writes into its inputs; True for operators without a schema."""
     schema = getattr(node.target, "_schema", None)
     return schema is None or bool(schema.is_mutable)

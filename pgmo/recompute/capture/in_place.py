@@ -28,7 +28,7 @@ SCATTERS = frozenset(
 
 
 def scatter_sources(joint: fx.GraphModule) -> None:
-    """Let scatters read the original instead of a copy, if both have the same shape and dtype."""
+    """Let scatters read the source of a copy, not the copy, if shape and dtype are the same."""
     for node in joint.graph.find_nodes(op="call_function", target=COPY):
         if node.kwargs or any(
             user.target not in SCATTERS or user.args[0] is node for user in node.users

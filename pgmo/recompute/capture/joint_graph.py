@@ -42,13 +42,12 @@ class Captured:
         joint: the graph that AOTAutograd traced.
         outputs: number of outputs of the forward pass.
         nodes: for each operation, its node and the `getitem` nodes of its result; none for the
-            operation that stands for the tangents.
+            operation that stands for the gradients of the outputs.
         value_of: the value that each node is, or is a view of.
         root_of: the first node of each value, which is not a view; a placeholder for inputs.
         views: nodes without memory of their own: views of values, and nodes that compute numbers.
-        backward: nodes of the backward pass, with tangents.
-        checkpoints: for each call of `torch.utils.checkpoint`, the operations that the call would
-            run again in the plain model.
+        backward: nodes of the backward pass, with the gradients of the outputs.
+        checkpoints: for each call of `torch.utils.checkpoint`, operations that it would run again.
     """
 
     graph: Graph
@@ -73,8 +72,8 @@ class Captured:
     def replaced(self, node: fx.Node) -> dict[fx.Node, fx.Node]:
         """Return the nodes that replace inputs of a node that runs again; none for most nodes.
 
-        A batch normalization that runs again reads its updated running statistics, because the
-        previous ones are overwritten. In training, its results do not depend on running statistics.
+        A batch normalization that runs again reads its updated running statistics, because these
+        overwrite the previous ones. In training, its results do not depend on running statistics.
         """
         if operator_name(node) not in _NORMALISATIONS:
             return {}
@@ -112,15 +111,13 @@ def capture(
 ) -> Captured:
     """Group the nodes of a joint graph into operations on values.
 
-    Removes nodes from `joint` that nothing reads, and repeated `getitem` nodes.
+    Removes nodes from `joint` that nothing reads, and repeated `getitem` nodes. Raises GraphError
+    if sizes are symbolic.
 
     Args:
         joint: the graph of the forward and the backward pass.
         outputs: number of outputs of the forward pass.
         measured: called with a node; returns the measurement of its operator, by default zeros.
-
-    Raises:
-        GraphError: if sizes in the graph are symbolic.
     """
     joint.graph.eliminate_dead_code()
     _unite_items(joint.graph)

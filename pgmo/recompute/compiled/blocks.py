@@ -1,4 +1,4 @@
-"""Repeated blocks of a captured graph: only the last is traced.
+"""Repeated blocks of a captured graph: only the last block is traced.
 
     layers[0]    a function of its inputs      replaced by a stand-in
     layers[1]    the same function             replaced by a stand-in
@@ -35,7 +35,7 @@ class Segment:
 
     Args:
         path: path of the submodule.
-        nodes: its nodes, in order.
+        nodes: nodes of the call, in order.
         inputs: outside nodes that `nodes` read, by first use.
         results: indices of the nodes that outside nodes read.
         key: key that segments share if they compute the same function.
@@ -181,7 +181,7 @@ def _groups(nodes: list[fx.Node]) -> Iterator[list[Segment]]:
 
 
 def _segment(nodes: list[fx.Node], level: int) -> Segment | None:
-    """Return the segment of nodes; None for few nodes, or not a contiguous function of tensors."""
+    """Return the segment of nodes; None if they are few, or no contiguous function of tensors."""
     if len(nodes) < _LEAST_NODES:
         return None
     numbers = {node: number for number, node in enumerate(nodes)}

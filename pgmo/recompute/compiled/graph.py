@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from pgmo.recompute.compiled.dry_run.discovery import Discovery
 
 GradientFlags = tuple[bool, ...]
-"""True for each output with a derivative that gets a gradient."""
+"""One flag for each output with a derivative: True if the output gets a gradient."""
 
 Choose = Callable[["CompiledGraph"], int | None]
 """Function that returns the number of the plan for a graph's next call; None to run the captured
@@ -191,7 +191,7 @@ class CompiledGraph:
         return flatten(last.args)[0][self._outputs :]
 
     def planned(self, settings: Settings) -> PlannedStep:
-        """Return the planned graph, cached by `settings.differentiated` unless `settings.anew`."""
+        """Return the graph's plan, cached by `settings.differentiated` unless `settings.anew`."""
         flags = settings.differentiated
         if settings.anew or flags not in self._planned:
             self._planned[flags] = self._compiler(settings)
@@ -250,7 +250,7 @@ def marker(number: int, is_observed: bool = False) -> Tensor:
 
 
 def read_marker(made: Tensor) -> tuple[bool, int]:
-    """Return whether a dry run observes the pass of a marker, and the number that it holds."""
+    """Return whether a dry run observes the pass of a marker, and the marker's number."""
     return bool(made.shape[0]), int(made.shape[1])
 
 

@@ -72,7 +72,7 @@ class CompiledModel:
         self._thread_step = ThreadStep()
         self._messages: set[str] = set()
         self._reason = NOTHING  # Reason of the last None in `steps`.
-        self._written: list[Tensor] = []  # Parameters that the forward pass writes.
+        self._written: list[Tensor] = []  # Tensors that the forward pass writes.
         self._graphs = 0  # Number of captured graphs.
         self._pending = PendingCalls()
         with suppress(TypeError, ValueError):

@@ -19,7 +19,7 @@ class PendingCalls:
         self._is_warned = False
 
     def add(self, nodes: Iterable[Any]) -> None:
-        """Add a call until its results are freed or differentiated; `nodes` are their nodes."""
+        """Add a call until its results, with these autograd nodes, are freed or differentiated."""
         call = _PendingCall()
         self._calls.add(call)
 

@@ -36,7 +36,8 @@ PLANS = 8
 class CompiledStep:
     """Planned step for one kind of call: all calls with one signature.
 
-    With `settings.measure`, at most two steps are measured and compared with the prediction.
+    With `settings.measure`, the peak of a step is measured and compared with the prediction. If
+    the two differ, a second step is measured.
 
     Attributes:
         planned: the captured step with its schedule.

@@ -19,7 +19,7 @@ _TIMES = 4
 """Minimum number of periods in a step."""
 
 _LEAST = 1000
-"""Minimum number of operations of a step with a period. Smaller steps need none for a search."""
+"""Minimum operations of a step for a search of its period. Smaller steps are planned quickly."""
 
 
 @dataclass(frozen=True)
@@ -34,9 +34,9 @@ class Choice:
             `kusumoto-time`, `kusumoto-memory`, `beam`, `offload`; `search` or `reruns` for a search
             that improved another choice; `another shape` for a reused choice; `together` for a part
             of a choice for several graphs.
-        reruns: pairs of an operation and a forward operation that runs again before it. If None,
-            each operation of `recomputed` runs again once, right before the backward pass needs
-            its values.
+        reruns: pairs (moment, operation): `operation` runs again right before operation `moment`.
+            If None, each operation of `recomputed` runs again once, right before the backward pass
+            needs its values.
         offloaded: operations whose reruns fetch the value from the host.
         transfers: transfers of the graph; None if nothing may be offloaded.
     """

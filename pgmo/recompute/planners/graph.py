@@ -40,7 +40,7 @@ class Operation:
         writes: the values that the operation writes, each once.
         cost: seconds, or another unit that is the same for the whole graph; from 0.
         workspace: bytes that the operation allocates and frees while it runs.
-        pinned: whether it must not run twice, for example because it draws random numbers.
+        pinned: whether the operation must not run twice, for example if it draws random numbers.
         module: dotted path of the operation's module; empty if unknown.
         home: number of the operation's graph if the step has several graphs. The operation runs
             again only before operations of the same graph.

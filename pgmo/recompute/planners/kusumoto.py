@@ -79,7 +79,7 @@ class DynamicProgram:
         self._rows = list(self._make_rows())
 
     def least_budget(self, tolerance: float = 1e-4) -> int:
-        """Return the formula's smallest peak in bytes, too high by a share of up to `tolerance`."""
+        """Return the formula's smallest peak in bytes, with a relative error up to `tolerance`."""
         low, high = -1, 2 * int(self._dag.size.sum())
         while high - low > max(1, tolerance * high):
             middle = (low + high) // 2

@@ -89,8 +89,8 @@ def plan_choice(
         evaluations: number of choices that each search tries. Searches are repeated if no proposal
             fits. `evaluations` and `seed` determine the result. By default `EVALUATIONS`, adapted
             to the size of the step.
-        time_limit: seconds after which searches end with the best choice so far; proposals take
-            additional time. With a limit, the result depends on the machine. By default no limit.
+        time_limit: seconds after which searches end with the best choice so far. Proposals take
+            additional time. With a limit, the result depends on the machine.
         seed: seed of the search, from 0.
         candidates: results of an earlier `propose` on the same graph, to save time.
         rate: bytes per second of a link to the host, if values may be offloaded. With a rate, costs
@@ -218,7 +218,6 @@ def propose(graph: Graph, evaluator: Evaluator | None = None) -> list[Choice]:
 
 
 def _dynamic_programs(dag: Dag, repeats: bool) -> Iterator[tuple[frozenset[int], str]]:
-    """Yield proposals of Kusumoto's dynamic program at increasing budgets."""
     sets = ancestor_sets(dag, _SETS_OF_PERIODS) if repeats else ancestor_sets(dag)
     units = _UNITS_OF_PERIODS if repeats else _TIME_UNITS
     program = kusumoto.DynamicProgram(dag, sets, time_units=units)
@@ -231,7 +230,7 @@ def _dynamic_programs(dag: Dag, repeats: bool) -> Iterator[tuple[frozenset[int],
 
 
 def _effort(graph: Graph, large: int, least: int) -> int:
-    """Return the default number of evaluations: a count, not a time, makes plans reproducible."""
+    """Return the default number of evaluations. A count makes plans reproducible, unlike a time."""
     return max(least, min(EVALUATIONS, EVALUATIONS * large // max(1, len(graph.operations))))
 
 

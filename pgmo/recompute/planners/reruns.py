@@ -1,7 +1,7 @@
 """Search over reruns: operations may run again several times, anywhere in the step.
 
 Every set of reruns can be executed, because a read returns the latest write. For small steps, a
-beam search (csrc/recompute/beam.hpp) also proposes reruns. With an unlimited beam it is exact.
+beam search (csrc/recompute/beam.hpp) also proposes reruns. It is exact with an unlimited beam.
 `bench/recompute_exact.py` compares the results with proven optima.
 
 Source:

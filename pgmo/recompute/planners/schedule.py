@@ -33,7 +33,7 @@ Reruns = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Schedule:
-    """Runs of k operations in order, and the m blocks of memory that hold their values.
+    """The k runs of operations in order, and the m blocks of memory that hold their values.
 
     Args:
         graph: the step.
@@ -167,7 +167,7 @@ def simulate(
     Args:
         graph: the step.
         choice: operations to drop, candidates of the graph.
-        reruns: reruns; if given, `choice` is ignored.
+        reruns: pairs (moment, operation); if given, `choice` is ignored.
         offloaded: operations whose reruns fetch the value from the host.
         transfers: transfers of the graph; required if an operation is offloaded.
 

@@ -38,7 +38,7 @@ class Shapes:
         A share refers to the largest peak of any graph so far, without recomputation. So a smaller
         step, for example with frozen parameters, is not refused. "min" becomes the largest peak of
         earlier plans for "min" of this kind of graph. "min" stays "min" for the first graph of a
-        kind, and for graphs with a larger peak without recomputation than all graphs before.
+        kind, and for graphs with a larger peak without recomputation than earlier ones of the kind.
 
         Args:
             graph: the step.

@@ -110,7 +110,6 @@ def await_device_threads() -> None:
 
 
 def _run_nothing(index: int) -> None:
-    """Run a backward pass without elements on a device."""
     import torch
 
     with torch.enable_grad(), torch.inference_mode(False):

@@ -39,8 +39,7 @@ class Settings:
         in_place: whether to add up gradients in place. Inductor needs graphs without mutations.
         shapes: choices found for other calls of the model.
         anew: whether to search again, regardless of `shapes`.
-        differentiated: for each output with a derivative, whether it gets a gradient; None to
-            guess.
+        differentiated: whether each output with a derivative gets a gradient; None to guess.
         joins: whether to undo divisions of convolutions that are not needed.
         whole: whether to refuse graph breaks.
 

@@ -42,7 +42,7 @@ class StepCompiler:
     """Plan of a joint graph, with its graphs and runners.
 
     Attributes:
-        expected: names of the tangents that the plan expects.
+        expected: names of the tangents, the gradients of outputs, that the plan expects.
         planned: the plan.
         host: host memory for offloaded values.
     """
@@ -129,7 +129,7 @@ def _expected(
 
 
 def _narrow_runner(module: fx.GraphModule, places: list[str]) -> Runner:
-    """Return a runner of a part of the backward pass; it takes the whole pass's inputs `places`."""
+    """Return a runner of a part of the backward pass. The runner takes all inputs, `places`."""
     needed = [places.index(node.name) for node in module.graph.find_nodes(op="placeholder")]
     run = announced(module)
 

@@ -41,8 +41,6 @@ def backward(captured: Captured, schedule: Schedule, host: HostArenas) -> fx.Gra
 
 
 class _Writer:
-    """Writer of both graphs."""
-
     def __init__(self, captured: Captured, schedule: Schedule, host: HostArenas) -> None:
         self.captured = captured
         self.forward, self.backward = fx.Graph(), fx.Graph()

@@ -1,7 +1,4 @@
-"""Facts about a node, such as its modelled time, computed once for all of its copies.
-
-Copies are made, for example, for repeated submodules and for graphs without some gradients.
-"""
+"""Facts about a node, such as its modelled time, computed once for all of its copies."""
 
 import functools
 from collections.abc import Callable, Iterable

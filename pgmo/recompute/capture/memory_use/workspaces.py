@@ -32,8 +32,7 @@ _REPEATS = 2
 """Runs of each operator. Only the last run counts: in the first run, libraries allocate memory that
 they keep, such as cuBLAS's workspace."""
 
-_END = "end"
-"""Label of the mark after each run."""
+_END = "end"  # Label of the mark after each run.
 
 
 @dataclass(frozen=True, slots=True)

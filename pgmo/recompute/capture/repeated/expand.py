@@ -1,6 +1,6 @@
 """Expansion of stand-in operators to copies of a traced block's nodes.
 
-A block is a repeated submodule. One is traced, and a stand-in operator replaces each further one.
+A block is a repeated submodule. One block is traced. A stand-in operator replaces each other block.
 
 block(x2, w2)     ->    norm  mul  sum  gelu ...      of x2 and w2
 backward(g2)      ->    gelu_backward  mm ...         of g2 and the values above
@@ -107,7 +107,7 @@ def _refuse_others(
 def _refuse_shared(
     path: str, given: list[fx.Node], results: list[fx.Node], inside: list[fx.Node]
 ) -> None:
-    """Raise NotAlikeError for results that share memory: results of stand-ins do not."""
+    """Raise NotAlikeError for results that share memory: a stand-in's results do not share any."""
     known = {storage_key(one) for node in given for one in fakes(node.meta["val"])}
     ours = {*inside}
     for node in results:
@@ -140,10 +140,7 @@ class Storages:
         return id(known) == theirs and self._stand_for.setdefault(theirs, ours) == ours
 
     def copy(self, one: Tensor) -> Tensor:
-        """Return a fake tensor of the same layout in the mapped storage, which may be new.
-
-        Raises TypeError for a tensor with contents.
-        """
+        """Return a fake tensor of the same layout in the mapped storage, which may be new."""
         key = storage_key(one)
         storage = self._of.get(key)
         if storage is None:

@@ -1,7 +1,6 @@
 """Stand-in operators for the forward and the backward pass of a repeated submodule, or block.
 
-One block is traced. Stand-in operators for further blocks compute nothing. `expand` replaces each
-stand-in operator by copies of the traced block's nodes.
+Stand-in operators compute nothing. `expand` replaces them by copies of the traced block's nodes.
 """
 
 from dataclasses import dataclass

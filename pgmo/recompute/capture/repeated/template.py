@@ -1,8 +1,7 @@
 """Record of the nodes into which one block, a repeated submodule, is traced.
 
 Autograd runs derivatives in the reverse order of the forward pass. So the nodes of a block are
-contiguous in both passes, and hooks on its inputs and results show where its backward pass begins
-and ends.
+contiguous in both passes, and hooks on its inputs and results find the nodes of the backward pass.
 """
 
 from collections.abc import Callable, Sequence
@@ -56,9 +55,9 @@ class Template:
     """Names of the nodes of one traced block.
 
     Attributes:
-        path: path of its module.
-        inputs: its inputs, with parameters.
-        results: its results.
+        path: path of the block.
+        inputs: inputs of the block, with parameters.
+        results: results of the block.
         forward: nodes of the forward pass, in order.
         backward: nodes of the backward pass, in order.
         tangents: gradient of each result, or None.

@@ -34,7 +34,7 @@ def discover(
     wanted: frozenset[int] | None,
     plain: frozenset[CallKey],
 ) -> Discovery:
-    """Run a step, and undo its changes of buffers, gradients, attributes and random generators.
+    """Run a step, undo its changes of the model and of random generators, and return its record.
 
     Args:
         model: the model.
@@ -45,9 +45,6 @@ def discover(
         wanted: indices of the results to differentiate. If None, the results with one element are
             differentiated, or all results if none has one element.
         plain: calls of graphs that run unplanned.
-
-    Returns:
-        The record of the step, with the memory of the code between graphs.
 
     Raises:
         GraphError: if Dynamo captures no graph.

@@ -30,13 +30,13 @@ class GraphCall:
 
     Args:
         graph: the graph that was called.
-        ordinal: number of its earlier calls in the step.
+        ordinal: number of the graph's earlier calls in the step.
         inputs: lifetime of each input's storage; None for storages from before the step, and for
             non-tensors.
         outputs: the same for each output.
         owners: id of each input that is a parameter; None for other inputs.
         leaves: whether each input is a leaf of autograd's graph, or no tensor.
-        tangents: lifetime of each tangent that autograd also holds; None for other tangents.
+        tangents: lifetime of each output's gradient; None if autograd does not hold it, too.
         region: number of the region that follows the call's backward pass.
     """
 
@@ -111,7 +111,7 @@ class Discovery:
         context.register_prehook(came)
 
     def check_sum_order(self, roots: list[Tensor]) -> None:
-        """Record an objection to each graph that would add up gradients in another order."""
+        """Record an objection to each call that would add up gradients in another order."""
         counts = edges(roots)
         for call, node in zip(self.calls, self._nodes, strict=True):
             found = [counts[edge] for edge in _followers(node)]

@@ -35,11 +35,11 @@ def regions(changes: Sequence[tuple[str, int]], count: int) -> list[Region]:
     """Return the regions of a step.
 
     Frees before a region's first allocation belong to the preceding graph, because autograd holds
-    tangents until a backward pass has returned.
+    gradients of the graph's outputs until the graph's backward pass has returned.
 
     Args:
         changes: `Meter.changes`, with the labels "graph" and "region".
-        count: expected number of regions. If `changes` has another number, all bytes are 0.
+        count: expected number of regions. If `changes` has more or fewer, all bytes are 0.
 
     Example:
         >>> regions([("", 8), ("graph", 0), ("", 64), ("region", 0), ("", -64), ("", 4)], 2)

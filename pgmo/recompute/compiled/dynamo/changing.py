@@ -28,7 +28,7 @@ _GLOBAL = GuardSource.GLOBAL
 _AFTER_BREAK = 1
 _ELSEWHERE = 3
 """Maximum number of values that one number may have. With one more value, the graph breaks.
-`_AFTER_BREAK` is for functions that run after a graph break, `_ELSEWHERE` for all others."""
+`_AFTER_BREAK` is for functions that run after a graph break, `_ELSEWHERE` for other functions."""
 
 _seen: WeakKeyDictionary[Any, dict[tuple[int, str], set[float]]] = WeakKeyDictionary()
 """Values of numbers with which code was captured: by code, then by the number's owner and name."""

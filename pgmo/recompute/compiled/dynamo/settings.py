@@ -156,7 +156,6 @@ _patched, _configured = SharedChange(_patch_tracing), SharedChange(_configure)
 
 
 def _set_global(variable: Any, value: object) -> None:
-    """Set transformers' variable as in a compilation."""
     variable.global_var, variable.compiling = value, True
 
 
@@ -185,7 +184,7 @@ def as_plain_model(codes: set[CodeType]) -> Iterator[None]:
 
 
 def capture_anew(codes: set[CodeType], error: BaseException | None) -> None:
-    """Discard Dynamo's graphs of these codes, so that it captures them again. Clear `codes`.
+    """Discard Dynamo's graphs of `codes`, so that Dynamo captures this code again; clear `codes`.
 
     Dynamo would skip code whose capture failed. The frames of `error` name that code.
     """

@@ -22,7 +22,7 @@ from pgmo.recompute.planners.schedule import refit
 
 @dataclass(frozen=True, eq=False)
 class JoinedGraph:
-    """Graph of a whole step; `origins` has the call of each operation, and its number there."""
+    """Graph of a whole step; `origins`: call of each operation, and its number in the call."""
 
     graph: Graph
     origins: tuple[tuple[int, int] | None, ...]  # None for regions.
@@ -208,7 +208,7 @@ class _JoinedGraphBuilder:
         return self._lives[life]
 
     def _shrink(self, size: int) -> None:
-        """Subtract `size`, of a tensor from the last region, from the bytes that regions hold."""
+        """Reduce the bytes that regions hold by `size`, of a tensor from the last region."""
         last = len(self.operations) - 1
         level = sum(self._values[one].size for one in self._base)
         self._set_base(max(0, level - size), last, last - 1)

@@ -43,8 +43,7 @@ class OffloadedState:
     def send(self, optimizer: Optimizer) -> None:
         """Copy the state to the host and free its memory on the device.
 
-        Tensors without dimensions, such as step counts, stay on the device. Raises BudgetError if
-        host memory cannot be allocated.
+        Tensors without dimensions stay on the device. Raises BudgetError if host memory runs out.
         """
         if self._away:
             return
