@@ -11,10 +11,10 @@ _GROWING, _ALIVE = "kept by", "alive"
 
 @dataclass(frozen=True)
 class KnownKeepers:
-    """Variables, attributes and closures that keep blocks alive, one line each.
+    """Keepers: variables, attributes and closures that keep blocks alive, one line each.
 
     Args:
-        growing: keepers of blocks that grow from iteration to iteration.
+        growing: keepers of blocks that accumulate from iteration to iteration.
         alive: keepers of the largest live blocks, with the time of the observation.
     """
 
@@ -22,7 +22,7 @@ class KnownKeepers:
     alive: tuple[str, ...] = ()
 
     def lines(self) -> list[str]:
-        """Return the lines of a report in plain text."""
+        """Return a line of plain text for each keeper."""
         named = {_GROWING: self.growing, _ALIVE: self.alive}
         return [f"{key:<12}{one}" for key, lines in named.items() for one in lines]
 
@@ -34,7 +34,7 @@ def find_kept(profile: Profile) -> KnownKeepers:
 
 
 def with_kept(profile: Profile, growing: Sequence[str], alive: Sequence[str]) -> Profile:
-    """Return a profile with notes on keepers, as in `KnownKeepers`; unchanged without keepers."""
+    """Return the profile with these `KnownKeepers` in its notes; unchanged if there are none."""
     found = {_GROWING: "\n".join(growing), _ALIVE: "\n".join(alive)}
     found = {key: text for key, text in found.items() if text}
     if not found:

@@ -25,16 +25,16 @@ FIGURES = (*BYTES, "retries", "from_plan")
 """All figures, as `pgmo.metrics` names them."""
 
 _DIFFERS = 0.1
-"""Minimum reported difference: a share of the median of the other ranks; for `from_plan`, the
-difference of the two shares."""
+"""A difference is reported above this share of the other ranks' median. The figure `from_plan` is a
+share itself, so its difference is compared directly."""
 
 _LEAST_BYTES = 1 << 20
-"""Minimum difference of sizes that is reported, in bytes."""
+"""Differences of sizes up to this number of bytes are not reported."""
 
 
 @dataclass(frozen=True)
 class RankFigures:
-    """Figures of one rank on one device, as in `FIGURES`. The device is "" if the file has none."""
+    """Figures of one rank on one device, as in `FIGURES`. The device of a `.jsonl` file is ""."""
 
     rank: int
     device: str
@@ -63,7 +63,8 @@ def read_ranks(folder: Path) -> list[RankFigures]:
     If there are several files for one rank and device, only the newest counts.
 
     Raises:
-        FileError: if a file cannot be read, or there is none.
+        FileError: if `folder` or a file cannot be read, a file has no valid JSON, or no file has
+            figures.
     """
     found: dict[tuple[int, str], RankFigures] = {}
     try:
@@ -113,7 +114,7 @@ def _of_log(text: str) -> dict[str, dict[str, float]]:
 
 
 def _figures(value: Any) -> dict[str, float]:
-    """Return the figures of `pgmo.metrics` in JSON; empty if one is missing or not finite."""
+    """Return the figures in parsed JSON; empty if one is missing or not a finite number."""
     if not isinstance(value, dict):
         return {}
     found: dict[str, Any] = {name: value.get(f"pgmo/{name}") for name in FIGURES}
@@ -125,7 +126,7 @@ def _figures(value: Any) -> dict[str, float]:
 
 
 def find_differences(ranks: list[RankFigures]) -> list[Difference]:
-    """Return, for each figure, the rank that differs most, if its difference is large enough."""
+    """Return the largest difference of each figure, if it is large enough; empty for one rank."""
     found = []
     for name in FIGURES if len(ranks) > 1 else ():
         candidates = []
@@ -151,7 +152,7 @@ def _tolerance(one: Difference) -> float:
 
 
 def format_figure(name: str, value: float) -> str:
-    """Format a figure."""
+    """Format a figure as text: bytes with a unit, `from_plan` in percent."""
     if name in BYTES:
         return format_bytes(round(value))
     return f"{value:.0%}".replace("%", " %") if name == "from_plan" else f"{value:g}"

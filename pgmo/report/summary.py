@@ -29,25 +29,26 @@ class Explanation:
     """Findings about a profile, made by `explain`. Sizes are in bytes.
 
     Args:
-        moment: findings about a profile without a history; else None.
-        blocks: number of blocks that the iteration requests.
+        moment: findings about a profile without a history of requests; None if it has one.
+        blocks: number of blocks in the profile.
         ticks: requests per iteration.
         circular: whether the iteration repeats.
         steady: whether at least two recorded iterations have one structure.
         peak: the peak and its holders.
-        unplanned: bytes of persistent and shared blocks, which get no slot. They are needed in
-            addition to a plan, and PyTorch would reserve them, too.
-        residents: blocks that are always alive, in addition to the peak.
+        unplanned: bytes of persistent and shared blocks, which get no slot in a plan. PyTorch
+            would reserve these bytes, too.
+        residents: blocks that are always alive and not counted in the peak.
         leaks: blocks that accumulate.
         drift: differences between iterations.
         streams: requests of each stream.
-        fragmentation: fragmentation at the addresses in the trace; None if it has no segments.
-        pools: private pools of CUDA graphs and `MemPool` objects; None without any.
+        fragmentation: fragmentation of the trace's segments; None without a trace or segments.
+        pools: private pools of CUDA graphs and `MemPool` objects; None if there are none.
         failures: requests of the trace that ran out of memory.
-        reserved: predicted bytes that PyTorch reserves, by setting: "default", "expandable".
-        plan: the given plan, or None.
-        kept: variables that keep blocks alive, if the profile has such notes.
-        hints: advice; the hint with the largest saving comes first.
+        reserved: predicted memory that PyTorch reserves, by setting: "default", "expandable".
+            Empty without a prediction.
+        plan: the given plan; None without a plan or without a history.
+        kept: variables that keep blocks alive, from the profile's notes.
+        hints: advice, in the order of `advise`: causes first.
     """
 
     moment: Moment | None
@@ -71,12 +72,12 @@ class Explanation:
 
     @property
     def max_load(self) -> int:
-        """Peak of the planned live bytes; 0 if nothing was recorded."""
+        """Peak of the live bytes of planned blocks; 0 without a history."""
         return self.peak.size if self.moment is None else 0
 
     @property
     def holders(self) -> Mapping[By, tuple[Holder, ...]]:
-        """Holders of the peak, by grouping."""
+        """Origins of the bytes at the peak, by grouping."""
         return self.peak.holders
 
     def lines(self) -> list[str]:
@@ -89,12 +90,12 @@ class Explanation:
 def explain(
     profile: Profile, plan: "Plan | None" = None, *, top: int = 10, predict: bool = True
 ) -> Explanation:
-    """Collect all findings about a profile.
+    """Return all findings about a profile.
 
     Args:
         profile: the profile.
         plan: plan of this profile, for comparison.
-        top: rows in each list.
+        top: maximum number of named rows in each list of holders.
         predict: whether to predict the bytes that PyTorch reserves, which takes most of the time.
 
     Raises:
@@ -129,9 +130,9 @@ def explain(
 
 
 def plain(value: Any) -> Any:
-    """Convert values of this package to dicts, lists and numbers for JSON.
+    """Convert dataclasses, mappings and tuples to dicts and lists for JSON.
 
-    Columns that only drawings need are omitted.
+    Fields with `compare=False` are omitted, because only drawings need them.
     """
     if is_dataclass(value) and not isinstance(value, type):
         shown = (item.name for item in fields(value) if item.compare)

@@ -49,7 +49,7 @@ def hint_lines(hints: Iterable[Hint]) -> list[str]:
 
 
 def reserved_lines(explanation: "Explanation") -> list[str]:
-    """Return lines on PyTorch's reserved bytes, the plan's arena, and the lower bound of plans."""
+    """Return lines on failures, reserved bytes, the plan and max load; empty without a history."""
     if explanation.moment is not None:
         return []
     lines = [

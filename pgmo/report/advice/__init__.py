@@ -52,20 +52,21 @@ RULES: tuple[Callable[[Facts], Hint | None], ...] = (
     placement.several_streams,
     trouble.varying_sizes,
 )
-"""All rules."""
+"""Rules for profiles with a history of requests."""
 
 OF_A_MOMENT: tuple[Callable[[Facts], Hint | None], ...] = (
     placement.fragmented,
     placement.private_pools,
     peak.optimizer_state,
 )
-"""Rules that need no history."""
+"""Rules for profiles without a history of requests."""
 
 
 def advise(facts: Facts) -> tuple[Hint, ...]:
-    """Return the hints that apply: causes, causes that change results, others; each by saved bytes.
+    """Return the hints that apply: causes, causes whose fix changes results, then all others.
 
-    Savings of different peaks are compared as shares of these peaks.
+    Each group is sorted by saving, as a share of the peak that the fix lowers. If several hints
+    have the same title, only the first is returned.
     """
     rules = RULES if facts.explanation.moment is None else OF_A_MOMENT
     hints = [hint for rule in rules if (hint := rule(facts)) is not None]

@@ -1,4 +1,4 @@
-r"""All blocks of a program, their peak, and how far the peak falls without some of them.
+r"""All blocks of a recording, their peak, and how far the peak falls without some blocks.
 
 live   |      /\     peak                   |
 bytes  |  /\ /  \                           |  /\  __    peak without the blocks of a cause:
@@ -25,7 +25,7 @@ Mask = NDArray[np.bool_]
 def by_tag(tags: Sequence[Tag], tag: NDArray[np.int32], matches: Callable[[Tag], object]) -> Mask:
     """Return whether each block's tag satisfies a condition; False for a block without a tag."""
     found: Mask = np.array([*(bool(matches(one)) for one in tags), False])[tag]
-    return found  # a tag of -1 is the last entry
+    return found  # a tag of -1 indexes the last entry
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,9 +35,9 @@ class AllBlocks:
     Args:
         size: bytes, shape (n,).
         start: request that allocates the block, shape (n,).
-        end: number of requests made before it is freed, shape (n,).
+        end: number of requests made before the block is freed, shape (n,).
         tag: index into `tags`, -1 for none, shape (n,).
-        stays: whether no event frees it, shape (n,).
+        stays: whether no event frees the block, shape (n,).
         tags: origins.
         marks: number of requests made before each mark of the trace, shape (k,).
     """
@@ -85,7 +85,7 @@ class AllBlocks:
 
     @cached_property
     def at_peak(self) -> Mask:
-        """Mask of the blocks that are alive at the peak, shape (n,)."""
+        """Mask of the blocks that are alive at the first request of the peak, shape (n,)."""
         tick = int(np.argmax(self.live)) if self.ticks else 0
         return (self.start <= tick) & (tick < self.end)
 
@@ -99,7 +99,7 @@ class AllBlocks:
 
     @cached_property
     def unused_by_backward(self) -> Mask:
-        """Mask of forward blocks whose lifetimes contain no backward pass, shape (n,)."""
+        """Mask of forward blocks whose lifetimes contain no backward request, shape (n,)."""
         return self.without("backward") & self.by_phase("forward")
 
     def saving(self, blocks: Mask, left: float | NDArray[np.float64] = 0.0) -> int:
@@ -107,7 +107,7 @@ class AllBlocks:
 
         Args:
             blocks: mask of the blocks, shape (n,).
-            left: share of a block's bytes that stays: one for all blocks, or for each, shape (n,).
+            left: share of bytes that stays: one share for all blocks, or one per block, shape (n,).
         """
         size = np.where(blocks, (self.size * left).astype(np.int64), self.size)
         return self.peak - int(self._live(size).max(initial=0))
@@ -123,7 +123,7 @@ class AllBlocks:
     def saving_within(
         self, size: NDArray[np.int64], start: NDArray[np.int64], end: NDArray[np.int64]
     ) -> int:
-        """Return by how many bytes the peak falls if some bytes are not allocated for some time.
+        """Return by how many bytes the peak falls if some bytes are missing for a time.
 
         Args:
             size: missing bytes, shape (k,).
@@ -147,12 +147,12 @@ class AllBlocks:
 
     @cached_property
     def passes_survived(self) -> NDArray[np.int64]:
-        """Number of backward passes that begin after each block, while it is alive, shape (n,)."""
+        """Number of backward passes that begin during each block's lifetime, shape (n,)."""
         before = np.searchsorted(self.passes, self.start, "right")
         return np.asarray(np.searchsorted(self.passes, self.end) - before, np.int64)
 
     def outlive(self, passes: int) -> Mask:
-        """Return which blocks stay, or live while so many backward passes begin, shape (n,)."""
+        """Return which blocks stay, or live while at least `passes` passes begin, shape (n,)."""
         return self.stays | (self.passes_survived >= passes)
 
     def in_order(self, blocks: Mask) -> NDArray[np.int64]:
@@ -184,7 +184,7 @@ class AllBlocks:
         return by_tag(self.tags, self.tag, matches)
 
     def place(self, blocks: Mask) -> str:
-        """Return the line that requests most bytes of these blocks, as " (at LINE)", or ""."""
+        """Return the line or module with most bytes, as " (at LINE)"; "" if none is known."""
         known = blocks & (self.tag >= 0)
         sizes: dict[str, int] = {}
         for tag, size in zip(self.tag[known].tolist(), self.size[known].tolist(), strict=True):

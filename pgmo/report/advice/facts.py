@@ -76,17 +76,17 @@ class Facts:
         return by_tag(self.profile.tags, self.profile.tag, lambda tag: tag.phase == phase)
 
     def size(self, copies: NDArray[np.int64]) -> int:
-        """Return the bytes of these copies of the blocks."""
+        """Return the bytes of `copies` of each block."""
         return int((self.profile.size * copies).sum())
 
     def share(self, size: int) -> float:
-        """Return bytes as a share of the peak."""
+        """Return bytes as a share of the peak; 0.0 if the peak is 0."""
         return size / self.explanation.peak.size if self.explanation.peak.size else 0.0
 
     def matters(self, size: int, least: float) -> bool:
-        """Return whether bytes are at least a share of the peak, and 1 % of all known memory.
+        """Return whether `size` is at least the share `least` of the peak, and 1 % of all memory.
 
-        Compared with a large model, the memory of an iteration may be negligible.
+        An iteration may need little memory compared with a large model.
         """
         known = self.explanation.peak.size + self.explanation.residents.size
         return (
@@ -104,7 +104,7 @@ class Facts:
         return own or any("expandable_segments:True" in text for text in texts)
 
     def largest(self, copies: NDArray[np.int64]) -> str:
-        """Return the largest holder of these copies, as " (most of it: NAME, 3 MiB)", or ""."""
+        """Return the largest origin as " (most of it: NAME, 3 MiB)"; "" if it has no name."""
         for by in ("file", "module", "op"):
             for holder in hold(self.profile, copies, by, top=1):
                 if holder.name not in (*UNNAMED, OTHERS):
@@ -127,12 +127,12 @@ def cause(
     Args:
         facts: input of the rule.
         title: a few words.
-        blocks: which of `facts.blocks` the fix avoids, shape (n,).
+        blocks: which of `facts.blocks` the fix avoids, shrinks or frees earlier, shape (n,).
         what: description of the blocks, beginning with a verb, such as "are one-hot matrices".
         fix: what to change, without the full stop.
-        left: share of a block's bytes that stays: one for all blocks, or for each, shape (n,).
-        end: number of requests made before the fix frees each block, shape (n,); None if the fix
-            avoids the blocks.
+        left: share of bytes that stays: one share for all blocks, or one per block, shape (n,).
+        end: number of requests made before each block is freed with the fix, shape (n,); None if
+            the fix does not change the times of frees.
     """
     everything = facts.blocks
     at_peak = blocks & everything.at_peak
@@ -149,9 +149,9 @@ def cause(
 def hint_of_fix(
     facts: Facts, title: str, text: str, saving: int, *, changes_results: bool = False
 ) -> Hint | None:
-    """Return the hint of a cause; None if its fix saves little of the peak of live bytes.
+    """Return the hint of a cause; None if its fix saves less than `LEAST_SAVING` of the peak.
 
-    The text is the observation and the fix, without the full stop. The saving follows it.
+    `text` is the observation and the fix, without the full stop. The saving is appended.
     """
     if not saving or saving < LEAST_SAVING * facts.blocks.peak:
         return None

@@ -1,4 +1,4 @@
-"""Rules about blocks of the current and of the previous iteration at the peak."""
+"""Rules about the largest groups of blocks at the peak, by phase and by iteration."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -99,9 +99,10 @@ def held_over(facts: Facts) -> Hint | None:
 
 
 def _dies_in_backward(profile: Profile) -> NDArray[np.bool_]:
-    """Return whether each block is freed in a backward pass, shape (n,).
+    """Return whether the last tagged request before each block's end is in a backward pass.
 
-    The last tagged request before the block's end decides.
+    Returns:
+        Mask, shape (n,). False for persistent blocks.
     """
     order = np.argsort(profile.start, kind="stable")
     known = order[profile.tag[order] >= 0]

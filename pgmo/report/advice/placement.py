@@ -7,10 +7,14 @@ from pgmo.units import format_bytes
 
 
 def fragmented(facts: Facts) -> Hint | None:
-    """Return a hint if at least 1/10 of the reserved memory, and 16 MiB, contain no block."""
+    """Return a hint if at least 1/10 of the reserved memory and 16 MiB contain no block.
+
+    Reserved memory is measured, or predicted for a trace without segments. Private pools and CPU
+    memory do not count.
+    """
     seen, default = facts.explanation.fragmentation, facts.explanation.reserved.get("default")
     if facts.profile.meta.device.startswith("cpu"):
-        return None  # its allocator returns each block to the system
+        return None  # the CPU's allocator returns each block to the system
     if seen is not None:
         reserved, used, how = seen.peak_reserved, seen.live_then, "reserved"
     elif default is not None:
@@ -44,7 +48,7 @@ def fragmented(facts: Facts) -> Hint | None:
 
 
 def private_pools(facts: Facts) -> Hint | None:
-    """Return a hint if at least 1/10 of the private pools, and 16 MiB, could be shared."""
+    """Return a hint if at least 1/10 of the private pools and 16 MiB could be shared."""
     pools = facts.explanation.pools
     waste = 0 if pools is None else pools.reserved - pools.needed
     if pools is None or waste < max(pools.reserved // 10, 16 * 2**20):
@@ -65,7 +69,7 @@ def private_pools(facts: Facts) -> Hint | None:
 
 
 def two_slots(facts: Facts) -> Hint | None:
-    """Return a hint if a plan is 1/50 above its lower bound and blocks outlive an iteration."""
+    """Return a hint if a plan is 1/50 above the max load and blocks need two slots."""
     double = facts.profile.turns == 2
     over = 0 if facts.arena is None else facts.arena - facts.explanation.peak.size
     if not double.any() or not facts.matters(over, 0.02):

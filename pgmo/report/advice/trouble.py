@@ -28,7 +28,7 @@ def leaking(facts: Facts) -> Hint | None:
 
 
 def numbers_kept(facts: Facts) -> Hint | None:
-    """Return a hint if small blocks accumulate: losses that are summed or listed as tensors."""
+    """Return a hint if small blocks accumulate, such as losses that are kept as tensors."""
     found = [leak for leak in facts.explanation.leaks.found if leak.size <= _SCALAR * leak.blocks]
     if not found:
         return None

@@ -15,7 +15,7 @@ from pgmo.profiler.profile import Profile
 from pgmo.profiler.trace import Event, Trace
 
 _APART = 2 * 2**20
-"""Minimum size of the gaps that are removed if segments are unknown, in bytes."""
+"""If segments are unknown, only gaps above this number of bytes are removed."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,7 +26,7 @@ class Placement:
         position: position of each block in bytes, -1 if its address is unknown, shape (n,).
         segments: position, bytes and address of each segment; shape (s, 3).
         resident: blocks that exist during the whole trace and are not in the profile: position,
-            bytes and tag of the trace; shape (r, 3).
+            bytes, and index into the trace's tags; shape (r, 3).
         height: bytes of the whole space.
     """
 
@@ -77,7 +77,7 @@ def find_placement(profile: Profile, address: NDArray[np.int64]) -> Placement | 
 
 
 def _segments(trace: Trace) -> NDArray[np.int64]:
-    """Return address and bytes of all memory that was ever reserved, in order of address."""
+    """Return address and bytes of each range that was ever reserved, in order of address."""
     whole = trace.kind == Event.SEGMENT_ALLOC
     pieces = trace.kind == Event.SEGMENT_MAP
     taken = np.column_stack([trace.address, trace.size])
@@ -105,7 +105,7 @@ def _ranges(taken: NDArray[np.int64], exact: bool) -> tuple[NDArray[np.int64], N
 
 
 def _merge(taken: NDArray[np.int64], *, touching: bool, apart: int = 0) -> NDArray[np.int64]:
-    """Join ranges (address, bytes) that overlap, or are at most `apart` from each other."""
+    """Join ranges (address, bytes) that overlap, or, if `touching`, are at most `apart` away."""
     if not len(taken):
         return taken.reshape(-1, 2)
     taken = taken[np.argsort(taken[:, 0], kind="stable")]

@@ -44,7 +44,7 @@ def existed_before(profile: Profile) -> NDArray[np.bool_]:
 
 
 def names_of(profile: Profile, by: By) -> list[str]:
-    """Return the name of each block under one grouping, shape (n,)."""
+    """Return the name of each block in a grouping; raise OptionError for an unknown grouping."""
     if by == "size":
         return size_classes(profile.size)
     if by == "stream":
@@ -57,7 +57,7 @@ def names_of(profile: Profile, by: By) -> list[str]:
 
 
 def names_of_tags(tags: Sequence[Tag], tag: NDArray[np.int32], by: By) -> list[str]:
-    """Return the name for each entry of a column of tags, by "module", "op", "phase" or "file"."""
+    """Return a name for each entry of `tag`. Raise OptionError for "stream" and "size"."""
     if by not in ("module", "op", "phase", "file"):
         raise OptionError(f"blocks cannot be grouped by {by!r}; choose one of {', '.join(KINDS)}")
     names = [getattr(one, by) or UNTAGGED for one in tags]
@@ -74,5 +74,5 @@ def size_classes(size: ArrayLike) -> list[str]:
 
 
 def describe(tag: Tag | None) -> str:
-    """Describe an origin in one line: line of code, module, operator and phase."""
+    """Return line of code, module, operator and phase in one line; "(untagged)" if unknown."""
     return str(tag or "") or UNTAGGED

@@ -17,9 +17,9 @@ _Column = NDArray[np.int64]
 def in_lanes(
     begin: _Column, end: _Column, place: _Column
 ) -> tuple[_Column, tuple[int | None, ...]]:
-    """Assign bars `[begin, end)` to the fewest lanes without overlap, separately for each address.
+    """Assign bars `[begin, end)` to the fewest lanes without overlap, separately for each `place`.
 
-    If there are more than `MOST_LANES` distinct addresses, they share lanes.
+    If there are more than `MOST_LANES` distinct places (addresses), they share lanes.
 
     Returns:
         Lane of each bar, from 0, and address of each lane; None for a lane of several addresses.
@@ -47,7 +47,7 @@ def in_lanes(
 
 
 def in_one_turn(start: _Column, end: _Column, ticks: int) -> tuple[_Column, _Column, _Column]:
-    """Return begin, end and row of each part of a lifetime in one period of the steady state."""
+    """Return begin, end and row of each part of a lifetime within one iteration of `ticks`."""
     rows = np.arange(len(start), dtype=np.int64)
     begins, ends, of = [], [], []
     for turn in range(3):
@@ -63,10 +63,10 @@ def in_one_turn(start: _Column, end: _Column, ticks: int) -> tuple[_Column, _Col
 def slots_in_one_turn(
     source: Profile | Plan, rows: _Column
 ) -> tuple[_Column, _Column, _Column, _Column]:
-    """Return begin, end, row and offset of each time in which a slot is occupied, in one period.
+    """Return begin, end, row and offset of each time in an iteration in which a slot is occupied.
 
-    A block that outlives a period occupies both its slots all the time. The offsets of a profile
-    are `UNPLANNED`.
+    A block with two slots occupies both slots during the whole iteration.
+    The offsets of a profile are `UNPLANNED`.
     """
     ticks, start = source.ticks, source.start[rows]
     end = np.where(source.end[rows] == NEVER, ticks, source.end[rows])

@@ -3,9 +3,9 @@
     segments         an arena for each stream, and one segment for blocks without a slot
     device_traces    one period of the steady state: segment_alloc, then alloc and free in order
 
-Blocks lie at their planned offsets. One tick is one microsecond. Blocks that live on from the
-last iteration are requested at tick 0. Blocks that live into the next one are alive at the end. The
-file is a pickle of plain containers, like PyTorch's.
+Blocks lie at their planned offsets. One tick is one microsecond. Blocks of the previous iteration
+are requested at tick 0. Blocks that live into the next iteration are alive at the end. The file is
+a pickle of dicts and lists, like PyTorch's.
 
 Source: `torch/cuda/_memory_viz.py`, and the docstring of `_snapshot` in `torch/cuda/memory.py`.
 """
@@ -21,7 +21,7 @@ from pgmo.profiler.profile import CUDA_ALIGNMENT, NEVER, Profile
 from pgmo.report.exporters.lanes import in_one_turn, slots_in_one_turn
 
 _BASE = 1 << 40
-"""Address of the first segment. The other segments are at multiples of it."""
+"""Address of the first segment. All other segments are at multiples of this address."""
 
 _PAGE = 2**21
 
@@ -36,7 +36,7 @@ def memory_viz(source: Profile | Plan) -> bytes:
 
 
 def snapshot_of(source: Profile | Plan) -> dict[str, Any]:
-    """Return a snapshot as containers."""
+    """Return a snapshot as dicts and lists."""
     if isinstance(source, Plan):
         plan = source
     else:
@@ -94,7 +94,7 @@ def _without_slots(plan: Plan, rows: NDArray[np.int64]) -> list[PlacedBlock]:
 def _block_events(
     rows: list[PlacedBlock], plan: Plan, source: Profile | Plan, stream: int
 ) -> list[tuple[int, int, Event]]:
-    """Return events with their ticks and their order within a tick, in which frees come first."""
+    """Return events with their ticks and their order within a tick, in which frees precede requests."""
     made = []
     for low, high, at, row in rows:
         size = int(plan.size[row])
@@ -163,7 +163,7 @@ def _block(address: int, size: int, state: str, frames: list[dict[str, Any]]) ->
 
 
 def _frames(source: Profile | Plan, row: int) -> list[dict[str, Any]]:
-    """Return operator and module as frames, then the lines of code, innermost first."""
+    """Return a frame for operator and module, then one per line of code; none for a plan."""
     number = int(source.tag[row]) if isinstance(source, Profile) else -1
     if number < 0 or not isinstance(source, Profile):
         return []

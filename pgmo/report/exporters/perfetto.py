@@ -32,8 +32,8 @@ _Column = NDArray[np.int64]
 def write_perfetto(source: Profile | Plan, out: TextIO) -> None:
     """Write the timeline of a profile or a plan.
 
-    There is a lane for each offset of a plan or address of a profile. Without addresses, there are
-    as few lanes as possible.
+    Each offset of a plan, or address of a profile, has its own lanes. Without addresses, or with
+    more than 1000, there are as few lanes as possible.
     """
     kind = "plan" if isinstance(source, Plan) else "profile"
     head = {

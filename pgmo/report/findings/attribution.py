@@ -69,10 +69,10 @@ class Peak:
 
 
 def find_peak(profile: Profile, top: int = 10) -> Peak:
-    """Find the peak of the steady state and its holders.
+    """Return the peak of the live bytes and the origins of its blocks.
 
-    A block that outlives a period counts once per live copy. Persistent and shared blocks, which
-    are not planned, do not count.
+    If two copies of a block are alive at once, both count. Persistent and shared blocks do not
+    count. In a profile without a history, all blocks count.
 
     Args:
         profile: the profile.
@@ -100,9 +100,10 @@ def peak_tick(profile: Profile) -> int:
 
 
 def alive(profile: Profile, tick: int) -> NDArray[np.int64]:
-    """Return how many copies (0, 1, 2) of each block live at a tick of the steady state.
+    """Return the number of live copies (0, 1, 2) of each block at a tick of a repeated iteration.
 
-    In a profile without a history, all blocks are alive at its only moment.
+    The number is 0 for persistent and shared blocks. It is 1 for all blocks of a profile without a
+    history.
 
     Returns:
         Numbers of copies, shape (n,).
@@ -110,7 +111,7 @@ def alive(profile: Profile, tick: int) -> NDArray[np.int64]:
     if profile.is_moment:
         return np.ones(len(profile), np.int64)
     count = ((profile.start <= tick) & (tick < profile.end)).astype(np.int64)
-    for turn in (1, 2):  # the blocks of the last iteration and of the one before
+    for turn in (1, 2):  # blocks of the two previous iterations
         count += tick + turn * profile.ticks < profile.end
     count[profile.turns == 0] = 0
     return count
@@ -119,7 +120,7 @@ def alive(profile: Profile, tick: int) -> NDArray[np.int64]:
 def hold(
     profile: Profile, copies: NDArray[np.int64], by: By, top: int | None = None
 ) -> tuple[Holder, ...]:
-    """Return the bytes and blocks of each origin under one grouping, largest first."""
+    """Group live copies by origin, largest first. Origins beyond `top` share the last row."""
     rows = np.flatnonzero(copies)
     names = names_of(profile, by)
     counts = copies[rows]
@@ -128,7 +129,7 @@ def hold(
 
 
 def rank(rows: Iterable[tuple[str, int, int]], top: int | None = None) -> tuple[Holder, ...]:
-    """Add up bytes and blocks by name, largest first. Names beyond `top` share one row."""
+    """Add up bytes and blocks by name, largest first. Names beyond `top` share the last row."""
     sums: dict[str, list[int]] = {}
     for name, size, count in rows:
         entry = sums.setdefault(name, [0, 0])

@@ -4,10 +4,10 @@
     capture   `----- 0 ----'    -    `------- 1 -------'       B: a block of another pool
     block     A, A2: temporary      A": carried from capture 0 to 1      A': freed by no capture
 
-PyTorch does not record the beginning of a capture. During a capture, all requests go to its pool
-and no memory returns to the driver. So consecutive requests of one pool count as one capture. Frees
-that directly follow these requests belong to the capture. Warm-up iterations of `torch.compile` in
-the pool look like captures, too.
+f(A) is the free of A. PyTorch does not record the beginning of a capture. During a capture, all
+requests go to the capture's pool, and no memory returns to the driver. So consecutive requests of
+one pool count as one capture. Frees that directly follow these requests belong to the capture.
+Warm-up iterations of `torch.compile` in a private pool count as captures, too.
 """
 
 from dataclasses import dataclass
@@ -33,10 +33,10 @@ class PoolBlocks:
         address: address of the block.
         size: bytes, rounded up as PyTorch's allocator does.
         begin: row of the request.
-        end: row of the free; the number of rows for a block that is alive.
+        end: row of the free; the trace's number of rows if no event frees the block.
         born: number of the capture that requests the block.
-        freed: number of the capture of the same pool that frees it, -1 for none.
-        is_alive: whether no event frees it.
+        freed: number of the capture of the same pool that frees the block, -1 for none.
+        is_alive: whether no event frees the block.
         recorded: whether all requests of the pool were recorded.
         is_mempool: whether the pool has blocks of the default stream, on which no graph is
             captured.
@@ -55,7 +55,7 @@ class PoolBlocks:
 
 
 def blocks_of_pools(trace: Trace, pools: tuple[tuple[int, int], ...]) -> PoolBlocks:
-    """Find the blocks of private pools: those in private segments at the end of the trace."""
+    """Return the blocks in segments that belong to private pools when the trace ends."""
     blocks = trace.blocks
     pool, recorded = _owners(trace, pools)
     born, freed = _captures(trace, pool)
@@ -79,7 +79,7 @@ def blocks_of_pools(trace: Trace, pools: tuple[tuple[int, int], ...]) -> PoolBlo
 
 
 def _owners(trace: Trace, pools: tuple[tuple[int, int], ...]) -> tuple[Rows, NDArray[np.bool_]]:
-    """Return each block's pool, -1 for none, and whether all requests of a pool were recorded."""
+    """Return each block's pool, -1 for none, and whether all requests of each pool were recorded."""
     private = sorted(trace.private, key=lambda one: one.address)
     number = {pool: index for index, pool in enumerate(pools)}
     owner = np.array([number[one.pool] for one in private], np.int64)
@@ -91,7 +91,7 @@ def _owners(trace: Trace, pools: tuple[tuple[int, int], ...]) -> tuple[Rows, NDA
         place = np.searchsorted(low, trace.address[rows], "right") - 1
         return np.where((place >= 0) & (trace.address[rows] < high[place]), place, -1)
 
-    # Earlier segments at these addresses end before the last of these rows.
+    # A segment's last allocation or return. Earlier blocks at its addresses lay in other segments.
     begun = np.full(len(low), -1, np.int64)
     rows = np.flatnonzero(np.isin(trace.kind, (Event.SEGMENT_ALLOC, *_GIVES)))
     place = place_of(rows)
@@ -108,14 +108,14 @@ def _owners(trace: Trace, pools: tuple[tuple[int, int], ...]) -> tuple[Rows, NDA
 
 
 def _captures(trace: Trace, pool: Rows) -> tuple[Rows, Rows]:
-    """Return the captures that request and free each block; -1 for a free between captures."""
+    """Return the captures that request and free each block; -1 if no capture frees it."""
     requested, freed = trace.blocks.row, trace.blocks.freed
     gives = np.flatnonzero(np.isin(trace.kind, _GIVES))
     returned = np.searchsorted(gives, requested)
     is_first = np.ones(len(requested), np.bool_)
     is_first[1:] = (np.diff(pool) != 0) | (np.diff(returned) != 0)
     begins = requested[is_first]
-    # A capture lasts until the next request of another one, or until memory is returned.
+    # A capture lasts until another capture begins or memory returns to the driver.
     ends = np.minimum(
         np.append(begins[1:], len(trace)), np.append(gives, len(trace))[returned[is_first]]
     )

@@ -17,9 +17,9 @@ GROUPS: tuple[By, ...] = ("phase", "module", "op", "file")
 
 @dataclass(frozen=True)
 class Side:
-    """Figures of one side; sizes in bytes. Figures that the file does not contain are None.
+    """Figures of a profile or a plan; sizes in bytes.
 
-    In a file without a history, neither ticks nor loads are known.
+    `arena` is None for a profile. Without a history, `ticks`, `requested` and `max_load` are None.
     """
 
     kind: str
@@ -34,7 +34,7 @@ class Side:
 
 @dataclass(frozen=True)
 class Change:
-    """Bytes of one origin on both sides."""
+    """Bytes of one origin in both profiles."""
 
     name: str
     before: int
@@ -48,7 +48,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Resized:
-    """Origin on both sides whose requests differ in number or size."""
+    """Origin whose requests differ in number or size between two profiles; sizes in bytes."""
 
     origin: str
     before_blocks: int
@@ -59,18 +59,19 @@ class Resized:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Differences between two sides.
+    """Differences between two profiles or plans: the sides of the comparison.
 
     Args:
         before: figures of the first side.
         after: figures of the second side.
         same: whether both sides have the same requests, as their fingerprints show.
         peaks: origins of the memory at the peaks of two profiles by grouping, largest change first.
-            Unchanged origins, and groupings without names on both sides, are omitted.
+            Unchanged origins are omitted. Groupings except "phase" are omitted if no origin has a
+            name. If a side is a plan, this field and the next three are empty.
         new: origins only of the second side, with their bytes per iteration.
         gone: origins only of the first side, with their bytes per iteration.
         resized: origins of both sides with another number of blocks or other sizes.
-        moments: findings for each side without a history.
+        moments: findings for each side without a history; None for a side with a history.
         unused: reserved bytes of each side that no block had requested, by reason; None if unknown.
     """
 
@@ -86,7 +87,7 @@ class Comparison:
 
 
 def compare(before: Profile | Plan, after: Profile | Plan) -> Comparison:
-    """Compare two profiles, two plans, or a profile and a plan."""
+    """Compare two profiles, two plans, or a profile and a plan. Plans have no origins."""
     sides = side_of(before), side_of(after)
     moments = _moment(before), _moment(after)
     same = before.fingerprint == after.fingerprint

@@ -11,14 +11,14 @@ from pgmo.profiler.trace import Trace
 
 @dataclass(frozen=True)
 class Drift:
-    """Differences between a trace's iterations.
+    """Differences between a profile's iterations.
 
     Args:
         compared: number of iterations that were compared with the previous iteration. The last
             iteration is excluded, because it may be incomplete.
         changed: number of compared iterations that differ from the previous iteration.
         varying: number of blocks whose size differs between recorded iterations.
-        varying_size: bytes of these blocks at their largest.
+        varying_size: sum of the largest sizes of the varying blocks, in bytes.
     """
 
     compared: int
@@ -28,7 +28,7 @@ class Drift:
 
 
 def find_drift(profile: Profile) -> Drift:
-    """Compare the iterations of a profile's trace, and count varying blocks."""
+    """Count varying blocks, and compare the iterations of the profile's trace, if it has one."""
     differ = [] if profile.trace is None else _differ(profile.trace)
     return Drift(
         compared=len(differ),
@@ -39,7 +39,7 @@ def find_drift(profile: Profile) -> Drift:
 
 
 def _differ(trace: Trace) -> list[bool]:
-    """Return, for each iteration between the first and the last, whether its requests changed."""
+    """Return whether each iteration between first and last differs from the previous one."""
     bounds = np.searchsorted(trace.blocks.iteration, range(trace.iterations))
     stream = trace.stream[trace.blocks.row]
     requests = [

@@ -15,9 +15,9 @@ class Failure:
     """Request that failed for lack of memory; sizes in bytes.
 
     Args:
-        row: row of the trace.
+        row: row of the failure in the trace.
         size: requested bytes; 0 if the trace does not contain them.
-        live: bytes in blocks at that time.
+        live: bytes of live blocks at that time.
         reserved: bytes of segments at that time; 0 if the trace has none.
         origin: origin of the request, in one line.
     """
@@ -30,7 +30,7 @@ class Failure:
 
     @property
     def unused(self) -> int:
-        """Reserved bytes that contain no block: an upper bound on the cost of fragmentation."""
+        """Reserved bytes outside of live blocks: an upper bound on the cost of fragmentation."""
         return max(0, self.reserved - self.live)
 
 

@@ -23,14 +23,14 @@ class Fragmentation:
 
     Args:
         peak_reserved: peak of the reserved bytes.
-        live_then: requested bytes of live blocks at the peak of the reserved bytes. If this peak
-            occurs repeatedly, the largest number.
+        live_then: requested bytes of live blocks at the peak of the reserved bytes. If several
+            rows have this peak, the largest value.
         peak_live: peak of the requested bytes of live blocks.
         reserved_then: reserved bytes at the peak of live bytes.
         segments: number of segments at the peak of live bytes; adjacent segments count as one.
-        holes: number of ranges of these segments without a block.
-        largest_hole: size of the largest of these ranges.
-        hole_bytes: sum of the sizes of these ranges.
+        holes: number of free ranges of at least 512 bytes in these segments.
+        largest_hole: size of the largest hole.
+        hole_bytes: sum of the sizes of all holes.
         unused: bytes at the peak of the reserved bytes that no block had requested, by reason.
     """
 
@@ -46,17 +46,17 @@ class Fragmentation:
 
     @property
     def waste(self) -> float:
-        """Share of the reserved peak that no block had requested; 0.25 is a quarter."""
+        """Share of the peak of reserved bytes that no block had requested; 0.25 is a quarter."""
         return 1 - self.live_then / self.peak_reserved if self.peak_reserved else 0.0
 
 
 def find_fragmentation(trace: Trace) -> Fragmentation | None:
-    """Measure a trace's fragmentation at the peak of live bytes; None if it has no segments."""
+    """Return the fragmentation of a trace; None if it has no segments."""
     reserved = reserved_curve(trace)
     if not reserved.any():
         return None
     live = live_bytes(trace)
-    # If the peak occurs repeatedly, use the time with the least waste.
+    # If several rows have this peak, use the row with the least waste.
     fullest = int(np.where(reserved == reserved.max(), live, -1).argmax())
     busiest = int(live.argmax())
     held = _segments(trace, busiest)
@@ -101,7 +101,7 @@ def _blocks(trace: Trace, row: int) -> list[tuple[int, int]]:
 
 
 def _holes(segments: list[tuple[int, int]], blocks: list[tuple[int, int]]) -> list[int]:
-    """Return the sizes of segment ranges without a block. Padding of blocks is not counted."""
+    """Return the sizes of free ranges of at least 512 bytes. Padding of blocks is not free."""
     holes = []
     at = 0
     for begin, end in segments:

@@ -23,10 +23,10 @@ _FEWEST = 4
 """Minimum number of iterations in an examined trace, including the first and the last."""
 
 _LIKELY = 0.8
-"""Minimum share of iterations that leave blocks, for a likely leak."""
+"""A leak in at least this share of the iterations is likely. Below it, it is only possible."""
 
 _PARTS = 3
-"""Number of parts of the trace. A leak must leave blocks in each of them."""
+"""Number of parts of the trace. A leak must leave blocks in each part."""
 
 
 @dataclass(frozen=True)
@@ -40,8 +40,8 @@ class Leak:
             known.
         size: bytes of these blocks.
         growth: bytes per iteration.
-        first: iteration that requested the first of these blocks; -1 for a time before the first
-            whole iteration, 0 if only one iteration is known.
+        first: iteration that requested the first of these blocks; 0 if only one iteration is
+            known.
         confidence: "certain", "likely" or "possible"; never certain if iterations were guessed.
         why: the observation, in words.
     """
@@ -83,10 +83,10 @@ class Leaks:
 def find_leaks(profile: Profile) -> Leaks:
     """Find the blocks that accumulate over a profile's iterations.
 
-    A trace must have four or more iterations. An origin leaks if some of its blocks from each third
-    are never freed. The first iteration does not count, nor the last one or two. Without such a
-    trace, the persistent blocks of a steady iteration are leaks: each iteration requests them and
-    none frees them.
+    If the trace has at least four iterations, it is divided into thirds. An origin leaks if some of
+    its blocks from each third are never freed. The first iteration and the last one or two do not
+    count. With a shorter trace or none, the persistent blocks of a steady, repeating iteration are
+    leaks. In all other profiles, leaks are not known.
     """
     moment = find_moment(profile)
     if moment is not None:
@@ -125,7 +125,7 @@ def _of_trace(trace: Trace) -> Leaks:
     """Find the origins whose blocks from all parts of the trace are never freed."""
     blocks, count = trace.blocks, trace.iterations
     # An iteration after the trace may free blocks of the last iteration, and two alternating
-    # buffers live for two iterations. So in long traces, the last two iterations do not count.
+    # buffers live for two iterations. So in traces of more than `_FEWEST` iterations, the last two do not count.
     stop = count - 1 if count == _FEWEST else count - 2
     stayed = (blocks.freed == NOT_FREED) & (blocks.iteration >= 0)
     guessed = trace.marked_by == MarkedBy.PERIOD

@@ -23,7 +23,7 @@ class Moment:
         size: bytes that the blocks have requested.
         blocks: number of blocks.
         reserved: bytes of segments; None if no segments are known.
-        largest_hole: largest range of a segment without a block; None if no segments are known.
+        largest_hole: largest free range in a segment; None if no segments are known.
         how: advice on recording, in a sentence.
     """
 

@@ -10,7 +10,7 @@ from pgmo.report.blocks.origins import EARLIER, UNTAGGED, existed_before
 from pgmo.report.findings.attribution import alive, peak_tick
 
 _DEEPEST = 40
-"""Maximum number of levels. Deeper levels are part of the last one."""
+"""Maximum number of levels. Blocks of deeper levels count in the last level."""
 
 
 @dataclass
@@ -24,19 +24,19 @@ class Bar:
 
 
 def by_stack(profile: Profile) -> Bar:
-    """Return the peak by the lines of code that requested its blocks, outermost call first."""
+    """Return the peak as a tree of the lines of code that requested its blocks."""
     return _grow(profile, [_path(tag, tag.stack[::-1], "stack") for tag in profile.tags])
 
 
 def by_module(profile: Profile) -> Bar:
-    """Return the peak by modules, and by operators in them."""
+    """Return the peak as a tree of modules, with the operators in each module."""
     parts = [tuple(tag.module.split(".")) if tag.module else () for tag in profile.tags]
     tags = zip(profile.tags, parts, strict=True)
     return _grow(profile, [_path(tag, part, "module") for tag, part in tags])
 
 
 def _path(tag: Tag, outer: tuple[str, ...], what: str) -> tuple[str, ...]:
-    """Return the path of a block. In a backward pass, for example, it may have no outer bars."""
+    """Return the names of a block's bars, outermost first. Without `outer`, the phase is first."""
     if not outer and tag.phase:
         outer = (f"{tag.phase}, no {what}",)
     return (*outer, tag.op) if tag.op else outer

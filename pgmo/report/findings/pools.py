@@ -4,7 +4,7 @@
     pool (2, 0)   [ survivors | temporaries   ]
     shared        [ survivors | survivors | the larger temporaries ]
 
-Blocks that a graph frees within its capture are used only while it replays.
+Survivors are blocks that no capture of a graph frees. Graphs use temporaries only during replays.
 """
 
 from dataclasses import dataclass
@@ -33,12 +33,13 @@ class PoolUse:
         reserved: sum of its segments.
         alive: bytes of live blocks.
         survivors: bytes of live blocks and, in a pool of graphs, of blocks that no capture freed. A
-            graph writes to all these blocks in every replay, so they cannot be shared.
+            graph may write to these blocks in every replay, so they cannot be shared.
         temporaries: peak bytes of all other blocks. If the pool's requests were not recorded, all
-            of its bytes without live blocks, including holes.
+            reserved bytes outside of survivors, including holes.
         carried: peak bytes of temporaries that a later capture frees, such as activations between a
             forward and a backward graph.
-        captures: number of captures, which are runs of consecutive requests; 0 for a `MemPool`.
+        captures: number of captures; 0 for a `MemPool`, and for a pool that was not recorded. Each
+            run of consecutive requests counts as a capture.
         recorded: whether the requests of the pool were recorded.
     """
 
@@ -75,8 +76,8 @@ class PrivatePools:
         needed: bytes if graphs shared pages and replayed one after the other: all survivors and the
             largest temporaries, in whole pages. At least the peak of the live bytes. An upper bound
             if a pool was not recorded.
-        interleaved: bytes as in `needed`, if all forward graphs replay before the backward graphs:
-            the carried blocks of all pools are alive at once. None if no blocks are carried.
+        interleaved: bytes with shared pages if all forward graphs replay before the backward
+            graphs. The carried blocks of all pools are then alive at once. None without such blocks.
     """
 
     pools: tuple[PoolUse, ...]
@@ -86,7 +87,7 @@ class PrivatePools:
     interleaved: int | None
 
     def sentence(self) -> str:
-        """Return the reserved bytes, and those with shared pages, in one sentence."""
+        """Return the reserved bytes, and the bytes needed with shared pages, in one sentence."""
         plural = "s" if len(self.pools) > 1 else ""
         about = "" if all(one.recorded for one in self.pools) else "about "
         text = (
@@ -99,7 +100,7 @@ class PrivatePools:
         return text
 
     def lines(self) -> list[str]:
-        """Return the sentence, and a line for each of the largest pools."""
+        """Return `sentence`, a line for each of the largest pools, and the number of other pools."""
         lines = [self.sentence(), *(one.line() for one in self.pools[:_MOST])]
         if len(self.pools) > _MOST:
             lines.append(f"and {len(self.pools) - _MOST} smaller ones")

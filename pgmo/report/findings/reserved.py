@@ -18,8 +18,8 @@ class Reservation:
     Args:
         peak: peak of the reserved bytes.
         active: peak of the bytes in blocks, as rounded up by the allocator.
-        fragmentation: share of the reserved peak that contains no block.
-        curve: bytes reserved at each tick of the last iteration, shape (ticks,).
+        fragmentation: share of the peak of reserved bytes that contains no block.
+        curve: bytes reserved at each tick of the last simulated iteration, shape (ticks,).
         address: address of each block of the profile, 0 for a block that is not allocated, shape
             (n,).
     """

@@ -1,4 +1,4 @@
-"""Blocks that stay from the first iteration on: parameters, optimizer state, caches."""
+"""Blocks that stay alive from the first iteration on: parameters, optimizer state, caches."""
 
 from dataclasses import dataclass
 
@@ -12,9 +12,9 @@ from pgmo.report.findings.attribution import Holder, rank
 
 @dataclass(frozen=True)
 class Residents:
-    """Blocks outside the plan that are always alive, in addition to the peak.
+    """Blocks outside the plan that are always alive and not counted in the peak.
 
-    The bytes in `phases` add up to `size`, and so do the bytes in `files`.
+    The bytes in `phases` add up to `size` bytes, and so do the bytes in `files`.
     """
 
     size: int
@@ -24,12 +24,12 @@ class Residents:
 
 
 def find_residents(profile: Profile, top: int = 10) -> Residents:
-    """Find the blocks that are always alive and not among those of the profile's own peak.
+    """Return the blocks that are always alive and not counted in the profile's peak.
 
-    In a profile that does not repeat, these are the persistent blocks. In a profile that repeats,
-    these are blocks that are alive at the end of the trace. They were requested before the second
-    iteration, and before the last. Without a trace, they are unknown: a block that no iteration
-    frees is a leak.
+    If the profile does not repeat, these are its persistent blocks. If it repeats, these are blocks
+    that are alive at the end of its trace. They were requested before the second iteration, and
+    before the last. The result is empty for a repeating profile without a trace, and for a profile
+    without a history.
     """
     if profile.circular and profile.trace is not None:
         blocks = profile.trace.blocks

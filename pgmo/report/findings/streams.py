@@ -12,13 +12,13 @@ class StreamUse:
     """One stream in one iteration; sizes in bytes.
 
     Args:
-        stream: the stream.
+        stream: handle of the stream.
         requests: number of blocks that are requested on the stream.
         size: sum of the sizes of these blocks.
         max_load: peak of the live bytes of these blocks. Streams share no offsets, so a plan's
-            arenas need the sum of these peaks over all streams.
+            arenas need at least the sum of all streams' peaks.
         shared: number of these blocks that other streams use, too; they get no slot.
-        shared_size: bytes of the blocks that other streams use, too.
+        shared_size: sum of the sizes of these shared blocks.
     """
 
     stream: int
@@ -30,7 +30,7 @@ class StreamUse:
 
 
 def stream_use(profile: Profile) -> tuple[StreamUse, ...]:
-    """Return the streams of a profile, the one with the most bytes first."""
+    """Return the use of each stream of a profile, most requested bytes first."""
     found = []
     for stream in np.unique(profile.stream):
         mine = profile.stream == stream

@@ -22,15 +22,15 @@ LEAST_SHOWN = 1 << 20
 
 @dataclass(frozen=True)
 class UnusedMemory:
-    """Unused reserved bytes by reason.
+    """Unused reserved bytes by reason, for requests on one stream.
 
     Args:
-        between: holes between two live blocks of one segment.
+        between: free ranges between two blocks of one segment.
         ends: free parts at the beginning and the end of segments with a block. These parts cannot
             merge with a neighbouring segment.
         segments: segments without a block. empty_cache() frees them.
-        streams: free parts of segments that belong to another stream.
-        pools: free parts of private pools, of CUDA graphs and of each `MemPool`.
+        streams: free parts of segments that belong to other streams.
+        pools: free parts of the private pools of CUDA graphs and `MemPool` objects.
         waiting: freed blocks that another stream may still use.
         rounding: bytes by which blocks are larger than requested.
     """
@@ -45,7 +45,7 @@ class UnusedMemory:
 
     @property
     def total(self) -> int:
-        """Sum of the parts."""
+        """Sum of all parts in bytes."""
         return sum(getattr(self, part.name) for part in fields(self))
 
     def parts(self) -> list[str]:
@@ -93,7 +93,7 @@ class TakenRange(NamedTuple):
 def split_unused(
     segments: Iterable[ReservedRange], blocks: Sequence[TakenRange], stream: int
 ) -> UnusedMemory:
-    """Return the unused reserved bytes by reason, from the view of requests on `stream`."""
+    """Return the unused reserved bytes by reason, for requests on `stream`."""
     ordered = sorted(blocks)
     starts = np.array([one.start for one in ordered], np.int64)
     sums = dict.fromkeys((part.name for part in fields(UnusedMemory)), 0)
@@ -115,7 +115,7 @@ def split_unused(
 def unused_in_trace(trace: Trace, row: int) -> UnusedMemory:
     """Return the unused reserved bytes after a row of a trace, by reason.
 
-    Free memory is classified for requests on the stream of the last request.
+    Free memory is classified for requests on the stream of the last request up to the row.
     """
     blocks = trace.blocks
     occupied = blocks.occupied(row)

@@ -1,4 +1,4 @@
-"""Comparison of all programs in a folder with their earlier states."""
+"""Comparison of one program, or of all programs in a folder, with their earlier states."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ class Gate:
     """Result of a comparison.
 
     Args:
-        programs: both states of each program, sorted by name.
+        programs: growth of each program that has both states, sorted by name.
         new: names of programs without an earlier state.
         gone: names of programs without a new state.
         tolerance: allowed growth.
@@ -36,7 +36,12 @@ class Gate:
 
 
 def compare_states(new: Path, base: Path, tolerance: Tolerance) -> Gate:
-    """Compare two files, or .pgmoprof and .pgmoplan files of equal names in two folders."""
+    """Compare two files, or .pgmoprof and .pgmoplan files of equal names in two folders.
+
+    Raises:
+        FileError: if one path is a folder and the other is not, if neither folder has such files,
+            or if a file cannot be read.
+    """
     if new.is_dir() != base.is_dir():
         folder, file = (new, base) if new.is_dir() else (base, new)
         raise FileError(f"{folder} is a folder and {file} is not; give two files, or two folders")
@@ -59,7 +64,7 @@ def compare_states(new: Path, base: Path, tolerance: Tolerance) -> Gate:
 
 
 def _files(folder: Path) -> Mapping[str, Path]:
-    """Return files by name without suffix. A profile takes precedence over its plan."""
+    """Return files by relative path without suffix. A profile takes precedence over a plan."""
     found: dict[str, Path] = {}
     for kind in reversed(_KINDS):
         for path in folder.rglob(f"*{kind}"):

@@ -34,7 +34,7 @@ class Grown(Change):
 
 @dataclass(frozen=True)
 class Figure:
-    """One figure of both states; None if unknown.
+    """One figure in both states; a value is None if it is unknown.
 
     Args:
         name: one of `FIGURES`.
@@ -77,8 +77,8 @@ def find_growth(
 ) -> Growth:
     """Compare two states of a program, each a profile or a plan.
 
-    For a profile, the figure "arena" comes from a plan of the fast packers. Both states are planned
-    now, so that a changed planner makes no difference. Plans contain no origins.
+    For a profile, the figure "arena" comes from a plan of the fast packers. Both profiles are
+    planned here, so a changed planner makes no difference. Plans contain no origins.
     """
     sides = _figures_of(before), _figures_of(after)
     figures = []
@@ -113,7 +113,7 @@ def _grown(before: Profile, after: Profile, key: str) -> tuple[Grown, ...]:
 
 
 def _held(profile: Profile, by: By, key: str) -> dict[str, int]:
-    """Return what each origin holds of a figure. An arena has the blocks alive at the peak."""
+    """Return each origin's bytes or blocks in a figure. In an arena, blocks at the peak count."""
     if key == "blocks":
         copies = np.ones(len(profile), np.int64)
     elif key == "persistent":

@@ -24,7 +24,7 @@ class Tolerance:
 
     @classmethod
     def read(cls, text: str) -> "Tolerance":
-        """Parse "1%" or "64 KiB"."""
+        """Parse "1%" or "64 KiB"; raise OptionError for any other text."""
         percent = _PERCENT.fullmatch(text)
         if percent:
             return cls(Fraction(percent[1]) / 100)
@@ -38,7 +38,7 @@ class Tolerance:
             ) from error
 
     def limit(self, before: int, *, blocks: bool = False) -> int:
-        """Return the largest allowed value of a figure. For blocks, only the share counts."""
+        """Return the largest allowed value of a figure. For numbers of blocks, only the share counts."""
         return before + int(before * self.share) + (0 if blocks else self.size)
 
     def __str__(self) -> str:

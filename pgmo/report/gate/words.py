@@ -14,7 +14,7 @@ _MOST_IN_MARKDOWN = 3
 
 
 def verdict(gate: Gate) -> str:
-    """Return the first line of the text."""
+    """Return the result of a comparison in one line."""
     failed = [program.name for program in gate.programs if program.failed]
     parts = []
     if failed:
@@ -33,7 +33,7 @@ def verdict(gate: Gate) -> str:
 
 
 def text_lines(gate: Gate) -> Iterator[str]:
-    """Yield the lines of the whole text, for a terminal."""
+    """Yield the result of a comparison in lines of text, for a terminal."""
     yield verdict(gate)
     for program in gate.programs:
         for figure in program.figures:
@@ -49,7 +49,7 @@ def text_lines(gate: Gate) -> Iterator[str]:
 
 
 def grown_lines(figure: Figure, top: int = 5, *, markdown: bool = False) -> Iterator[str]:
-    """Yield the origins that have grown, modules first."""
+    """Yield up to `top` grown modules, then operators, and the number of all others."""
     for by, kind in _KINDS.items():
         rows = [one for one in figure.grown if one.by == by]
         for one in rows[:top]:
@@ -88,7 +88,7 @@ def markdown_lines(gate: Gate) -> Iterator[str]:
 
 
 def _lines_of_growth(program: Growth) -> Iterator[str]:
-    """Yield lines on the origins of figures that have grown beyond the tolerance."""
+    """Yield lines on the origins of failed figures. Equal lists of origins are shown once."""
     listed: set[tuple[Grown, ...]] = set()
     for figure in program.figures:
         if not figure.failed or not figure.grown or figure.grown in listed:

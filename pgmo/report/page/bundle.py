@@ -1,4 +1,4 @@
-"""Joins many small files into one script and one style sheet, so that a page loads no files."""
+"""Script and style sheet of a page, each joined from several files: the page loads no files."""
 
 import base64
 import hashlib
@@ -19,8 +19,7 @@ def asset(name: str) -> str:
 def script() -> str:
     """Return the page's JavaScript modules as one script, in the order of imports, uPlot first.
 
-    The modules' top-level names are unique, so removing `import` and `export` suffices to join
-    them.
+    The modules' top-level names are unique, so it suffices to remove `import` and `export`.
     """
     done: dict[str, str] = {}
 
@@ -41,7 +40,7 @@ def script() -> str:
 
 @cache
 def style() -> str:
-    """Return the style sheets as one text."""
+    """Return the page's style sheets as one text."""
     return "\n".join([asset("vendor/uPlot.min.css").strip(), asset("report.css").strip()])
 
 

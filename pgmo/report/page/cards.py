@@ -13,7 +13,7 @@ from pgmo.units import format_bytes
 
 @dataclass(frozen=True)
 class FigureCard:
-    """One figure as text, with a note that explains it or compares it with another."""
+    """One figure as text, with a note. Figures that are `good` or `bad` are coloured."""
 
     title: str
     value: str
@@ -51,7 +51,7 @@ def cards(profile: Profile, plan: Plan, explanation: Explanation) -> list[Figure
 
 
 def _unplanned_bytes(profile: Profile, plan: Plan, explanation: Explanation) -> list[FigureCard]:
-    """Return the bytes that a plan needs in addition to the arena, and the sum of all."""
+    """Return the bytes that a plan needs in addition to the arena, and their sum with the arena."""
     if not explanation.unplanned:
         return []
     shared = profile.shared & ~profile.persistent
@@ -89,12 +89,12 @@ def _of_moment(moment: Moment, explanation: Explanation) -> list[FigureCard]:
 
 
 def _reserved(explanation: Explanation, *, on_cpu: bool) -> list[FigureCard]:
-    """Return the bytes that PyTorch takes from the device, and their unused part at the peak."""
+    """Return the bytes that PyTorch is predicted to reserve, and their unused share at the peak."""
     titles = {"default": "PyTorch would reserve", "expandable": "with expandable segments"}
     made = []
     for name, one in explanation.reserved.items():
         note = f"{one.fragmentation:.1%} of it in no block"
-        if on_cpu:  # PyTorch caches nothing there
+        if on_cpu:  # PyTorch caches no CPU memory
             note = f"of a GPU, {note}"
         if name == "default" and explanation.fragmentation is not None:
             note += f"; {format_bytes(explanation.fragmentation.peak_reserved)} as recorded"
@@ -103,7 +103,7 @@ def _reserved(explanation: Explanation, *, on_cpu: bool) -> list[FigureCard]:
 
 
 def _unused(explanation: Explanation) -> list[FigureCard]:
-    """Return the recorded reserved bytes that no block had requested."""
+    """Return the recorded reserved bytes that no block had requested; nothing if they are few."""
     seen = explanation.fragmentation
     parts = [] if seen is None else seen.unused.parts()
     if seen is None or not parts:

@@ -52,7 +52,7 @@ WORDS = {
 
 
 def words() -> str:
-    """Return all meanings as a part of the page that opens on click."""
+    """Return all meanings as an HTML element that opens on click."""
     rows = "".join(
         f"<div><dt>{html.escape(word)}</dt><dd>{html.escape(text)}</dd></div>"
         for word, text in WORDS.items()

@@ -32,7 +32,7 @@ def render(
     Args:
         profile: the profile.
         plan: plan of the profile; None for a plan of the fast packers.
-        title: title of the page; default the model's name.
+        title: title of the page; by default, the model's name.
         headline: first sentence of the page, with lines of details below it; by default, the
             sentences of `pgmo.report.page.sentence`.
 
@@ -95,7 +95,7 @@ def _plan_for(profile: Profile, plan: Plan | None) -> Plan:
 
 
 def _addresses(profile: Profile, explanation: Explanation) -> "NDArray[np.int64]":
-    """Return the recorded addresses, or, if there are none, addresses that PyTorch would choose."""
+    """Return the recorded addresses. If there are none, return predicted addresses, if known."""
     default = explanation.reserved.get("default")
     if default is None or (profile.address > 0).any():
         return profile.address
@@ -110,7 +110,7 @@ def _origin(profile: Profile) -> str:
 
 
 def _headline(text: str) -> str:
-    """Return the sentence, with its details in a part that opens on click; "" without a text."""
+    """Return the first line as a section, in which further lines open on click; "" without text."""
     if not text:
         return ""
     sentence, _, details = text.partition("\n")

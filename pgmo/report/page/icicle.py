@@ -29,7 +29,7 @@ _COLOURS = 8
 
 
 def icicles(profile: Profile, title: str = "What holds memory at the peak") -> str:
-    """Return both drawings as a section of the page; "" if modules and stacks are unknown."""
+    """Return drawings by module and by stack as a section; "" if modules and stacks are unknown."""
     drawn = []
     if any(tag.module for tag in profile.tags):
         drawn.append(_figure("By module, with the operators in it", by_module(profile)))

@@ -4,7 +4,7 @@
     0 -1 1 -2 ...              0 1 2 3
 
 Blocks of a training loop repeat a few sizes and have short lifetimes. So most numbers take one or
-two bytes before compression. The page decodes them in `assets/js/decode.js`.
+two bytes before compression. `assets/js/decode.js` decodes the columns.
 """
 
 import base64
@@ -34,7 +34,7 @@ class Column:
 
     @property
     def unit(self) -> int:
-        """The largest number that divides all values except -1."""
+        """Largest number that divides all values except -1; 1 if no value is positive."""
         known = self.values[self.values > 0]
         return int(np.gcd.reduce(known)) if known.size else 1
 

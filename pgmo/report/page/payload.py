@@ -67,7 +67,7 @@ def payload(
 
 
 def _load(profile: Profile, alignment: int) -> NDArray[np.int64]:
-    """Return the live bytes of the planned blocks at each tick; without a history, of all."""
+    """Return the live bytes at each tick: of planned blocks, or of all blocks without a history."""
     if profile.is_moment:
         return np.array([(-(-profile.size // alignment) * alignment).sum()], np.int64)
     return profile.load_curve(alignment)
@@ -99,7 +99,7 @@ def _placed(placement: Placement | None, tag: NDArray[np.int64]) -> list[Column]
 def _tags(
     profile: Profile, placement: Placement | None
 ) -> tuple[tuple[Tag, ...], NDArray[np.int64]]:
-    """Return all used tags, and the tag number of each block, then of each resident."""
+    """Return all used tags, and the tag number of each block, then of each resident block."""
     tags = list(profile.tags)
     tag = profile.tag.astype(np.int64)
     if placement is not None and profile.trace is not None:

@@ -9,7 +9,7 @@ from pgmo.report.summary import Explanation
 from pgmo.units import format_bytes
 
 _SAME = 0.005
-"""Minimum saved share of the reserved bytes. Below it, the sentence is "as much as"."""
+"""Minimum difference, as a share of the reserved bytes. Below it, the sentence is "as much as"."""
 
 _DURING = {
     "optimizer": "the optimizer step",
@@ -44,7 +44,7 @@ def _of_profile(profile: Profile, plan: Plan, explanation: Explanation) -> str:
 
 
 def place_of(profile: Profile, tick: int) -> str:
-    """Describe the position in the program at a tick, by the block requested then."""
+    """Describe the position in the program at a tick, by the block requested at this tick."""
     # Blocks from before the recording also begin at tick 0. The first request comes after them.
     requested = np.flatnonzero(profile.start == tick)
     number = int(profile.tag[requested[-1]]) if requested.size else -1

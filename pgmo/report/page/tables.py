@@ -19,7 +19,7 @@ _TITLES: dict[By, str] = {
 
 
 def static_tables(explanation: Explanation) -> str:
-    """Return an explanation as tables."""
+    """Return an explanation as tables that open on click; "" if all are empty."""
     parts = []
     hints = "".join(
         f"<li><b>{html.escape(hint.title)}.</b> {html.escape(hint.text)}</li>"

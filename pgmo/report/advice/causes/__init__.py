@@ -1,1 +1,1 @@
-"""Rules for known causes of a peak, by theme. Each rule computes how much its fix saves."""
+"""Rules for known causes of a peak, by theme. A fix must save at least 1/10 of the peak."""

@@ -1,4 +1,4 @@
-"""Settings of PyTorch's allocator that cost memory. Report: pytorch/pytorch#113481."""
+"""Cause: settings of PyTorch's allocator that cost memory. Report: pytorch/pytorch#113481."""
 
 import re
 
@@ -11,16 +11,17 @@ _HARMLESS = {
     "max_split_size": "-1",
     "garbage_collection_threshold": "0.0",
 }
-"""Settings that may cost memory, with the value at which the setting has no effect."""
+"""Settings that may cost memory, each with the value at which it has no effect."""
 
 _ROUNDS = re.compile(r":(?:[2-9]|\d\d)")
-"""Interval with at least two divisions. PyTorch rounds its requests up to the next division."""
+"""Pattern of an interval with two or more divisions. PyTorch rounds requests up to a division."""
 
 
 def allocator_settings(facts: Facts) -> Hint | None:
-    """Return a hint if PyTorch would reserve less with its default settings.
+    """Return a hint if PyTorch would reserve at least 1/10 less with its default settings.
 
-    All requests of the recording run through a model of the allocator at its defaults.
+    A model of the allocator at its defaults serves all requests of the recording. A recording with
+    expandable segments, or with blocks from before its first event, gets no hint.
     """
     trace, seen = facts.profile.trace, facts.explanation.fragmentation
     if trace is None or seen is None or trace.before:

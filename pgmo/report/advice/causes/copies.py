@@ -18,7 +18,7 @@ _FEWEST_PASSES = 2
 one pass."""
 
 _FEWEST = 8
-"""Minimum number of weights of a model or in a checkpoint."""
+"""Minimum number of weights of a second model or in a checkpoint."""
 
 _DEEPCOPY = r"copy\.py:\d+ in deepcopy$"
 _OF_PARAMETER = r"parameter\.py:\d+ in __deepcopy__$"
@@ -26,14 +26,14 @@ _LAYERS = (
     r"copy\.py:\d+ in _reconstruct\n(?:.*\n)*"
     r".*copy\.py:\d+ in deepcopy\n(?!.*copy\.py:).* in (?:<listcomp>|_?(?:get_)?clones?)(?:\n|$)"
 )
-"""Stack of modules that are copied into a list. For example, torch.nn.TransformerEncoder makes its
+"""Pattern of the stack of modules that are copied into a list. For example, torch.nn.TransformerEncoder makes its
 layers as copies of one layer."""
 
 _LOADED = r"serialization\.py:\d+ in (?:restore_location|persistent_load|load_tensor)$"
-"""Stack line of every tensor that torch.load allocates."""
+"""Pattern of a stack line of every tensor that torch.load allocates."""
 
 _STEP = r" in \w*step$"
-"""Stack line of tensors that the step of an optimizer requests."""
+"""Pattern of a stack line of tensors that the step of an optimizer requests."""
 
 _STATES = 2
 """Maximum number of state tensors of an optimizer per weight; Adam has two."""
@@ -42,7 +42,7 @@ _DIFFERENT = 3
 """Minimum number of different sizes among the weights of a model."""
 
 _MOST = 4096
-"""Maximum number of weights to search for a second model, to limit the time."""
+"""Maximum number of weights that are searched for a second model, to limit the time."""
 
 _COVERED = 0.95
 """Minimum share of all weights' bytes that the two models have together."""
@@ -110,8 +110,8 @@ def model_without_gradients(facts: Facts) -> Hint | None:
 def loaded_checkpoint(facts: Facts) -> Hint | None:
     """Return a hint if a checkpoint stays in memory after the model has copied its weights.
 
-    Loaded tensors that an optimizer may use as its state are excluded. Sizes that the optimizer's
-    steps copy from the host are not excluded: state of these sizes is on the host.
+    Loaded tensors that an optimizer may use as its state are excluded. If the optimizer's steps
+    copy tensors of a size from the host, its state of this size is on the host, and not excluded.
     """
     blocks = facts.blocks
     loaded = blocks.by_line(_LOADED) & blocks.outlive(_FEWEST_PASSES)
@@ -133,9 +133,9 @@ def loaded_checkpoint(facts: Facts) -> Hint | None:
 def _weights(blocks: AllBlocks) -> Mask:
     """Return which blocks may be weights, shape (n,).
 
-    Weights are requested before the first backward pass, outside of forward passes and optimizers,
-    and live through two backward passes. Loaded tensors are excluded, because they may be an
-    optimizer's state.
+    Weights are requested before the first backward pass, outside of forward passes and optimizers.
+    They live through two backward passes, or are never freed. Loaded tensors are excluded, because
+    they may be an optimizer's state.
     """
     first_pass = blocks.passes[0] if len(blocks.passes) else 0
     weights = blocks.by_phase("other") & ~blocks.by_line(_LOADED) & blocks.outlive(_FEWEST_PASSES)
@@ -174,7 +174,7 @@ def _sequence_twice(sizes: NDArray[np.int64]) -> tuple[int, int] | None:
 
 
 def _is_contained(part: NDArray[np.int64], whole: NDArray[np.int64]) -> bool:
-    """Return whether each size occurs at least as often in the whole as in the part."""
+    """Return whether `whole` has each size of `part` at least as often as `part`."""
     sizes, counts = np.unique(part, return_counts=True)
     return all(
         np.count_nonzero(whole == size) >= count
@@ -193,8 +193,7 @@ def _repeats(sizes: NDArray[np.int64]) -> bool:
 def _unused(blocks: AllBlocks, loaded: Mask, weights: Mask) -> Mask:
     """Return which loaded blocks neither model nor optimizer can use, shape (n,).
 
-    An optimizer that has allocated no state may use `_STATES` loaded blocks per weight of each
-    size.
+    An optimizer that has allocated no state may use `_STATES` loaded blocks per weight.
     """
     own_state = blocks.by_phase("optimizer") & blocks.outlive(_FEWEST_PASSES)
     from_host, steps = _from_host(blocks), max(1, len(blocks.passes) - 1)
@@ -212,8 +211,8 @@ def _unused(blocks: AllBlocks, loaded: Mask, weights: Mask) -> Mask:
 def _from_host(blocks: AllBlocks) -> Mask:
     """Return which temporaries of optimizer steps may be copies from the host, shape (n,).
 
-    Copies that may be casts on the device are excluded. For these, the previous request has half or
-    twice the size, and its block is alive.
+    A copy may be a cast on the device if the previous request has half or twice its size and is
+    still alive. Such copies are excluded.
     """
     found = blocks.by_line(_STEP) & blocks.by_operator(r"\._to_copy$") & ~blocks.outlive(1)
     found &= blocks.start >= blocks.passes.min()

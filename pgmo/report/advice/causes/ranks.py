@@ -13,30 +13,28 @@ from pgmo.units import format_bytes
 
 _BUCKETS = r"distributed\.py:\d+ in (?:_ddp_init_helper|_pre_forward|_rebuild_buckets)$"
 _LIFE = 2
-"""Lifetime of a gradient with the fix, in requests: DDP frees it after the copy into a bucket."""
+"""Lifetime of a gradient with the fix, in requests: DDP frees it once it is in a bucket."""
 
 _SHARE = 0.8
 """Minimum ratio of the gradients' bytes at the peak to the buckets' bytes."""
 
 _PARAMETERS = r"_fsdp_param\.py:\d+ in (?:alloc|init)_all_gather_outputs$"
-"""Stack line of a parameter that FSDP has gathered."""
+"""Pattern of a stack line of a parameter that FSDP has gathered."""
 
 _GATHER = r"_fsdp_collectives\.py:\d+ in foreach_all_gather$"
-"""Stack line of the buffer into which FSDP gathers the parameters of a unit."""
+"""Pattern of a stack line of the buffer into which FSDP gathers the parameters of a unit."""
 
 _BUFFER = r"_fsdp_collectives\.py:\d+ in (?:foreach_all_gather|foreach_reduce)$"
-"""Stack line of the buffers into which FSDP gathers parameters, or reduces gradients."""
+"""Pattern of a stack line of buffers into which FSDP gathers parameters or reduces gradients."""
 
 _FEWEST_LAYERS = 4
-"""Minimum number of gathered blocks of one size. With fewer blocks, they are not layers of a
-model."""
+"""Minimum number of gathered blocks of one size that count as layers of a model."""
 
 _LAYERS_AT_ONCE = 2
 """Number of layers gathered at once with the fix: the running layer and the next layer."""
 
 _FEWEST_KEPT = 4
-"""Minimum number of units whose parameters are kept. By default, FSDP keeps only those of the root
-unit."""
+"""Minimum number of units whose parameters are kept. By default, FSDP keeps only the root unit's."""
 
 _IN_FORWARD, _IN_BACKWARD = 2, 1
 """Number of buffers that are alive at once by default. In the forward pass, FSDP fills the next
@@ -71,7 +69,7 @@ def gradient_buckets(facts: Facts) -> Hint | None:
 
 
 def one_unit(facts: Facts) -> Hint | None:
-    """Return a hint if all layers of a model are gathered at once."""
+    """Return a hint if FSDP gathers all layers of a model at once."""
     blocks = facts.blocks
     gathered = blocks.by_line(_PARAMETERS)
     at_peak = gathered & blocks.at_peak
@@ -96,14 +94,14 @@ def one_unit(facts: Facts) -> Hint | None:
 
 
 def _are_consecutive(blocks: AllBlocks, some: Mask) -> bool:
-    """Return whether the requests of some blocks directly follow each other."""
+    """Return whether no other request lies between the requests of some blocks."""
     first, last = blocks.start[some].min(), blocks.start[some].max()
     between = (first <= blocks.start) & (blocks.start <= last)
     return bool(np.count_nonzero(between) == np.count_nonzero(some))
 
 
 def not_resharded(facts: Facts) -> Hint | None:
-    """Return a hint if FSDP keeps the parameters of its units after their forward pass.
+    """Return a hint if FSDP keeps a unit's parameters after the unit's forward pass.
 
     With the fix, FSDP frees a unit's parameters when it gathers the next unit. While the backward
     pass runs unit i + 1, FSDP gathers unit i again, and frees unit i + 2.
@@ -140,7 +138,7 @@ def not_resharded(facts: Facts) -> Hint | None:
 def gathered_ahead(facts: Facts) -> Hint | None:
     """Return a hint if FSDP gathers more units ahead than by default, and so raises the peak.
 
-    By default, FSDP allocates each buffer only when it frees an earlier one.
+    By default, FSDP allocates each buffer only when it frees an earlier buffer.
     """
     blocks = facts.blocks
     rows = blocks.in_order(blocks.by_line(_GATHER))

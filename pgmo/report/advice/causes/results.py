@@ -9,28 +9,28 @@ from pgmo.report.advice.all_blocks import AllBlocks, Mask
 from pgmo.report.advice.facts import Facts, Hint, cause
 
 _ONE_ORIGIN = 0.8
-"""Share of one origin in the bytes that no backward pass uses. At or above this share, the blocks
-are collected results. Below it, they belong to an autograd graph, which has many origins."""
+"""Share of one origin in the bytes that no backward pass uses. Above this share, the blocks are
+collected results. Below it, they belong to an autograd graph, which has many origins."""
 
 _FEWEST_BLOCKS = 8
 """Minimum number of a graph's live blocks that no backward pass uses."""
 
 _KEPT = 0.4
-"""Minimum share of a forward pass's bytes that stay alive if it builds a graph. Caches of keys and
+"""A forward pass builds a graph if at least this share of its bytes stays alive. Caches of keys and
 values, and layer outputs that a later layer reads, have a smaller share."""
 
 _PASSES_OF_TRAINED = 1.5
 _PASSES_OF_OTHERS = 0.5
-"""Minimum ratio of freed blocks to live blocks of the same lines. Freed blocks count if no backward
-pass used them. The first value holds if most of the live blocks come from lines that also ran in
-training, the second value otherwise. The ratio is not 0: a training step may be skipped, and if
-memory ran out, a recording ends in a forward pass."""
+"""Minimum ratio of freed blocks to live blocks of the same origins, if no backward pass used them.
+The first value is for live blocks that mostly have origins of training, the second for all others.
+Without this minimum, a skipped training step, or a forward pass in which memory runs out, would
+look like an evaluation."""
 
 _FEWEST_RESULTS = 6
-"""Minimum number of live blocks of one origin."""
+"""Minimum number of live blocks of one origin that count as results."""
 
 _APART = 2
-"""Minimum number of requests between two results."""
+"""Results are more than this number of requests apart."""
 
 
 def evaluation_with_gradients(facts: Facts) -> Hint | None:
@@ -84,7 +84,7 @@ def collected_results(facts: Facts) -> Hint | None:
 
 
 def _ends_without_backward(blocks: AllBlocks, held: Mask) -> bool:
-    """Return whether other blocks of the same lines are freed without a backward pass."""
+    """Return whether enough blocks of the same origins are freed without a backward pass."""
     trained = blocks.by_phase("forward") & ~blocks.without("backward") & (blocks.tag >= 0)
     if not trained.any():
         return False
@@ -96,10 +96,10 @@ def _ends_without_backward(blocks: AllBlocks, held: Mask) -> bool:
 
 
 def _are_of_layers(blocks: AllBlocks, own: Mask) -> bool:
-    """Return whether a pass through the model makes several of these blocks, one in each layer.
+    """Return whether each layer in one pass through the model makes one of these blocks.
 
-    For example, a model caches keys and values. Other parts of a pass, such as the embedding, then
-    make at most half as many requests, or run only before the blocks.
+    For example, each layer caches its keys. Other parts of the pass, such as the embedding, then
+    make at most half as many requests, or run only before the blocks are requested.
     """
     start = np.sort(blocks.start[own])
     forward = blocks.by_phase("forward") & (blocks.tag >= 0)

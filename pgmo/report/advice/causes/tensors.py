@@ -16,7 +16,7 @@ from pgmo.report.advice.facts import Facts, Hint, cause
 
 _LOSS = r"log_softmax|cross_entropy|nll_loss"
 _ALIKE = 1 / 32
-"""Maximum excess of logits over the loss's tensors, as a share. A loss of shifted logits lacks a
+"""Share by which logits may be larger than the loss's tensors. A loss of shifted logits lacks a
 token."""
 
 _CHUNKS = 16
@@ -53,7 +53,7 @@ _ELEMENTWISE_ONE = r"\.(?:pow|square|abs|exp|neg|sqrt|mul|_to_copy)$"
 _REDUCTION = r"\.(?:sum|mean|norm|linalg_vector_norm|amax|amin|max|min|any|all|argmin|argmax)$"
 
 _TIMES_LARGER = 8
-"""Minimum ratio of a broadcast to any earlier live block, and to the reduced result."""
+"""Minimum ratio of a broadcast's bytes to each earlier live block, and to the reduced result."""
 
 _REDUCED_AFTER = 4
 """Maximum number of requests from the broadcast to its reduction."""
@@ -63,7 +63,7 @@ _NARROW = 0.5
 input."""
 
 _FEWEST_COPIES = 2
-"""Minimum number of wider copies by one line at the peak. Each layer makes one copy."""
+"""Minimum number of wider copies of one origin at the peak. Each layer makes one copy."""
 
 
 def full_logits(facts: Facts) -> Hint | None:
@@ -183,7 +183,7 @@ def grown_by_cat(facts: Facts) -> Hint | None:
 
 
 def broadcast_differences(facts: Facts) -> Hint | None:
-    """Return a hint if a result is far larger than its operands, and is reduced right away."""
+    """Return a hint if a broadcast is far larger than its operands, and is reduced right away."""
     blocks = facts.blocks
     large = blocks.at_peak & (blocks.size >= blocks.peak // 10) & ~blocks.by_phase("backward")
     large &= blocks.by_operator(_ELEMENTWISE)
@@ -215,7 +215,7 @@ def broadcast_differences(facts: Facts) -> Hint | None:
 
 
 def wide_copies(facts: Facts) -> Hint | None:
-    """Return a hint if copies in a type twice as wide, by the user's code, are alive at the peak.
+    """Return a hint if the user's code keeps copies in a type twice as wide until the peak.
 
     Autocast also makes wider copies, but a line of PyTorch requests them, not the user's code.
     """
@@ -226,7 +226,7 @@ def wide_copies(facts: Facts) -> Hint | None:
     backward = blocks.by_phase("backward")
     wide = np.zeros(len(copies), np.bool_)
     left = np.zeros(len(copies))
-    # One line may make copies in both directions, of different sizes.
+    # One line may make wider and narrower copies, of different sizes.
     shown = np.flatnonzero(copies & blocks.at_peak)
     origins = np.unique(np.stack([blocks.tag[shown], blocks.size[shown]]), axis=1)
     for tag, size in origins.T.tolist():
@@ -257,10 +257,10 @@ def _has_narrow_source(blocks: AllBlocks, row: int) -> bool:
 
 
 def _copied_back(blocks: AllBlocks, copies: Mask, tag: Tag, size: int) -> Mask:
-    """Return which copies a function makes back to the narrow type and uses itself, shape (n,).
+    """Return which copies the tag's function makes in the narrow type and uses itself, shape (n,).
 
     A copy counts as used if the next request is by the same function and has the copy's size.
-    Other copies are probably returned by the function, so the fix does not avoid them.
+    The function probably returns all other copies, so the fix does not avoid them.
     """
     own = blocks.by_tag(lambda one: _function(one) == _function(tag))
     results = own & (blocks.size == size) & (blocks.passes_survived > 0)
@@ -269,5 +269,5 @@ def _copied_back(blocks: AllBlocks, copies: Mask, tag: Tag, size: int) -> Mask:
 
 
 def _function(tag: Tag) -> str:
-    """Return file and function of the innermost stack line, without the line number."""
+    """Return file and function of the innermost stack line; "" without a stack."""
     return re.sub(r":\d+ in ", " ", tag.stack[0]) if tag.stack else ""

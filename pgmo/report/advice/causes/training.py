@@ -24,7 +24,7 @@ _FREED_TOGETHER = 8
 """Minimum number of a graph's blocks that are freed together, without a request in between."""
 
 _ORIGINS_OF_GRAPH = 4
-"""Minimum number of different origins of these blocks."""
+"""Minimum number of different origins of the blocks of a graph."""
 
 _FEWEST_GRAPHS = 2
 """Minimum number of retained graphs in a recording. With fewer graphs, there is no hint."""
@@ -36,7 +36,7 @@ _SHARE_OF_PASSES = 2 / 3
 """Minimum share of the passes in which an origin allocates a block that is never freed."""
 
 _GROWING_ORIGINS = 2
-"""Minimum number of these origins. Blocks of a single origin are a list of results, not a graph."""
+"""Minimum number of origins that grow. A single origin is a list of results, not a graph."""
 
 _OF_ONE_PARAMETER = 2
 """Number of temporaries of one parameter that are alive at once."""
@@ -45,7 +45,7 @@ _DOMINATES = 1 / 3
 """Minimum share of Adam's state in the peak. Below it, other advice helps more."""
 
 _KNOWN = 0.5
-"""Minimum share of the state whose weights are known to be in float32."""
+"""Minimum share of Adam's state whose weights are known to be in float32."""
 
 _SMALLEST_STATE = 4096 * 4
 """Minimum bytes of a state tensor. 8-bit optimizers keep smaller tensors in float32."""
@@ -59,7 +59,7 @@ _FLOAT8 = r"float8|fp8"
 
 
 def late_zero_grad(facts: Facts) -> Hint | None:
-    """Return a hint if gradients live in the next forward pass but not in its backward pass."""
+    """Return a hint if gradients live in the next forward pass but not in the next backward pass."""
     blocks = facts.blocks
     gradients = blocks.by_phase("backward")
     forward = np.unique(blocks.start[blocks.by_phase("forward")])
@@ -85,7 +85,7 @@ def _next(ticks: np.ndarray, after: np.ndarray, last: int) -> np.ndarray:
 
 
 def zeroed_gradients(facts: Facts) -> Hint | None:
-    """Return a hint if gradients outlive optimizer steps.
+    """Return a hint if gradients outlive several optimizer steps.
 
     With set_to_none=True, the next backward pass would allocate each gradient again, as the first
     backward pass did.
@@ -187,7 +187,7 @@ def retained_graph(facts: Facts) -> Hint | None:
 
 
 def _freed_together(blocks: AllBlocks, rows: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
-    """Yield groups of blocks that are freed together, by time of their free."""
+    """Yield groups of at least `_FREED_TOGETHER` blocks that are freed together, earliest first."""
     rows = rows[np.argsort(blocks.end[rows], kind="stable")]
     edges = np.flatnonzero(np.diff(blocks.end[rows])) + 1
     yield from (group for group in np.split(rows, edges) if len(group) >= _FREED_TOGETHER)
@@ -196,7 +196,7 @@ def _freed_together(blocks: AllBlocks, rows: NDArray[np.int64]) -> Iterator[NDAr
 def _next_pass(
     blocks: AllBlocks, forward: NDArray[np.int64], request: int
 ) -> tuple[int, int, bool]:
-    """Return begin and end of the next backward pass, in requests, and whether it is the last.
+    """Return begin and end of the next backward pass, in requests, and whether that pass is the last.
 
     A pass ends at the next forward request. The last pass ends at the last backward request.
     """
