@@ -1,4 +1,4 @@
-"""Script of a command, and check of the arguments after its name, which the script gets."""
+"""Script that a command runs, and check of the script's arguments."""
 
 import argparse
 import importlib.util
@@ -11,7 +11,7 @@ from pgmo.errors import OptionError
 
 
 def add_script(parser: argparse.ArgumentParser, *, nargs: str | None = None) -> None:
-    """Add `-m`, the script, and the arguments after its name."""
+    """Add `-m`, the script, and the script's arguments."""
     parser.add_argument(
         "-m", dest="is_module", action="store_true", help="SCRIPT is a module, as for python -m"
     )
@@ -27,26 +27,25 @@ def add_script(parser: argparse.ArgumentParser, *, nargs: str | None = None) -> 
 
 
 def command_of(arguments: argparse.Namespace) -> list[str]:
-    """Return the command that runs the script, after `python`."""
+    """Return the arguments with which `python` runs the script."""
     return [*(["-m"] if arguments.is_module else []), arguments.script, *arguments.arguments]
 
 
 def check_arguments(
     arguments: argparse.Namespace, add_options: Callable[[argparse.ArgumentParser], None]
 ) -> None:
-    """Refuse options of pgmo after the script. After a `--`, which is removed, they are allowed.
+    """Refuse options of pgmo after the script, which users often write first.
 
-    Users often write the script first. If the script's file does not contain the option's name, the
-    option was meant for pgmo. A `--` is removed if it is the first argument, or if an option named
-    like a pgmo option follows. Otherwise it belongs to the script.
+    Options whose name occurs in the script's file are allowed, and so are all options after a `--`.
+    The `--` is removed if it is the first argument, or if the name of a pgmo option follows.
 
     Args:
         arguments: parsed arguments: `command`, `script`, `is_module`, and `arguments` of the
             script, which are changed in place.
-        add_options: adds the options that are refused after the script to a parser.
+        add_options: adds to a parser the options that are refused after the script.
 
     Raises:
-        OptionError: if there is an option of pgmo. The message names its place.
+        OptionError: if there is such an option. The message shows where to write it.
 
     Example:
         >>> given = argparse.Namespace(command="fit", script="train.py", is_module=False)

@@ -26,7 +26,7 @@ class ForgivingParser(argparse.ArgumentParser):
         self._asked: list[str] = []
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Parse as argparse does."""
+        """Parse as argparse does, after `with_templates`."""
         self._asked = with_templates(sys.argv[1:] if args is None else args)
         return super().parse_known_args(self._asked, namespace)
 
@@ -83,7 +83,7 @@ def nearest(word: str, names: Iterable[str]) -> str | None:
 
 
 def with_templates(words: Sequence[str]) -> list[str]:
-    """Join options with values that look like options, because argparse refuses such values."""
+    """Join `_TEMPLATES` with values such as "--batch {}", which argparse would refuse."""
     found: list[str] = []
     for word in words:
         before = found[-1] if found else ""

@@ -2,8 +2,8 @@
 
 Exit codes: 0 success, 1 an error with a message, 2 a wrong command line, 3 a failed check, 4 a
 script does not fit, 130 interrupted, 141 stdout was closed by its reader. 130 and 141 are the
-shell's codes for SIGINT and SIGPIPE. With `--json`, the codes 1, 2 and 130, and no result, stdout
-gets an object with the key `error`.
+shell's codes for SIGINT and SIGPIPE. If a command with `--json` ends with 1, 2 or 130 before it has
+a result, stdout gets an object with the key `error`.
 """
 
 import argparse
@@ -19,7 +19,7 @@ _FAILED, _MISUSED, _INTERRUPTED, _UNREAD = 1, 2, 130, 141
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line and return the exit code. Errors become one message on stderr."""
+    """Run the command line and return the exit code. A wrong command line raises SystemExit."""
     try:
         with checked_stdout():
             parsed = build_parser().parse_args(arguments)

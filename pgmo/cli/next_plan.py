@@ -35,7 +35,7 @@ def run_until_it_fits(arguments: argparse.Namespace) -> int:
             say(f"pgmo run: memory ran out; restarting with {attempt.words}")
         elif attempt.words:
             say(f"pgmo run: the script does not fit as it is; starting with {attempt.words}")
-        # Files of an earlier attempt must not block the next one.
+        # Files of an earlier attempt must not block the next attempt.
         code, ran_out = _run(attempt, [*given, "--force"] if at else given)
         if not ran_out:
             return code
@@ -46,7 +46,7 @@ def run_until_it_fits(arguments: argparse.Namespace) -> int:
 
 
 def _first(attempts: list[Attempt], arguments: argparse.Namespace) -> int:
-    """Return the index of the first attempt, chosen by rehearsals; 0 without rehearsals.
+    """Return the index of the first attempt, chosen by rehearsals; 0 if none can run.
 
     The last attempt recomputes as much as possible. If no other attempt fits, an attempt that
     recomputes no more than necessary is inserted before it.

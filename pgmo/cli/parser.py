@@ -50,10 +50,10 @@ class CommandParser(ForgivingParser):
         self.set_defaults(run=module.run)
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Parse like argparse, which calls this only for the chosen sub-command."""
+        """Parse like argparse, which calls this method only for the chosen sub-command."""
         self.fill()
         parsed, unknown = super().parse_known_args(args, namespace)
-        if unknown:  # report this here, because `pgmo` itself would show another usage
+        if unknown:  # the main parser would show another usage
             command = self.prog.removeprefix("pgmo").strip()
             for word in unknown:
                 option = word.partition("=")[0]
@@ -78,7 +78,7 @@ def build_parser(*, fill: bool = False) -> argparse.ArgumentParser:
     )
 
     def shown(text: str) -> str:
-        """Hide an option from the help, which then fits on a screen. The usage line shows it."""
+        """Hide an option from the help without `fill`. The usage line shows the option."""
         return text if fill else argparse.SUPPRESS
 
     parser.add_argument("-h", "--help", action="help", help=shown("show this help and exit"))

@@ -30,7 +30,7 @@ def read_profile(path: Path, *, noted: bool = True) -> "Profile":
     of a recording that is used.
 
     Raises:
-        FileError: if the file cannot be read, is a plan, or has recordings of several devices.
+        FileError: if the file is unreadable, a plan, empty, or recorded on several devices.
     """
     from pgmo.profiler.importers.contents import contents
     from pgmo.profiler.profile import Profile
@@ -82,6 +82,10 @@ def import_profiles(
         device: the only device to use; -1 is pinned memory of the host.
         whole: whether to use the whole recording, even if iterations repeat in it.
         iteration: the iteration to use, counted from 0.
+
+    Raises:
+        FileError: if the file is unreadable, or has no allocations.
+        OptionError: if the file is a table, and `device` or `iteration` is given.
     """
     from pgmo.profiler.importers.formats import read_file
 

@@ -60,7 +60,7 @@ def check_targets(
 
 
 def next_to(source: str | Path, ending: str) -> Path:
-    """Return the default path of a result: next to its source, with another suffix."""
+    """Return a path next to `source` with another suffix; raise FileError without a file name."""
     path = Path(source)
     if not path.name:
         raise FileError(f"{os.fspath(source)!r} names no file; check the path")
@@ -68,7 +68,7 @@ def next_to(source: str | Path, ending: str) -> Path:
 
 
 def check_suffix(target: str | Path, *suffixes: str) -> None:
-    """Check that a file has a suffix by which other commands recognise it, else raise an error."""
+    """Raise OptionError if a file has none of the suffixes by which other commands recognise it."""
     if Path(target).suffix in suffixes:
         return
     if len(suffixes) == 1:
@@ -77,7 +77,7 @@ def check_suffix(target: str | Path, *suffixes: str) -> None:
 
 
 def refuse_our_suffix(target: str | Path, what: str, usual: str) -> None:
-    """Check that a file of another kind does not get the suffix of a profile or a plan."""
+    """Raise OptionError if a file of another kind has the suffix of a profile or a plan."""
     suffix = Path(target).suffix
     if suffix in OURS:
         raise OptionError(f"{target}: {what} cannot have the suffix {suffix}; use {usual}")

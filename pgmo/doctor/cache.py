@@ -20,12 +20,12 @@ class Cache:
 
     Args:
         folder: path of the folder, which need not exist yet.
-        error: reason why writing fails; "" if it works.
+        error: reason why a test write failed; "" if it succeeded.
         free: free bytes on the folder's disk; -1 if unknown.
         distrust: reason why no files are loaded from the folder; "" if files are loaded, or the
             folder does not exist.
         adapters: number of libraries in the folder, for any version of PyTorch.
-        size: bytes of these libraries.
+        size: bytes of the libraries in the folder.
         left: number of files that killed processes have left. The next session removes them.
         misplaced: whether the path is not a folder, so that no adapter can be cached.
     """
@@ -41,14 +41,14 @@ class Cache:
 
 
 def examine_cache() -> Cache:
-    """Examine the folder without creating it, with a test write to its nearest existing parent."""
+    """Examine the folder without creating it. A test write goes to it, or to an existing parent."""
     root = cache_directory()
     there = root / ADAPTERS
     while not os.path.lexists(there) and there != there.parent:
         there = there.parent
     error, free = "", -1
     try:
-        with tempfile.TemporaryFile(dir=there) as file:  # without a name, so no file can remain
+        with tempfile.TemporaryFile(dir=there) as file:  # a file without a name, so none can remain
             file.write(bytes(_ADAPTER))
             file.flush()
         free = shutil.disk_usage(there).free
@@ -60,7 +60,7 @@ def examine_cache() -> Cache:
         return Cache(root, error, free, distrust=str(problem))
     except NotADirectoryError:
         return Cache(root, error, free, misplaced=True)
-    except OSError:  # it does not exist, or cannot be written
+    except OSError:  # the folder does not exist, or cannot be opened
         return Cache(root, error, free)
     try:
         sizes = [

@@ -20,7 +20,7 @@ _SECONDS = 60
 
 @dataclass(frozen=True)
 class Compiler:
-    """C++ compiler that pgmo would use. `error` is why it cannot compile C++20, or ""."""
+    """C++ compiler that pgmo would use. `error` is "" if the compiler can compile C++20."""
 
     command: str
     version: str
@@ -28,7 +28,7 @@ class Compiler:
 
 
 def try_compiler() -> Compiler:
-    """Find the compiler as for adapters, and compile a few lines with it."""
+    """Find the compiler that builds adapters, and compile a few lines with it."""
     try:
         command = find_compiler("PyTorch")
     except AdapterError as error:

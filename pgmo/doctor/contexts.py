@@ -1,4 +1,4 @@
-"""Measurement of the memory that a CUDA context takes of a card.
+"""Measurement of the memory that a CUDA context takes on a card.
 
 this process     free memory ----------------------------> free memory: the difference,
 another process               context, cuBLAS, cuDNN           without the other's tensors
@@ -35,14 +35,14 @@ sys.stdin.read()
 
 
 def measure_context(torch: Any, index: int) -> int | None:
-    """Return the bytes that another process takes of a card, without its tensors.
+    """Return the bytes that another process takes on a card, without its tensors.
 
     Args:
         torch: the module.
         index: number of the device. This process gets a context on it.
 
     Returns:
-        The bytes, or None if the process failed, or if another program changed the free memory.
+        The bytes; None if the measurement failed, or another program changed the free memory.
     """
     try:
         before, _ = torch.cuda.mem_get_info(index)
@@ -68,7 +68,7 @@ def measure_context(torch: Any, index: int) -> int | None:
 
 
 def keep_context(name: str, size: int) -> None:
-    """Save the size of a card's context for rehearsals, under both names of the card."""
+    """Save the bytes of a card's context, under the driver's and pgmo's name of the card."""
     names = {name}
     with suppress(OptionError):
         names.add(find(name).name)
@@ -77,7 +77,7 @@ def keep_context(name: str, size: int) -> None:
 
 
 def _first_line(process: "subprocess.Popen[str]") -> str:
-    """Return the first line that a process prints; "" if it ends before or takes too long."""
+    """Return the first line that a process prints; "" if it ends earlier or takes too long."""
     assert process.stdout is not None
     timer = threading.Timer(_SECONDS, process.kill)
     timer.start()

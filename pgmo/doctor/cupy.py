@@ -1,4 +1,4 @@
-"""Check of CuPy: its installed package, and its devices."""
+"""Check of CuPy: its installed packages, libraries and devices."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,13 +17,13 @@ def cupy_packages() -> list[str]:
 
 
 def examine_cupy(cupy: Any) -> dict[str, Any]:
-    """Return the properties of CuPy and its devices. `pgmo.doctor.probe` calls this."""
+    """Return properties of CuPy, and the number of its devices."""
     runtime = cupy.cuda.runtime
     found: dict[str, Any] = {"hip": bool(runtime.is_hip)}
     try:
         found["built_for"] = int(runtime.runtimeGetVersion())
         found["devices"] = int(runtime.getDeviceCount())
-    except Exception as error:  # an error of the driver, or a missing library
+    except Exception as error:  # the driver fails, or a library is missing
         return found | {"devices": 0, "why": str(error)}
     try:  # CuPy loads each CUDA library on first use, and its packages contain none
         cupy.cuda.nvrtc.getVersion()

@@ -28,9 +28,9 @@ class Examination:
     """Result of an examination.
 
     Args:
-        versions: versions of pgmo, Python, the system and the installed packages, by name.
+        versions: versions of pgmo, Python, the system and installed packages, by name.
         driver: version of NVIDIA's driver; "" if there is none.
-        memory: bytes of host memory that this process may use.
+        memory: bytes of host memory that this process may use; 0 if unknown.
         available: part of `memory` that is free now.
         frameworks: result of `pgmo.doctor.probe.ask`.
         compiler: state of the C++ compiler.
@@ -78,7 +78,7 @@ def examine(*, build: bool = False) -> Examination:
 
 
 def driver_version(proc: Path = _DRIVER) -> str:
-    """Return the version of NVIDIA's driver without starting CUDA; "" if there is none."""
+    """Return the version of NVIDIA's driver without starting CUDA; "" if none is found."""
     try:
         for line in proc.read_text().splitlines():
             if "Kernel Module" in line:
@@ -86,7 +86,7 @@ def driver_version(proc: Path = _DRIVER) -> str:
                 return next((word for word in after if word[0].isdigit()), "")
     except OSError:
         pass
-    program = shutil.which("nvidia-smi")  # for containers without that file
+    program = shutil.which("nvidia-smi")  # for containers without the file `proc`
     if not program:
         return ""
     query = [program, "--query-gpu=driver_version", "--format=csv,noheader"]
@@ -204,7 +204,7 @@ def adapter_problems(
 
 
 def _versions(frameworks: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield versions without importing packages. Versions that frameworks report come first."""
+    """Yield names and versions. The version that a framework reports overrides its package's."""
     yield "pgmo", __version__
     yield "python", platform.python_version()
     yield "system", f"{platform.system()} {platform.release()} {platform.machine()}"

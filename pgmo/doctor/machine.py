@@ -8,8 +8,8 @@ from pgmo.rehearsal.environment import SETTINGS
 from pgmo.units import format_bytes
 
 _COMPILING = 512 << 20
-"""Minimum free bytes to compile an adapter. Below it, compiling may fail. Compiling the adapter for
-the CPU took 229 MiB."""
+"""Minimum free bytes to compile an adapter. Below it, the doctor warns. Compiling the CPU adapter
+took 229 MiB."""
 
 
 def conflicting_settings(environment: Mapping[str, str] | None = None) -> Iterator[Finding]:

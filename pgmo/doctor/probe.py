@@ -27,7 +27,7 @@ _SECONDS = 180
 
 
 def ask(*, build: bool = False, seconds: float = _SECONDS) -> dict[str, Any]:
-    """Start the process and collect its results. With `build`, it compiles missing adapters.
+    """Return what another process finds. With `build`, that process compiles missing adapters.
 
     Returns:
         Results by name: `torch`, `cuda`, `devices`, `cpu_adapter`, `cuda_adapter`, `cupy`. If the
@@ -155,7 +155,7 @@ def _unified(index: int) -> bool | None:
 
 
 def _adapter(source: "Callable[[], AdapterSource]", build: bool) -> dict[str, Any]:
-    """Return the state of an adapter, and the reason if it cannot be built or loaded."""
+    """Return an adapter's state and path, and the reason if it is not built and loaded."""
     from pgmo.allocator.build.compile import adapter_path, compiled_adapter, kept_adapter
     from pgmo.allocator.build.prebuilt import find_prebuilt
     from pgmo.errors import AdapterError

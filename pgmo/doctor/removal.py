@@ -20,12 +20,12 @@ _OURS = {
     "contexts": re.compile(r"contexts\.json|\..+\.[0-9a-f]{12}\.partial"),
     "steps": re.compile(r"[0-9a-f]{40}\.step|\..+\.[0-9a-f]{12}\.partial"),
 }
-"""Patterns of pgmo's own file names in these folders. `PGMO_CACHE_DIR` may be any folder, which may
-contain other `adapters`, for example of LoRA."""
+"""Patterns of pgmo's own file names in the folders of `KINDS`. `PGMO_CACHE_DIR` may be a folder
+with other `adapters`, for example of LoRA."""
 
 
 _UNUSABLE = ("broken", "damaged", "distrusted")
-"""States of an adapter in which it cannot be loaded."""
+"""States of an adapter that pgmo does not load."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class RemovedFiles:
 
 
 def clear(kinds: Sequence[str] = KINDS) -> tuple[RemovedFiles, ...]:
-    """Remove pgmo's own files of these kinds. Processes that have loaded the files continue."""
+    """Remove pgmo's own files of these kinds. Raise FileError if a folder cannot be changed."""
     gone = tuple(_clear(kind) for kind in kinds)
     with suppress(OSError):  # the folder is not empty, or does not exist
         cache_directory().rmdir()
@@ -46,7 +46,7 @@ def clear(kinds: Sequence[str] = KINDS) -> tuple[RemovedFiles, ...]:
 
 
 def remove_unusable_adapters(frameworks: Mapping[str, Any]) -> tuple[str, ...]:
-    """Remove adapters that cannot be loaded. Return a sentence about each removed adapter."""
+    """Remove unusable adapters in the cache folder. Return a phrase for each removed adapter."""
     done = []
     root = os.path.realpath(cache_directory())
     for key in ("cpu_adapter", "cuda_adapter"):

@@ -63,8 +63,7 @@ def read_ranks(folder: Path) -> list[RankFigures]:
     If there are several files for one rank and device, only the newest counts.
 
     Raises:
-        FileError: if `folder` or a file cannot be read, a file has no valid JSON, or no file has
-            figures.
+        FileError: if a path cannot be read, a file is not valid JSON, or no file has figures.
     """
     found: dict[tuple[int, str], RankFigures] = {}
     try:

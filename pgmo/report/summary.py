@@ -44,8 +44,7 @@ class Explanation:
         fragmentation: fragmentation of the trace's segments; None without a trace or segments.
         pools: private pools of CUDA graphs and `MemPool` objects; None if there are none.
         failures: requests of the trace that ran out of memory.
-        reserved: predicted memory that PyTorch reserves, by setting: "default", "expandable".
-            Empty without a prediction.
+        reserved: predicted memory that PyTorch reserves, by name in `SETTINGS`; may be empty.
         plan: the given plan; None without a plan or without a history.
         kept: variables that keep blocks alive, from the profile's notes.
         hints: advice, in the order of `advise`: causes first.

@@ -19,7 +19,7 @@ _HOLDERS = 5
 
 
 def print_answer(out: "Console", answer: Answer) -> None:
-    """Print an answer."""
+    """Print the sentence of an answer, its tables, and its notes."""
     print_text(out, answer.sentence)
     out.print()
     if answer.largest:

@@ -35,7 +35,7 @@ def print_holders(out: "Console", peak: Mapping[str, Any], *, is_moment: bool = 
 def print_held(
     out: "Console", heading: str, holders: Iterable[Mapping[str, Any]], whole: int
 ) -> None:
-    """Print origins (fields of `attribution.Holder`) and their shares of the given bytes."""
+    """Print holders (fields of `attribution.Holder`), with their shares of `whole` bytes."""
     rows = [
         (format_bytes(one["size"]), f"{one['size'] / whole:.1%}", str(one["blocks"]), one["name"])
         for one in holders

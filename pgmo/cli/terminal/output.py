@@ -17,8 +17,8 @@ _WIDTH = 120
 def console(*, stderr: bool = False) -> "Console":
     """Return a console on stdout or stderr; colours follow the terminal, NO_COLOR and `--no-color`.
 
-    Without colours, it writes no escape sequences. Output to files and pipes has a fixed width, so
-    that tables are not cut off.
+    A console without colours writes no escape sequences. Files and pipes get lines of a fixed
+    width, so that tables are not cut off.
     """
     from rich.console import Console
 
@@ -30,7 +30,7 @@ def console(*, stderr: bool = False) -> "Console":
 
 
 def print_text(out: "Console", text: str) -> None:
-    """Print plain text. Only on a terminal is it wrapped, between words."""
+    """Print plain text. A terminal wraps the text between words, a file or pipe does not."""
     out.print(text, markup=False, soft_wrap=not out.is_terminal)
 
 
@@ -46,7 +46,7 @@ def print_failure(command: str, kind: str, message: str, code: int) -> None:
 
 
 def print_wrote(paths: Iterable[str | Path], next_command: str | None = None) -> None:
-    """Report the written files and the next command on stderr, because stdout has the result."""
+    """Report the written files and the next command on stderr, because stdout is for results."""
     for path in paths:
         say(f"Wrote {path}")
     if next_command:

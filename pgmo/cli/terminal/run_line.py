@@ -34,7 +34,7 @@ class RunLine:
     def __init__(self, *, quiet: bool = False, live: bool = False) -> None:
         self._shown = False
         self._erase = _ERASE
-        self._at_line_start = True  # whether the cursor is there
+        self._at_line_start = True  # whether the script's output ends with a newline
         self._next = 0.0
         self._streams = (sys.stdout, sys.stderr)
         self._active = (live or not quiet) and is_terminal()
@@ -46,7 +46,7 @@ class RunLine:
         if self._active:
             from pgmo.cli.terminal.output import console
 
-            self._console = console(stderr=True)  # before the stream is replaced
+            self._console = console(stderr=True)  # before stderr is replaced
             if is_plain():
                 width = min(self._console.width - 1, _PLAIN_WIDTH)
                 self._console.width, self._erase = width, "\r" + " " * width + "\r"
@@ -80,7 +80,7 @@ class RunLine:
             self._shown = True
 
     def erase_before(self, text: str) -> None:
-        """Erase the line, because the script is about to print `text`."""
+        """Erase the status line, because the script is about to print `text`."""
         if self._shown:
             self._shown = False
             self._write(self._erase)
@@ -99,7 +99,7 @@ class RunLine:
 
 
 def describe(supervision: "Supervision") -> list[str]:
-    """Return the text of the status line for each device, with markup for rich."""
+    """Return the status of each device with a completed iteration, with markup for rich."""
     texts = []
     for session in supervision.sessions:
         summary = session.counted()
@@ -122,7 +122,7 @@ def describe(supervision: "Supervision") -> list[str]:
 
 
 class _ErasingStream:
-    """Stream that erases the line before it writes."""
+    """Stream that erases the status line before it writes."""
 
     def __init__(self, stream: IO[str], line: RunLine) -> None:
         self._stream = stream

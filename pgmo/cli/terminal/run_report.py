@@ -37,8 +37,8 @@ def finish(
 
     Args:
         program: the program that ran.
-        ending: its ending.
-        supervision: its sessions.
+        ending: how the program ended.
+        supervision: the program's sessions.
         json_path: file for the counters; "-" for stdout, None for no file.
         quiet: whether to report only written files and an out-of-memory error.
     """
@@ -95,7 +95,7 @@ def _note_keepers(supervision: Supervision) -> None:
 
 
 def conclusions(supervision: Supervision) -> list[str]:
-    """Return the lines of the report."""
+    """Return the paragraphs of the report on stderr."""
     texts: list[str] = []
     step_on = supervision.options.step_on
     for session in supervision.sessions:

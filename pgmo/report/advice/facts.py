@@ -66,7 +66,7 @@ class Facts:
 
     @property
     def before(self) -> NDArray[np.int64]:
-        """Number of live copies at the peak that earlier iterations allocated, shape (n,)."""
+        """Number of each block's live copies at the peak from earlier iterations, shape (n,)."""
         tick = self.explanation.peak.tick
         own = (self.profile.start <= tick) & (tick < self.profile.end)
         return np.asarray(self.copies - ((self.copies > 0) & own), np.int64)
@@ -84,7 +84,7 @@ class Facts:
         return size / self.explanation.peak.size if self.explanation.peak.size else 0.0
 
     def matters(self, size: int, least: float) -> bool:
-        """Return whether `size` is at least the share `least` of the peak, and 1 % of all memory.
+        """Return whether bytes are at least the share `least` of the peak and 1 % of all memory.
 
         An iteration may need little memory compared with a large model.
         """

@@ -1,4 +1,4 @@
-"""Rules about the largest groups of blocks at the peak, by phase and by iteration."""
+"""Rules about blocks of one phase, or of the previous iteration, that are alive at the peak."""
 
 import numpy as np
 from numpy.typing import NDArray

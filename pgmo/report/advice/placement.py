@@ -9,8 +9,7 @@ from pgmo.units import format_bytes
 def fragmented(facts: Facts) -> Hint | None:
     """Return a hint if at least 1/10 of the reserved memory and 16 MiB contain no block.
 
-    Reserved memory is measured, or predicted for a trace without segments. Private pools and CPU
-    memory do not count.
+    Reserved bytes are measured or predicted. Private pools and CPU memory do not count.
     """
     seen, default = facts.explanation.fragmentation, facts.explanation.reserved.get("default")
     if facts.profile.meta.device.startswith("cpu"):

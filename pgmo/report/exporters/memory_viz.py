@@ -94,7 +94,7 @@ def _without_slots(plan: Plan, rows: NDArray[np.int64]) -> list[PlacedBlock]:
 def _block_events(
     rows: list[PlacedBlock], plan: Plan, source: Profile | Plan, stream: int
 ) -> list[tuple[int, int, Event]]:
-    """Return events with their ticks and their order within a tick, in which frees precede requests."""
+    """Return events with their tick and their rank in the tick: frees precede requests."""
     made = []
     for low, high, at, row in rows:
         size = int(plan.size[row])
@@ -107,7 +107,6 @@ def _block_events(
 
 
 def _is_alive_at_end(plan: Plan, row: int) -> bool:
-    """Return whether a block is alive at the end of the period."""
     return bool(plan.end[row] == NEVER or plan.end[row] > plan.ticks)
 
 

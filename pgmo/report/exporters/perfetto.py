@@ -118,7 +118,6 @@ def _counter(
 
 
 def _block(source: Profile | Plan, row: int, place: int) -> dict[str, Any]:
-    """Return name, category and arguments of a slice."""
     end = int(source.end[row])
     size = int(source.size[row])
     arguments: dict[str, Any] = {

@@ -102,8 +102,7 @@ def peak_tick(profile: Profile) -> int:
 def alive(profile: Profile, tick: int) -> NDArray[np.int64]:
     """Return the number of live copies (0, 1, 2) of each block at a tick of a repeated iteration.
 
-    The number is 0 for persistent and shared blocks. It is 1 for all blocks of a profile without a
-    history.
+    Persistent and shared blocks have 0. In a profile without a history, all blocks have 1.
 
     Returns:
         Numbers of copies, shape (n,).

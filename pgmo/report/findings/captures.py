@@ -79,7 +79,7 @@ def blocks_of_pools(trace: Trace, pools: tuple[tuple[int, int], ...]) -> PoolBlo
 
 
 def _owners(trace: Trace, pools: tuple[tuple[int, int], ...]) -> tuple[Rows, NDArray[np.bool_]]:
-    """Return each block's pool, -1 for none, and whether all requests of each pool were recorded."""
+    """Return each block's pool, -1 for none, and whether each pool was recorded from its start."""
     private = sorted(trace.private, key=lambda one: one.address)
     number = {pool: index for index, pool in enumerate(pools)}
     owner = np.array([number[one.pool] for one in private], np.int64)

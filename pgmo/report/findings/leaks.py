@@ -38,10 +38,9 @@ class Leak:
         tag: the origin's tag; None if unknown.
         blocks: number of blocks that were never freed; per iteration if only one iteration is
             known.
-        size: bytes of these blocks.
+        size: bytes of the blocks that were never freed.
         growth: bytes per iteration.
-        first: iteration that requested the first of these blocks; 0 if only one iteration is
-            known.
+        first: iteration that requested the first unfreed block; 0 if only one iteration is known.
         confidence: "certain", "likely" or "possible"; never certain if iterations were guessed.
         why: the observation, in words.
     """
@@ -125,7 +124,7 @@ def _of_trace(trace: Trace) -> Leaks:
     """Find the origins whose blocks from all parts of the trace are never freed."""
     blocks, count = trace.blocks, trace.iterations
     # An iteration after the trace may free blocks of the last iteration, and two alternating
-    # buffers live for two iterations. So in traces of more than `_FEWEST` iterations, the last two do not count.
+    # buffers live for two iterations. So in longer traces, the last two iterations do not count.
     stop = count - 1 if count == _FEWEST else count - 2
     stayed = (blocks.freed == NOT_FREED) & (blocks.iteration >= 0)
     guessed = trace.marked_by == MarkedBy.PERIOD

@@ -20,7 +20,7 @@ class Moment:
     """Allocations at the only known moment; sizes in bytes.
 
     Args:
-        size: bytes that the blocks have requested.
+        size: requested bytes of all blocks.
         blocks: number of blocks.
         reserved: bytes of segments; None if no segments are known.
         largest_hole: largest free range in a segment; None if no segments are known.

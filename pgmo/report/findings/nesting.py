@@ -43,7 +43,6 @@ def _path(tag: Tag, outer: tuple[str, ...], what: str) -> tuple[str, ...]:
 
 
 def _grow(profile: Profile, paths: list[tuple[str, ...]]) -> Bar:
-    """Return the tree of the blocks that live at the peak."""
     copies = alive(profile, peak_tick(profile))
     rows = np.flatnonzero(copies)
     old = existed_before(profile)

@@ -38,8 +38,7 @@ class PoolUse:
             reserved bytes outside of survivors, including holes.
         carried: peak bytes of temporaries that a later capture frees, such as activations between a
             forward and a backward graph.
-        captures: number of captures; 0 for a `MemPool`, and for a pool that was not recorded. Each
-            run of consecutive requests counts as a capture.
+        captures: number of runs of consecutive requests; 0 for a `MemPool` or without a recording.
         recorded: whether the requests of the pool were recorded.
     """
 
@@ -77,7 +76,7 @@ class PrivatePools:
             largest temporaries, in whole pages. At least the peak of the live bytes. An upper bound
             if a pool was not recorded.
         interleaved: bytes with shared pages if all forward graphs replay before the backward
-            graphs. The carried blocks of all pools are then alive at once. None without such blocks.
+            graphs: the carried blocks of all pools are alive at once. None without carried blocks.
     """
 
     pools: tuple[PoolUse, ...]
@@ -100,7 +99,7 @@ class PrivatePools:
         return text
 
     def lines(self) -> list[str]:
-        """Return `sentence`, a line for each of the largest pools, and the number of other pools."""
+        """Return the sentence, a line for each of the largest pools, and the number of others."""
         lines = [self.sentence(), *(one.line() for one in self.pools[:_MOST])]
         if len(self.pools) > _MOST:
             lines.append(f"and {len(self.pools) - _MOST} smaller ones")

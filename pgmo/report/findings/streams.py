@@ -14,11 +14,11 @@ class StreamUse:
     Args:
         stream: handle of the stream.
         requests: number of blocks that are requested on the stream.
-        size: sum of the sizes of these blocks.
-        max_load: peak of the live bytes of these blocks. Streams share no offsets, so a plan's
-            arenas need at least the sum of all streams' peaks.
-        shared: number of these blocks that other streams use, too; they get no slot.
-        shared_size: sum of the sizes of these shared blocks.
+        size: sum of the sizes of the stream's blocks.
+        max_load: peak of the live bytes of the stream's blocks. Streams share no offsets, so a
+            plan's arenas need at least the sum of all streams' peaks.
+        shared: number of the stream's blocks that other streams also use. Such blocks get no slot.
+        shared_size: sum of the sizes of the stream's shared blocks.
     """
 
     stream: int

@@ -39,8 +39,7 @@ def compare_states(new: Path, base: Path, tolerance: Tolerance) -> Gate:
     """Compare two files, or .pgmoprof and .pgmoplan files of equal names in two folders.
 
     Raises:
-        FileError: if one path is a folder and the other is not, if neither folder has such files,
-            or if a file cannot be read.
+        FileError: if only one path is a folder, a file cannot be read, or there are no such files.
     """
     if new.is_dir() != base.is_dir():
         folder, file = (new, base) if new.is_dir() else (base, new)

@@ -19,7 +19,6 @@ from pgmo.report.findings.comparison import Change, side_of
 from pgmo.report.gate.tolerance import Tolerance
 
 FIGURES = ("max load", "arena", "persistent", "blocks")
-"""Names of the figures."""
 
 ORIGINS: tuple[By, ...] = ("module", "op")
 """Groupings by which growth is attributed to origins."""
@@ -42,8 +41,8 @@ class Figure:
         before: figure of the earlier state.
         after: figure of the new state.
         limit: largest allowed value of `after`.
-        grown: origins that hold more than in the earlier state, largest growth first; empty for
-            plans.
+        grown: modules, then operators that hold more than in the earlier state, largest growth
+            first; empty if the figure has not grown, and for plans.
     """
 
     name: str

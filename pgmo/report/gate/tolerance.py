@@ -38,7 +38,7 @@ class Tolerance:
             ) from error
 
     def limit(self, before: int, *, blocks: bool = False) -> int:
-        """Return the largest allowed value of a figure. For numbers of blocks, only the share counts."""
+        """Return the largest allowed value. For numbers of blocks, only the share counts."""
         return before + int(before * self.share) + (0 if blocks else self.size)
 
     def __str__(self) -> str:

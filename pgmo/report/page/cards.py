@@ -73,7 +73,6 @@ def _unplanned_bytes(profile: Profile, plan: Plan, explanation: Explanation) -> 
 
 
 def _of_moment(moment: Moment, explanation: Explanation) -> list[FigureCard]:
-    """Return the figures of a profile without a history."""
     plural = "" if moment.blocks == 1 else "s"
     made = [
         FigureCard("Allocated", format_bytes(moment.size), f"in {moment.blocks:,} block{plural}")

@@ -119,7 +119,7 @@ def _tags(
 
 
 def _strings(tags: tuple[Tag, ...]) -> dict[str, Any]:
-    """Return tags as rows of string numbers, because stacks share most of their lines."""
+    """Return distinct strings, and tags as their numbers: stacks share most of their lines."""
     number: dict[str, int] = {}
 
     def index(text: str) -> int:

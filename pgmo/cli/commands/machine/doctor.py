@@ -2,10 +2,10 @@
 
 Checks versions, GPUs, CuPy, the compiler, the adapters, the cache folder, memory, and the settings
 of the frameworks' allocators. The frameworks are imported in a separate process, so that a broken
-CUDA installation does no harm. Exit code 0: pgmo can serve at least one framework; 1: it cannot.
+CUDA installation does no harm. Exit code 0: pgmo can serve a framework; 1: it can serve none.
 
---clear removes the compiled adapters and the stub runtime from the cache folder; they are compiled
-again when needed. After that and `pip uninstall pgmo`, only your profiles and plans remain.
+--clear removes compiled adapters, the stub runtime and measured contexts, which pgmo makes again
+when needed. After that and `pip uninstall pgmo`, only your profiles and plans remain.
 """
 
 import argparse

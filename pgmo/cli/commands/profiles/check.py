@@ -77,7 +77,6 @@ def _refuse(why: str) -> None:
 
 
 def _check(arguments: argparse.Namespace) -> int:
-    """Check one plan file."""
     from pgmo.packing.audit import audit
     from pgmo.packing.plan_file import read_plan
 
@@ -111,7 +110,6 @@ def _check(arguments: argparse.Namespace) -> int:
 
 
 def _compare(arguments: argparse.Namespace) -> int:
-    """Compare two states, write the table, and print the result."""
     from pgmo.report.gate.gate import compare_states
     from pgmo.report.gate.tolerance import Tolerance
     from pgmo.report.gate.words import markdown_lines, text_lines

@@ -1,8 +1,8 @@
 """Compare two profiles or plans, or one profile with PyTorch's allocator.
 
 Two files are compared by max load, arena, blocks, holders of the peak, and new or missing origins.
-For one profile, shows the bytes that PyTorch's allocator reserves by default and with expandable
-segments, the arena of a plan, and the max load.
+For one profile, shows the bytes that PyTorch's allocator would reserve by default and with
+expandable segments, the arena of a plan, and the max load.
 """
 
 import argparse
@@ -123,7 +123,7 @@ def _print(out: "Console", files: list[str], comparison: "Comparison", top: int)
 
 
 def _unused_parts(comparison: "Comparison") -> Iterator[tuple[str, int, int]]:
-    """Yield the known, non-negligible parts of the unused memory of both sides."""
+    """Yield each part of unused memory of at least 1 MiB on a side, with the bytes of both."""
     from pgmo.report.findings.unused_memory import LEAST_SHOWN, WORDS
 
     before, after = comparison.unused

@@ -82,7 +82,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _format(name: str) -> str:
-    """Return the name of a format, or raise an error if the format was removed."""
+    """Return `name`; raise ArgumentTypeError if this format was removed."""
     hint = FORMATS.get(name)
     if hint:
         raise argparse.ArgumentTypeError(f"the format {name} was removed; {hint}")
@@ -139,7 +139,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _target(arguments: argparse.Namespace) -> Path:
-    """Return the output path. For the input a.csv.gz, the default is a.pgmoprof."""
+    """Return the output path. For `a.csv.gz` and `--to profile`, the default is `a.pgmoprof`."""
     if arguments.output:
         return Path(arguments.output)
     source = arguments.file

@@ -119,12 +119,12 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _next(source: Path, target: Path, *, is_profile: bool) -> str | None:
-    """Return the next command: the report of a profile, or the figures of a packing; or None."""
+    """Return the next command: `pgmo report`, or `pgmo stats` for a table; None for a CSV."""
     if target.suffix.lower() == _CSV:
         return None
     if not is_profile:
         return as_command("pgmo stats", target)
-    if target == source.with_suffix(".pgmoplan"):  # the report looks for the plan there
+    if target == source.with_suffix(".pgmoplan"):  # `pgmo report` finds this plan
         return as_command("pgmo report", source)
     return as_command("pgmo report", source, "--plan", target)
 

@@ -30,7 +30,6 @@ from pgmo.cli.terminal.output import as_command, console, print_json, print_text
 from pgmo.errors import OptionError
 
 _OF_RANKS = ("peak_live", "reserved", "stuck", "retries", "from_plan", "growth")
-"""Figures in the table of ranks."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -132,7 +131,6 @@ def _ranks(arguments: argparse.Namespace) -> int:
 
 
 def _leaks(arguments: argparse.Namespace) -> int:
-    """Print the blocks that accumulate over the iterations of a recording."""
     from pgmo.profiler.iterations.from_trace import marked_every
     from pgmo.report.findings.leaks import find_leaks
     from pgmo.report.findings.moment import find_moment

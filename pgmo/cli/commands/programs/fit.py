@@ -98,7 +98,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_options_after_script(parser: argparse.ArgumentParser) -> None:
-    """Add the options that are refused after the script, because few scripts have their names."""
+    """Add options that are refused after the script, because few scripts have such options."""
     parser.add_argument(
         "--card",
         help=f'name of a card, such as "A100-40GB", or a size, such as 16GiB (default: {_CARD})',
@@ -206,7 +206,7 @@ def _write_page(path: str, text: str) -> None:
 
 
 def _run_without_script(arguments: argparse.Namespace) -> int:
-    """Create the environment of `--environment`, and rehearse no script."""
+    """Create the environment of `--environment`, if the command line names no script."""
     from pgmo.rehearsal.library import PYTHON
 
     if arguments.environment is None:

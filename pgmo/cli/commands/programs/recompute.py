@@ -139,7 +139,7 @@ def _call(plan: "RecomputePlan", arguments: argparse.Namespace) -> str:
 
 
 def _check_files(arguments: argparse.Namespace) -> Path | None:
-    """Check the output files before planning. Return the path of the profile."""
+    """Check the output files before planning. Return the profile's path, or None."""
     if arguments.output:
         check_suffix(arguments.output, ".pgmoprof")
     if arguments.picture:

@@ -194,7 +194,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _share(arguments: argparse.Namespace) -> None:
-    """Start a broker if none runs, and set the variable by which sessions find it."""
+    """With `--share`, start a broker if none runs, and set the variables that sessions read."""
     if not arguments.share:
         if arguments.priority is not None:
             raise OptionError(
@@ -216,7 +216,7 @@ def _share(arguments: argparse.Namespace) -> None:
 def _check_files(
     options: "RunOptions", program: Program, json_path: str | None, *, force: bool
 ) -> None:
-    """Check, before the training, the files that it will write."""
+    """Check the files that the run will write, before the script starts."""
     script = [] if program.is_module else [program.target]
     if json_path and json_path != "-":
         refuse_our_suffix(json_path, "the file of the counters", ".json")
@@ -229,14 +229,14 @@ def _check_files(
         prepare_directory(Path(folder))
         suffixes = (".pgmoprof",) if options.profile_only else (".pgmoprof", ".pgmoplan")
         outputs = [f"{folder}/{options.name}{suffix}" for suffix in suffixes]
-        # The input plan may be saved again with additions, so it is not a conflict. Files of
-        # several ranks have names that depend on their contents.
+        # The plan of `--plan` is no source here, because a run may save it again with additions.
+        # Files of several ranks have names that depend on their contents.
         if rank() is None:
             check_targets(outputs, force=force, sources=script)
 
 
 def _check(options: "RunOptions") -> None:
-    """Check the options before the training."""
+    """Check the options before the script starts."""
     from pgmo.allocator.session.options import Options
 
     if options.memory == "managed" and (options.device == "cpu" or options.limit is not None):

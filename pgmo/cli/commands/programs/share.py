@@ -167,7 +167,7 @@ def _run_command(
             return shell_code(child.wait())
     with Broker(address, rules, log) as broker:
         child = _started(words, environment)
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal sends it to the command, too
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the command gets SIGINT, too
         signal.signal(signal.SIGTERM, lambda number, _frame: child.send_signal(number))
         ended = os.pidfd_open(child.pid)
         broker.watch(ended, broker.stop)

@@ -20,8 +20,8 @@ _ROUNDS = re.compile(r":(?:[2-9]|\d\d)")
 def allocator_settings(facts: Facts) -> Hint | None:
     """Return a hint if PyTorch would reserve at least 1/10 less with its default settings.
 
-    A model of the allocator at its defaults serves all requests of the recording. A recording with
-    expandable segments, or with blocks from before its first event, gets no hint.
+    A model of the allocator serves all recorded requests. There is no hint for a recording with
+    expandable segments, or with blocks from before its first event.
     """
     trace, seen = facts.profile.trace, facts.explanation.fragmentation
     if trace is None or seen is None or trace.before:

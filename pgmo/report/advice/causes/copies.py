@@ -26,8 +26,8 @@ _LAYERS = (
     r"copy\.py:\d+ in _reconstruct\n(?:.*\n)*"
     r".*copy\.py:\d+ in deepcopy\n(?!.*copy\.py:).* in (?:<listcomp>|_?(?:get_)?clones?)(?:\n|$)"
 )
-"""Pattern of the stack of modules that are copied into a list. For example, torch.nn.TransformerEncoder makes its
-layers as copies of one layer."""
+"""Pattern of the stack of modules that are copied into a list. For example,
+torch.nn.TransformerEncoder makes its layers as copies of one layer."""
 
 _LOADED = r"serialization\.py:\d+ in (?:restore_location|persistent_load|load_tensor)$"
 """Pattern of a stack line of every tensor that torch.load allocates."""

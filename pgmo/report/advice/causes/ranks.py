@@ -34,7 +34,7 @@ _LAYERS_AT_ONCE = 2
 """Number of layers gathered at once with the fix: the running layer and the next layer."""
 
 _FEWEST_KEPT = 4
-"""Minimum number of units whose parameters are kept. By default, FSDP keeps only the root unit's."""
+"""Minimum number of units with kept parameters. By default, only the root unit keeps parameters."""
 
 _IN_FORWARD, _IN_BACKWARD = 2, 1
 """Number of buffers that are alive at once by default. In the forward pass, FSDP fills the next

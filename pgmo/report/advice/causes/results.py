@@ -21,8 +21,8 @@ values, and layer outputs that a later layer reads, have a smaller share."""
 
 _PASSES_OF_TRAINED = 1.5
 _PASSES_OF_OTHERS = 0.5
-"""Minimum ratio of freed blocks to live blocks of the same origins, if no backward pass used them.
-The first value is for live blocks that mostly have origins of training, the second for all others.
+"""Minimum ratio of freed to live blocks of the same origins. Only blocks that no backward pass used
+count. The first value applies if most live blocks have origins of training, else the second.
 Without this minimum, a skipped training step, or a forward pass in which memory runs out, would
 look like an evaluation."""
 

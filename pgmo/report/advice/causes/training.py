@@ -59,7 +59,7 @@ _FLOAT8 = r"float8|fp8"
 
 
 def late_zero_grad(facts: Facts) -> Hint | None:
-    """Return a hint if gradients live in the next forward pass but not in the next backward pass."""
+    """Return a hint if gradients live in the next forward pass, but not the next backward pass."""
     blocks = facts.blocks
     gradients = blocks.by_phase("backward")
     forward = np.unique(blocks.start[blocks.by_phase("forward")])
@@ -196,7 +196,7 @@ def _freed_together(blocks: AllBlocks, rows: NDArray[np.int64]) -> Iterator[NDAr
 def _next_pass(
     blocks: AllBlocks, forward: NDArray[np.int64], request: int
 ) -> tuple[int, int, bool]:
-    """Return begin and end of the next backward pass, in requests, and whether that pass is the last.
+    """Return begin and end of the next backward pass, in requests, and whether it is the last.
 
     A pass ends at the next forward request. The last pass ends at the last backward request.
     """

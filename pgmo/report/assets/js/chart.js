@@ -4,11 +4,11 @@ import { Raster, isLight, mixColours, packColour } from "./raster.js";
 import { rectanglesOfBlock } from "./space.js";
 import { formatAxisBytes, formatBytes, formatCount, niceByteStep, niceStep } from "./units.js";
 
-export const LEFT = 68; // room for addresses; the curve above has the same
+export const LEFT = 68; // width of the labels of addresses; the curve above has the same margin
 export const RIGHT = 10;
 const BOTTOM = 26;
-const LABELS = 250; // more names than this are noise
-const CLOSEST = 8; // pixels between the edges of segments, on average
+const LABELS = 250; // maximum number of names; more would be noise
+const CLOSEST = 8; // minimum mean height of segments, in pixels, at which edges are drawn
 const FONT = "11px system-ui, sans-serif";
 
 export class Chart {
@@ -25,9 +25,9 @@ export class Chart {
     this.drawn = 0;
   }
 
-  // Set the size in CSS pixels, and in screen pixels: at most two per CSS pixel, because phones
-  // have too many to fill. Setting a canvas's size makes the canvas blank, so draw at once: a
-  // printer may take no further frame.
+  // Set the size in CSS pixels and in screen pixels. To limit the time, a CSS pixel has at most two
+  // screen pixels per axis. A new size makes the canvas blank, so draw at once: when the page is
+  // printed, no further frame may follow.
   resize() {
     const { clientWidth, clientHeight } = this.base.parentElement;
     this.scale = Math.min(2, window.devicePixelRatio || 1);
@@ -221,7 +221,7 @@ export class Chart {
     context.beginPath();
     const bytes = niceByteStep(at.y1 - at.y0, height / 44);
     const lowest = Math.ceil(at.y0 / bytes) * bytes;
-    // Zoomed far in, adjacent labels would be equal. So each label shows its distance to the lowest.
+    // Zoomed far in, adjacent labels would be equal. So labels show distances to the lowest.
     const near = formatAxisBytes(lowest, bytes) === formatAxisBytes(lowest + bytes, bytes);
     for (let y = lowest; y <= at.y1; y += bytes) {
       const py = Math.round(this.toScreen(0, y)[1]) + 0.5;

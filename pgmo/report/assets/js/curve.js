@@ -15,7 +15,7 @@ export class Curve {
     this.plot = null;
   }
 
-  // Draw the curve again, after a change of the theme or of the number of turns.
+  // Draw the curve again, for example after a change of the theme or of the number of turns.
   build(turns, theme, range) {
     this.plot?.destroy();
     const { model, host } = this;

@@ -22,7 +22,7 @@ async function inflate(bytes) {
   return new Uint8Array(await new Response(stream).arrayBuffer());
 }
 
-// Multiply the digits, because numbers reach 2^53, and shifts work on 32 bits only.
+// Read a column. Digits are multiplied, because numbers reach 2^53, and shifts work on 32 bits.
 function readColumn(reader, { length, unit, delta }) {
   const values = new Float64Array(length);
   const { bytes } = reader;

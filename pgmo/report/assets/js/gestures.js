@@ -2,7 +2,7 @@
 
 import { rectangleAt } from "./space.js";
 
-const CLICK = 4; // pixels that a hand may shake between press and release
+const CLICK = 4; // maximum pixels between press and release of a click
 
 export function addGestures(page) {
   const { chart, view } = page;

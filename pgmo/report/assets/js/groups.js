@@ -2,7 +2,7 @@
 
 import { formatBytes } from "./units.js";
 
-export const OTHERS = 9; // index of the grey one
+export const OTHERS = 9; // index of the grey group
 
 // Paul Tol's "muted" scheme for colour-blind readers, with lighter colours on a dark ground.
 const LIGHT = "#44aa99 #cc6677 #332288 #ddcc77 #88ccee #117733 #aa4499 #999933 #882255".split(" ");
@@ -22,7 +22,7 @@ function cutModule(path, depth) {
   return path.split(".").slice(0, depth).join(".");
 }
 
-// Return the depth of module paths, and the first level at which no group has half of the picture.
+// Return the depth of module paths, and the first level at which no group has most byte-ticks.
 export function moduleDepths(model) {
   const area = new Map();
   let deepest = 1;
@@ -91,7 +91,7 @@ function groupBySize(model) {
     high = Math.max(high, power(block));
   }
   const step = high - low < OTHERS ? 1 : 2;
-  const base = high + 1 - step * OTHERS; // where the lowest group would begin
+  const base = high + 1 - step * OTHERS; // power at which the lowest group begins
   const of = new Uint8Array(model.count);
   for (let block = 0; block < model.count; block += 1)
     of[block] = Math.max(0, Math.floor((power(block) - base) / step));

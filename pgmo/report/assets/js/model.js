@@ -3,8 +3,8 @@
 export const VARYING = 1;
 export const SHARED = 2;
 export const PERSISTENT = 4;
-export const EARLIER = 16; // there before the recording began; a block of what it shows
-export const RESIDENT = 8; // there before the trace began; no block of the iteration
+export const EARLIER = 16; // existed before the recording began; a block of the profile
+export const RESIDENT = 8; // existed before the trace began; not a block of the profile
 
 const BEFORE = "before recording";
 const FIELDS = { module: 0, op: 1, phase: 2, file: 3 };
@@ -70,7 +70,7 @@ export class Model {
     return tag < 0 ? "" : this.header.strings[this.header.tags[tag][FIELDS[field]]];
   }
 
-  // Return the name of a block's group. Blocks from before the recording form a group.
+  // Return the name of a block's group. Untagged blocks from before the recording form a group.
   group(block, field) {
     const before = this.flags[block] & (EARLIER | RESIDENT) ? BEFORE : "";
     return this.origin(block, field) || before;
@@ -94,7 +94,7 @@ export class Model {
     return known || this.origin(block, "file").split("/").pop() || `block ${block}`;
   }
 
-  // Return the first tick after the block's life; Infinity if it is never freed.
+  // Return the first tick after the block's life; Infinity for a block that is never freed.
   end(block) {
     return this.life[block] < 0 ? Infinity : this.start[block] + this.life[block];
   }

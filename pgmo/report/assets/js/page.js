@@ -47,7 +47,7 @@ export class Page {
     return this.state.depth || this.depths.best;
   }
 
-  // Disable controls without a choice, and show the reason.
+  // Fill the controls; hide or disable those without a choice.
   fillControls() {
     const { model } = this;
     for (let depth = 1; depth <= this.depths.deepest; depth += 1)
@@ -103,7 +103,7 @@ export class Page {
     document.querySelector(`input[name=mode][value=${state.mode}]`).checked = true;
     byId("turns").checked = state.turns === 2;
     byId("persistent").checked = Boolean(state.persistent);
-    byId("persistent").disabled = state.mode === "placed"; // there they have their places
+    byId("persistent").disabled = state.mode === "placed"; // drawn in any case
     chart.space = layOut(model, state.mode, state.turns, Boolean(state.persistent));
     view.setSpace(chart.space.span, chart.space.height, keep);
     const what = state.mode === "placed" ? "as PyTorch placed them" : "as planned";

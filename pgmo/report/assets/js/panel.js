@@ -4,7 +4,7 @@ import { byId, make } from "./dom.js";
 import { EARLIER, PERSISTENT, RESIDENT, SHARED, VARYING } from "./model.js";
 import { counted, formatBytes, formatCount, formatShare } from "./units.js";
 
-const LISTED = 60; // blocks alive at a tick that are named
+const LISTED = 60; // maximum number of listed blocks
 
 // Return the properties of a block, as rows of name and value.
 export function factsOf(model, block) {
@@ -129,7 +129,7 @@ function square(colour, kind = "dot") {
   return dot;
 }
 
-// pick(block): a row was chosen.
+// pick(block): called when a row is clicked.
 export function showLive(model, tick, groups, colours, pick) {
   const live = model.ticks ? model.liveAt(tick) : [];
   const sum = live.reduce((bytes, one) => bytes + one.bytes, 0);
@@ -152,7 +152,7 @@ export function showLive(model, tick, groups, colours, pick) {
   );
 }
 
-// toggle(group): an entry was clicked.
+// toggle(group): called when an entry is clicked.
 export function showLegend(groups, colours, { focus, by, mode, moment }, theme, toggle) {
   const what = moment ? "Bytes allocated" : "Bytes at the peak";
   const order = groups.names

@@ -3,7 +3,7 @@
 // Rectangles of at least `SMALL` pixels are filled directly. All edges are rounded in the same
 // way, so neighbours neither overlap nor leave gaps. Smaller rectangles add their colour to sums,
 // weighted by the share of the pixel that they cover. The sums are mixed in at the end, so a pixel
-// with many rectangles shows their mean colour, not the last one.
+// with many rectangles shows their mean colour, not the last colour.
 
 const SMALL = 1.5; // pixels
 const EDGED = 5; // from this size on, rectangles get an edge that separates neighbours
@@ -112,7 +112,7 @@ export function packColour(hex) {
   return (0xff000000 | ((value & 255) << 16) | (value & 0xff00) | (value >> 16)) >>> 0;
 }
 
-// Mix two colours "#rrggbb"; `part` is the share of the first one.
+// Mix two colours "#rrggbb"; `part` is the share of the first colour.
 export function mixColours(one, other, part) {
   const channel = (shift) => {
     const [a, b] = [one, other].map((hex) => (parseInt(hex.slice(1), 16) >> shift) & 255);

@@ -29,7 +29,7 @@ export function compileQuery(model, query) {
 }
 
 function testOf(model, [whole, life, sign, digits, unit, field, value, quoted]) {
-  const number = digits?.replaceAll(",", ""); // as the page writes thousands
+  const number = digits?.replaceAll(",", ""); // the page writes 1,000
   if (sign && life)
     return (block) =>
       COMPARE[sign](model.life[block] < 0 ? Infinity : model.life[block], Number(number));

@@ -1,8 +1,8 @@
 // Rectangles of blocks, for one or two turns of the circle (iterations).
 //
 //      0                 ticks               2 * ticks
-//      |      [=========== A ====|=====)           |    a wrapping block, whole
-//      |======)                  |      [==========|    its copies of the turns before and after
+//      |      [=========== A ====|=====)           |    a block that wraps around
+//      |======)                  |      [==========|    its copies of the previous and next turn
 //
 // A block that is still alive when the next turn requests it has two slots: at `offset` in even
 // turns, and at `alternate` in odd turns.
@@ -30,7 +30,7 @@ class Rectangles {
   }
 }
 
-// mode: "planned" or "placed"; persistent: whether to draw blocks without a slot above the arena.
+// mode: "planned" or "placed". persistent: draw blocks without a slot above a planned arena.
 export function layOut(model, mode, turns, persistent) {
   const span = model.ticks * turns;
   const rectangles = new Rectangles(model.count * (turns + 2));

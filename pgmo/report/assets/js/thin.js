@@ -1,8 +1,8 @@
 // Thinning of long lines to the largest and the smallest value of each stretch of ticks.
 
-const EXACT = 3000; // points that are drawn as they are
+const EXACT = 3000; // maximum ticks of a line that is drawn without thinning
 
-// lines: values by tick, which repeat every `ticks` until `span`; after it, the last value holds;
+// lines: values by tick, which repeat every `ticks` until `span`; then the last value holds;
 // x0, x1: the visible ticks; stretches: number of stretches.
 // Return [times, values of the first line, values of the second line, ...].
 export function thinLines(lines, { ticks, span }, x0, x1, stretches) {

@@ -15,7 +15,7 @@ export function formatBytes(count) {
   return `${sign}${value.toFixed(digits)} ${UNITS[power]}`;
 }
 
-// Format a label of an axis, with only as many digits as the step between labels needs.
+// Format a label of an axis, with up to three decimals if the step between labels needs them.
 export function formatAxisBytes(count, step) {
   let power = 0;
   while (power < UNITS.length - 1 && Math.abs(count) >= 1024 ** (power + 1)) power += 1;

@@ -14,8 +14,8 @@ export class View {
     this.frame = 0;
   }
 
-  // Set the size of the space. With `keep`, the visible ticks stay if the span is equal; all
-  // addresses are shown. Otherwise everything is shown.
+  // Set the size of the space, and show all of it. With `keep` and an equal span, the visible ticks
+  // stay.
   setSpace(span, height, keep) {
     const same = keep && this.span === span;
     this.span = span;
