@@ -81,11 +81,11 @@ def import_profiles(
         path: a memory snapshot, a log or a table.
         device: the only device to use; -1 is pinned memory of the host.
         whole: whether to use the whole recording, even if iterations repeat in it.
-        iteration: the iteration to use, counted from 0.
+        iteration: the iteration to use. Number 0 begins at the first mark, number -1 precedes it.
 
     Raises:
         FileError: if the file is unreadable, or has no allocations.
-        OptionError: if the file is a table, and `device` or `iteration` is given.
+        OptionError: if there is no such iteration, or a table has `device` or `iteration`.
     """
     from pgmo.profiler.importers.formats import read_file
 

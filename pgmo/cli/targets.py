@@ -1,4 +1,4 @@
-"""Checks of a command's numbers and output files before it starts to work."""
+"""Checks of a command's numbers and output files, before the command does any work."""
 
 import os
 from collections.abc import Iterable, Sequence

@@ -30,8 +30,8 @@ def ask(*, build: bool = False, seconds: float = _SECONDS) -> dict[str, Any]:
     """Return what another process finds. With `build`, that process compiles missing adapters.
 
     Returns:
-        Results by name: `torch`, `cuda`, `devices`, `cpu_adapter`, `cuda_adapter`, `cupy`. If the
-        process failed, `failed` describes how it ended.
+        Results by name, as far as known: `torch`, `cuda`, `devices`, `cpu_adapter`,
+        `cuda_adapter`, `cupy`. If the process failed, `failed` describes how it ended.
     """
     # -P: do not import from the current folder. A `cuda.py` there would hide the package `cuda`.
     command = [sys.executable, "-P", "-m", __name__, *(["--build"] if build else [])]

@@ -25,7 +25,7 @@ with other `adapters`, for example of LoRA."""
 
 
 _UNUSABLE = ("broken", "damaged", "distrusted")
-"""States of an adapter that pgmo does not load."""
+"""States of an adapter file that pgmo does not load."""
 
 
 @dataclass(frozen=True)

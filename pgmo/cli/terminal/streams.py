@@ -22,7 +22,7 @@ class StdoutError(Exception):
 
 @contextmanager
 def checked_stdout() -> Iterator[None]:
-    """Raise `StdoutError` if writing to stdout fails in the block. Flush stdout at its end."""
+    """Raise `StdoutError` if writing to stdout fails in the block, or flushing it at the end."""
     stream = sys.stdout
     checked = _Checked(stream) if stream is not None else _Closed()
     sys.stdout = checked

@@ -26,7 +26,7 @@ class Holder:
             recording)" for blocks from before the recording; "(others)" for the sum of all further
             origins in a shortened list.
         size: bytes.
-        blocks: number of live blocks.
+        blocks: number of live blocks; two live copies of a block count twice.
     """
 
     name: str

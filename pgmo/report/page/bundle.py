@@ -17,7 +17,7 @@ def asset(name: str) -> str:
 
 @cache
 def script() -> str:
-    """Return the page's JavaScript modules as one script, in the order of imports, uPlot first.
+    """Return uPlot and the page's JavaScript modules as one script, imported modules first.
 
     The modules' top-level names are unique, so it suffices to remove `import` and `export`.
     """

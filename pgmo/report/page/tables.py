@@ -1,4 +1,4 @@
-"""Tables of origins at the peak and of advice, without scripts."""
+"""Tables and lists that need no scripts: advice, origins at the peak, private pools, keepers."""
 
 import html
 from collections.abc import Iterable

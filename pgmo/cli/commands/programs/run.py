@@ -194,7 +194,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _share(arguments: argparse.Namespace) -> None:
-    """With `--share`, start a broker if none runs, and set the variables that sessions read."""
+    """Start a broker for `--share` if none runs, and set the variables that sessions read."""
     if not arguments.share:
         if arguments.priority is not None:
             raise OptionError(
