@@ -45,7 +45,8 @@ void* pgmo_adapter(char* message, size_t capacity) {
   return out;
 }
 
-// Add the engine of a session to a device. The first engine of a device gets its requests at once.
+// Add the engine of a session to a device. The first engine of a device gets the device's requests
+// at once.
 int pgmo_connect(int device, const pgmo_engine_api* table, pgmo_engine* engine, char* message,
                  size_t capacity) {
   return guarded(message, capacity, [&] {
@@ -305,7 +306,7 @@ int pgmo_card(int device, uint64_t out[3], char* message, size_t capacity) {
   });
 }
 
-// Copy between device and host, on the default stream. The addresses imply the direction.
+// Start a copy between device and host on the default stream. The addresses imply the direction.
 int pgmo_copy(int device, void* to, const void* from, size_t bytes, char* message,
               size_t capacity) {
   return guarded(message, capacity, [&] {

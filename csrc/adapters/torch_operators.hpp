@@ -1,6 +1,6 @@
 // Reports the operators that an observed thread runs, without changing how they run.
 //
-//     aten::linear            composite: not reported, because it only calls others
+//     aten::linear            composite: not reported, because it only calls operators
 //       aten::addmm           begin("aten::addmm") ... end()
 //         aten::empty         inside of a reported operator: not reported
 //

@@ -132,7 +132,7 @@ bool Engine::is_idle() noexcept {
 }
 
 // Retire the current arenas. Return the empty arenas, which the caller gives back after it has
-// released the lock.
+// released the lock. Requires the lock. Throws std::bad_alloc.
 std::vector<pgmo_arena> Engine::retire_arenas() {
   lending_.arenas_retired();
   if (replayer_ != nullptr) replayer_->make_living_late();
@@ -203,7 +203,7 @@ void Engine::end_iteration() {
     passing_.ends(reading(of_pages), previous_);
     PGMO_ASSERT_EXPENSIVE(consistent());
   }
-  if (lent) trim_malloc();  // freed blocks without a slot are free memory of malloc
+  if (lent) trim_malloc();  // malloc keeps the memory of freed blocks without slots
 }
 
 // Requires the lock.
@@ -294,14 +294,14 @@ bool Engine::pass_iteration() {
     ++then.counters.iterations;
   }
   if (!passing_.passes(then, selected_)) return false;
-  // Discard the events of this iteration: the session does not read them.
+  // Discard the recorded events: the session does not read them.
   if (blocks_.recorder.active()) blocks_.recorder.start();
   close_iteration();
   return true;
 }
 
-// Return whether the counters describe the iteration fully, and whether its end needs no work on
-// arenas or ranges. Requires the lock.
+// Return whether the iteration may pass: the counters describe it fully, and its end needs no work
+// on arenas or ranges. Requires the lock.
 bool Engine::may_pass() const noexcept {
   if (replayer_ == nullptr) return passing_.anything();
   if (replayer_->has_grown()) return false;

@@ -10,11 +10,12 @@
 //
 // Recording and serving are independent: a session can record again and keep its arena. The lock
 // `lock_` guards all members, unless a comment says otherwise. The engine releases `lock_` before
-// it calls the framework, or a function of the page space that takes a lock. An allocation
-// or a free holds `lock_` for well below a microsecond. It takes longer if a table or the recording
-// grows, or if the request selects another plan. The few session calls per iteration may hold it
-// for longer: `events` copies 32 bytes per event, and a change of plan or arena visits every offset
-// of the plan. Plans, events and arenas are freed after the lock is released.
+// it calls the framework, or a function of the page space that takes a lock. An allocation or a
+// free holds `lock_` for well below a microsecond. It takes longer if a table or the recording
+// grows, if the request selects another plan, or if pages are lent (lending.hpp). The few session
+// calls per iteration may hold it for longer: `events` copies 32 bytes per event, and a change of
+// plan or arena visits every offset of the plan. Plans, events and arenas are freed after the lock
+// is released.
 //
 // The engine owns its plans and the recording. It does not own the memory of its slots: each arena
 // has a function `give_back` (pgmo_engine.h), and the page space owns the ranges.
@@ -51,7 +52,7 @@
 namespace pgmo {
 
 // A live block, as `Engine::living` lists it. `kind`: a block of the framework (kForeign), a slot
-// within its planned lifetime (kSlot), or a late block (kLate). numpy reads this layout.
+// that is not late (kSlot), or a late block (kLate). numpy reads this layout.
 struct Living {
   enum Kind : std::uint64_t { kForeign = 0, kSlot = 1, kLate = 2 };
 
@@ -112,24 +113,25 @@ class Engine final : private pages::RangeOwner {
   // plan is selected at once. `stream_index` of a request is an index into `streams`, which
   // contains the adapter's stream numbers. `behind` has the layout of StreamOrder::behind; it is
   // empty if the order of streams is unknown. Throws std::invalid_argument if a request or the size
-  // of `behind` is wrong, or if there are too many streams. Throws it, too, if a slot lies outside
-  // its arena or is not aligned. Throws std::bad_alloc. Slots are not checked for overlaps, because
+  // of `behind` is wrong, if there are too many streams, or if a slot lies outside its arena or is
+  // not aligned. Throws std::bad_alloc. Slots are not checked for overlaps, because
   // pgmo/packing/validator.py has checked the plan.
   PlanId add_plan(std::vector<PlannedRequest> requests, std::span<const std::uint64_t> streams,
                   Bytes arena_bytes, Bytes alignment, std::vector<Tick> behind = {});
 
-  // Serve the next requests from this plan. Throws std::invalid_argument if there is no plan with
-  // this number, and std::bad_alloc.
+  // Select the plan for the next requests. Live slots of the previous plan become late. Throws
+  // std::invalid_argument if there is no plan with this number, and std::bad_alloc.
   void select_plan(PlanId plan);
 
-  // Return the number of the plan that was selected at the end of the last iteration.
+  // Return the number of the plan that was selected at the end of the last iteration; 0 if there
+  // was no iteration or there is no plan.
   PlanId ended_plan();
 
   // Stop serving and remove all plans. Live slots become late. Throws std::bad_alloc.
   void remove_plans();
 
-  // Return the requests of the plan `ended_plan()` that were larger than their slots since the last
-  // call.
+  // Return the varying requests of the plan `ended_plan()` that were larger than their slots since
+  // the last call.
   std::vector<Grown> take_grown();
 
   // Set the page space that provides pages for arenas and windows. Call this before any arena or
@@ -137,19 +139,20 @@ class Engine final : private pages::RangeOwner {
   void use_pages(pages::Space& space);
 
   // Reserve the addresses of an arena; pages are mapped there once slots need them. `stream`: the
-  // page space's number of the stream that uses the arena. The caller must call the arena's
-  // `give_back`, even if the arena was never added to the engine. `base` is null if no addresses
-  // are available. Throws std::bad_alloc.
+  // page space's number of the stream that uses the arena. If the arena is never added to the
+  // engine, the caller must call its `give_back`. If no addresses are available, `base` and
+  // `give_back` are null. Throws std::bad_alloc.
   pgmo_arena reserve_arena(pages::Space& space, Bytes bytes, pages::Stream stream);
 
   // Add an arena for slots of this stream, for the offsets from `begin` on. Throws
-  // std::invalid_argument if a slot of the stream lies outside the arena, or if Arenas::add refuses
-  // the arena. In both cases the arena is not added.
+  // std::invalid_argument if a slot of the stream lies outside the arena or is not aligned there,
+  // or if Arenas::add refuses the arena. Throws std::bad_alloc. If it throws, the arena is not
+  // added.
   void add_arena(std::uint64_t stream, Offset begin, const pgmo_arena& arena);
 
   // Add the spill arena: it holds slots of every stream, at the offsets from `begin` on, which are
-  // above those of all other arenas. Call this before `add_arena`, which otherwise finds that
-  // spilled slots lie outside the arena of their stream. Throws as `add_arena` does.
+  // above those of all other arenas. Call this before `add_arena`, which would otherwise reject the
+  // spilled slots. Throws as `add_arena` does.
   void add_spill(Offset begin, const pgmo_arena& arena);
   bool has_arena();
 
@@ -157,7 +160,7 @@ class Engine final : private pages::RangeOwner {
   // block is freed. Throws std::bad_alloc.
   void detach_arena();
 
-  // Return whether each range is settled or shares pages with other ranges; see
+  // Return whether every range is settled, or shares pages with other ranges by plan; see
   // pages/planned/planned_range.hpp.
   bool settled() noexcept;
 
@@ -173,8 +176,8 @@ class Engine final : private pages::RangeOwner {
   // Return the size in bytes of the smallest block of which the program touched less than half.
   // Return 0 if there is none, or if a block at least as large was touched by half or more. The
   // engine measures framework blocks of at least `Heuristics::small_block` bytes when they are
-  // freed. It does so only while lending is on (`lend_idle`), and while it records without serving.
-  // The figure is correct only for memory that the operating system maps on first touch.
+  // freed. It measures only while lending is on (`lend_idle`) and it records without serving. The
+  // figure is correct only for memory that the operating system maps on first touch.
   Bytes sparse_from() noexcept;
 
   // Set whether idle pages go back to the operating system during an iteration that diverges from
@@ -194,12 +197,12 @@ class Engine final : private pages::RangeOwner {
   // recorded nor served from slots. Throws std::bad_alloc.
   void delegate_thread(ThreadId thread, bool on);
 
-  // Return the activity of each thread in this iteration. Requests of delegated threads are not
-  // counted. Throws std::bad_alloc.
+  // Return the activity of each thread in this iteration, of 64 threads at most. Requests of
+  // delegated threads are not counted. Throws std::bad_alloc.
   std::vector<Threads::Activity> threads();
 
-  // End the iteration: count skipped requests and late blocks, rearrange pages, and select the plan
-  // that followed the current plan last time.
+  // End the iteration: count skipped requests and late blocks, arrange pages and settle ranges, and
+  // select the plan that followed the current plan last time.
   void end_iteration();
 
   // Allow `pass_iteration` to end the following iterations, up to the first that does not meet
@@ -213,15 +216,15 @@ class Engine final : private pages::RangeOwner {
   // `end_iteration` ends the iteration after any number of steps.
   void set_steps(std::uint32_t steps) noexcept;
 
-  // End the step and return true if it is not the last step of its iteration. Also end the last
-  // step if the terms let the iteration pass, and no arena or range needs work. Otherwise change
-  // nothing and return false: the session must call `end_iteration`. `pass_step` does the same on
-  // the thread of `let_steps_pass`. On all other threads it returns false.
+  // End a step and return true if it is not the last step of its iteration. The last step, and thus
+  // the iteration, ends only if the terms allow it and no arena or range needs work. Otherwise
+  // change nothing and return false: the session must call `end_iteration`. `pass_step` does the
+  // same on the thread of `let_steps_pass`. On all other threads it returns false.
   bool pass_iteration();
   bool pass_step();
 
   // Replace `passed` by the iterations that `pass_iteration` has ended since the last call. Return
-  // the statistics at the end of the last of them. Throws std::bad_alloc.
+  // the statistics at the end of the last iteration that has passed. Throws std::bad_alloc.
   Statistics take_passed(std::vector<Passed>& passed);
 
   // `live_levels` returns spans of the iterations since the last `forget_levels`, each with its
@@ -248,9 +251,9 @@ class Engine final : private pages::RangeOwner {
   void close_iteration();
   void note_level() noexcept;
 
-  // The address of the slot that serves a request.
+  // The slot that serves a request.
   struct Placed {
-    std::uintptr_t address = 0;
+    std::uintptr_t address = 0;            // 0: no slot
     pages::PlannedRange* range = nullptr;  // the slot's range, if pages may be missing
     std::uint64_t generation = 0;          // of the range, when the slot was taken
   };
@@ -282,7 +285,7 @@ class Engine final : private pages::RangeOwner {
     std::vector<PlanTicks> plans;
     std::deque<std::vector<Tick>> rows;  // owns the rows that `uses` points to
 
-    // Return whether the stream order of every plan is known.
+    // Return whether the stream order is known for all uses.
     bool in_order() const noexcept {
       return std::all_of(uses.begin(), uses.end(),
                          [](const PageUse& use) { return use.behind != nullptr; });
@@ -367,7 +370,7 @@ class Engine final : private pages::RangeOwner {
   Bytes most_dense_ = 0;    // bytes of the largest block touched by half or more
 
   // Make a forked child leave every request to the framework, because a child does not make the
-  // planned requests. It can still free inherited blocks. Requires the lock.
+  // planned requests. The child can still free inherited blocks. Requires the lock.
   void in_child() noexcept;
   ForkLock fork_lock_{ForkRank::kEngine, this,
                       [](void* self) { static_cast<Engine*>(self)->lock_.lock(); },

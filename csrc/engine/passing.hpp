@@ -28,7 +28,7 @@ namespace pgmo {
 // Counters, or their increases in one iteration, in the order of `Passing::counted_in`.
 using Counted = std::array<std::uint64_t, 22>;
 
-// Consecutive iterations of one plan whose counters increased equally.
+// Consecutive iterations of one plan whose counters increased by the same amounts.
 struct Passed {
   std::uint64_t iterations;
   std::uint32_t plan;
@@ -83,7 +83,7 @@ class Passing {
     note(counted, difference(counted, counted_), levels_of(now), plan);
   }
 
-  // Move the iterations that passed since the last call into `room`. It must be empty, with a
+  // Move the iterations that passed since the last call into `room`, which must be empty, with a
   // capacity for kMost entries. Return the statistics at the end of the last passed iteration.
   Statistics take(std::vector<Passed>& room) noexcept {
     PGMO_ASSERT(room.empty() && room.capacity() >= kMost);
@@ -137,8 +137,8 @@ class Passing {
   static constexpr std::ptrdiff_t kWaits = 4;
   static_assert(kPages + 5 + kWaits == std::tuple_size_v<Counted>);
 
-  // Return whether the iteration had requests, and no miss except of kind kPersistent. It must also
-  // have made no driver call that creates, releases, maps, grants or unmaps pages.
+  // Return whether the iteration had requests, no miss except of kind kPersistent, and no driver
+  // call that creates, releases, maps, grants or unmaps pages.
   static bool is_as_planned(const Counted& change) noexcept {
     const auto is_zero = [](std::uint64_t one) { return one == 0; };
     static_assert(static_cast<int>(Miss::kPersistent) == 0);

@@ -13,8 +13,8 @@
  *
  * Safety invariant: no sequence of calls, from any threads, makes the engine hand out an address
  * range that overlaps a live block. Every function may be called from any thread. No function calls
- * Python or throws, or calls the framework while it holds the engine's lock. All sizes are in
- * bytes. `stream` is a number that the adapter chooses; equal numbers mean one stream.
+ * Python or throws. No function calls the framework while it holds the engine's lock. All sizes are
+ * in bytes. `stream` is a number that the adapter chooses; equal numbers mean one stream.
  */
 
 #ifndef PGMO_ENGINE_H
@@ -34,9 +34,8 @@ typedef struct pgmo_engine pgmo_engine;
 enum { PGMO_FOREIGN = 0, PGMO_SLOT = 1 };
 
 /* Bits of the mode word. Zero means bypass: the adapter returns what the framework allocates. In a
- * pause, it may still call `adopt` for a large block: the engine then gives idle pages of arenas
- * back to the operating system.
- */
+ * pause, the adapter may still call `adopt` for a large block: the engine may then give idle pages
+ * of arenas back to the operating system. */
 enum { PGMO_RECORDING = 1, PGMO_SERVING = 2 };
 
 /* Calls that order streams; see `ordered`. Events of a recording have the same values. */
@@ -51,12 +50,12 @@ enum {
 
 typedef struct pgmo_engine_statistics {
   uint64_t live_slot_bytes;     /* sum of the requested sizes of live slots */
-  uint64_t live_fallback_bytes; /* sum of the requested sizes of blocks of `adopt` */
+  uint64_t live_fallback_bytes; /* sum of the requested sizes of live blocks of `adopt` */
   /* Framework memory in arenas, including retired arenas that still have a live block. Arenas of
    * pages (`Engine::reserve_arena`) are not included. */
   uint64_t arena_bytes;
   uint64_t paged_slots;      /* number of slots served so far in arenas of pages */
-  uint64_t paged_slot_bytes; /* sum of the sizes of `paged_slots`, rounded up to PyTorch's blocks */
+  uint64_t paged_slot_bytes; /* sum of the sizes of `paged_slots`, each rounded as PyTorch does */
 } pgmo_engine_statistics;
 
 typedef struct pgmo_engine_api {
@@ -73,7 +72,7 @@ typedef struct pgmo_engine_api {
   /* Report a block that the framework provided after `allocate` returned NULL. Returns non-zero if
    * the engine tracks the block. The adapter must call `release` for a tracked block before its
    * memory goes back to the framework. `in_gap`: non-zero if the block fills a gap of framework
-   * memory. It needs no slot, because the gap would otherwise be idle. */
+   * memory. Such a block needs no slot, because the gap would otherwise be idle. */
   int (*adopt)(pgmo_engine*, void* pointer, size_t bytes, uint64_t stream, int in_gap);
 
   /* Free a block. Returns PGMO_SLOT if the address lies in an arena: the engine has freed the slot.
@@ -84,10 +83,10 @@ typedef struct pgmo_engine_api {
   /* Return non-zero if the pointer lies in one of the engine's arenas. */
   int (*owns)(pgmo_engine*, const void* pointer);
 
-  /* Report that a stream uses a block. If the block belongs to another stream, the engine records
+  /* Report that a stream uses a block. If the block belongs to another stream, a recording notes
    * the use, and later plans give the block no slot. Returns PGMO_SLOT if the block is a slot of
-   * another stream: the adapter must delay `release` until `stream` has completed its work. Returns
-   * PGMO_FOREIGN otherwise. */
+   * another or an unknown stream: the adapter must delay `release` until `stream` has completed its
+   * work. Returns PGMO_FOREIGN otherwise. */
   int (*shared)(pgmo_engine*, void* pointer, uint64_t stream);
 
   /* Report how the program orders its streams, for the recording. `what`: PGMO_RECORDED to
@@ -117,7 +116,8 @@ typedef struct pgmo_engine_api {
 typedef struct pgmo_arena {
   void* base;
   size_t bytes;
-  void (*give_back)(void* context); /* called once, from any thread, to free the arena */
+  void (*give_back)(
+      void* context); /* called once, from any thread, to free the arena; may be null */
   void* context;
 } pgmo_arena;
 

@@ -1,4 +1,4 @@
-// The current plans, and the choice of the one that an iteration follows.
+// Adds and removes plans, and selects the plan that an iteration follows.
 
 #include <memory>
 #include <stdexcept>
@@ -90,9 +90,9 @@ void Engine::check_plans(const Arenas& arenas) const {
   for (const auto& one : plans_) check_slots(one->plan(), arenas);
 }
 
-// Select the plan that fits the first requests of an iteration best. The selected plan stays while
-// all requests fit it, unless they fill the slots of another plan clearly better. Fitting alone is
-// a weak sign, because a small request fits any varying slot. Requires the lock.
+// Select the plan that fits the first requests of an iteration best. While all requests fit the
+// selected plan, it stays, unless another plan fits clearly better. Fitting alone is a weak sign,
+// because a small request fits any varying slot. Requires the lock.
 void Engine::choose_plan(RequestKey key) {
   prefix_[requests_so_far_++] = key;
   const std::span<const RequestKey> seen(prefix_.data(), requests_so_far_);

@@ -3,7 +3,8 @@
 //     allocate       usually: best fit among mapped pages, which takes one lock
 //                    otherwise: map pages at the best fit, outside of blocked addresses, or at
 //                    addresses never mapped before; if no gap fits, reserve more addresses
-//     deallocate     the pages become idle; an event is recorded once enough bytes were freed
+//     deallocate     pages without a block become idle; an event is recorded once enough bytes
+//                    were freed
 //
 // Reserved addresses are never given back. So the windows of a closed pool are kept, and a later
 // pool uses them.
@@ -48,8 +49,9 @@ Address Space::allocate_here(Bytes bytes, Stream stream, PoolNumber pool) {
   return 0;
 }
 
-// If pages are missing at the best fit, enter the next larger gap whose pages are all mapped. Skip
-// gaps that would put the block on more idle pages than the best fit.
+// If pages are missing at the best fit, enter the next larger gap whose pages are all mapped, and
+// return its places. Skip gaps that would put the block on more idle pages than the best fit.
+// Return nullopt if no gap was entered.
 std::optional<Places> Space::place_without_maps(const Addresses& addresses, Extent& block,
                                                 Stream stream) {
   const Places best = places_under(block);

@@ -6,8 +6,8 @@
 //     unmap     ░░░░░░░      the page keeps its content; it may be mapped elsewhere, or twice
 //     record    an event after the work submitted so far;  wait: make a stream wait for it
 //
-// Each function may take long, except `took`. So the pages do not call it while they hold a lock
-// that requests without device calls need; see pool.hpp. No function may throw.
+// Each function may take long, except `took`. So no other function is called under `state`, the
+// lock that requests without device calls take; see pool.hpp. No function may throw.
 
 #pragma once
 
@@ -40,13 +40,13 @@ struct DeviceProperties {
   // Bytes of a page: the smallest unit that the driver maps. Larger pages waste 1 to 5 % of memory.
   Bytes page = Bytes{2} << 20;
 
-  // Alignment of block addresses in bytes, which every framework guarantees.
+  // Alignment of block addresses in bytes, as in the allocators of PyTorch and CuPy.
   Bytes granularity = 512;
 
-  // Bytes of addresses that a window reserves at a time: more than any card has.
+  // Bytes of addresses that a window reserves at a time: more than the memory of any card.
   Bytes span = Bytes{256} << 30;
 
-  // Maximum number of pages; 139 GiB are 71,168 of 2 MiB.
+  // Maximum number of pages; above it, none is created. 139 GiB are 71,168 pages of 2 MiB.
   std::size_t most_pages = std::size_t{1} << 17;
 
   // True if a page may be mapped at several addresses at the same time.
@@ -86,12 +86,12 @@ class DeviceDriver {
   // false on failure.
   virtual bool wait(Stream stream, Event event) noexcept = 0;
 
-  // Count this many more bytes of pages (negative: fewer) that serve requests. Pages that only a
+  // Add this many bytes (negative: subtract) to the pages that serve requests. Pages that only a
   // failed request created do not count. The caller holds locks, so this function must take none.
   virtual void took(Bytes) noexcept {}
 
-  // Return whether this thread is capturing a CUDA graph. Any other call would end the capture, or
-  // be captured.
+  // Return whether a CUDA graph may be under capture on this device. Other calls would end the
+  // capture, or be captured.
   virtual bool capturing() noexcept = 0;
 };
 

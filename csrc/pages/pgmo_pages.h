@@ -23,7 +23,7 @@ extern "C" {
 
 #define PGMO_PAGES_API_VERSION 6
 
-/* Number of streams; stream numbers are below it. */
+/* Maximum number of streams; each stream number is below it. */
 #define PGMO_MOST_STREAMS 64
 
 typedef struct pgmo_space pgmo_space;
@@ -75,11 +75,11 @@ typedef struct pgmo_pages_api {
   uint32_t size;    /* sizeof(pgmo_pages_api) */
 
   /* Open the page space of a device, which lives as long as the process. Return NULL if the host is
-   * out of memory. Without `aliases`, no page is mapped at two addresses. */
+   * out of memory. Without `aliases`, no page is mapped at two addresses at a time. */
   pgmo_space* (*open)(const pgmo_pages_device*, uint64_t page_bytes, int aliases);
 
   /* Allocate a block in a window. `pool`: number of the pool that owns the window; 0: none. Return
-   * NULL if no page is available. */
+   * NULL if pages or addresses are exhausted, or if a page is missing during a capture. */
   void* (*allocate)(pgmo_space*, size_t bytes, uint32_t stream, uint64_t pool);
 
   /* Return the bytes of idle pages in the windows of a pool. */
@@ -91,8 +91,8 @@ typedef struct pgmo_pages_api {
   /* Free a block. Return zero if the block is unknown. */
   int (*deallocate)(pgmo_space*, void* block);
 
-  /* Record that another stream uses a block until its free. Return zero if the block is unknown.
-   */
+  /* Record that another stream uses a block until its free. Return zero if the block is unknown, or
+   * the stream is out of range. */
   int (*use_block)(pgmo_space*, void* block, uint32_t stream);
 
   /* Return the rounded bytes of a live block, or 0 if the block is unknown. */
@@ -121,9 +121,9 @@ typedef struct pgmo_pages_api {
    * take idle pages before new pages are created. */
   void (*note_capture)(pgmo_space*);
 
-  /* Keep the pages of a live block from sleeping while it lives, because other processes map them.
-   * Call `visit` with the handle of each page, by address. Return the address of the first page, or
-   * 0 if no block lives there. */
+  /* While a block lives, keep its pages from sleeping, because other processes map them. Call
+   * `visit` with the handle of each page, by address. Return the address of the first page, or 0 if
+   * no block lives there or the host is out of memory. */
   uintptr_t (*share)(pgmo_space*, const void* block, uint64_t bytes,
                      void (*visit)(void* context, uint64_t page), void* context);
 
@@ -134,8 +134,8 @@ typedef struct pgmo_pages_api {
   /* Grant access to all mapped pages again, for example after a device has become a peer. */
   void (*grant_again)(pgmo_space*);
 
-  /* Release idle pages, including pinned pages without a block. Stop once this many bytes are
-   * released, or no idle page is left. Return the bytes released. */
+  /* Release unused idle pages, including pinned pages without a block. Stop once this many bytes
+   * are released, or no such page is left. Return the bytes released; 0 during a capture. */
   uint64_t (*give_back)(pgmo_space*, uint64_t bytes);
 
   /* Set whether the following requests are for blocks that stay, such as optimizer state. */

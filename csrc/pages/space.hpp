@@ -47,16 +47,17 @@ class Space final : private Uncounted {
   // --- blocks -----------------------------------------------------------------------------------
 
   // Allocate a block and return its address. Return 0 if memory or addresses are exhausted, if an
-  // argument is out of range, or in a forked child. Return 0, too, if this thread is capturing and
-  // a page is missing. Without aliases, pages that running work uses cannot be taken, so the caller
-  // may synchronize and try again. `pool`: number of the pool that owns the window; 0: none.
+  // argument is out of range, or in a forked child. During a capture, return 0 if a page is
+  // missing. Without aliases, pages that running work uses cannot be taken, so the caller may
+  // synchronize and try again. `pool`: number of the pool that owns the window; 0: none.
   Address allocate(Bytes bytes, Stream stream, PoolNumber pool = 0) noexcept;
 
-  // Free a block. Return false if the block is unknown.
+  // Free a block. Return false if the block is unknown. In a forked child, do nothing and return
+  // `owns`.
   bool deallocate(Address address) noexcept;
 
   // Record that another stream uses a block until its free. The next user of its pages waits for
-  // that stream. Return false if the block is unknown.
+  // that stream. Return false if the block is unknown, or the stream is out of range.
   bool use_block(Address address, Stream stream) noexcept;
 
   // Set whether the following requests are placed in windows for blocks that stay, such as
@@ -77,13 +78,13 @@ class Space final : private Uncounted {
   bool pin(Extent range) noexcept;
 
   // Note that a capture has ended: pin the pages of all live blocks, and forget the highest
-  // occupancy. The graph's pool has taken memory since then, so growing to that occupancy again
-  // could raise the device's peak.
+  // occupancy. The graph's pool has taken memory, so growing to the old occupancy again could raise
+  // the device's peak.
   void note_capture() noexcept;
 
-  // Keep the pages under a live block from sleeping while it lives, because another process maps
-  // them. Append their handles to `pages`, by address. Return the first page's address, or 0 if no
-  // block lives there. Throws std::bad_alloc.
+  // While a block lives, keep its pages from sleeping, because another process maps them. Append
+  // their handles to `pages`, by address. Return the first page's address, or 0 if no block lives
+  // there. Throws std::bad_alloc.
   Address share(Extent range, std::vector<Handle>& pages);
 
   // Call `visit` with the handle of each page that `share` has returned and whose block still
@@ -136,15 +137,15 @@ class Space final : private Uncounted {
 
   // Count a slot before its first use (`occupy`), and stop counting it (`vacate`). `generation`:
   // the range's generation when the owner took or freed the slot. Nothing happens if the range was
-  // settled in this generation, or if the generation has changed since. `occupy` returns false if
-  // missing pages cannot be provided: the slot is not counted, and must not be used.
+  // settled in this generation, or if the generation has changed since; `occupy` then returns true.
+  // `occupy` returns false if missing pages cannot be provided: the slot is not counted, and must
+  // not be used.
   bool occupy(PlannedRange& range, Extent slot, std::uint64_t generation) noexcept;
   void vacate(PlannedRange& range, Extent slot, std::uint64_t generation) noexcept;
 
   // Settle the range if all pages under these extents are mapped. Slots of a settled range are not
-  // counted. The extents must be sorted by address, and contain all slots. No idle pages are taken
-  // from other addresses. If only a few pages are missing in several consecutive calls, they are
-  // created. Return whether the range is settled.
+  // counted. The extents must be sorted by address, and contain all slots. If only a few pages are
+  // missing in several consecutive calls, they are created. Return whether the range is settled.
   bool settle(PlannedRange& range, std::vector<Extent> covered) noexcept;
 
   // Count the slots of all settled ranges of this owner again. Return false if the host is out of
@@ -152,9 +153,9 @@ class Space final : private Uncounted {
   bool unsettle(const RangeOwner& owner) noexcept;
 
   // Replace the sharing plan of this owner. Each entry is one page, with all places of the owner's
-  // ranges at which it is mapped. So a block at any of these places uses it without a device call.
-  // `more`: number of pages that the plan needs beyond the largest number in use at once. It may
-  // exceed 0, because only streams that the program orders share pages. nullopt: the order of
+  // ranges at which it is mapped. So a block at any of these places uses the page without a device
+  // call. `more`: number of pages that the plan needs beyond the largest number in use at once. It
+  // may exceed 0, because only streams that the program orders share pages. nullopt: the order of
   // streams is unknown. Throws std::bad_alloc.
   void share(const RangeOwner& owner, const std::vector<SharedPage>& pages,
              std::optional<std::size_t> more);
@@ -176,8 +177,8 @@ class Space final : private Uncounted {
 
   // Prepare for sleep all pages on which only these blocks live. No other block can enter a
   // prepared page. Append the addresses of the pages to `runs`; the caller must save their content.
-  // Return the number of the sleep, or 0 if this thread is capturing. `blocks`: addresses of blocks
-  // in windows, addresses and bytes of slots. If this throws std::bad_alloc, no page is prepared.
+  // Return the number of the sleep, or 0 during a capture. `blocks`: addresses of blocks in
+  // windows, addresses and bytes of slots. If this throws std::bad_alloc, no page is prepared.
   Sleep lie_down(std::span<const Extent> blocks, std::vector<Extent>& runs);
 
   // Release the prepared pages. No running work may use them. Return their bytes.
@@ -189,9 +190,9 @@ class Space final : private Uncounted {
 
   // Map pages with arbitrary content at the sleeping addresses. Append to `runs` the addresses at
   // which blocks still live; no other block can enter them until `get_up`. The caller must wait for
-  // the device before it writes there. Return false if there are too few pages, or if this thread
-  // is capturing. Throws std::bad_alloc. In all these cases the blocks continue to sleep. A second
-  // call appends the same addresses, without places whose blocks were freed since the first call.
+  // the device before it writes there. Return false during a capture, or if there are too few
+  // pages. Throws std::bad_alloc. In all these cases the blocks continue to sleep. A second call
+  // appends the same addresses, without places whose blocks were freed since the first call.
   bool wake(Sleep sleep, std::vector<Extent>& runs);
 
   // Set the highest occupancy to the current occupancy. Above it, idle pages are taken before new
@@ -200,15 +201,15 @@ class Space final : private Uncounted {
 
   // --- the device -------------------------------------------------------------------------------
 
-  // Release idle pages for another allocator, until this many bytes are released or no idle page is
-  // left. Before, unpin pages on which no block lives. Return the bytes released; 0 if this thread
-  // is capturing.
+  // Unpin pages on which no block lives. Then release idle pages whose last use is completed, for
+  // another allocator, until this many bytes are released or no such page is left. Return the bytes
+  // released; 0 during a capture.
   Bytes give_back(Bytes bytes) noexcept;
 
   // Grant access to all mapped pages again. Needed after another device has become a peer.
   void grant_again() noexcept;
 
-  // Limit the bytes of all pages, and release idle pages above the limit.
+  // Limit the bytes of all pages, and release idle pages above the limit, except during a capture.
   void limit(Bytes bytes) noexcept;
 
   Bytes page() const noexcept { return properties_.page; }

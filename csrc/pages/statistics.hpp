@@ -32,7 +32,7 @@ struct PageStatistics {
   std::uint64_t waits = 0;
   std::uint64_t waits_added = 0;  // waits that the program does not imply itself
   std::uint64_t requests_that_map = 0;
-  std::uint64_t hand_overs = 0;  // pages last used on another stream
+  std::uint64_t hand_overs = 0;  // pages that passed to another stream
   std::uint64_t taken = 0;       // pages that were idle elsewhere
   std::uint64_t lends = 0;       // taken pages whose last use was not completed
   std::uint64_t arranged = 0;    // places mapped in advance for a plan

@@ -22,8 +22,8 @@ namespace pgmo::pages {
 
 class PageWindow {
  public:
-  // Add addresses. Adjacent ranges are not coalesced, so leave a hole behind each range. Throws
-  // std::bad_alloc.
+  // Add addresses. Leave a hole behind each range: `give` would join the gaps of adjacent ranges.
+  // Throws std::bad_alloc.
   void add(Extent range);
 
   // Return the address of the best fit, or 0. Takes nothing.
@@ -37,7 +37,7 @@ class PageWindow {
   // few gaps.
   Address find_outside(Bytes bytes, std::span<const Extent> ranges) const noexcept;
 
-  // Return the lowest free address that fits between these bounds, or 0.
+  // Return the lowest address at which this many bytes are free between the bounds, or 0.
   Address find_within(Bytes bytes, Address begin, Address end) const noexcept;
 
   // Take a range that lies in a gap. If it throws std::bad_alloc, nothing has changed.

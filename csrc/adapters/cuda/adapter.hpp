@@ -7,7 +7,7 @@
 //
 // Three kinds of blocks have a deleter of pgmo: slots, blocks of windows, and blocks that the
 // engine tracks. All other blocks have upstream's deleter. `raw_deleter` also returns upstream's
-// deleter, because torch compares it with the deleters of blocks in pools.
+// deleter, which torch compares with the deleters of blocks in pools.
 
 #pragma once
 
@@ -152,7 +152,7 @@ class TorchCudaAdapter : public CUDAAllocator {
       if (!noted && a_window) defer();
     } else if (!is_own(device, data.get())) {
       if (device.splits.any()) device.splits.forget_block(data.get());
-      // Torch's allocator ignores blocks with an unknown deleter, so pass it a view with that
+      // Torch's allocator ignores blocks with an unknown deleter, so pass a view with that
       // allocator's own deleter.
       c10::DataPtr view(data.get(), data.get(), upstreams[index]->raw_deleter(), data.device());
       try {
@@ -344,8 +344,9 @@ class TorchCudaAdapter : public CUDAAllocator {
     return block;
   }
 
-  // Return the device. Return nullptr if pgmo does not support the index, or if neither a session
-  // nor pages serve the device. Return nullptr, too, while torch does not cache blocks.
+  // Return the device. Return nullptr if pgmo does not support the index, if the device has had no
+  // session and no pages serve it, or while torch does not cache blocks. Opens pages first if
+  // `pages_everywhere`.
   static Device* known_device(int index) {
     Device* const device = device_or_null(index);
     if (device == nullptr) return nullptr;
@@ -358,11 +359,11 @@ class TorchCudaAdapter : public CUDAAllocator {
 
   // Prepare the pool of a capture that begins. Return true if this call has created the pool in
   // torch's allocator, with segments of pgmo. The creation counts as a user of the pool, which the
-  // caller must release.
+  // caller must release. Throws torch's out-of-memory error.
   bool begin_graph(c10::DeviceIndex index, c10::cuda::MempoolId_t pool);
 
   // Return a slot or a block of a window, or nullptr if the allocator beneath must serve the
-  // request. If this sets `gap`, that allocator is expected to place the block at `gap`
+  // request. If the function sets `gap`, that allocator is expected to place the block at `gap`
   // (pages/splits.hpp).
   void* own_block(Device& device, size_t bytes, uint32_t stream, const void*& gap) const {
     void* block = find_own_block(device, bytes, stream, gap);

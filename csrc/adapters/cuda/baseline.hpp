@@ -5,8 +5,8 @@
 //     segments of that allocator, pages ─▶ took               bytes actually taken from the card
 //
 // The allocator beneath serves some private pools as it would without pgmo: pools of CUDA graphs,
-// and some of MemPool. These pools count equally as reserved and as taken. The model serves the
-// other private pools: those that pages serve, and those to which pgmo gives expandable segments.
+// and some of MemPool. Their bytes count both as reserved and as taken. The model serves all other
+// private pools: MemPools that pages serve, and graphs' pools with expandable segments of pgmo.
 //
 // Only device.hpp includes this file.
 
@@ -168,7 +168,7 @@ class BaselineFeed {
   }
 
   // Return whether the entry belongs to a private pool. PyTorch before 2.9 does not name the pool
-  // in a trace entry. So the figures are incomplete once a pool is active.
+  // in a trace entry: return false, and count the figures as incomplete once a pool is active.
   template <typename Entry>
   bool is_private(const Entry& entry) {
     if constexpr (requires { entry.mempool_; }) {
@@ -251,8 +251,8 @@ void BaselineFeed::traced(const TraceEntry& entry) {
   }
 }
 
-// Return the settings from the environment, updated by those in torch's snapshot. The program may
-// have changed the latter since start-up.
+// Return the settings from the environment, updated by torch's snapshot: the program may have
+// changed settings since start-up.
 pgmo_baseline_settings BaselineFeed::settings_of(const AllocatorConfigInfo& config) {
   pgmo_baseline_settings settings = baseline_settings;
   settings.expandable_segments = config.expandable_segments;
@@ -284,8 +284,8 @@ void BaselineFeed::add(pgmo_baseline* model, const SegmentInfo& segment) {
                             pieces.data(), pieces.size());
 }
 
-// Pass each trace entry of torch's allocator to the feed of its device from now on. Torch cannot
-// detach a tracker.
+// Pass each trace entry of torch's allocator to the feed of its device from now on. Only the first
+// call has an effect. Torch cannot detach a tracker.
 void attach_trace(CUDAAllocator* upstream) {
   static std::once_flag attached;
   std::call_once(attached, [&] {

@@ -1,4 +1,4 @@
-// Adapters of this process, and the current one. Each wraps an allocator that torch used when a
+// Adapters of this process, and the current adapter. Each wraps an allocator that torch used when a
 // session began.
 //
 // This file is part of the translation unit torch_cuda.cpp.
@@ -18,6 +18,7 @@ bool stored = false;        // whether pgmo_install, rather than torch, installe
 bool left_beneath = false;  // an adapter could not be uninstalled: another allocator wrapped it
 
 // Return the installed adapter, or the adapter for torch's current allocator if none is installed.
+// Throws c10::Error if that allocator wraps an adapter.
 TorchCudaAdapter* current_adapter() {
   CUDAAllocator* now = get();
   if (TorchCudaAdapter* ours = adapters.find(now)) return ours;

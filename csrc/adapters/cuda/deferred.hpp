@@ -11,8 +11,8 @@
 // a late block, and no slot that overlaps it is served. Torch's own allocator also delays frees of
 // blocks that other streams use.
 //
-// Thread-safe. A thread waits for a stream under the lock only without host memory, or if no event
-// can be recorded.
+// Thread-safe. A thread waits for a stream under the lock only if the host is out of memory, or if
+// no event can be recorded.
 
 #pragma once
 
@@ -111,10 +111,10 @@ class DeferredFrees {
     return uses_.contains(block);
   }
 
-  // Delay the free of a block if other streams use it. Return false if the caller must free the
-  // block now: no other stream uses it. Return false, too, if the host has no memory to delay the
-  // free, and the streams' work is done. Otherwise `finished` returns `name` later, or the block's
-  // address if `name` is null.
+  // Delay the free of a block that other streams use, and return true. `finished` then returns
+  // `name` later, or the block's address if `name` is null. Return false if the caller must free
+  // the block now: no other stream uses it, or the host is out of memory and this call has waited
+  // for the streams.
   bool defer(void* block, void* name = nullptr) noexcept {
 #ifdef PGMO_BREAK_RECORD_STREAM  // a test defines this, to show that other tests fail
     (void)block, (void)name;
@@ -143,9 +143,9 @@ class DeferredFrees {
 #endif
   }
 
-  // Return blocks whose streams have done their work; the caller releases these blocks. Each call
-  // checks at most `most` blocks, the least recently checked first. If this throws std::bad_alloc,
-  // nothing has changed.
+  // Return blocks (or names) whose streams have done their work; the caller releases these blocks.
+  // Each call checks at most `most` blocks, the least recently checked first. If this throws
+  // std::bad_alloc, nothing has changed.
   std::vector<void*> finished(size_t most = kMostLooks) {
     std::vector<void*> done;
     if (!any_waiting()) return done;

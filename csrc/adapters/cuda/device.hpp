@@ -44,8 +44,8 @@ constexpr int kMostEngines = 32;   // maximum number of sessions per device
 const pgmo_engine_api* api = nullptr;
 const pgmo_pages_api* pages_api = nullptr;
 
-// Totals of slots and blocks of windows: their bytes, their number, and how many of both were
-// freed. Also the numbers of pages created and released.
+// Totals of slots and blocks of windows: bytes and number, allocated and freed. Also the numbers of
+// pages created and released.
 enum Total : uint8_t { kBytes, kFreedBytes, kBlocks, kFreedBlocks, kCreates, kReleases, kTotals };
 
 // Corrections of torch's counts of failures. Negative: failed attempts that the allocator beneath
@@ -63,7 +63,7 @@ struct Fraction {
   }
 
   std::atomic<double> whole{-1};  // -1: unknown
-  std::mutex mutex;               // guards `beneath`, and changes of both
+  std::mutex mutex;               // guards `beneath`, and changes of `whole`
   double beneath = -1;            // the fraction set for the allocator beneath
 };
 
@@ -88,9 +88,10 @@ struct Device {
 
   // Pages, once opened; see cuda/pages/windows.hpp.
   std::atomic<pgmo_space*> space{nullptr};
-  std::atomic<bool> serves_pages{false};      // whether requests without a slot go to pages
-  uint64_t card = 0;                          // bytes of the card; 0: unknown
-  std::atomic<uint64_t> limit{~uint64_t{0}};  // bytes that a session may hold in pages
+  std::atomic<bool> serves_pages{false};  // whether requests without a slot go to pages
+  uint64_t card = 0;                      // bytes of the card; 0: unknown
+  std::atomic<uint64_t> limit{
+      ~uint64_t{0}};  // bytes that a session may hold in pages; all ones: any
   Fraction fraction;
   std::atomic<bool> trim_due{false};  // call `trim_cache_beneath` once no lock is held
   SplitBlocks splits;
@@ -149,7 +150,7 @@ std::array<Device, kMostDevices>& devices() {
   return *all;
 }
 
-// Whether the process has used CUDA. A child that is forked later cannot use CUDA.
+// Whether the process has used CUDA. If so, a child that is forked later cannot use CUDA.
 std::atomic<bool> cuda_used{false};
 
 // Whether this process is a forked child without a device: the driver's state belongs to the

@@ -27,16 +27,16 @@ std::atomic<const int64_t*> errors_held{nullptr};
 std::atomic<uint32_t> error_patience_ms{0};
 
 // Return whether this thread holds the GIL, or Python's functions are not found. A thread with the
-// GIL must not wait, because other threads need the GIL to drop errors. It does not release the GIL
-// either, because its caller may depend on it.
+// GIL must not wait, because other threads need the GIL to drop errors. This thread does not
+// release the GIL either, because its caller may depend on the GIL.
 bool holds_gil() {
   static const auto check = reinterpret_cast<int (*)()>(dlsym(RTLD_DEFAULT, "PyGILState_Check"));
   return check == nullptr || check() != 0;
 }
 
-// Wait until fewer errors exist than now, and return true. Return false if no error exists, or if
-// this thread holds the GIL. Return false, too, if no error is dropped in time, as during an
-// `except` clause. The caller must hold no lock.
+// Wait until fewer errors exist than now, and return true. Return false if no error exists, if this
+// thread holds the GIL, or if no error is dropped in time, as during an `except` clause. The caller
+// must hold no lock.
 bool await_held_errors() {
   const int64_t* const held = errors_held.load(std::memory_order_acquire);
   const auto now = [&] { return __atomic_load_n(held, __ATOMIC_ACQUIRE); };

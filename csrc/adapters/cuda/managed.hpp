@@ -115,7 +115,8 @@ void give_spilled_back(void* context) {
 
 }  // namespace
 
-// Functions that Python calls; conventions as in torch_cuda.cpp.
+// Functions that Python calls. With `message`, each returns 0 on success; otherwise 1, with the
+// reason in `message`.
 extern "C" {
 
 // Allocate a segment of unified memory. A torch.cuda.memory.CUDAPluggableAllocator calls this

@@ -87,7 +87,7 @@ void count_pages_in(std::string& text, const Device& device, const pgmo_pages_st
 }
 
 // Throw torch's error, extended by figures and advice of pgmo. The text begins with torch's own
-// text, which programs that search for the largest batch size match.
+// text, because programs that search for the largest batch size match it.
 [[noreturn]] void throw_out_of_memory(Device& device, const c10::OutOfMemoryError& error) {
   std::string text = error.what_without_backtrace();
   const bool in_session = device.connected() && device.attended.load();

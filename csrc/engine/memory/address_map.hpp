@@ -36,7 +36,8 @@ class AddressMap {
     cells_[at] = {address, value};
   }
 
-  // Return the value, which stays valid until the next change of the map; nullptr if there is none.
+  // Return a pointer to the value, valid until the next change of the map; nullptr if there is
+  // none.
   Value* find(std::uintptr_t address) noexcept {
     Cell& cell = cells_[find_cell(address)];
     return cell.address == kFree ? nullptr : &cell.value;

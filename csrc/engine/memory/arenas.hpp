@@ -4,7 +4,7 @@
 //               ├─ stream 0 ─┼─ stream 1 ─┼─ stream 2 ─┤
 //     memory    ▓▓▓▓▓▓░░░░    ▓▓▓░          (no arena yet: its requests go to the framework)
 //
-//     spilled   offsets from d on, behind all others: one arena that the session places
+//     spilled   offsets from d on, above all others: one arena that the session places
 //               elsewhere, for example in unified memory, for slots of every stream
 //
 //     retired   ░░░▓░░░       contains only late blocks; given back when the last one is freed
@@ -105,9 +105,9 @@ class Arenas {
     for (const Retired& retired : retired_) visit(retired.arena);
   }
 
-  // Return whether a slot lies inside the arena of its stream, and is aligned from the arena's
-  // start. A slot that ends above the `begin` of the spill arena must lie inside the spill arena.
-  // Returns true if the stream has no arena yet.
+  // Return whether a slot lies inside the arena of its stream, and is aligned relative to the
+  // arena's base. A slot that ends above the `begin` of the spill arena must lie inside the spill
+  // arena. Returns true if the stream has no arena yet.
   bool has_room(std::uint32_t stream_index, Offset offset, Bytes bytes,
                 Bytes alignment) const noexcept;
 
@@ -130,8 +130,8 @@ class Arenas {
 
   // `hold` adds an idle range of a current or retired arena to the late blocks. So no slot is
   // served there, and the arena is not given back. Throws std::bad_alloc. `release_held` removes
-  // the range again. If a retired arena has become empty, it returns this arena, which the caller
-  // gives back; otherwise it returns an arena without a base.
+  // the range again. If a retired arena has thus become empty, `release_held` returns it, and the
+  // caller gives it back. Otherwise it returns an arena whose base is null.
   void hold(LateSet& late, std::uintptr_t address, Bytes bytes);
   pgmo_arena release_held(LateSet& late, std::uintptr_t address) noexcept;
 

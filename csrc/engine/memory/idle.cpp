@@ -4,9 +4,9 @@
 //     pages    │    │    │    │    │    │
 //              └──────┘    └──────┘            go back to the system; read as zeros afterwards
 //
-// Touched pages of an arena from the framework stay resident until they go back to the operating
-// system. Otherwise blocks without a slot would need memory in addition to the arena (lending.hpp).
-// One live block would also keep a whole retired arena resident.
+// If an arena is a block of the framework, its touched pages stay resident until they go back to
+// the operating system. Blocks without a slot need memory in addition to these pages (lending.hpp).
+// One live block would keep all pages of a retired arena resident.
 
 #include <sys/mman.h>
 #include <unistd.h>
@@ -95,8 +95,8 @@ void Engine::trim_malloc() noexcept {
 #endif
 }
 
-// Give idle pages back in the middle of an iteration. Called before the program touches its new
-// block. So pages of arenas are gone before the block's pages become resident.
+// Give idle pages back during an iteration or a pause. Called before the program touches its new
+// block, so that idle pages are gone before the block's pages become resident.
 void Engine::lend() noexcept {
   try {
     return_pages(true);
@@ -175,7 +175,7 @@ Bytes Engine::return_pages(bool serving) {
       const Guard guard(lock_);
       if (!returning_.empty()) return returned;
       more = hold_idle(serving, from);
-      // From here on, an empty `returning_` belongs to whichever thread fills it first.
+      // An empty `returning_` belongs to no thread, so do not read it without the lock.
       if (returning_.empty()) break;
     }
     for (const pages::Extent& range : returning_) {

@@ -3,15 +3,15 @@
 //
 //     slots      ▓▓▓▓▓▓▓▓▓▓           pages of an arena stay resident once they are touched
 //     missed               ▒▒▒▒▒▒     blocks without a slot need memory in addition
-//                ────────────|────    needed: the most bytes ever alive, slots and others
+//                ────────────|────    need: the most bytes ever alive, slots and others
 //
 // An iteration that diverges from its plan would occupy both kinds of memory. So pages are lent as
-// soon as the sum exceeds the largest live bytes of the program so far: the need, which the program
-// would occupy without an arena, too. Slots of a plan for several lengths may alone spread over
-// more than the need. In this case, pages are lent several times per iteration. Resident bytes of
-// arenas are not measured. Their upper bound is the smaller of two numbers. The first is the end of
-// the highest slot. The second is the bytes of slots that were live when pages were last lent, or
-// were served since. Sparse blocks (statistics.hpp) do not count.
+// soon as the sum exceeds the *need*: the largest live bytes of the program so far. Without an
+// arena, the program would occupy them, too. Slots of a plan for several lengths may alone spread
+// over more than the need. Then pages are lent several times per iteration. Resident bytes of
+// arenas are not measured. They have two upper bounds, and the smaller one counts: the end of the
+// highest slot, and the bytes of all slots that were live when pages were last lent or were served
+// since. Sparse blocks (statistics.hpp) do not count.
 //
 // All sizes are in bytes. Calls require the engine's lock.
 
@@ -34,7 +34,7 @@ class Lending {
   bool on() const noexcept { return on_; }
 
   // Count a served slot of `bytes` bytes that ends at offset `end`. `slots` and `foreign`, here and
-  // below: live bytes of all slots, and of all framework blocks.
+  // below: live bytes of all slots, and of all framework blocks, without sparse blocks.
   void served(Offset end, Bytes bytes, Bytes slots, Bytes foreign) noexcept {
     if (!on_) [[likely]]
       return;
@@ -107,9 +107,9 @@ class Lending {
   void arenas_retired() noexcept { highest_ = touched_ = 0; }
 
  private:
-  // Maximum number of returns per iteration for slots alone. Above it, only framework blocks cause
-  // returns. Iterations with many requests would otherwise spend their time on returns. Eight
-  // returns usually last until after the peak.
+  // Number of returns in an iteration after which slots cause no more returns, but framework blocks
+  // do. Iterations with many requests would otherwise spend their time on returns. Eight returns
+  // usually last until after the peak.
   static constexpr int kMostReturns = 8;
 
   // Return how many bytes beyond the need are tolerated.

@@ -6,7 +6,7 @@
 //
 // The engine notifies the page space only while the range counts its slots
 // (pages/planned/planned_range.hpp). It does not hold its lock meanwhile. If `list_living` runs
-// between the two steps, it already lists the slot as live, or as free. It also changes the range's
+// between the two steps, it sees the slot as already taken or freed. It also changes the range's
 // generation. So the late notification has no effect.
 
 #include <algorithm>
@@ -91,7 +91,7 @@ pages::PlannedRange* Engine::range_at(const void* base) const noexcept {
   return found == ranges_.end() ? nullptr : *found;
 }
 
-// Get the missing pages of a slot that was just taken. If none are available, free the slot and
+// Get the missing pages of a slot that was just taken. If they are not available, free the slot and
 // return false.
 bool Engine::occupy(std::uintptr_t address, Bytes bytes, pages::PlannedRange& range,
                     std::uint64_t generation) noexcept {
@@ -132,7 +132,8 @@ void Engine::list_living(pages::PlannedRange& range, std::vector<pages::Extent>&
 }
 
 // Settle ranges between two iterations, when most pages are where the plans need them. A settled
-// range does not count its slots until other requests need its pages, or a plan is added.
+// range does not count its slots until other requests need its pages, a plan is added, or serving
+// starts again.
 void Engine::settle_ranges() noexcept {
   pages::Space* const space = space_.load();
   if (space == nullptr) return;

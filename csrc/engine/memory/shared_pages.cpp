@@ -25,8 +25,8 @@ void Engine::share_pages() noexcept {
     {
       const Guard guard(lock_);
       if (!has(PGMO_SERVING) || shared_for_ == plans_changed_) return;
-      // Another call in progress may share pages for older plans, and finish after this call. So
-      // the end of the next iteration shares pages for the current plans.
+      // Another call in progress may share pages for older plans, and finish last. So leave the
+      // current plans to the next call.
       if (settling_ > 0) return;
       shared_for = plans_changed_;
       uses = uses_of_pages(*space, ranges);
@@ -64,8 +64,8 @@ void Engine::arrange_pages() noexcept {
   space->arrange(*this);
 }
 
-// Return the ticks at which the slots of all plans use each page. `ranges` receives the ranges, in
-// the order of PageUse::arena. Requires the lock.
+// Return the ticks at which the slots of all plans use each page; nothing if there are fewer than
+// two ranges. `ranges` receives the ranges, in the order of PageUse::arena. Requires the lock.
 Engine::PlannedUses Engine::uses_of_pages(const pages::Space& space,
                                           std::vector<pages::PlannedRange*>& ranges) const {
   std::vector<const Arenas::Segment*> segments;

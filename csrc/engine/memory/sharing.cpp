@@ -10,7 +10,7 @@
 namespace pgmo {
 namespace {
 
-// Two runs that can share pages: one of the arena in turn, and one of the arenas before it.
+// Two runs that can share pages: one of the current arena, and one of the arenas before it.
 struct Pair {
   std::size_t run;
   std::size_t other;
@@ -19,7 +19,7 @@ struct Pair {
   std::size_t pages;     // number of pages to share
 };
 
-// Maximum number of pairs of runs to compare. Above it, the arena in turn shares no pages with the
+// Maximum number of pairs of runs to compare. Above it, the current arena shares no pages with the
 // arenas before it.
 constexpr std::size_t kMostPairs = std::size_t{1} << 22;
 

@@ -24,8 +24,8 @@ namespace pgmo {
 
 class BlockTable {
  public:
-  // If the environment variable PGMO_CHECK is set, the table checks that no block overlaps a live
-  // block.
+  // If the environment variable PGMO_CHECK is set, and not to 0, the table checks that no block
+  // overlaps a live block.
   BlockTable();
 
   // The recorder is public, so that the engine can start, stop and read it. Only the table adds

@@ -90,7 +90,7 @@ void Recorder::ordered(Event::Kind kind, std::uint64_t stream, std::uint64_t eve
   append({.kind = kind, .bytes = static_cast<Bytes>(event), .stream = stream});
 }
 
-// Append an event of the calling thread.
+// Append an event of the calling thread. Return false if the recording is truncated.
 bool Recorder::append(Event event) noexcept {
   if (truncated_) return false;
   event.thread = thread_number();

@@ -85,8 +85,8 @@ class Recorder {
   void start() noexcept;
   void stop() noexcept { active_ = false; }
 
-  // Drop all events and start a new epoch. Return the events: the caller frees their memory without
-  // the lock, because freeing takes long.
+  // Remove all events, start a new epoch, and return the events. The caller frees their memory
+  // without the lock, because freeing takes long.
   std::vector<Event> take() noexcept;
 
   // Record a request, and return the number of its block; kNoBlock if the recording is truncated.

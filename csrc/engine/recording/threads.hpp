@@ -7,7 +7,7 @@
 //
 // When several threads train at the same time, their requests interleave in an order that no plan
 // can predict. The session detects this from these counts, follows one of the threads, and
-// delegates the others: the engine leaves requests of delegated threads to the framework.
+// delegates the other threads: the engine leaves their requests to the framework.
 //
 // A ThreadId is the system's thread id, which Python knows too. The system reuses ids, so the
 // delegation of a thread must end before the thread does. Calls require the engine's lock, except

@@ -18,8 +18,8 @@ Replayer::Match Replayer::resynchronise(RequestKey key) {
   return match_unknown_size(key);
 }
 
-// Return the nearest request ahead that is known to have this key. A single match may skip only
-// smaller requests: if the skipped requests come later and miss, they need little memory.
+// Return the nearest request ahead that is known to have this key and skips no larger request;
+// kNoSlot if there is none. If the skipped requests come later and miss, they need little memory.
 SlotIndex Replayer::find_past_smaller(RequestKey key) const noexcept {
   // If the request under the cursor may have this size, assume that only a few requests were left
   // out.
@@ -30,8 +30,8 @@ SlotIndex Replayer::find_past_smaller(RequestKey key) const noexcept {
   return request < until ? request : kNoSlot;
 }
 
-// Return a skipped request with this key, because two threads or streams may have changed their
-// order. The planned lifetime of the request must contain `now`.
+// Remove and return a skipped request with this key, because two threads or streams may have
+// changed their order. The planned lifetime of the request must contain `now`.
 SlotIndex Replayer::take_skipped(RequestKey key) noexcept {
   for (std::size_t at = 0; at < skipped_count_; ++at) {
     const SlotIndex request = skipped_[at];
@@ -45,8 +45,8 @@ SlotIndex Replayer::take_skipped(RequestKey key) noexcept {
 }
 
 // Return the second request of a pair whose first request matches the missed key, and whose second
-// matches `key`. A pair in the window may also skip larger requests. An anchor may skip any number
-// of requests.
+// matches `key`; kNoSlot if there is none. A pair in the window may also skip larger requests. An
+// anchor may skip any number of requests.
 SlotIndex Replayer::find_pair(RequestKey key) noexcept {
   const SlotIndex until = window_end();
   for (SlotIndex request = cursor_ + 1; request < until; ++request) {
@@ -84,8 +84,8 @@ Replayer::Match Replayer::match_unknown_size(RequestKey key) {
   return match_at(cursor_, key);
 }
 
-// Return the next varying request of unknown size that this key may be. Requests that only some
-// iterations make, such as a logged number, may come before it.
+// Return the next varying request of unknown size that this key may match; kNoSlot if there is
+// none. It may skip requests that only some iterations make, such as a logged number.
 SlotIndex Replayer::find_open_past_smaller(RequestKey key) const noexcept {
   const SlotIndex until = std::min(plan_.requests(), cursor_ + kLeftOut);
   for (SlotIndex request = cursor_; request < until; ++request) {

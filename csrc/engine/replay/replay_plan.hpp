@@ -59,8 +59,8 @@ struct PlannedRequest {
   bool varying;   // its slot serves requests of every size up to `bytes`
   Tick end;       // exclusive; an end above the number of requests lies in the next iteration
   Offset offset;  // kUnplanned: no slot
-  // Offset of the second slot of a block that is still live when the next iteration requests its
-  // successor; kUnplanned: none.
+  // Offset of the second slot, if the block is still live when the next iteration makes the same
+  // request; kUnplanned: none.
   Offset alternate;
   std::uint32_t family = 0;  // varying requests of one family change their sizes together
 };
@@ -158,8 +158,8 @@ class ReplayPlan {
  private:
   static constexpr std::uint32_t kNowhere = ~std::uint32_t{0};
   static constexpr Offset kNoOffset = -1;
-  // Number of requests to prefetch ahead. They take about 200 ns, as long as an access that misses
-  // every cache.
+  // Number of requests to prefetch ahead. Eight requests take about 200 ns, as long as an access
+  // that misses every cache.
   static constexpr SlotIndex kAhead = 8;
   // Number of empty rows after the last request, so that `prefetch` never reads beyond `slots_`.
   static constexpr std::size_t kSentinels = 16;

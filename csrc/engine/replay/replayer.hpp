@@ -155,13 +155,13 @@ class Replayer {
   std::vector<Grown> take_grown() { return std::exchange(grown_, {}); }
 
  private:
-  // Maximum number of entries kept for `take_grown`. The session makes a new plan long before that
-  // many requests have outgrown their slots.
+  // Maximum number of entries kept for `take_grown`; further ones are dropped. The session makes a
+  // new plan long before.
   static constexpr std::size_t kMostGrown = std::size_t{1} << 20;
 
   // Number of requests, from the cursor on, among which a varying request of unknown size is
-  // searched. This iteration is assumed to leave out the requests before it, such as a logged
-  // number.
+  // searched. Skipped requests, such as a logged number, are assumed to be left out of this
+  // iteration.
   static constexpr SlotIndex kLeftOut = 4;
 
   struct Match {

@@ -6,9 +6,9 @@
 //
 // A range is *settled* if all pages under its slots are mapped and stay mapped. The owner of a
 // settled range serves slots without calling the space. When other requests need pages, the space
-// *surrenders* the range: the owner lists the live slots once, and all other pages become idle.
-// From then on slots are counted, until the owner settles the range again. The engine does so
-// between two iterations.
+// *surrenders* the range: the owner lists the live slots once, and all pages without a live slot
+// become idle. From then on slots are counted, until the owner settles the range again. The engine
+// settles ranges between two iterations.
 //
 // The owner reads `generation()` under its slot lock and passes it to `occupy` and `vacate`. So a
 // call with an outdated generation has no effect.
@@ -62,7 +62,7 @@ class PlannedRange {
 
   void settled() noexcept { generation_.fetch_add(1, std::memory_order_acq_rel); }
 
-  // From now on, `Space::vacate` ignores slots that were taken before.
+  // From now on, `Space::vacate` ignores slots that were freed before.
   void close() noexcept {
     generation_.fetch_add(2, std::memory_order_acq_rel);
     std::vector<Extent>().swap(settled_);

@@ -96,7 +96,8 @@ std::vector<Places> Space::by_completeness(const std::vector<Extent>& extents,
   return all;
 }
 
-// Return whether so few pages are missing in these runs that they may be created.
+// Return whether the missing pages of these runs may be created: they are few, and pages were
+// missing in several consecutive calls.
 bool Space::may_create(PlannedRange& range, const std::vector<Places>& runs,
                        std::size_t complete) noexcept {
   if (++range.unsettled_ <= heuristics_.confirmations) return false;

@@ -64,8 +64,9 @@ bool Pool::arrange(const std::vector<std::vector<PagePlace*>>& plan, const Growt
   return complete && all;
 }
 
-// Choose a page for each entry of the plan. A mapping cannot change while a block lives there or
-// running work uses it. So the choices are, in this order:
+// Choose a page for each entry of the plan. An entry gets none if all pages are claimed. A mapping
+// cannot change while a block lives there or running work uses the address. So the choices are, in
+// this order:
 // 1. the page at a place of the entry where a block lives;
 // 2. the page at a place of the entry that running work still uses;
 // 3. the page planned before;
@@ -130,7 +131,7 @@ bool Pool::belongs(const Page& page, const PagePlace& place) noexcept {
 }
 
 // Request a mapping of this page at this place. Return false if a block lives there, if running
-// work uses the address, or if the place has another step. A later block there then gets the
+// work uses the address, or if the place has another step. A later block at the place then gets the
 // planned page, once that page is idle or free (`misplaced`).
 bool Pool::want(PagePlace& place, Page& page) noexcept {
   if (place.blocks > 0 || place.step != Step::kNone) return false;

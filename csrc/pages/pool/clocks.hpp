@@ -125,8 +125,8 @@ class Clocks {
     std::deque<Recorded> pending;
   };
 
-  // Return the number that a completed event must reach. Waiting beyond the stream's last mark
-  // would gain nothing.
+  // Return the lowest number of an event of the stream whose completion completes the marks there.
+  // Waiting beyond the stream's last mark would gain nothing.
   std::uint64_t needed(const Line& line, const Marks& marks) const noexcept;
   bool wait_for(Stream stream, Stream other, const Marks& marks) noexcept;
 

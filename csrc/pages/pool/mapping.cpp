@@ -186,7 +186,7 @@ void Pool::abandon_needs() noexcept {
   }
 }
 
-// Remove stale mappings if there are too many.
+// If there are more stale mappings than Heuristics::stale_mappings, unmap some of the oldest.
 void Pool::sweep() noexcept {
   std::array<PagePlace*, kMostSwept> swept{};
   std::size_t count = 0;

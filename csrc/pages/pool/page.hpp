@@ -9,7 +9,7 @@
 // A page is *used* while blocks lie on it, all of them at its home. It is *idle* while it is mapped
 // and no block lies on it. It is *free* while it is mapped nowhere, and *moving* while a thread
 // makes device calls for it. It is *gone* after it was returned to the device. Only idle and free
-// pages serve new requests. A place is *asleep* if blocks live there without a page.
+// pages may move to other places. A place is *asleep* if blocks live there without a page.
 
 #pragma once
 
@@ -55,7 +55,7 @@ struct PagePlace {
   std::uint32_t blocks = 0;           // number of blocks here, plus pins and holds (pool.hpp)
   Step step = Step::kNone;
   bool pinned = false;
-  bool awaits_page = false;   // unusable until it can get its planned page
+  bool awaits_page = false;   // serves no slot until it can get its planned page
   bool shared = false;        // another process may hold its page while a block lives here
   PagePlace* prev = nullptr;  // in the list of stale places
   PagePlace* next = nullptr;
@@ -69,7 +69,7 @@ struct Page {
   PagePlace* home = nullptr;         // the place of its blocks, or of its last blocks
   PagePlace* places = nullptr;       // all mappings, linked by `another`
   Marks marks;                       // last uses through any address
-  bool untouched = true;             // not mapped for any block yet
+  bool untouched = true;             // no request has used it yet, and no arrangement
   std::uint64_t claimed = 0;         // number of the arrangement that claimed it
   std::uint64_t looked = 0;          // number of the search that found it
   const PagePlace* found = nullptr;  // the place for which that search found it

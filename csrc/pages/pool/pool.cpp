@@ -45,7 +45,7 @@ void Pool::leave(Places places, const Marks& marks) noexcept {
 }
 
 // Add a block at a place, with the page that is mapped there. Return false if this page cannot be
-// used without a device call. Return false, too, if the planned page can replace it now.
+// used without a device call, or if the planned page can replace this page now.
 bool Pool::adopt(PagePlace& place) noexcept {
   Page* page = place.page;
   if (page == nullptr || place.step != Step::kNone || page->state == State::kMoving) return false;

@@ -14,9 +14,9 @@
 // address, and the first mapping stays. An address is *blocked* if another page is mapped there and
 // cannot be unmapped yet. The window then chooses another address.
 //
-// There are two locks. The one thread that creates, maps or unmaps pages holds `work`. `state`
-// guards the pages and places; it is never held during a call of the driver. A request whose pages
-// are mapped takes only `state`, and so does every free. While a thread works without `state`, its
+// There are two locks. A thread holds `work` while it creates, maps or unmaps pages. `state` guards
+// the pages and places; it is never held during a call of the driver. A request that needs no
+// device call takes only `state`, and so does every free. While a thread works without `state`, its
 // pages are `kMoving` and its places have a `step`. Requests that need these pages or places wait
 // for `work`.
 
@@ -128,9 +128,8 @@ class Pool {
   // Start a request, which `provide` completes. At most one request may be in progress. If a place
   // is blocked, append all blocked places to `blocked`, change nothing else and return false. If
   // this throws std::bad_alloc, nothing has changed. With kRatherElsewhere, a place also counts as
-  // blocked while other streams still use its page. This requires that enough other pages are
-  // available. Waiting for these streams would be safe, but would serialize streams that run
-  // concurrently.
+  // blocked while other streams still use its page, if enough other pages are available. Waiting
+  // for these streams would be safe, but would serialize streams that run concurrently.
   enum class Waits { kHere, kRatherElsewhere };
   bool admit(Places places, Stream stream, std::vector<Extent>& blocked,
              Waits waits = Waits::kHere);
@@ -139,8 +138,8 @@ class Pool {
   void dismiss(Places places) noexcept;
   bool needs_pages() const noexcept { return !needs_.empty(); }
 
-  // Return whether the pool may create this many pages. It may hold at most `beyond` pages more
-  // than the highest occupancy.
+  // Return whether the pool may create this many pages, within its limits and up to `beyond` pages
+  // above the highest occupancy.
   bool has_room(std::size_t pages, std::size_t beyond) const noexcept {
     return held_ + pages <= std::min({highest_ + beyond, limit_, properties_.most_pages});
   }
@@ -149,21 +148,23 @@ class Pool {
 
   // Provide all missing pages of the admitted places. Return false, and cancel the request, if the
   // card is full or the device refuses. `beyond`: number of pages that may be created above the
-  // target before idle pages are taken.
+  // highest occupancy before idle pages are taken.
   bool provide(Places places, Stream stream, std::size_t beyond = 0) noexcept;
 
   // Limits of the pages that an arrangement may create. It creates none if more than `most_missing`
-  // pages are missing: so many pages are only in use elsewhere at the moment. It creates pages up
-  // to the larger of two numbers: the plan's pages, and the highest occupancy plus `beyond`.
+  // pages are missing: most of these are only in use elsewhere at the moment. Otherwise it creates
+  // pages up to the larger of two numbers: the plan's pages, and the highest occupancy plus
+  // `beyond`.
   struct Growth {
     std::size_t most_missing = 0;
     std::size_t beyond = 0;
   };
 
-  // Map one page at all places of each entry of the plan. A mapping in the way is removed if its
-  // last use is completed. Idle pages are taken first, then a few are created: if one page were
-  // missing, pages would change their address in each iteration. Return false if an entry has no
-  // page, a place awaits its page, or the device refuses. Throws std::bad_alloc.
+  // Map one page at all places of each entry of the plan. Does nothing without aliases. A mapping
+  // in the way is removed if its last use is completed. Idle pages are taken first. Then pages are
+  // created, because a missing page would make pages change their address in each iteration. Return
+  // false if an entry has no page, a place awaits its page, or the device refuses. Throws
+  // std::bad_alloc.
   //
   // If a program submits whole iterations ahead of the device, some places are always in use. With
   // kAwaitsPage, a place in use serves no further request until its last use is completed.
@@ -199,8 +200,8 @@ class Pool {
   // Throws std::bad_alloc. In both cases all places continue to sleep.
   bool wake(Sleep sleep, std::vector<Address>& places);
 
-  // Release free and idle pages until this many bytes are released or no such page is left. Return
-  // the bytes released.
+  // Release free pages, and idle pages whose last use is completed, until this many bytes are
+  // released or no such page is left. Return the bytes released.
   Bytes give_back(Bytes bytes) noexcept;
 
   // Set the limit of the bytes of all pages. Return the bytes of pages above the limit now.
@@ -288,11 +289,11 @@ class Pool {
 
   std::deque<Page> pages_;
   List<Page> free_;
-  List<Page> idle_;        // the page that is idle longest first
+  List<Page> idle_;        // the longest idle page first
   List<Page> gone_;        // unused elements of `pages_`
   List<PagePlace> stale_;  // the oldest mapping first
   std::size_t held_ = 0;
-  std::size_t untouched_ = 0;  // pages among `held_` that were never mapped for a block
+  std::size_t untouched_ = 0;  // pages among `held_` that are `untouched`
   std::size_t occupied_ = 0;
   // Highest `occupied_` since `forget_peak`, or in the iteration before the last `nothing_missed`.
   // Not raised while a range is held.

@@ -1,7 +1,8 @@
 // Finds pages for a request, and returns pages to the device. A request gets, in this order:
-// 1. the page planned for a place, or a page of another place that shares it by plan;
+// 1. the page planned for a place, or the page at another place of its plan entry;
 // 2. free pages;
-// 3. idle pages, as many as needed so that new pages do not exceed the pool's target;
+// 3. idle pages, as many as needed so that new pages do not exceed `target()`, the highest
+//    occupancy with pages for refused slots;
 // 4. new pages;
 // 5. any idle pages, if no page can be created.
 
@@ -20,8 +21,8 @@ std::size_t Pool::target() const noexcept {
 }
 
 // Return whether `find_pages` would find this many pages without a wait. Return false if the
-// request would raise the highest occupancy, and count new pages only up to the target: avoiding
-// one wait is not worth permanently more pages.
+// request would raise the highest occupancy. Count new pages only up to the target: avoiding one
+// wait is not worth permanently more pages.
 bool Pool::has_spare_pages(std::size_t count, Stream stream) const noexcept {
   if (exact_ && occupied_ + count > highest_) return false;
   const std::size_t most = std::min({target(), limit_, properties_.most_pages});
@@ -77,8 +78,8 @@ bool Pool::surrender() noexcept {
   return uncounted_ != nullptr && !exact_ && uncounted_->surrender();
 }
 
-// For each place, use the page planned for it, or a page of another place that shares it by plan.
-// Once such a page is mapped at all its places, the next place uses it without a device call.
+// For each place, use the page planned for it, or the page at another place of its plan entry. Once
+// such a page is mapped at all its places, the next place uses it without a device call.
 void Pool::use_shared_places(Stream stream) noexcept {
   for (std::size_t at = found_; at < needs_.size(); ++at) {
     const PagePlace& place = *needs_[at].place;
@@ -112,9 +113,9 @@ void Pool::use_free(Page& page) noexcept {
   needs_[found_++].page = &page;
 }
 
-// Take idle pages in two passes: first pages that need no wait, then any page that the stream may
-// use. Each pass begins with the page that is idle longest, because its home will probably need it
-// last.
+// Take at most `most` idle pages in two passes: first pages that need no wait, then any page that
+// the stream may use. Each pass begins with the page that is idle longest, because its home will
+// probably need it last.
 void Pool::use_idle(Stream stream, std::size_t most) noexcept {
   for (const bool behind_events : {false, true}) {
     std::size_t looks = 0;
@@ -198,8 +199,8 @@ Bytes Pool::give_back(Bytes bytes) noexcept {
 
 // Return an idle page whose last use is completed, or null if there is none among the pages idle
 // longest. `page->marks` covers the uses through all its mappings. Each user came later on the same
-// stream, or waited for the others. `claimed`: also return pages that the last arrangement has
-// claimed.
+// stream, or waited for the earlier users. `claimed`: also return pages that the last arrangement
+// has claimed.
 Page* Pool::idle_and_completed(bool claimed) noexcept {
   std::size_t looks = 0;
   for (Page* page = idle_.first(); page != nullptr && looks < kMostLooks; page = page->next) {

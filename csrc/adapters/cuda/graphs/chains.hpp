@@ -69,7 +69,7 @@ class Chains {
     return chains_.contains(pool);
   }
 
-  // Lend pages: give the pages back to the device whose contents no later replay needs. Return
+  // Lend pages: give back to the device all pages whose contents no later replay needs. Return
   // their bytes; 0 during a capture or a launch, or if the device cannot be waited for.
   std::size_t lend() {
     const std::lock_guard guard(mutex_);
@@ -106,7 +106,7 @@ class Chains {
   }
 
   // Map a new segment of the pool, on pages of other chains where possible. Return 0 if the device
-  // is full.
+  // is full or refuses.
   Address allocate(const PoolId& pool, std::size_t bytes) {
     const std::lock_guard guard(mutex_);
     collect();
@@ -137,7 +137,7 @@ class Chains {
   }
 
   // End the capture. `alive`: the pool's live blocks. Return false if the device could not be
-  // waited for, or is full. If so, the caller must not use the graph.
+  // waited for, is full or refuses. If so, the caller must not use the graph.
   bool end(const PoolId& pool, const std::vector<LiveBlock>& alive) {
     const std::lock_guard guard(mutex_);
     Chain& chain = chains_[pool];
@@ -163,7 +163,8 @@ class Chains {
                Temporaries::kShare);
   }
 
-  // Give a chain pages of its own, for as long as it exists. Return false if the device is full.
+  // Give the chain, if there is one, pages of its own from now on. Return false if the device could
+  // not be waited for, is full or refuses.
   bool keep_apart(const PoolId& pool) {
     const std::lock_guard guard(mutex_);
     const auto found = chains_.find(pool);
@@ -312,7 +313,7 @@ class Chains {
     return true;
   }
 
-  // Get the chain's lent pages back. Return false if the device is full.
+  // Get the chain's lent pages back. Return false if the device is full or refuses.
   bool restore(Chain& chain) {
     if (!mappings_.any_lent()) return true;
     bool all = true;

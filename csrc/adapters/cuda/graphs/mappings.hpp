@@ -1,6 +1,6 @@
 // Segments of graphs' pools, whose pages may be mapped in several pools at once.
 //
-//     segment of pool A   [ p0 ][ p1 ][ p2 ]   a block survives on p2, so it is A's own page
+//     segment of pool A   [ p0 ][ p1 ][ p2 ]   a block survives on p2, so p2 is A's alone
 //     segment of pool B   [ p0 ][ p1 ][ p3 ]   p3 is new, as no other page of A can be shared
 //
 // Addresses of a segment are never used by another pool while the segment exists. A place is one
@@ -67,7 +67,7 @@ class Mappings {
   // Return whether a segment begins, or once began, at the address.
   bool owns(Address base) const { return bases_.contains(base); }
 
-  // Return a number that increases whenever a page becomes, or ceases to be, shared.
+  // Return a number that increases whenever a shared page gains, loses or exchanges a place.
   std::size_t version() const noexcept { return version_; }
 
   // Map a segment for a chain, of `bytes` rounded up to pages. Use first the pages for which
@@ -180,7 +180,7 @@ class Mappings {
                        [&](const GraphPage& page) { return !page.lent && idle(page); });
   }
 
-  // Give the pages for which `idle` returns true back to the device. Their places stay, unmapped,
+  // Give back to the device the pages for which `idle` returns true. Their places stay, unmapped,
   // until `restore`. Requires that all work of the device is completed. Return the number of these
   // pages.
   template <typename Idle>

@@ -6,8 +6,8 @@
 //     Python is about to replay  ──▶ before_replay ──▶ the launch ──▶ after_replay
 //
 // Torch's allocator serves the requests of a pool, as without pgmo. Only the pool's segments are
-// pgmo's. pgmo does not see the replays of a capture that was not announced. So its pool shares no
-// page from then on.
+// pgmo's. pgmo does not see the replays of a capture that was not announced. So the pool of this
+// capture shares no page from then on.
 //
 // This file is part of the translation unit torch_cuda.cpp.
 
@@ -167,7 +167,8 @@ bool is_of_graphs(const TraceEntry& entry) {
   return chains != nullptr && chains->owns(static_cast<graphs::Address>(entry.addr_));
 }
 
-// Return the pool's blocks that are live, or whose free waits for another stream.
+// Return the pool's blocks that are live, or whose free waits for another stream. If torch's
+// snapshot takes no pool, return these blocks of all pools.
 template <typename Allocator>
 std::vector<graphs::LiveBlock> living_in(Allocator* upstream, c10::cuda::MempoolId_t pool) {
   const SnapshotInfo info = [&] {
@@ -248,7 +249,7 @@ void before_replay(Device& device, CUDAAllocator* upstream, uint64_t graph) {
   const cudaStream_t stream = c10::cuda::getCurrentCUDAStream(index).stream();
   const int64_t saved = device.saved();
   const bool ready = with_room(device, upstream, [&] {
-    // The launch is captured into another graph, whose replays launch this graph without a report.
+    // If the launch is captured into another graph, its replays will launch this graph unreported.
     if (is_capturing(stream) && !chains->keep_apart(graph)) return false;
     return chains->before_replay(graph, reinterpret_cast<graphs::Stream>(stream));
   });

@@ -95,8 +95,8 @@ class History {
     return found == known_.end() ? Known{} : found->second;
   }
 
-  // Merge this device's trace into `all`, the trace of the allocator beneath, by time. At most as
-  // many entries remain as torch's recordHistory allows.
+  // Merge this device's trace into `all`, the trace of the allocator beneath, by time. Only the
+  // latest entries remain, up to the number that was passed to `set`.
   void add_to(int device, std::vector<TraceEntry>& all) {
     const std::lock_guard guard(mutex_);
     const auto to_nanoseconds = converter_.makeConverter();

@@ -97,7 +97,7 @@ SegmentInfo segment_of(Device& device, const Run& run, const std::vector<Run>& l
                        [](const Run& one, uintptr_t address) { return one.address < address; });
   for (; next != living.end() && next->address < end; ++next) {
     const uint64_t bytes = (next->bytes + kAlignment - 1) / kAlignment * kAlignment;
-    // The pages have changed since the blocks were listed, so this block does not fit the run.
+    // Skip the block if it does not fit, because pages have changed since the blocks were listed.
     if (next->address < at || end - next->address < bytes) continue;
     if (next->address > at) add_idle(segment, next->address - at);
     add_block(segment, next->address, bytes, next->bytes);

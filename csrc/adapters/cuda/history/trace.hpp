@@ -8,7 +8,7 @@
 // receiver, needs no GIL, and forwards events to the replaced receiver. If Python's trace is
 // activated later, PyTorch replaces this class in turn. The next request detects this, and installs
 // this class again. The order of events in between is unknown, so the engine forgets earlier
-// events. Events of direct CUDA calls are not seen. So less order may be known than exists, but
+// events. Events of direct CUDA calls are not seen. So pgmo may know less order than exists, but
 // never more.
 //
 // The base class has dozens of methods that no trace calls. These methods differ between versions

@@ -5,9 +5,8 @@
 //       └─ released                                                 ──▶ descriptor is closed
 //       └─ no sent tensor lies there, and descriptors are scarce    ──▶ descriptor is closed
 //
-// While the tensor lives, the other process copies the descriptor, which it knows by number.
-// Numbers below 1,024 stay free for the program, because calls like select() fail with higher
-// numbers.
+// While the tensor lives, the other process copies the descriptor, whose number it has got. Numbers
+// below 1,024 stay free for the program, because calls like select() fail with higher numbers.
 
 #pragma once
 
@@ -110,8 +109,8 @@ class Exports {
   // With a limit below 4,096 descriptors, leave the lowest quarter of the numbers to the program.
   static int lowest_number() { return static_cast<int>(std::min(kLowNumbers, limit() / 4)); }
 
-  // Raise the limit of descriptors to the maximum that the system allows. Return false if it is
-  // there already, or if the system refuses.
+  // Raise the limit of descriptors to the maximum that the system allows. Return false if the limit
+  // is the maximum already, or if the system refuses.
   static bool raise_limit() {
     rlimit most{};
     if (getrlimit(RLIMIT_NOFILE, &most) != 0 || most.rlim_cur >= most.rlim_max) return false;

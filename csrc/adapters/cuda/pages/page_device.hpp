@@ -104,7 +104,7 @@ class PageDevice {
     kind_.type = CU_MEM_ALLOCATION_TYPE_PINNED;
     kind_.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = index_};
     // Make pages readable by network cards, and exportable to other processes, where supported.
-    // Neither can be enabled after a page was created.
+    // Neither can be enabled for a page after its creation.
     int network = 0;
     if (ask(CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED, network) && network) {
       kind_.allocFlags.gpuDirectRDMACapable = 1;
@@ -231,7 +231,7 @@ class PageDevice {
   static constexpr size_t kPage = size_t{2} << 20;  // rounded up to the device's granularity
 
   // Maximum number of trials. The first refusal may be due to allocation properties, which the
-  // refused call has reset. The second may be accidental.
+  // refused call has reset. The second refusal may be accidental.
   static constexpr int kTrials = 3;
 
   // Scope with a page mapped at two addresses, and a stream.
@@ -296,7 +296,8 @@ class PageDevice {
     return driver_->reserve(&address, bytes, page_, 0, 0) == CUDA_SUCCESS ? address : 0;
   }
 
-  // Create a page if the limits allow it, after freeing other memory if necessary.
+  // Create a page if the limits allow one, after freeing other memory if necessary. Return 0 on
+  // failure.
   int create(uint64_t* page) {
     try {
       room_.growing();

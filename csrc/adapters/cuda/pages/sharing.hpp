@@ -7,8 +7,8 @@
 //     descriptors   one per page, as numbers in this process: the other process copies them
 //
 // This is the format of an expandable segment, so the other process needs no pgmo. PyTorch keeps
-// the block of a sent tensor alive until the other process has released it. The pages under the
-// block of a sent tensor stay in place while the block lives.
+// the block of a sent tensor alive until the other process has released the tensor. The pages under
+// the block of a sent tensor stay in place while the block lives.
 //
 // This file is part of the translation unit torch_cuda.cpp.
 
@@ -58,9 +58,9 @@ std::string header_of(const Device& device, size_t pages) {
   header.process = getpid();
   header.page = device.page_device->page();
   header.pages = pages;
-  // Other processes cache segments by their handle. After a descriptor was closed, another page may
-  // get its number. So store the count of closed descriptors in the padding, which changes the
-  // handle.
+  // Other processes cache segments by their handle. After a descriptor was closed, the descriptor
+  // of another page may get its number. So store the count of closed descriptors in the padding,
+  // which changes the handle.
   const uint32_t closed = device.page_device->exports().closed();
   static_assert(offsetof(Header, page) >= sizeof header.process + sizeof closed);
   std::memcpy(reinterpret_cast<char*>(&header) + sizeof header.process, &closed, sizeof closed);
@@ -137,7 +137,8 @@ std::mutex& sharing_mutex() {
   return one_at_a_time;
 }
 
-// Return the handle of the pages under a block, and the block's offset in these pages.
+// Return the handle of the pages under a block, and the block's offset in these pages. Throws
+// c10::Error if the pages cannot be exported.
 ShareableHandle share_pages(Device& device, CUDAAllocator* upstream, void* block) {
   TORCH_CHECK(!forked.load(), "a forked process cannot share CUDA tensors that it has inherited");
   const OnDevice on(device.index);

@@ -52,8 +52,8 @@ class SplitBlocks {
     any_.store(!gaps_.empty(), std::memory_order_relaxed);
   }
 
-  // Return the address in a gap at which the allocator beneath will serve the request. Take the
-  // block from the gap. Return null if the request fits no gap.
+  // Take a block from the best gap. Return its address, at which the allocator beneath should serve
+  // the request. Return null if the request fits no gap, or has at most `kSmall` bytes.
   const void* expected(uint64_t bytes, uint64_t stream) {
     if (bytes <= kSmall) return nullptr;
     const std::lock_guard guard(mutex_);
@@ -95,7 +95,7 @@ class SplitBlocks {
     any_.store(false, std::memory_order_relaxed);
   }
 
-  // Return the block to its gap: the allocator beneath has freed it.
+  // Return a block that the allocator beneath has freed to its gap, if it lay in one.
   void freed(const void* block) {
     const std::lock_guard guard(mutex_);
     const auto found = taken_.find(reinterpret_cast<uintptr_t>(block));

@@ -49,8 +49,9 @@ bool serves_pools() {
   return wanted;
 }
 
-// Let pages serve a pool, if it was just created and has no allocator `own`. Torch serves all other
-// pools. The id of a torch.cuda.MemPool is (0, n) with n > 0; the id of a graph's pool is (n, 0).
+// Let pages serve a torch.cuda.MemPool that was just created, unless it has an allocator `own`.
+// Torch serves all other pools. The id of a torch.cuda.MemPool is (0, n) with n > 0; the id of a
+// graph's pool is (n, 0).
 template <typename Allocator>
 void note_pool(CUDAAllocator* upstream, int index, PoolId pool, const Allocator& own) {
   Device* const device = device_or_null(index);
@@ -84,8 +85,8 @@ bool lives_in_pages(int index, PoolId pool) {
   });
 }
 
-// Release as many bytes of idle pages as are idle in the pool's windows. The released pages may lie
-// in other windows. Does nothing during a capture.
+// Release idle pages, up to the bytes that are idle in the pool's windows. The released pages may
+// lie in other windows. Does nothing during a capture.
 void empty_pool(Device& device, PoolId pool) {
   if (device.pools.any()) return;
   const uint64_t idle = pages_api->idle_in(device.pages(), pool.second);
@@ -94,9 +95,9 @@ void empty_pool(Device& device, PoolId pool) {
   (void)pages_api->give_back(device.pages(), idle);
 }
 
-// Record that a user has released a pool. After the last user, pages stop serving it. Even a pool
-// that the allocator beneath serves by then may have windows. Pools with an id (n, 0) belong to
-// graphs and have no windows.
+// Record that a user has released a pool. After the last user, pages stop serving the pool. Even a
+// pool that the allocator beneath serves by then may have windows. Pools with an id (n, 0) belong
+// to graphs and have no windows.
 void note_release(CUDAAllocator* upstream, c10::DeviceIndex index, PoolId pool) {
   note_graph_release(upstream, index, pool);
   Device* const device = device_or_null(index);
@@ -109,7 +110,8 @@ void note_release(CUDAAllocator* upstream, c10::DeviceIndex index, PoolId pool) 
   pages_api->close_pool(device->pages(), pool.second);
 }
 
-// Add a user to the pool of this id in the allocator beneath, created if necessary.
+// Add a user to the pool of this id in the allocator beneath, created if necessary. Does nothing in
+// versions of torch without `createOrIncrefPool`.
 template <typename Allocator>
 void add_user(Allocator* upstream, c10::DeviceIndex index, PoolId pool) {
   if constexpr (requires { upstream->createOrIncrefPool(index, pool, nullptr); }) {

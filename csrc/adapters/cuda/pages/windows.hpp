@@ -77,9 +77,9 @@ bool gathers_stacks(CUDAAllocator* upstream) {
 }
 
 // Empty the cache of the allocator beneath before the pages grow. Do nothing if its unused memory
-// has grown by less than a segment since the last time. For example, DDP frees its first buckets,
-// as large as the model, after an iteration. Emptying costs a synchronization, and releases no
-// segment of large blocks if the unused memory is smaller than a segment.
+// has grown by less than `kLargeSegment` since the cache was last emptied. For example, DDP frees
+// its first buckets, as large as the model, after an iteration. Emptying costs a synchronization,
+// and releases no segment of large blocks if the unused memory is smaller than a segment.
 void trim_cache_beneath(Device& device, CUDAAllocator* upstream) {
   device.trim_due.store(false, std::memory_order_relaxed);
   constexpr int64_t kLargeSegment = int64_t{20} << 20;  // kLargeBuffer of PyTorch
@@ -165,9 +165,8 @@ void limit_beneath(Device& device, CUDAAllocator* upstream, double rest) {
   device.fraction.beneath = rest;
 }
 
-// Leave the part of the fraction that pages do not use to the allocator beneath. That allocator
-// raises the out-of-memory error when its part is used up. Until then, it may find memory in pools
-// that other requests may use. Return whether the part of that allocator has grown.
+// Leave to the allocator beneath the part of the fraction that pages do not use. That allocator
+// raises the out-of-memory error when its part is used up. Return whether its part has grown.
 bool share_fraction(Device& device, CUDAAllocator* upstream) {
   Fraction& fraction = device.fraction;
   if (device.pages() == nullptr || device.card == 0 || !fraction.limits()) return false;
@@ -187,7 +186,7 @@ uint64_t lend_pages_of_graphs(const Device& device);
 // --- blocks of pages ----------------------------------------------------------------------------
 
 // Return the callbacks for a device's pages, which call them under the pages' lock. If emptying the
-// cache gathers stacks, it is left to `block_for`.
+// cache gathers stacks, the callbacks leave it to `block_for`.
 Room room_of(Device& device) {
   return {.may_hold = [&device](uint64_t bytes) { return may_hold(device, upstreams[0], bytes); },
           .make =
@@ -206,8 +205,8 @@ Room room_of(Device& device) {
 }
 
 // Open the pages of a device, and return whether the device has pages now. Pages need virtual
-// memory, and a driver that maps pages. A device has none with cudaMallocAsync, in a forked child,
-// or if the host is out of memory.
+// memory, and a driver that maps pages. A device has no pages with cudaMallocAsync, in a forked
+// child, or if the host is out of memory.
 bool open_pages(Device& device, CUDAAllocator* upstream) {
   const std::lock_guard guard(device.mutex);
   if (device.page_device != nullptr) return device.pages() != nullptr;

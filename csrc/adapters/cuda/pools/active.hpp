@@ -8,11 +8,11 @@
 //     other MemPool                         a window of the pool: see cuda/pages/user_pools.hpp;
 //                                           without pages, the allocator beneath
 //
-// Each active pool has a filter: it decides by thread or by stream whether a request belongs to the
-// pool. Torch makes a graph's pool active before the capture begins, and the filter accepts no
+// Each active pool has a filter, which decides by thread or by stream whether a request belongs to
+// the pool. Torch makes a graph's pool active before the capture begins, and the filter accepts no
 // stream until the capture begins. So a pool whose filter accepts the current stream at once is not
-// the pool of a capture. Unless another pool is active, pgmo may call the driver and wait for the
-// device.
+// the pool of a capture. While no pool of a capture is active, pgmo may call the driver and wait
+// for the device.
 
 #pragma once
 
@@ -90,7 +90,7 @@ class ActivePools {
     return find(id) != pools_.end();
   }
 
-  // Return whether this active pool got a request while its stream was being captured.
+  // Return whether this active pool got a request on a stream under capture.
   bool captured(Id id) const {
     const std::lock_guard guard(mutex_);
     const auto found = find(id);
