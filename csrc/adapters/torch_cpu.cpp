@@ -1,5 +1,4 @@
-// Adapter for PyTorch CPU tensors. It wraps the allocator that c10 used when the session began:
-// "upstream".
+// Adapter for PyTorch CPU tensors, over the allocator that c10 used before: "upstream".
 //
 //     at::empty ──▶ c10::GetCPUAllocator() ──▶ TorchCpuAdapter ──▶ engine: a slot?
 //                                                     └─────────▶ upstream: everything else
@@ -92,8 +91,7 @@ class TorchCpuAdapter final : public c10::Allocator {
   c10::DataPtr allocate(size_t bytes) override {
     if (__atomic_load_n(mode, __ATOMIC_RELAXED) == 0 || bytes == 0) {
       c10::DataPtr data = allocate_yielding(bytes);
-      // In a pause the engine counts nothing. For a large block, it may give idle pages back to the
-      // operating system.
+      // In a pause, `adopt` only lets the engine give idle pages back to the operating system.
       if (bytes >= kLarge) adopt(data, bytes);
       return data;
     }

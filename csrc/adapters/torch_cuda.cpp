@@ -1,7 +1,6 @@
 // Adapter for PyTorch CUDA tensors: the C functions that Python calls. The adapter wraps the
-// allocator that torch used when the session began: torch's own, unless the program has installed
-// another one. The wrapped allocator is "upstream" in names and "the allocator beneath" in
-// comments.
+// allocator that torch used before: torch's own, unless the program has installed another. The
+// wrapped allocator is "upstream" in names and "the allocator beneath" in comments.
 //
 //     at::empty ──▶ c10::cuda::CUDACachingAllocator::get() ──▶ TorchCudaAdapter
 //                        an allocation pool is active? ──yes──▶ upstream, without the engine;
@@ -33,8 +32,7 @@ namespace adapter = c10::cuda::CUDACachingAllocator::pgmo;
 extern "C" {
 
 // Functions with `message` that return int return 0 on success; otherwise 1, with the reason in
-// `message` (at most `capacity` bytes). Sizes are in bytes, streams are the numbers of
-// StreamNumbers.
+// `message` (at most `capacity` bytes). Sizes are in bytes; streams are numbers of StreamNumbers.
 
 // Return the adapter as a torch CUDAAllocator, created if necessary; null on failure.
 void* pgmo_adapter(char* message, size_t capacity) {
@@ -45,8 +43,7 @@ void* pgmo_adapter(char* message, size_t capacity) {
   return out;
 }
 
-// Add the engine of a session to a device. The first engine of a device gets the device's requests
-// at once.
+// Add the engine of a session to a device. The first engine gets the device's requests at once.
 int pgmo_connect(int device, const pgmo_engine_api* table, pgmo_engine* engine, char* message,
                  size_t capacity) {
   return guarded(message, capacity, [&] {
@@ -127,8 +124,7 @@ int pgmo_open_pages(int device) {
   }
 }
 
-// Set whether pages serve requests without a slot. If `on` is non-zero and pages serve now, return
-// 1; otherwise return 0.
+// Set whether pages serve requests without a slot. Return 1 if `on` is set and pages serve now.
 int pgmo_serve_pages(int device, int on) {
   adapter::Device* const one = adapter::device_or_null(device);
   if (one == nullptr) return 0;
@@ -236,9 +232,8 @@ int pgmo_uninstall(char* message, size_t capacity) {
   });
 }
 
-// Set whether a session is open on the device. Sessions poll delayed frees (deferred.hpp). Without
-// a session no thread polls them: if `on` is zero, wait for the pending frees now, and for each
-// later free at once.
+// Set whether a session is open on the device. Sessions poll delayed frees (deferred.hpp). If `on`
+// is zero, nothing polls: wait for the pending frees now, and for each later free at once.
 int pgmo_attend(int device, int on, char* message, size_t capacity) {
   return guarded(message, capacity, [&] {
     adapter::Device& one = adapter::device_at(device);
@@ -323,8 +318,7 @@ int pgmo_knows_stream(int device, uint64_t stream) {
   return one != nullptr && one->streams.known(stream);
 }
 
-// Release blocks whose delayed frees are due. Return whether some blocks still wait for another
-// stream.
+// Release blocks whose delayed frees are due. Return whether other blocks still wait.
 int pgmo_poll(int device) {
   adapter::Device* const one = adapter::device_or_null(device);
   if (one == nullptr) return 0;

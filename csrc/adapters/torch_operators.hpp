@@ -1,6 +1,6 @@
 // Reports the operators that an observed thread runs, without changing how they run.
 //
-//     aten::linear            composite: not reported, because it only calls operators
+//     aten::linear            composite: not reported, because it only calls other operators
 //       aten::addmm           begin("aten::addmm") ... end()
 //         aten::empty         inside of a reported operator: not reported
 //
@@ -11,8 +11,7 @@
 // The callbacks belong to a thread. Autograd also installs them on its own threads during a
 // backward pass that an observed thread has begun.
 //
-// Exactly one file of each adapter includes this file, because this file defines functions of the
-// adapter's C interface.
+// Each adapter includes this file once: the file defines functions of the C interface.
 
 #pragma once
 
@@ -58,8 +57,7 @@ struct ObservedThread {
   bool is_inside = false;         // in a reported operator, or in `begin`
   bool is_suspended = false;
   std::int64_t nodes = -1;  // see `Begin`
-  // Names of operators for which `Begin` returned kNever or kWithGrad, as pointers into their
-  // schemas.
+  // Operators for which `Begin` returned kNever or kWithGrad, by the address of their names.
   std::unordered_set<const char*> never;
   std::unordered_set<const char*> with_grad;
 };

@@ -235,8 +235,7 @@ Engine::Placed Engine::place(RequestKey key, Offset offset) {
   return placed;
 }
 
-// Free the slot at an address, if one is live there. Return false if no arena contains the address.
-// Requires the lock.
+// Free the slot at an address. Return false if no arena contains the address. Requires the lock.
 bool Engine::release_slot(std::uintptr_t address, Arenas::Released& released) noexcept {
   if (const Arenas::Segment* const segment = arenas_.at(address)) [[likely]] {
     const Offset offset = Arenas::offset_in(*segment, address);

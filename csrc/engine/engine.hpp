@@ -14,8 +14,8 @@
 // free holds `lock_` for well below a microsecond. It takes longer if a table or the recording
 // grows, if the request selects another plan, or if pages are lent (lending.hpp). The few session
 // calls per iteration may hold it for longer: `events` copies 32 bytes per event, and a change of
-// plan or arena visits every offset of the plan. Plans, events and arenas are freed after the lock
-// is released.
+// plan or arena visits every offset of the plan. Plans, events and arenas are freed without the
+// lock.
 //
 // The engine owns its plans and the recording. It does not own the memory of its slots: each arena
 // has a function `give_back` (pgmo_engine.h), and the page space owns the ranges.
@@ -72,8 +72,7 @@ class Engine final : private pages::RangeOwner {
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
-  // Adapters call these functions from any thread; pgmo_engine.h documents them. All except `mode`
-  // take the lock.
+  // Functions for adapters, documented in pgmo_engine.h. All except `mode` take the lock.
   const std::uint32_t* mode() const noexcept;
   void* allocate(std::size_t bytes, std::uint64_t stream) noexcept;
   bool adopt(void* pointer, std::size_t bytes, std::uint64_t stream, bool in_gap = false) noexcept;
@@ -83,8 +82,7 @@ class Engine final : private pages::RangeOwner {
   void ordered(int what, std::uint64_t stream, std::uint64_t event) noexcept;
   Bytes size_of(const void* pointer) noexcept;
 
-  // Call `visit(address, bytes)` for each live slot, including late blocks. The lock is held during
-  // the calls.
+  // Call `visit(address, bytes)` under the lock for each live slot, including late blocks.
   void for_each_slot(const std::function<void(std::uintptr_t, Bytes)>& visit);
 
   bool yield_idle() noexcept;
@@ -144,9 +142,9 @@ class Engine final : private pages::RangeOwner {
   // `give_back` are null. Throws std::bad_alloc.
   pgmo_arena reserve_arena(pages::Space& space, Bytes bytes, pages::Stream stream);
 
-  // Add an arena for slots of this stream, for the offsets from `begin` on. Throws
+  // Add an arena for this stream's slots at the offsets from `begin` on. Throws
   // std::invalid_argument if a slot of the stream lies outside the arena or is not aligned there,
-  // or if Arenas::add refuses the arena. Throws std::bad_alloc. If it throws, the arena is not
+  // or if Arenas::add refuses the arena. Throws std::bad_alloc. In these cases the arena is not
   // added.
   void add_arena(std::uint64_t stream, Offset begin, const pgmo_arena& arena);
 
@@ -164,8 +162,7 @@ class Engine final : private pages::RangeOwner {
   // pages/planned/planned_range.hpp.
   bool settled() noexcept;
 
-  // Return all live slots, and all live framework blocks that the engine tracks. Throws
-  // std::bad_alloc.
+  // Return all live slots and all tracked framework blocks. Throws std::bad_alloc.
   std::vector<Living> living();
 
   // Give idle pages of arenas back to the operating system, and return their bytes. Includes
@@ -188,8 +185,7 @@ class Engine final : private pages::RangeOwner {
   // and std::bad_alloc. If it throws, the engine does not begin to serve.
   void start_serving();
 
-  // Leave all requests to the framework until `resume`. Frees of recorded blocks are still
-  // recorded.
+  // Leave all requests to the framework until `resume`. Frees of recorded blocks are recorded.
   void pause();
   void resume();
 

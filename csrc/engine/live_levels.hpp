@@ -32,8 +32,7 @@ class LiveLevels {
   // Maximum number of spans. When all are full, neighbours are joined, and half remain.
   static constexpr std::size_t kMost = 32;
 
-  // Note the end of an iteration. `live`: the live bytes; `peak`: the peak of the live bytes so
-  // far.
+  // Note the end of an iteration. `live`: the live bytes now; `peak`: their peak so far.
   void note(Bytes live, Bytes peak) noexcept {
     if (iterations_in_last_ == width_) {
       if (count_ == kMost) join();

@@ -75,8 +75,7 @@ class Passing {
     return true;
   }
 
-  // Record that the session ends an iteration with these statistics. No further iteration passes
-  // until `set`.
+  // Record that the session ends an iteration with these statistics, and stop until `set`.
   void ends(const Statistics& now, std::uint32_t plan) noexcept {
     stop();
     const Counted counted = counted_in(now);

@@ -116,8 +116,7 @@ typedef struct pgmo_engine_api {
 typedef struct pgmo_arena {
   void* base;
   size_t bytes;
-  void (*give_back)(
-      void* context); /* called once, from any thread, to free the arena; may be null */
+  void (*give_back)(void* context); /* called once, from any thread, to free the arena; or null */
   void* context;
 } pgmo_arena;
 

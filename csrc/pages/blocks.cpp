@@ -6,8 +6,7 @@
 //     deallocate     pages without a block become idle; an event is recorded once enough bytes
 //                    were freed
 //
-// Reserved addresses are never given back. So the windows of a closed pool are kept, and a later
-// pool uses them.
+// Reserved addresses are never given back. So a later pool uses the windows of a closed pool.
 
 #include <algorithm>
 #include <array>
@@ -142,8 +141,7 @@ Space::WindowSet* Space::windows_of(PoolNumber pool) noexcept {
   return found == pools_.end() ? nullptr : found->second.get();
 }
 
-// Return the windows of a pool: its own, the windows of a closed pool without live blocks, or new
-// windows.
+// Return the pool's windows: its own, a closed pool's without live blocks, or new windows.
 Space::WindowSet& Space::open_pool(PoolNumber pool) {
   if (WindowSet* const known = windows_of(pool)) return *known;
   auto& set = pools_[pool];

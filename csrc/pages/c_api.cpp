@@ -46,8 +46,7 @@ class AdapterDevice final : public DeviceDriver {
   const pgmo_pages_device calls_;
 };
 
-// A page space, and the device that it uses. Never destroyed, because tensors may outlive static
-// destructors.
+// A page space and its device. Never destroyed, because tensors may outlive static destructors.
 struct OpenedSpace {
   OpenedSpace(const pgmo_pages_device& table, const DeviceProperties& properties)
       : device(table), space(device, properties) {}

@@ -57,8 +57,7 @@ class DeviceDriver {
  public:
   virtual ~DeviceDriver() = default;
 
-  // Reserve addresses that begin at a multiple of the page size. They are never released. Return 0
-  // if the driver refuses.
+  // Reserve addresses, aligned to the page size, for the life of the process. Return 0 on failure.
   virtual Address reserve(Bytes bytes) noexcept = 0;
 
   // Create a page. Return false if the card is full.
@@ -70,8 +69,7 @@ class DeviceDriver {
   // Map a page. Return false, and change nothing, if the driver refuses.
   virtual bool map(Address address, Handle page) noexcept = 0;
 
-  // Make consecutive mapped pages accessible. One call costs more than mapping a page. Return false
-  // if the driver refuses.
+  // Make consecutive mapped pages accessible. Costs more than `map`. Return false on failure.
   virtual bool grant(Address address, Bytes bytes) noexcept = 0;
 
   // Unmap consecutive whole pages at once. All work that may use these addresses must be completed.
@@ -82,16 +80,14 @@ class DeviceDriver {
   virtual bool completed(Event event) noexcept = 0;
   virtual void discard(Event event) noexcept = 0;
 
-  // Delay later work of the stream until the event is completed. The host does not wait. Return
-  // false on failure.
+  // Delay later work of the stream until the event, but not the host. Return false on failure.
   virtual bool wait(Stream stream, Event event) noexcept = 0;
 
   // Add this many bytes (negative: subtract) to the pages that serve requests. Pages that only a
   // failed request created do not count. The caller holds locks, so this function must take none.
   virtual void took(Bytes) noexcept {}
 
-  // Return whether a CUDA graph may be under capture on this device. Other calls would end the
-  // capture, or be captured.
+  // Return whether a capture may be in progress: other calls would break it, or be captured.
   virtual bool capturing() noexcept = 0;
 };
 

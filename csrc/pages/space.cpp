@@ -17,8 +17,8 @@ Space::Space(DeviceDriver& device, const DeviceProperties& properties, const Heu
 
 // --- addresses ----------------------------------------------------------------------------------
 
-// Reserve more addresses. One page stays unused at the end of each reservation, so that no block
-// lies across two reservations. Return false if the device refuses. Throws std::bad_alloc. Requires
+// Reserve more addresses. The last page of each reservation stays unused, so that no block lies
+// across two reservations. Return false if the device refuses. Throws std::bad_alloc. Requires
 // `work`.
 bool Space::grow(Addresses& addresses, Bytes bytes, PoolNumber pool) {
   const Bytes size =

@@ -1,5 +1,4 @@
-// Memory of a device for an allocator. Addresses come from windows and planned ranges, pages from
-// one pool.
+// Memory of a device. Addresses come from windows and planned ranges, pages from one pool.
 //
 //     window, stream 0, small    ▓▓▓▓░▓▓░░░░...      best fit
 //     window, stream 0, large    ▓▓▓▓▓▓▓▓░░░░...
@@ -52,8 +51,7 @@ class Space final : private Uncounted {
   // synchronize and try again. `pool`: number of the pool that owns the window; 0: none.
   Address allocate(Bytes bytes, Stream stream, PoolNumber pool = 0) noexcept;
 
-  // Free a block. Return false if the block is unknown. In a forked child, do nothing and return
-  // `owns`.
+  // Free a block; return false if it is unknown. In a forked child, only return `owns`.
   bool deallocate(Address address) noexcept;
 
   // Record that another stream uses a block until its free. The next user of its pages waits for
@@ -61,8 +59,7 @@ class Space final : private Uncounted {
   bool use_block(Address address, Stream stream) noexcept;
 
   // Set whether the following requests are placed in windows for blocks that stay, such as
-  // optimizer state. Among short-lived blocks, each block that stays would keep a whole page in
-  // use.
+  // optimizer state. Among short-lived blocks, each block that stays would keep a whole page.
   void expect_lasting(bool on) noexcept { lasting_ = on; }
 
   // Return the bytes of idle pages in the windows of a pool.
@@ -78,7 +75,7 @@ class Space final : private Uncounted {
   bool pin(Extent range) noexcept;
 
   // Note that a capture has ended: pin the pages of all live blocks, and forget the highest
-  // occupancy. The graph's pool has taken memory, so growing to the old occupancy again could raise
+  // occupancy. The graph's pool has taken memory, so growing to that occupancy again could raise
   // the device's peak.
   void note_capture() noexcept;
 
@@ -87,8 +84,7 @@ class Space final : private Uncounted {
   // there. Throws std::bad_alloc.
   Address share(Extent range, std::vector<Handle>& pages);
 
-  // Call `visit` with the handle of each page that `share` has returned and whose block still
-  // lives.
+  // Call `visit` with the handle of each page from `share` on which a block still lives.
   template <typename Visit>
   void for_each_shared(Visit&& visit) {
     const std::lock_guard guard(pool_.state());
@@ -101,8 +97,7 @@ class Space final : private Uncounted {
   // Return whether this space has reserved the address, whether or not a block lies there.
   bool owns(Address address) noexcept;
 
-  // Call `visit` with each live block of a window and its stream. `visit` must not call this
-  // object.
+  // Call `visit` with each live block of a window and its stream. `visit` must not call the space.
   template <typename Visit>
   void for_each(Visit&& visit) {
     const std::lock_guard guard(pool_.state());
@@ -148,8 +143,7 @@ class Space final : private Uncounted {
   // missing in several consecutive calls, they are created. Return whether the range is settled.
   bool settle(PlannedRange& range, std::vector<Extent> covered) noexcept;
 
-  // Count the slots of all settled ranges of this owner again. Return false if the host is out of
-  // memory.
+  // Count the slots of this owner's settled ranges again; false: the host is out of memory.
   bool unsettle(const RangeOwner& owner) noexcept;
 
   // Replace the sharing plan of this owner. Each entry is one page, with all places of the owner's
@@ -162,7 +156,7 @@ class Space final : private Uncounted {
 
   // Map idle pages where the sharing plan has them, except at places that running work still uses.
   // If pages were missing in several calls, create them; if the order of streams is unknown, create
-  // only a few. Maps nothing while all slots get their planned pages. May return extra pages to the
+  // only a few. Maps nothing while all slots get their planned pages. May return pages to the
   // device.
   void arrange(const RangeOwner& owner) noexcept;
 
@@ -195,8 +189,7 @@ class Space final : private Uncounted {
   // appends the same addresses, without places whose blocks were freed since the first call.
   bool wake(Sleep sleep, std::vector<Extent>& runs);
 
-  // Set the highest occupancy to the current occupancy. Above it, idle pages are taken before new
-  // pages are created.
+  // Lower the highest occupancy to the current one. Above it, idle pages are taken before new ones.
   void forget_peak() noexcept;
 
   // --- the device -------------------------------------------------------------------------------
@@ -326,8 +319,7 @@ class Space final : private Uncounted {
   Addresses planned_;
   std::map<Address, std::unique_ptr<PlannedRange>> ranges_;
 
-  // Closed ranges. They are kept, because a thread that freed a slot before `close_range` may call
-  // `vacate` after it.
+  // Closed ranges, because a thread that freed a slot before `close_range` may yet call `vacate`.
   std::multimap<Address, std::unique_ptr<PlannedRange>> closed_ranges_;
   struct SharingPlan {
     std::vector<std::vector<PagePlace*>> pages;

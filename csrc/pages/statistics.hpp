@@ -9,8 +9,7 @@
 namespace pgmo::pages {
 
 struct PageStatistics {
-  // Current values. All pages under the slots of a settled range (planned/planned_range.hpp) count
-  // as occupied.
+  // Current values. All pages under slots of settled ranges (planned_range.hpp) count as occupied.
   Bytes held = 0;           // bytes of all pages
   Bytes occupied = 0;       // bytes of pages with a live block
   Bytes live = 0;           // bytes of live blocks in windows

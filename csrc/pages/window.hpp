@@ -22,19 +22,17 @@ namespace pgmo::pages {
 
 class PageWindow {
  public:
-  // Add addresses. Leave a hole behind each range: `give` would join the gaps of adjacent ranges.
-  // Throws std::bad_alloc.
+  // Add addresses. Throws std::bad_alloc. Leave a hole after each range: `give` joins adjacent
+  // gaps.
   void add(Extent range);
 
   // Return the address of the best fit, or 0. Takes nothing.
   Address find(Bytes bytes) const noexcept;
 
-  // Fill `found` with the addresses of further gaps that fit, from the next larger gap on. Return
-  // how many were found.
+  // Fill `found` with the gaps that follow the best fit in order of size. Return their number.
   std::size_t find_others(Bytes bytes, std::span<Address> found) const noexcept;
 
-  // Return the best fit outside of these ranges, which are sorted by address, or 0. Inspects only a
-  // few gaps.
+  // Return the best fit outside of these sorted ranges, or 0. Inspects only kMostLooks gaps.
   Address find_outside(Bytes bytes, std::span<const Extent> ranges) const noexcept;
 
   // Return the lowest address at which this many bytes are free between the bounds, or 0.

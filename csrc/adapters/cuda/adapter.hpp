@@ -65,8 +65,7 @@ class TorchCudaAdapter : public CUDAAllocator {
         },
         [&](Device& device, c10::DataPtr& data, uint32_t stream, const void* gap) {
           if (gap != nullptr) device.splits.served(gap, data.get());
-          // Blocks with a context or deleter of their own stay as they are, and the engine does not
-          // see them.
+          // Blocks with a context or deleter of their own stay as they are, unseen by the engine.
           if (data.get() == data.get_context() && data.get_deleter() == upstream_deleter_ &&
               api->adopt(device.engine, data.get(), bytes, stream, gap == data.get())) {
             (void)data.compare_exchange_deleter(upstream_deleter_, deleter(current));
@@ -152,8 +151,8 @@ class TorchCudaAdapter : public CUDAAllocator {
       if (!noted && a_window) defer();
     } else if (!is_own(device, data.get())) {
       if (device.splits.any()) device.splits.forget_block(data.get());
-      // Torch's allocator ignores blocks with an unknown deleter, so pass a view with that
-      // allocator's own deleter.
+      // Torch's allocator ignores blocks with an unknown deleter, so pass a view with torch's
+      // deleter.
       c10::DataPtr view(data.get(), data.get(), upstreams[index]->raw_deleter(), data.device());
       try {
         upstreams[index]->recordStream(view, stream);
@@ -233,8 +232,7 @@ class TorchCudaAdapter : public CUDAAllocator {
     return whole >= 0 ? whole : upstream_->getMemoryFraction(device);
   }
 
-  // Without caching, each block must come from the driver: tools that detect accesses beyond a
-  // block rely on this.
+  // Without caching, each block must come from the driver: memory checkers rely on this.
   void enable(bool value) override {
     upstream_->enable(value);
     set_caching(value);
@@ -281,16 +279,14 @@ class TorchCudaAdapter : public CUDAAllocator {
     if (expands) expandable_segments().choose({device, pool}, one->card);
     expandable_segments().begin({device, pool});
     one->pools.begin(pool, std::move(filter), kind);
-    // No pages are created during a capture, so the allocator beneath may use the rest of the
-    // fraction.
+    // A capture creates no pages, so the allocator beneath may use the rest of the fraction.
     (void)share_fraction(*one, upstream_);
   }
 
   void endAllocateToPool(c10::DeviceIndex device, c10::cuda::MempoolId_t pool) override {
     Device* const one = device_or_null(device);
     if (one == nullptr) return upstream_->endAllocateToPool(device, pool);
-    // Replays of the graph may use addresses outside its pool. So the pages of all live blocks must
-    // stay in place.
+    // Replays may use addresses outside of the graph's pool, so pin the pages of all live blocks.
     const bool pins = one->pools.captured(pool) && one->pages() != nullptr;
     const auto kind = one->pools.end(pool);
     if (pins) pages_api->note_capture(one->pages());
@@ -321,7 +317,7 @@ class TorchCudaAdapter : public CUDAAllocator {
 
   // Serve a request. `stream_now` returns its stream, `ask` requests a block from the allocator
   // beneath. `own` returns a block of pgmo in the form that the caller needs. `track` reports a
-  // block of the allocator beneath to the engine; its last argument is the expected address in a
+  // block of the allocator beneath to the engine; its last argument is the address expected in a
   // gap, or null.
   template <typename StreamNow, typename Ask, typename Own, typename Track>
   std::invoke_result_t<Ask> serve(int index, size_t bytes, StreamNow&& stream_now, Ask&& ask,
@@ -344,9 +340,8 @@ class TorchCudaAdapter : public CUDAAllocator {
     return block;
   }
 
-  // Return the device. Return nullptr if pgmo does not support the index, if the device has had no
-  // session and no pages serve it, or while torch does not cache blocks. Opens pages first if
-  // `pages_everywhere`.
+  // Return the device. Return nullptr if pgmo does not support the index, while torch does not
+  // cache blocks, or if no session has begun on the device and no pages serve it.
   static Device* known_device(int index) {
     Device* const device = device_or_null(index);
     if (device == nullptr) return nullptr;
@@ -363,8 +358,7 @@ class TorchCudaAdapter : public CUDAAllocator {
   bool begin_graph(c10::DeviceIndex index, c10::cuda::MempoolId_t pool);
 
   // Return a slot or a block of a window, or nullptr if the allocator beneath must serve the
-  // request. If the function sets `gap`, that allocator is expected to place the block at `gap`
-  // (pages/splits.hpp).
+  // request. If `gap` is set, that allocator should place the block there (splits.hpp).
   void* own_block(Device& device, size_t bytes, uint32_t stream, const void*& gap) const {
     void* block = find_own_block(device, bytes, stream, gap);
     if (device.peak_unconfirmed()) [[unlikely]]
@@ -404,8 +398,7 @@ class TorchCudaAdapter : public CUDAAllocator {
     return block;
   }
 
-  // Return a block in a window of an active pool, or nullptr if the allocator beneath must serve
-  // the request.
+  // Return a block in a window of an active pool; nullptr if the allocator beneath must serve.
   void* pool_block(Device& device, const ActivePools::Claim& claim, size_t bytes,
                    cudaStream_t stream) const {
     const bool served = claim.kind == ActivePools::Kind::kServed && device.paged();

@@ -5,8 +5,9 @@
 //     segments of that allocator, pages ─▶ took               bytes actually taken from the card
 //
 // The allocator beneath serves some private pools as it would without pgmo: pools of CUDA graphs,
-// and some of MemPool. Their bytes count both as reserved and as taken. The model serves all other
-// private pools: MemPools that pages serve, and graphs' pools with expandable segments of pgmo.
+// and some of MemPool. The bytes of these pools count both as reserved and as taken. The model
+// serves all other private pools: MemPools that pages serve, and graphs' pools with expandable
+// segments of pgmo.
 //
 // Only device.hpp includes this file.
 
@@ -55,9 +56,9 @@ class BaselineFeed {
   // native allocator, or if the card's memory cannot be queried.
   void begin(int device, const ActivePools& pools, CUDAAllocator* upstream);
 
-  // Record a block that pgmo has served. `freed` records the block's free by the program; if other
-  // streams use the block, the model delays the free, like PyTorch. `pool`: number of the block's
-  // MemPool; 0: none.
+  // Record a block that pgmo has served. `freed` records the program's free; if other streams use
+  // the block, the model delays the free, like PyTorch. `pool`: number of the block's MemPool; 0:
+  // none.
   void allocated(void* block, size_t bytes, cudaStream_t stream, uint64_t pool) {
     pgmo_baseline* const model = model_.load(std::memory_order_acquire);
     if (model == nullptr) return;
@@ -107,8 +108,7 @@ class BaselineFeed {
     if (pgmo_baseline* const model = model_.load()) baseline_api->set_fraction(model, fraction);
   }
 
-  // Record an entry of the trace of PyTorch's allocator, which calls this function under its own
-  // lock.
+  // Record an entry of the trace of PyTorch's allocator. Called under that allocator's lock.
   void traced(const TraceEntry& entry);
 
   // Count an out-of-memory error that the program gets.
@@ -152,8 +152,7 @@ class BaselineFeed {
  private:
   static uintptr_t key(const void* block) { return reinterpret_cast<uintptr_t>(block); }
   static uint64_t id(const void* stream) { return reinterpret_cast<uintptr_t>(stream); }
-  // Return the model's number of a pool. Torch's ids of pools are (0, n), or (n, 0) for some pools
-  // of graphs.
+  // Return the model's number of a pool. Torch's ids of pools are (0, n) or (n, 0).
   static uint64_t number(const ActivePools::Id& pool) {
     return pool.first == 0 ? pool.second : pool.first | (uint64_t{1} << 63);
   }
@@ -206,8 +205,7 @@ class BaselineFeed {
 // Return the device's feed; nullptr if pgmo does not support devices of this index. In device.hpp.
 BaselineFeed* feed_of(int device);
 
-// Return whether the entry is about a segment of graphs, whose pages report `took` themselves. In
-// graphs/serving.hpp.
+// Return whether the entry is about a segment of graphs, whose pages call `took` themselves.
 bool is_of_graphs(const TraceEntry& entry);
 
 void BaselineFeed::traced(const TraceEntry& entry) {

@@ -1,5 +1,4 @@
-// Adapters of this process, and the current adapter. Each wraps an allocator that torch used when a
-// session began.
+// Adapters of this process. Each wraps an allocator that torch used when a session began.
 //
 // This file is part of the translation unit torch_cuda.cpp.
 

@@ -1,5 +1,4 @@
-// Delayed frees. A block that other streams use is released once they have done the work submitted
-// before its free.
+// Delayed frees: a block is released once the streams that use it have done their work.
 //
 //     record_stream(slot, s) ──▶ `note`
 //     free(slot)             ──▶ an event on s ──▶ ... completed ──▶ the engine's `release`
@@ -68,8 +67,7 @@ class BesideCaptures {
   cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
 };
 
-// Return whether the stream is being captured: true if CUDA cannot answer, false while CUDA shuts
-// down.
+// Return whether the stream is under capture. If CUDA fails, return true, except at shutdown.
 inline bool is_capturing(cudaStream_t stream) {
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
   const cudaError_t error = cudaStreamIsCapturing(stream, &status);
@@ -133,8 +131,7 @@ class DeferredFrees {
       waiting.events.reserve(uses.size());
       waiting_.push_back(std::move(waiting));
     } catch (const std::bad_alloc&) {
-      // The block cannot be queued, so wait for its streams here. If waiting fails, the block is
-      // never released.
+      // Wait for the streams here. If waiting fails, the block is never released.
       return !std::all_of(uses.begin(), uses.end(), wait_for);
     }
     record(waiting_.back());
@@ -207,8 +204,7 @@ class DeferredFrees {
     waiting_count_.store(waiting_.size(), std::memory_order_release);
   }
 
-  // Wait for the stream. Return true if its work is done, or if CUDA is shutting down and no work
-  // runs any more.
+  // Wait for the stream. Return true if its work is done, or CUDA is shutting down.
   static bool wait_for(const Use& use) noexcept {
     try {
       const OnDevice on(use.device);

@@ -54,8 +54,7 @@ struct Failures {
   std::atomic<int64_t> ooms{0}, retries{0};
 };
 
-// The memory fraction that the program set, which applies to pages and the allocator beneath
-// together.
+// The program's memory fraction, which applies to pages and the allocator beneath together.
 struct Fraction {
   bool limits() const {
     const double now = whole.load();
@@ -88,10 +87,9 @@ struct Device {
 
   // Pages, once opened; see cuda/pages/windows.hpp.
   std::atomic<pgmo_space*> space{nullptr};
-  std::atomic<bool> serves_pages{false};  // whether requests without a slot go to pages
-  uint64_t card = 0;                      // bytes of the card; 0: unknown
-  std::atomic<uint64_t> limit{
-      ~uint64_t{0}};  // bytes that a session may hold in pages; all ones: any
+  std::atomic<bool> serves_pages{false};      // whether requests without a slot go to pages
+  uint64_t card = 0;                          // bytes of the card; 0: unknown
+  std::atomic<uint64_t> limit{~uint64_t{0}};  // maximum bytes of a session's pages
   Fraction fraction;
   std::atomic<bool> trim_due{false};  // call `trim_cache_beneath` once no lock is held
   SplitBlocks splits;
@@ -99,8 +97,7 @@ struct Device {
   // Totals at the last reset of torch's accumulated statistics.
   std::array<std::atomic<int64_t>, kTotals> before_reset{};
   Failures failures;
-  // Flag of the pages, non-zero while a peak is valid only after a call of `confirm_peak`. Null: no
-  // pages.
+  // Points to a word that is not 0 while a peak needs a call of `confirm_peak`. Null: no pages.
   std::atomic<const uint32_t*> unconfirmed{nullptr};
   std::unique_ptr<PageDevice> page_device;
   bool aliases = false;  // whether a page can be mapped at two addresses
@@ -129,14 +126,12 @@ struct Device {
     const uint32_t* word = unconfirmed.load(std::memory_order_acquire);
     return word != nullptr && __atomic_load_n(word, __ATOMIC_RELAXED) != 0;
   }
-  // Return the bytes of segments of graphs that have no memory of their own, because pages are
-  // shared or lent.
+  // Return the bytes that graphs' segments save, because pages are shared or lent.
   int64_t saved() const {
     const auto* const bytes = saved_in_graphs.load(std::memory_order_acquire);
     return bytes == nullptr ? 0 : bytes->load(std::memory_order_relaxed);
   }
-  // `paged`: pages serve requests without a slot. `pages`: the page space, null before it is
-  // opened.
+  // `paged`: pages serve requests without a slot. `pages`: the page space; null: not opened.
   bool paged() const { return serves_pages.load(std::memory_order_acquire); }
   pgmo_space* pages() const { return space.load(std::memory_order_acquire); }
 };
@@ -153,8 +148,7 @@ std::array<Device, kMostDevices>& devices() {
 // Whether the process has used CUDA. If so, a child that is forked later cannot use CUDA.
 std::atomic<bool> cuda_used{false};
 
-// Whether this process is a forked child without a device: the driver's state belongs to the
-// parent.
+// Whether this process is a forked child, which has no device: CUDA belongs to the parent.
 std::atomic<bool> forked{false};
 
 // Return the device; nullptr if pgmo does not support devices of this index.
@@ -167,8 +161,8 @@ BaselineFeed* feed_of(int device) {
   return known != nullptr ? &known->baseline : nullptr;
 }
 
-// Number of times that the adapter was uninstalled. Meanwhile it did not see the use of blocks on
-// other streams.
+// Number of times that the adapter was uninstalled. While uninstalled, the adapter did not see the
+// use of blocks on other streams.
 std::atomic<uint64_t> absences{0};
 
 // Wait for all work of the device. Does nothing in a forked child, or if a capture may be in
@@ -279,8 +273,8 @@ void finish_all_deferred(Device& device) {
   release_all(device, device.deferred.finished(~size_t{0}));
 }
 
-// Release all blocks with delayed frees. Wait for their streams, unless a capture may be in
-// progress.
+// Release all blocks with delayed frees, after waiting for their streams. If a capture may be in
+// progress, release only blocks whose frees are due.
 void settle(Device& device) {
   finish_all_deferred(device);
   if (!device.deferred.any_waiting() || device.pools.any()) return;
@@ -288,8 +282,7 @@ void settle(Device& device) {
   finish_all_deferred(device);
 }
 
-// Stop polling, because no session is open on the device, and release all blocks with delayed
-// frees.
+// Stop polling, because no session is open on the device, and call `settle`.
 void leave(Device& device) {
   device.attended.store(false);
   if (device.connected() || device.pages() != nullptr) settle(device);
@@ -328,8 +321,7 @@ void release(Device& device, CUDAAllocator* upstream, void* block) {
     device.splits.freed(block);
 }
 
-// A deleter is a plain function without a context, so there is one for each pair of upstream and
-// device.
+// A deleter has no context, so there is one for each pair of upstream and device.
 template <int index>
 void delete_block(void* block) {
   if (block == nullptr) return;

@@ -17,8 +17,7 @@
 namespace c10::cuda::CUDACachingAllocator::pgmo {
 namespace {
 
-// Visit the locks that may be held while pages, engine or torch's allocator are called, in locking
-// order.
+// Visit, in locking order, the locks that may be held while other locks are taken.
 template <typename Visit>
 void for_each_outer_lock(Visit&& visit) {
   visit(Trace::get().mutex());

@@ -21,8 +21,7 @@ namespace c10::cuda::CUDACachingAllocator::pgmo {
 namespace {
 
 // `errors_held`: address of the number of out-of-memory errors that exist, which
-// pgmo/error_frames.py counts; null if they are not counted. `error_patience_ms`: maximum wait in
-// milliseconds.
+// pgmo/error_frames.py counts; null: not counted. `error_patience_ms`: maximum wait in ms.
 std::atomic<const int64_t*> errors_held{nullptr};
 std::atomic<uint32_t> error_patience_ms{0};
 
@@ -34,9 +33,9 @@ bool holds_gil() {
   return check == nullptr || check() != 0;
 }
 
-// Wait until fewer errors exist than now, and return true. Return false if no error exists, if this
-// thread holds the GIL, or if no error is dropped in time, as during an `except` clause. The caller
-// must hold no lock.
+// Wait until fewer errors exist than at the call, and return true. Return false if no error exists,
+// if this thread holds the GIL, or if no error is dropped in time, as during an `except` clause.
+// The caller must hold no lock.
 bool await_held_errors() {
   const int64_t* const held = errors_held.load(std::memory_order_acquire);
   const auto now = [&] { return __atomic_load_n(held, __ATOMIC_ACQUIRE); };
@@ -48,8 +47,7 @@ bool await_held_errors() {
     if (Clock::now() >= end) return false;
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
-  // The count drops right before the frames and autograd's objects are freed, so wait a little
-  // longer.
+  // The count drops before the frames and autograd's objects are freed, so wait a little longer.
   std::this_thread::sleep_for(std::chrono::milliseconds(2));
   return true;
 }

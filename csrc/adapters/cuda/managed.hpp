@@ -21,8 +21,7 @@
 namespace c10::cuda::CUDACachingAllocator::pgmo {
 namespace {
 
-// Blocks of unified memory: device and bytes by address, and current and peak bytes by device.
-// Never destroyed.
+// Blocks of unified memory by address, and current and peak bytes by device. Never destroyed.
 struct Managed {
   std::mutex mutex;
   std::unordered_map<void*, std::pair<int, size_t>> blocks;
@@ -35,8 +34,7 @@ Managed& managed() {
   return *all;
 }
 
-// Allocate unified memory on behalf of a device. If CUDA refuses, clear its last error and return
-// null.
+// Allocate unified memory for a device. If CUDA refuses, clear CUDA's last error and return null.
 void* take_managed(size_t bytes, int device) {
   void* block = nullptr;
   if (cudaMallocManaged(&block, bytes, cudaMemAttachGlobal) != cudaSuccess) {
@@ -75,10 +73,9 @@ void begin_managed(int index, c10::cuda::MempoolId_t pool) {
       });
 }
 
-// Stop directing requests to the pool, and also release the reference that its torch.cuda.MemPool
-// holds. Python never destroys the MemPool, because its destructor calls emptyCache. That call
-// throws during a capture, or while another pool is active. An exception in a destructor would end
-// the process.
+// Stop directing requests to the pool, and also release the reference of its torch.cuda.MemPool.
+// Python never destroys the MemPool: its destructor calls emptyCache, which throws during a capture
+// or while another pool is active. An exception in a destructor would end the process.
 void end_managed(int index, c10::cuda::MempoolId_t pool) {
   auto* upstream = current_adapter()->upstream();
   const auto device = static_cast<c10::DeviceIndex>(index);
@@ -115,8 +112,7 @@ void give_spilled_back(void* context) {
 
 }  // namespace
 
-// Functions that Python calls. With `message`, each returns 0 on success; otherwise 1, with the
-// reason in `message`.
+// Functions with `message` return 0 on success; otherwise 1, with the reason in `message`.
 extern "C" {
 
 // Allocate a segment of unified memory. A torch.cuda.memory.CUDAPluggableAllocator calls this
@@ -147,8 +143,7 @@ int pgmo_managed_end(int device, uint64_t first, uint64_t second, char* message,
   });
 }
 
-// Store the bytes of unified memory allocated for a device, and their peak since the last call with
-// `reset` non-zero.
+// Store the bytes of unified memory of a device, and their peak since the last call with `reset`.
 void pgmo_managed_bytes(int device, int reset, uint64_t* now, uint64_t* peak) {
   *now = *peak = 0;
   if (device_or_null(device) == nullptr) return;

@@ -25,8 +25,7 @@ namespace {
 // Does nothing during a graph capture, whose addresses must not change.
 bool relieve(Device& device) {
   if (device.pools.any()) return false;
-  // Torch's allocator keeps its cache while a pool is active, so an arena that is given back would
-  // stay cached.
+  // While a pool is active, torch's allocator keeps its cache, and would keep the arena there.
   if (device.pages() == nullptr && device.pools.any_active()) return false;
   settle(device);
   bool yielded = false;
@@ -54,8 +53,7 @@ std::string format_like_torch(double bytes) {
   return text.data() + std::string(kUnits[unit]);
 }
 
-// Replace the size before `words` by the result of `change(bytes)`. A text without these words
-// stays as it is.
+// Replace the size before `words`, if `text` contains them, by the result of `change(bytes)`.
 template <typename Change>
 void change_size(std::string& text, std::string_view words, Change&& change) {
   const size_t end = text.find(words);

@@ -26,8 +26,7 @@ class AddressMap {
 
   std::size_t size() const noexcept { return size_; }
 
-  // Add an entry, or replace the value of an existing entry. If this throws std::bad_alloc, the map
-  // is unchanged.
+  // Add or replace an entry. If this throws std::bad_alloc, the map is unchanged.
   void insert(std::uintptr_t address, const Value& value) {
     PGMO_ASSERT(address != kFree);
     if (2 * (size_ + 1) > cells_.size()) grow();
@@ -36,8 +35,7 @@ class AddressMap {
     cells_[at] = {address, value};
   }
 
-  // Return a pointer to the value, valid until the next change of the map; nullptr if there is
-  // none.
+  // Return the value's address, valid until the next change of the map; nullptr: no such entry.
   Value* find(std::uintptr_t address) noexcept {
     Cell& cell = cells_[find_cell(address)];
     return cell.address == kFree ? nullptr : &cell.value;
@@ -50,8 +48,8 @@ class AddressMap {
     }
   }
 
-  // Erase the entries for which `erases(address, value)` returns true. `erases` may be called more
-  // than once per entry.
+  // Erase the entries for which `erases(address, value)` returns true. An entry may be tested
+  // repeatedly.
   template <typename Predicate>
   void erase_if(Predicate&& erases) noexcept {
     for (std::size_t at = 0; at < cells_.size();) {
@@ -71,8 +69,7 @@ class AddressMap {
     if (cells_[hole].address == kFree) return false;
     const std::size_t mask = cells_.size() - 1;
     for (std::size_t at = (hole + 1) & mask; cells_[at].address != kFree; at = (at + 1) & mask) {
-      // A later entry may move into the hole, unless its home cell lies (cyclically) after the
-      // hole.
+      // A later entry may move into the hole if its home cell does not lie (cyclically) after it.
       const std::size_t home = home_of(cells_[at].address);
       if (((at - home) & mask) >= ((at - hole) & mask)) {
         cells_[hole] = cells_[at];

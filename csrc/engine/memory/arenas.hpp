@@ -35,8 +35,8 @@ class Arenas {
  public:
   // Stream index of the spill arena.
   static constexpr std::uint32_t kEveryStream = ~std::uint32_t{0};
-  // Maximum number of streams with an arena of their own. Bit 63 of `without` stands for all other
-  // streams and stays set.
+  // Maximum number of streams with an arena of their own. Bit 63 of `without` stands for all others
+  // and stays set.
   static constexpr std::uint32_t kMostStreams = 63;
   static_assert(kMostStreams < 64, "`without` has one bit for each stream, and one for all others");
   // Upper bound of offsets, so that the sum of two offsets does not overflow.
@@ -124,8 +124,7 @@ class Arenas {
   // gives back. If this throws std::bad_alloc, nothing has changed.
   std::vector<pgmo_arena> retire(LateSet& late);
 
-  // Free the block at an address in a retired arena. Return nullopt if no retired arena contains
-  // the address.
+  // Free the block at an address in a retired arena. Return nullopt if none contains the address.
   std::optional<Released> release_retired(std::uintptr_t address) noexcept;
 
   // `hold` adds an idle range of a current or retired arena to the late blocks. So no slot is

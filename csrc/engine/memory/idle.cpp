@@ -38,8 +38,7 @@ std::uintptr_t page_bytes() noexcept {
   return page;
 }
 
-// Collects whole pages from idle ranges of addresses, given in ascending order, up to the limits of
-// a batch.
+// Collects whole pages of idle ranges, given in ascending order, up to the limits of a batch.
 class IdlePageScan {
  public:
   IdlePageScan(std::uintptr_t from, std::vector<pages::Extent>& found)
@@ -58,8 +57,7 @@ class IdlePageScan {
     stopped_ = stopped_ || found_.size() == kMostAtOnce;
   }
 
-  // `stopped` returns whether a limit was reached; `from` returns the address where the next scan
-  // continues.
+  // `stopped`: a limit was reached. `from`: the address at which the next scan continues.
   bool stopped() const noexcept { return stopped_; }
   std::uintptr_t from() const noexcept { return from_; }
 
@@ -108,8 +106,7 @@ void Engine::lend() noexcept {
   }
 }
 
-// Measure how much of a block the program has touched. Requires that the framework has not freed
-// the block's memory yet.
+// Measure how much of a block the program has touched, before the framework frees its memory.
 void Engine::measure_touched(std::uintptr_t address, Bytes bytes) noexcept {
   const std::uintptr_t page = page_bytes();
   const std::uintptr_t begin = address / page * page;
@@ -233,8 +230,8 @@ bool Engine::hold_idle(bool serving, std::uintptr_t& from) {
   return scan.stopped();
 }
 
-// Remove the ranges in `returning_` from the late set. Append to `empty` the retired arenas that
-// have no block any more.
+// Remove the ranges in `returning_` from the late set. Append to `empty` the retired arenas without
+// blocks.
 void Engine::release_held_idle(std::vector<pgmo_arena>& empty) noexcept {
   const Guard guard(lock_);
   for (const pages::Extent& range : returning_) {

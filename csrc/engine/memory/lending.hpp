@@ -1,5 +1,4 @@
-// Decides when idle pages of arenas go back to the operating system during an iteration ("are
-// lent").
+// Decides when idle pages of arenas are *lent*: returned to the system during an iteration.
 //
 //     slots      ▓▓▓▓▓▓▓▓▓▓           pages of an arena stay resident once they are touched
 //     missed               ▒▒▒▒▒▒     blocks without a slot need memory in addition
@@ -107,9 +106,9 @@ class Lending {
   void arenas_retired() noexcept { highest_ = touched_ = 0; }
 
  private:
-  // Number of returns in an iteration after which slots cause no more returns, but framework blocks
-  // do. Iterations with many requests would otherwise spend their time on returns. Eight returns
-  // usually last until after the peak.
+  // Number of returns in an iteration after which slots cause no more returns. Framework blocks
+  // still do. Iterations with many requests would otherwise spend their time on returns. Eight
+  // returns usually last until after the peak.
   static constexpr int kMostReturns = 8;
 
   // Return how many bytes beyond the need are tolerated.

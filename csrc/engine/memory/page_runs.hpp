@@ -1,13 +1,11 @@
-// Runs of neighbouring pages that are in use at the same times, and whether two runs can share
-// pages.
+// Runs of neighbouring pages with equal times of use, and whether two runs can share pages.
 //
 //     arena 0   ▓▓▓▓▓▓░░░░░░░░░░░░▓▓▓     freed at 6; stream 1 is ordered after that from tick 8 on
 //     arena 1   ░░░░░░░░▓▓▓▓▓▓░░░░░░░     in use from 8: both runs can share pages. If arena 1 used
 //                                         them from 7, stream 1 would have to wait for stream 0
 //
 // If the order of streams is known, pages move between two streams only where the program itself
-// orders these streams. So sharing adds no wait. If the order is unknown, only the times of use
-// count.
+// orders them. So sharing adds no wait. If the order is unknown, only the times of use count.
 
 #pragma once
 
@@ -46,8 +44,8 @@ class LatestOrder {
  public:
   explicit LatestOrder(std::uint32_t arenas) : arenas_(arenas) {}
 
-  // Return the maximum of two rows, arena by arena. If one row is null (its order is unknown),
-  // return the other row.
+  // Return the maximum of two rows, arena by arena. If one is null (order unknown), return the
+  // other.
   const Tick* later(const Tick* one, const Tick* other);
 
  private:

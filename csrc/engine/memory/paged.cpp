@@ -91,8 +91,7 @@ pages::PlannedRange* Engine::range_at(const void* base) const noexcept {
   return found == ranges_.end() ? nullptr : *found;
 }
 
-// Get the missing pages of a slot that was just taken. If they are not available, free the slot and
-// return false.
+// Get the missing pages of a slot that was just taken. On failure, free the slot and return false.
 bool Engine::occupy(std::uintptr_t address, Bytes bytes, pages::PlannedRange& range,
                     std::uint64_t generation) noexcept {
   if (space_.load()->occupy(range, {address, bytes}, generation)) return true;
@@ -110,8 +109,8 @@ bool Engine::occupy(std::uintptr_t address, Bytes bytes, pages::PlannedRange& ra
   return false;
 }
 
-// Notify the page space that a slot was freed, and give the arena back if it is empty. The caller
-// must not hold the lock.
+// Notify the page space that a slot was freed. Give the arena back if it is empty. The caller must
+// not hold the lock.
 void Engine::vacate(std::uintptr_t address, const Arenas::Released& released) noexcept {
   if (released.range != nullptr && !pages::PlannedRange::fully_mapped(released.generation)) {
     space_.load()->vacate(*released.range, {address, released.bytes}, released.generation);
@@ -131,9 +130,8 @@ void Engine::list_living(pages::PlannedRange& range, std::vector<pages::Extent>&
   range.count_from_now_on();
 }
 
-// Settle ranges between two iterations, when most pages are where the plans need them. A settled
-// range does not count its slots until other requests need its pages, a plan is added, or serving
-// starts again.
+// Settle ranges whose pages are mapped (Space::settle). A settled range does not count its slots
+// until other requests need its pages, a plan is added, or serving starts again.
 void Engine::settle_ranges() noexcept {
   pages::Space* const space = space_.load();
   if (space == nullptr) return;
@@ -180,8 +178,7 @@ std::vector<pages::Extent> Engine::covered_in(const Arenas::Segment& segment) co
            to - from});
     }
   }
-  // Include late blocks of removed plans: while the range is settled, their frees do not notify the
-  // page space either.
+  // Include late blocks: while the range is settled, their frees do not notify the space either.
   arenas_.for_each_late(shared_.late, [&](std::uintptr_t address, Bytes bytes) {
     if (contains(segment.arena, address)) covered.push_back({address, bytes});
   });

@@ -1,5 +1,4 @@
-// Computes which pages the arenas of several streams can share (sharing.hpp), and passes the result
-// to the page space.
+// Computes which pages arenas can share (sharing.hpp), and passes the result to the page space.
 
 #include <algorithm>
 #include <new>
@@ -50,14 +49,12 @@ void Engine::share_pages() noexcept {
     planned_pages_ = static_cast<Bytes>(shared.size()) * space->page();
     shared_for_ = shared_for;
   } catch (const std::bad_alloc&) {
-    // The host is out of memory: the page space keeps its previous sharing plan until the next
-    // call.
+    // The host is out of memory: the page space keeps its sharing plan until the next call.
   }
   if (begun) end_settling();
 }
 
-// Let the page space map idle pages where the plans use them. It maps nothing once all pages are in
-// place.
+// Let the page space map idle pages where the plans use them; see Space::arrange.
 void Engine::arrange_pages() noexcept {
   pages::Space* const space = space_.load();
   if (space == nullptr) return;
@@ -117,9 +114,8 @@ Engine::PlannedUses Engine::uses_of_pages(const pages::Space& space,
   return all;
 }
 
-// Return, for each of these segments, the tick from which its stream is ordered after the request's
-// block. `before`: the tick at which the request's iteration begins. Return null if the plan has no
-// stream order.
+// Return, for each segment, the tick from which its stream is ordered after the request's block;
+// null if the plan has no stream order. `before`: the first tick of the request's iteration.
 const Tick* Engine::PlannedUses::behind(const StreamOrder& order, SlotIndex request, Tick before,
                                         std::span<const Arenas::Segment* const> segments) {
   if (order.behind.empty()) return nullptr;
@@ -127,8 +123,7 @@ const Tick* Engine::PlannedUses::behind(const StreamOrder& order, SlotIndex requ
   for (const Arenas::Segment* const segment : segments) {
     const auto known = std::find(order.streams.begin(), order.streams.end(), segment->stream_index);
     const auto column = static_cast<std::size_t>(known - order.streams.begin());
-    // The plan does not order a stream that has no request in it. So this stream does not share
-    // pages with the block.
+    // A stream without a request in the plan is not ordered, and shares no pages with the block.
     const Tick tick = known == order.streams.end()
                           ? kNeverOrdered
                           : order.behind[request * order.streams.size() + column];

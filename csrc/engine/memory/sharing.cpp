@@ -19,8 +19,7 @@ struct Pair {
   std::size_t pages;     // number of pages to share
 };
 
-// Maximum number of pairs of runs to compare. Above it, the current arena shares no pages with the
-// arenas before it.
+// Maximum number of pairs of runs to compare. Above it, the current arena shares no pages.
 constexpr std::size_t kMostPairs = std::size_t{1} << 22;
 
 std::size_t pages_of(const std::vector<PageRun>& runs) {

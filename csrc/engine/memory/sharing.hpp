@@ -5,9 +5,8 @@
 //     stream 1     ░░░░░░░░░░░░░░▓▓▓▓▓▓▓░░░   page 2 of its arena: used later, so both share a page
 //
 // Arenas are packed stream by stream, and their peaks are at different times: FSDP allocates its
-// largest buckets when few activations are live. The result is only a hint to the page space: the
-// next user of a page waits for the last user in any case. If a program diverges from its plan,
-// pages move differently.
+// largest buckets when few activations are live. The result is only a hint to the page space,
+// because programs diverge from plans: the next user of a page waits for the last user in any case.
 
 #pragma once
 

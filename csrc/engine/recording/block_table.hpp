@@ -24,12 +24,10 @@ namespace pgmo {
 
 class BlockTable {
  public:
-  // If the environment variable PGMO_CHECK is set, and not to 0, the table checks that no block
-  // overlaps a live block.
+  // With PGMO_CHECK=1 in the environment, the table checks that no block overlaps a live block.
   BlockTable();
 
-  // The recorder is public, so that the engine can start, stop and read it. Only the table adds
-  // events of blocks.
+  // The engine starts, stops and reads the recorder. Only the table adds events of blocks.
   Recorder recorder;
 
   // Note for the check that a slot was chosen; `refused` undoes this if the slot gets no page.
@@ -63,8 +61,7 @@ class BlockTable {
   void forget_within(std::uintptr_t begin, std::size_t bytes) noexcept;
 
   // Return whether the block belongs to another stream, or is unknown. `ours`: whether the block is
-  // a slot. An outdated entry at the address counts as unknown: a framework block if `ours`, else a
-  // slot.
+  // a slot. An outdated entry of the other kind counts as unknown.
   bool is_of_other_stream(std::uintptr_t address, std::uint64_t stream, bool ours) noexcept;
 
   // Return the bytes of the framework block at the address, or 0.

@@ -52,12 +52,11 @@ TagGeneration next_tag_generation() noexcept;
 
 // Set the tag of the calling thread's next requests; -1: unknown. Python calls this before each
 // operator, so that a tag names the origin of a block. If another thread ends the iteration, an
-// operator may outlast its tagger. So a recorder ignores tags of all generations except the
-// expected generation.
+// operator may outlast its tagger. So a recorder ignores tags of generations that it does not
+// expect.
 void set_thread_tag(std::int32_t tag, TagGeneration generation) noexcept;
 
-// Set the calling thread's tag to unknown. The adapter calls this after each operator, even while a
-// Python error is pending.
+// Set the calling thread's tag to unknown. The adapter calls this after each operator.
 void end_thread_tag() noexcept;
 
 class Recorder {
@@ -74,8 +73,7 @@ class Recorder {
   std::uint32_t epoch() const noexcept { return epoch_; }
   const std::vector<Event>& events() const noexcept { return events_; }
 
-  // Return the number of requests in all recordings so far, and their bytes. Discarded recordings
-  // are included.
+  // Return the number of requests, and their bytes, in all recordings, even discarded ones.
   std::uint64_t requests() const noexcept { return requests_; }
   std::uint64_t bytes() const noexcept { return bytes_; }
 
@@ -97,8 +95,7 @@ class Recorder {
   // Record that another stream also uses the block.
   void shared(std::uint32_t block) noexcept;
 
-  // Record a call that orders streams. `kind`: kRecord or a later kind; `event`: number of the
-  // call's CUDA event.
+  // Record a call that orders streams. `kind`: from kRecord on; `event`: number of the CUDA event.
   void ordered(Event::Kind kind, std::uint64_t stream, std::uint64_t event) noexcept;
 
  private:

@@ -25,8 +25,7 @@ class LateSet {
   bool empty() const noexcept { return blocks_.empty(); }
   std::size_t size() const noexcept { return blocks_.size(); }
 
-  // Add a block, which must overlap no late block. If this throws std::bad_alloc, the set is
-  // unchanged.
+  // Add a block that overlaps no late block. If this throws std::bad_alloc, the set is unchanged.
   void insert(Offset offset, Bytes bytes) {
     PGMO_ASSERT_INTERNAL(bytes > 0 && !overlaps(offset, bytes));
     blocks_.emplace(offset, bytes);
@@ -41,8 +40,7 @@ class LateSet {
     return bytes;
   }
 
-  // Return the blocks that begin in a range, with offsets relative to the range's begin. Throws
-  // std::bad_alloc.
+  // Return the blocks that begin in a range, with offsets from its begin. Throws std::bad_alloc.
   LateSet part(Offset begin, Bytes bytes) const {
     LateSet part;
     for (auto at = blocks_.lower_bound(begin); at != blocks_.end() && at->first < begin + bytes;

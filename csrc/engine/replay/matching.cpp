@@ -21,8 +21,7 @@ Replayer::Match Replayer::resynchronise(RequestKey key) {
 // Return the nearest request ahead that is known to have this key and skips no larger request;
 // kNoSlot if there is none. If the skipped requests come later and miss, they need little memory.
 SlotIndex Replayer::find_past_smaller(RequestKey key) const noexcept {
-  // If the request under the cursor may have this size, assume that only a few requests were left
-  // out.
+  // If the request under the cursor may have this size, search only a few requests ahead.
   const bool open = may_vary_to(cursor_, key) && sizes_.is_open(cursor_);
   const SlotIndex until = open ? std::min(plan_.requests(), cursor_ + kLeftOut) : window_end();
   SlotIndex request = cursor_;
@@ -70,8 +69,7 @@ Replayer::Match Replayer::match_unknown_size(RequestKey key) {
     const SlotIndex open = find_open_past_smaller(key);
     return open == kNoSlot ? Match{kNoSlot, Miss::kUnknown} : match_at(open, key);
   }
-  // If the next request is known to have this size, it has priority over the request under the
-  // cursor.
+  // A next request that is known to have this size has priority over the one under the cursor.
   const SlotIndex next = cursor_ + 1;
   if (next < plan_.requests() && sizes_.is_known(next, key)) return match_at(next, key);
   if (sizes_.is_open(cursor_)) return match_at(cursor_, key);
@@ -97,8 +95,7 @@ SlotIndex Replayer::find_open_past_smaller(RequestKey key) const noexcept {
   return kNoSlot;
 }
 
-// Forget all sizes, because a micro-batch of another length has begun: the missed request was its
-// first.
+// Forget all sizes: the missed request was the first of a micro-batch of another length.
 void Replayer::begin_other_length() noexcept {
   sizes_.forget();
   sizes_.note(cursor_, missed_);

@@ -95,8 +95,7 @@ class ReplayPlan {
   bool varying(SlotIndex index) const noexcept { return class_of_[index] != kFixed; }
 
   // Return the size class of a varying request. A size class contains all requests of one family
-  // with equal planned sizes and streams. In most iterations, the requested sizes in a class are
-  // equal, too.
+  // with equal planned sizes and streams. Their requested sizes are usually equal, too.
   SizeClass size_class(SlotIndex index) const noexcept { return class_of_[index]; }
   std::size_t size_classes() const noexcept { return classes_; }
 
@@ -109,8 +108,7 @@ class ReplayPlan {
   // Return the offset of a planned slot.
   Offset offset_of(SlotIndex index) const noexcept { return places_[slots_[index].place].offset; }
 
-  // Return the planned end of a request. An end above the number of requests lies in the next
-  // iteration.
+  // Return the planned end of a request. Ends above `requests()` lie in the next iteration.
   Tick end_of(SlotIndex index) const noexcept { return ends_by_slot_[index]; }
 
   // Planned ends of slots, modulo the number of requests, sorted by tick. Requests with two slots
@@ -147,8 +145,7 @@ class ReplayPlan {
   // Return the ranges of offsets that the slots cover, sorted and disjoint.
   std::span<const Range> covered() const noexcept { return covered_; }
 
-  // Return the next request that is at least as large as this request; `requests()` if there is
-  // none.
+  // Return the next request of at least the same size; `requests()` if there is none.
   SlotIndex next_as_large(SlotIndex request) const noexcept { return as_large_[request]; }
 
   // Return the only request with this key that follows a request with key `previous`, if both have
@@ -158,8 +155,7 @@ class ReplayPlan {
  private:
   static constexpr std::uint32_t kNowhere = ~std::uint32_t{0};
   static constexpr Offset kNoOffset = -1;
-  // Number of requests to prefetch ahead. Eight requests take about 200 ns, as long as an access
-  // that misses every cache.
+  // Number of requests to prefetch ahead. They take about 200 ns, like an access to main memory.
   static constexpr SlotIndex kAhead = 8;
   // Number of empty rows after the last request, so that `prefetch` never reads beyond `slots_`.
   static constexpr std::size_t kSentinels = 16;

@@ -141,8 +141,7 @@ Offset Replayer::miss(Miss reason, RequestKey key) noexcept {
   return kUnplanned;
 }
 
-// Check all planned ends up to and including this tick. Slots that are live past their end become
-// late.
+// Check all planned ends up to this tick, inclusive. Slots that live past their end become late.
 void Replayer::pass(SlotIndex tick) {
   for (; end_->tick <= tick; ++end_) {
     Place& place = plan_.place_of(*end_);

@@ -92,9 +92,8 @@ class Replayer {
   Replayer(const Replayer&) = delete;
   Replayer& operator=(const Replayer&) = delete;
 
-  // Find the slot for a request, and count the request. Return the slot's offset, or kUnplanned
-  // after a miss. If this throws std::bad_alloc, no slot is taken and the safety argument still
-  // holds.
+  // Find the slot for a request, and count the request. Return the slot's offset; kUnplanned: a
+  // miss. If this throws std::bad_alloc, no slot is taken and the safety argument still holds.
   Offset serve(RequestKey key);
 
   // Free the slot at the offset; return its bytes, or 0 if no slot of this plan is alive there.
@@ -149,19 +148,16 @@ class Replayer {
   // A request of exactly the planned size adds kFullScore, a smaller request proportionally less.
   int prefix_score(std::span<const RequestKey> keys) const noexcept;
 
-  // `take_grown` returns the varying requests that were larger than their slots since the last
-  // call.
+  // `take_grown` returns the requests that were larger than their slots since the last call.
   bool has_grown() const noexcept { return !grown_.empty(); }
   std::vector<Grown> take_grown() { return std::exchange(grown_, {}); }
 
  private:
-  // Maximum number of entries kept for `take_grown`; further ones are dropped. The session makes a
-  // new plan long before.
+  // Maximum number of entries kept for `take_grown`. Later entries are dropped.
   static constexpr std::size_t kMostGrown = std::size_t{1} << 20;
 
   // Number of requests, from the cursor on, among which a varying request of unknown size is
-  // searched. Skipped requests, such as a logged number, are assumed to be left out of this
-  // iteration.
+  // searched. Some iterations leave out a few requests, such as a logged number.
   static constexpr SlotIndex kLeftOut = 4;
 
   struct Match {

@@ -1,5 +1,4 @@
-// Planned ranges. Slots are counted one by one; while a range is settled (settling.cpp), they are
-// not counted.
+// Planned ranges. Their slots are counted, except while a range is settled (settling.cpp).
 //
 //     occupy, vacate      count a block on each page of a slot
 //     surrender           make the pages without live slots idle, because other requests need them
@@ -111,8 +110,7 @@ void Space::vacate(PlannedRange& range, Extent slot, std::uint64_t generation) n
     pool_.leave(places, marks);
     for (std::size_t at = 0; at < places.size(); ++at) shared |= places[at].shared_place != nullptr;
   }
-  // Record the event now. An event recorded later would make the next user of the page wait for
-  // more work.
+  // Record the event now: after a later event, the page's next user would wait for more work.
   if (shared && !device_.capturing()) (void)pool_.clocks().record(range.stream());
 }
 
@@ -131,8 +129,7 @@ void Space::share(const RangeOwner& owner, const std::vector<SharedPage>& pages,
   std::vector<std::vector<PagePlace*>> plan;
   for (const SharedPage& page : pages) {
     std::vector<PagePlace*> places;
-    // Entries with a single place are part of the plan, too. Otherwise their pages could be taken
-    // for other entries.
+    // Include entries with a single place: other entries could otherwise take their pages.
     for (const SharedPlace& sharer : page) places.push_back(&place_in(sharer));
     // If no page is shared and the order of streams is unknown, there is no plan: arenas would only
     // take pages from each other.

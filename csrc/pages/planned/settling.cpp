@@ -27,8 +27,7 @@ bool Space::settle(PlannedRange& range, std::vector<Extent> covered) noexcept {
   try {
     pool_.clocks().catch_up();
     widen_to_pages(covered);
-    // Admit the runs with pages first, so that the search for missing pages does not take pages of
-    // these runs.
+    // Admit the runs with pages first, so that the search for missing pages does not take these.
     std::size_t complete = 0;
     std::vector<Extent> blocked;
     runs = by_completeness(covered, complete);
@@ -60,8 +59,7 @@ bool Space::settle(PlannedRange& range, std::vector<Extent> covered) noexcept {
 }
 
 // Return the runs of places with pages, followed by the runs of places without pages. `complete`
-// receives the number of runs with pages. A page mapped at several places counts for one place
-// only.
+// receives the number of runs with pages. A page counts for one of its places only.
 std::vector<Places> Space::by_completeness(const std::vector<Extent>& extents,
                                            std::size_t& complete) {
   const std::lock_guard guard(pool_.state());

@@ -65,8 +65,8 @@ bool Pool::arrange(const std::vector<std::vector<PagePlace*>>& plan, const Growt
 }
 
 // Choose a page for each entry of the plan. An entry gets none if all pages are claimed. A mapping
-// cannot change while a block lives there or running work uses the address. So the choices are, in
-// this order:
+// cannot change while a block lives there or running work uses the address. So choose, in this
+// order:
 // 1. the page at a place of the entry where a block lives;
 // 2. the page at a place of the entry that running work still uses;
 // 3. the page planned before;

@@ -63,7 +63,7 @@ class LatestUses {
 // Marks and events of all streams of a device.
 class Clocks {
  public:
-  // `state` guards the members and is never held during a device call. The device and `state` must
+  // `state` guards the members, and is never held during a device call. The device and `state` must
   // outlive this object.
   Clocks(DeviceDriver& device, std::mutex& state) : device_(device), state_(state) {}
 
@@ -97,8 +97,7 @@ class Clocks {
   // Record an event on this stream, after all its marks. Return false on failure.
   bool record(Stream stream) noexcept;
 
-  // Query which events are completed. Record an event on each stream that has marks after its last
-  // event.
+  // Query which events are completed. Record an event on streams with marks after their last event.
   void catch_up() noexcept;
 
   // Make a stream wait for uses on other streams. Return false on failure.
@@ -125,8 +124,8 @@ class Clocks {
     std::deque<Recorded> pending;
   };
 
-  // Return the lowest number of an event of the stream whose completion completes the marks there.
-  // Waiting beyond the stream's last mark would gain nothing.
+  // Return an event number: once an event of the stream with this or a higher number is completed,
+  // the marks on the stream are, too. Waiting beyond the stream's last mark would gain nothing.
   std::uint64_t needed(const Line& line, const Marks& marks) const noexcept;
   bool wait_for(Stream stream, Stream other, const Marks& marks) noexcept;
 

@@ -69,8 +69,7 @@ void Pool::link(PagePlace& place, Page& page) noexcept {
   place.marks = {};
 }
 
-// Count a page in the statistics from its first use on. A page that only a failed request created
-// does not count.
+// Count a page in the statistics at its first use. Failed requests do not count as uses.
 void Pool::touch(Page& page) noexcept {
   page.untouched = false;
   --untouched_;

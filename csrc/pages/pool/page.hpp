@@ -27,8 +27,8 @@ namespace pgmo::pages {
 struct Page;
 
 struct PagePlace {
-  // What a thread does at this place without the lock `state`. Other threads must not change the
-  // place meanwhile.
+  // What a thread does here without the lock `state`. No other thread may change the place
+  // meanwhile.
   enum class Step : std::uint8_t {
     kNone,
     kGetsPage,
@@ -42,8 +42,7 @@ struct PagePlace {
 
   bool stale() const noexcept;
 
-  // Return whether a page is mapped here whose home is here, or can move here without a device
-  // call.
+  // Return whether a page is mapped here whose home is, or can at once become, this place.
   bool has_page() const noexcept;
 
   Address address;
@@ -69,7 +68,7 @@ struct Page {
   PagePlace* home = nullptr;         // the place of its blocks, or of its last blocks
   PagePlace* places = nullptr;       // all mappings, linked by `another`
   Marks marks;                       // last uses through any address
-  bool untouched = true;             // no request has used it yet, and no arrangement
+  bool untouched = true;             // no request or arrangement has mapped it yet
   std::uint64_t claimed = 0;         // number of the arrangement that claimed it
   std::uint64_t looked = 0;          // number of the search that found it
   const PagePlace* found = nullptr;  // the place for which that search found it
@@ -85,8 +84,7 @@ inline bool PagePlace::has_page() const noexcept {
   return page != nullptr && (!stale() || page->state == Page::State::kIdle);
 }
 
-// Addresses reserved in one call. `places` covers the addresses up to the last page that was ever
-// used.
+// Addresses reserved in one call. `places` reaches up to the last page that was ever used.
 struct Reservation {
   Address base;
   Bytes bytes;

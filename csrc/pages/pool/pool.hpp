@@ -17,8 +17,8 @@
 // There are two locks. A thread holds `work` while it creates, maps or unmaps pages. `state` guards
 // the pages and places; it is never held during a call of the driver. A request that needs no
 // device call takes only `state`, and so does every free. While a thread works without `state`, its
-// pages are `kMoving` and its places have a `step`. Requests that need these pages or places wait
-// for `work`.
+// pages are `kMoving` and its places have a `step`. Requests for these pages or places wait for
+// `work`.
 
 #pragma once
 
@@ -65,16 +65,15 @@ class Pool {
 
   // --- requires `state` -------------------------------------------------------------------------
 
-  // Add a block to all of these places, if no device call is needed. Otherwise change nothing and
-  // return false.
+  // Add a block to all of these places. If this needs a device call, change nothing and return
+  // false.
   bool enter(Places places, Stream stream) noexcept;
 
   // Remove a block from these places. `marks`: the last uses of the block.
   void leave(Places places, const Marks& marks) noexcept;
 
-  // Mark the pages of a live block as shared with other processes. These pages do not sleep while a
-  // block lives there. Return false if no block lives at one of the places, or if a thread works on
-  // one of them.
+  // Mark the pages of a live block as shared with other processes: they do not sleep while a block
+  // lives there. Return false if a place has no block, or a thread works on it.
   bool share(Places places) noexcept;
 
   // Call `visit` with the handle of each page that another process may map.
@@ -85,8 +84,8 @@ class Pool {
     }
   }
 
-  // Keep the pages of a live block mapped at these places until `unpin`. Return false if no block
-  // lives at one of the places, or if a thread works on one of them.
+  // Keep the pages of a live block mapped at these places until `unpin`. Return false if a place
+  // has no block, or a thread works on it.
   bool pin(Places places) noexcept;
 
   // Unpin a place if no block lives there.
@@ -101,8 +100,8 @@ class Pool {
   // two places may hold each other's planned page, and one of them is always in use.
   bool take_strayed() noexcept { return std::exchange(strayed_, false); }
 
-  // Set the highest occupancy, which limits page creation, to the current occupancy. Does nothing
-  // while a range is held.
+  // Lower the highest occupancy, which limits page creation, to the current one. Does nothing while
+  // a range is held.
   void forget_peak() noexcept;
 
   // Hold places of a planned range as a whole. Each place must have a page. Blocks are no longer
@@ -152,9 +151,8 @@ class Pool {
   bool provide(Places places, Stream stream, std::size_t beyond = 0) noexcept;
 
   // Limits of the pages that an arrangement may create. It creates none if more than `most_missing`
-  // pages are missing: most of these are only in use elsewhere at the moment. Otherwise it creates
-  // pages up to the larger of two numbers: the plan's pages, and the highest occupancy plus
-  // `beyond`.
+  // pages are missing: most of these are only in use elsewhere. Otherwise the pool grows to at most
+  // the plan's pages or the highest occupancy plus `beyond`, whichever is larger.
   struct Growth {
     std::size_t most_missing = 0;
     std::size_t beyond = 0;
@@ -162,9 +160,8 @@ class Pool {
 
   // Map one page at all places of each entry of the plan. Does nothing without aliases. A mapping
   // in the way is removed if its last use is completed. Idle pages are taken first. Then pages are
-  // created, because a missing page would make pages change their address in each iteration. Return
-  // false if an entry has no page, a place awaits its page, or the device refuses. Throws
-  // std::bad_alloc.
+  // created: if one were missing, pages would move in each iteration. Return false if an entry has
+  // no page, a place awaits its page, or the device refuses. Throws std::bad_alloc.
   //
   // If a program submits whole iterations ahead of the device, some places are always in use. With
   // kAwaitsPage, a place in use serves no further request until its last use is completed.
@@ -186,8 +183,8 @@ class Pool {
   void nothing_missed() noexcept;
   bool has_to_give_back() noexcept;
 
-  // Release the pages of all places prepared for this sleep; return their bytes. No running work
-  // may use them.
+  // Release the pages of all places prepared for this sleep. Return their bytes. No running work
+  // may use these pages.
   Bytes fall_asleep(Sleep sleep) noexcept;
 
   // End the sleep at all places of this sleep that have a page: places that are only prepared, and

@@ -55,8 +55,7 @@ class ProgramOrder {
     return since_[stream] != 0 && since_[stream] < number ? since_[stream] : number;
   }
 
-  // Return whether the program orders `stream` after the event with this number of the stream
-  // `other`.
+  // Return whether the program orders `stream` after the event with this number on `other`.
   bool implies(Stream stream, Stream other, std::uint64_t number) const noexcept;
 
   // Record that pgmo has made `stream` wait for the event with this number of the stream `other`.

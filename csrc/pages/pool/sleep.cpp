@@ -1,5 +1,4 @@
-// Releases pages under live blocks. The caller saves the content of these pages before, and
-// restores it afterwards.
+// Releases pages under live blocks. The caller saves and restores the pages' content.
 //
 //     blocks    [── a ──][── b ──]        [── a ──][── b ──]        [── a ──][── b ──]
 //     places    [  ][  ][  ][  ]          [  ][  ][  ][  ]          [  ][  ][  ][  ]

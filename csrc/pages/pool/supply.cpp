@@ -114,8 +114,8 @@ void Pool::use_free(Page& page) noexcept {
 }
 
 // Take at most `most` idle pages in two passes: first pages that need no wait, then any page that
-// the stream may use. Each pass begins with the page that is idle longest, because its home will
-// probably need it last.
+// the stream may use. Begin with the page that is idle longest: its home will probably need it
+// last.
 void Pool::use_idle(Stream stream, std::size_t most) noexcept {
   for (const bool behind_events : {false, true}) {
     std::size_t looks = 0;
@@ -197,10 +197,10 @@ Bytes Pool::give_back(Bytes bytes) noexcept {
   return released;
 }
 
-// Return an idle page whose last use is completed, or null if there is none among the pages idle
-// longest. `page->marks` covers the uses through all its mappings. Each user came later on the same
-// stream, or waited for the earlier users. `claimed`: also return pages that the last arrangement
-// has claimed.
+// Return an idle page whose last use is completed; null if none of the longest idle pages
+// qualifies. `page->marks` covers the uses through all its mappings. Each user came later on the
+// same stream, or waited for the earlier users. `claimed`: also return pages that the last
+// arrangement has claimed.
 Page* Pool::idle_and_completed(bool claimed) noexcept {
   std::size_t looks = 0;
   for (Page* page = idle_.first(); page != nullptr && looks < kMostLooks; page = page->next) {

@@ -92,16 +92,14 @@ inline bool may_share(const GraphPage& page, const Chain& chain) {
   });
 }
 
-// Return whether a temporary may move to this page: only temporaries of other chains lie there, so
-// the page is never open.
+// Return whether a temporary may move to this page: only temporaries of other chains lie there.
 inline bool suits_temporary(const GraphPage& page, const GraphPlace& temporary) {
   return may_share(page, *temporary.chain) &&
          std::none_of(page.places.begin(), page.places.end(),
                       [](const GraphPlace* place) { return place->kept || place->chain->apart; });
 }
 
-// Return whether neither a later replay nor the program needs the page's contents, so that it can
-// be lent.
+// Return whether the page can be lent: neither a later replay nor the program needs its contents.
 inline bool is_idle(const GraphPage& page) {
   return std::none_of(page.places.begin(), page.places.end(), [](const GraphPlace* place) {
     return place->has_contents() || place->alive || place->own;

@@ -105,8 +105,7 @@ class Chains {
     return true;
   }
 
-  // Map a new segment of the pool, on pages of other chains where possible. Return 0 if the device
-  // is full or refuses.
+  // Map a new segment, on pages of other chains where possible. Return 0 if the device refuses.
   Address allocate(const PoolId& pool, std::size_t bytes) {
     const std::lock_guard guard(mutex_);
     collect();
@@ -398,9 +397,9 @@ class Chains {
     return separate(places_on_open_pages(chain, all), Temporaries::kShare);
   }
 
-  // Move the chain's temporaries to the oldest pages of temporaries, and release the pages that
-  // this leaves unmapped. Captures leave temporaries on more pages than one chain needs: while the
-  // survivors of a capture are undecided, the next capture gets other pages in place of the
+  // Move the chain's temporaries to the oldest pages of temporaries, and release pages that are
+  // then unmapped. Captures leave temporaries on more pages than one chain needs: while the
+  // survivors of a capture are undecided, the next capture gets other pages instead of the
   // survivors' pages. Requires that all work of the device is completed. Stops if the device
   // refuses.
   void gather(Chain& chain) {
@@ -418,7 +417,7 @@ class Chains {
     count();
   }
 
-  // Delay the stream until the last replays of partners on other streams are done. Return false if
+  // Delay the stream until the partners' last replays on other streams are done. Return false if
   // the driver refuses.
   bool wait_for_partners(Chain& chain, Stream stream) {
     for (Chain* partner : partners(chain)) {

@@ -30,20 +30,17 @@ class Driver {
   // Make consecutive mapped pages accessible to the device and its peers.
   virtual bool grant(Address address, std::size_t bytes) noexcept = 0;
 
-  // Unmap consecutive whole pages. Requires that all work which may use these addresses is
-  // completed.
+  // Unmap consecutive whole pages. Requires that all work on these addresses is completed.
   virtual void unmap(Address address, std::size_t bytes) noexcept = 0;
 
-  // Copy on the device, and wait for the copy. Requires that other work on these addresses is
-  // completed.
+  // Copy on the device synchronously. Requires that other work on both ranges is completed.
   virtual bool copy(Address to, Address from, std::size_t bytes) noexcept = 0;
 
   // Wait for all work that was submitted to the device. During a capture this is impossible: return
   // false if `whole`; otherwise wait for all known streams that are not being captured.
   virtual bool settle(bool whole) noexcept = 0;
 
-  // Record an event after the work of a stream. Return 0 if that is impossible. `discard` returns
-  // the event for reuse.
+  // Record an event after the work of a stream. Return 0 on failure. `discard` recycles the event.
   virtual Event record(Stream stream) noexcept = 0;
   virtual bool completed(Event event) noexcept = 0;
   virtual void discard(Event event) noexcept = 0;

@@ -53,8 +53,7 @@ struct Segment {
   std::vector<GraphPlace> places;
 };
 
-// Owner of the pages of one device; segments belong to their chains. Not thread-safe. `page`: bytes
-// of a page.
+// Owner of the pages of one device. Chains own their segments. `page`: bytes of a page.
 class Mappings {
  public:
   Mappings(Driver& driver, std::size_t page) : driver_(driver), page_(page) {}
@@ -70,9 +69,8 @@ class Mappings {
   // Return a number that increases whenever a shared page gains, loses or exchanges a place.
   std::size_t version() const noexcept { return version_; }
 
-  // Map a segment for a chain, of `bytes` rounded up to pages. Use first the pages for which
-  // `may_share` returns true, the oldest first, and then new pages. Return nullptr if the device is
-  // full or refuses.
+  // Map a segment for a chain, of `bytes` rounded up to pages. Use the pages for which `may_share`
+  // returns true, the oldest first, then new pages. Return nullptr if the device refuses.
   template <typename MayShare>
   std::unique_ptr<Segment> make(Chain& chain, std::size_t bytes, MayShare&& may_share) {
     const std::size_t count = (bytes + page_ - 1) / page_;
@@ -181,8 +179,8 @@ class Mappings {
   }
 
   // Give back to the device the pages for which `idle` returns true. Their places stay, unmapped,
-  // until `restore`. Requires that all work of the device is completed. Return the number of these
-  // pages.
+  // until `restore`. Return the number of these pages. Requires that all work of the device is
+  // completed.
   template <typename Idle>
   std::size_t lend(Idle&& idle) {
     std::size_t count = 0;

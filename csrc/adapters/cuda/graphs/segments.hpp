@@ -13,8 +13,7 @@
 namespace c10::cuda::CUDACachingAllocator::pgmo {
 namespace {
 
-// Allocator of one pool's segments. Torch calls only the two methods below, while it holds its own
-// lock.
+// Allocator of one pool's segments. Torch calls only the two methods below, under its own lock.
 class GraphSegments final : public TorchCudaAdapter {
  public:
   GraphSegments(CUDAAllocator* upstream, int index, graphs::Chains& chains, graphs::PoolId pool)

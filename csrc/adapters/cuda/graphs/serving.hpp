@@ -34,7 +34,7 @@ namespace graphs = ::pgmo::graphs;
 thread_local uint64_t announced_graph = 0;
 
 // Driver functions of one device. Pages come from the driver without the callbacks of the page
-// space: the callbacks may call torch's allocator, which holds its lock while it requests a
+// space. The callbacks may call torch's allocator, which holds its lock while it requests a
 // segment.
 class GraphDevice final : public graphs::Driver {
  public:
@@ -191,8 +191,7 @@ std::vector<graphs::LiveBlock> living_in(Allocator* upstream, c10::cuda::Mempool
   return all;
 }
 
-// Return the number of users of a pool. Return nullopt if torch has no pool of this id and throws
-// an internal error.
+// Return the number of users of a pool; nullopt if torch knows no pool of this id.
 template <typename Allocator>
 std::optional<int> users_of(Allocator* upstream, c10::DeviceIndex device,
                             c10::cuda::MempoolId_t pool) {
@@ -249,7 +248,7 @@ void before_replay(Device& device, CUDAAllocator* upstream, uint64_t graph) {
   const cudaStream_t stream = c10::cuda::getCurrentCUDAStream(index).stream();
   const int64_t saved = device.saved();
   const bool ready = with_room(device, upstream, [&] {
-    // If the launch is captured into another graph, its replays will launch this graph unreported.
+    // If the launch is captured into another graph, later launches of this graph are not reported.
     if (is_capturing(stream) && !chains->keep_apart(graph)) return false;
     return chains->before_replay(graph, reinterpret_cast<graphs::Stream>(stream));
   });

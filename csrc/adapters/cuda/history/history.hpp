@@ -1,5 +1,4 @@
-// Torch's memory history (record_memory_history) for slots and blocks of windows: stacks of
-// requests, and traces.
+// Torch's memory history (stacks and traces) for slots and blocks of windows.
 //
 //     recordHistory ──▶ History, and the allocator beneath     slots, windows ──▶ History
 //     snapshot      ◀── traces of both, merged by time
@@ -27,8 +26,7 @@ namespace {
 
 constexpr int kMostDevices = 16;
 
-// Recorder of stacks and traces, for all devices. Thread-safe; no other lock is taken under its
-// lock.
+// Recorder of stacks and traces, for all devices. Thread-safe. Takes only its own lock.
 class History {
  public:
   using Action = TraceEntry::Action;
@@ -52,7 +50,7 @@ class History {
     if (!enabled) known_.clear();
   }
 
-  // Record an allocation. Requires that no lock is held: gathering a stack may wait for the GIL.
+  // Record an allocation. The caller holds no lock: gathering a stack may wait for the GIL.
   void note_allocation(int device, void* block, size_t bytes, cudaStream_t stream) {
     const CreateContextFn recorder = recorder_.load();
     const RecordContext when = when_.load();
@@ -65,8 +63,7 @@ class History {
     add("alloc", Action::ALLOC, device, block, bytes, stream, std::move(context));
   }
 
-  // Record a free by the program; other streams may still use the block. Requires that no lock is
-  // held.
+  // Record a free by the program; other streams may still use the block. The caller holds no lock.
   void note_free_request(int device, void* block, size_t bytes) {
     const CreateContextFn recorder = recorder_.load();
     Context context;

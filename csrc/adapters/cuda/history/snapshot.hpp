@@ -64,8 +64,7 @@ void add_idle(SegmentInfo& segment, uint64_t bytes) {
   segment.blocks.emplace_back().size = bytes;
 }
 
-// Add a live block to a segment. The requested size of a window's block is known only while history
-// is recorded.
+// Add a live block to a segment. If history knows the requested size, use that.
 void add_block(SegmentInfo& segment, uintptr_t address, uint64_t bytes, uint64_t requested) {
   History::Known known = history().known(reinterpret_cast<void*>(address));
   if (known.bytes != 0) requested = known.bytes;

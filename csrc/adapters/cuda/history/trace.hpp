@@ -8,8 +8,8 @@
 // receiver, needs no GIL, and forwards events to the replaced receiver. If Python's trace is
 // activated later, PyTorch replaces this class in turn. The next request detects this, and installs
 // this class again. The order of events in between is unknown, so the engine forgets earlier
-// events. Events of direct CUDA calls are not seen. So pgmo may know less order than exists, but
-// never more.
+// events. Events of direct CUDA calls are not seen. So pgmo may know too little order, but never
+// too much.
 //
 // The base class has dozens of methods that no trace calls. These methods differ between versions
 // of torch, so they are generated: torch_trace_methods.inc, see pgmo/allocator/build/forwarders.py.

@@ -5,7 +5,7 @@
 //       └─ released                                                 ──▶ descriptor is closed
 //       └─ no sent tensor lies there, and descriptors are scarce    ──▶ descriptor is closed
 //
-// While the tensor lives, the other process copies the descriptor, whose number it has got. Numbers
+// While the tensor lives, the other process copies the descriptor, whose number it knows. Numbers
 // below 1,024 stay free for the program, because calls like select() fail with higher numbers.
 
 #pragma once

@@ -68,8 +68,7 @@ struct CudaDriver {
   }
 };
 
-// Callbacks about memory of the card outside of the pages. `growing`, `may_hold` and `make` may
-// throw.
+// Callbacks about memory of the card outside of the pages. All except `took` may throw.
 struct Room {
   std::function<bool(uint64_t bytes)> may_hold;  // return whether this many more bytes are allowed
   std::function<bool()> make;                    // free other memory; return true to retry
@@ -142,7 +141,7 @@ class PageDevice {
     kAliases   // two mappings of one page show the same contents, in stream order
   };
 
-  // Map a page at two addresses, and compare what a stream writes and reads at both. Takes
+  // Map a page at two addresses, and compare what a stream writes and reads there. Takes
   // milliseconds.
   Trial try_pages() {
     try {
@@ -162,8 +161,7 @@ class PageDevice {
   // that allocator counts the page itself, and holds its own lock meanwhile.
   bool create_for_segment(uint64_t* page) { return create_once(page) == CUDA_SUCCESS; }
 
-  // Record an event on the stream. Return 0 if that is impossible, for example during a capture of
-  // the stream.
+  // Record an event on the stream. Return 0 on failure, for example while the stream is captured.
   uint64_t record_on(cudaStream_t stream) {
     try {
       const OnDevice on(index_);
@@ -296,8 +294,7 @@ class PageDevice {
     return driver_->reserve(&address, bytes, page_, 0, 0) == CUDA_SUCCESS ? address : 0;
   }
 
-  // Create a page if the limits allow one, after freeing other memory if necessary. Return 0 on
-  // failure.
+  // Create a page if the limits allow one. If necessary, free other memory. Return 0 on failure.
   int create(uint64_t* page) {
     try {
       room_.growing();
@@ -315,8 +312,8 @@ class PageDevice {
     CUmemGenericAllocationHandle handle = 0;
     CUresult result = driver_->create(&handle, page_, &kind_, 0);
     if (result == CUDA_ERROR_NOT_PERMITTED || result == CUDA_ERROR_NOT_SUPPORTED) {
-      // Some containers forbid memory that can be exported, so create pages without that property
-      // from now on.
+      // Some containers forbid exportable memory, so create pages without that property from now
+      // on.
       kind_.requestedHandleTypes = CU_MEM_HANDLE_TYPE_NONE;
       kind_.allocFlags.gpuDirectRDMACapable = 0;
       result = driver_->create(&handle, page_, &kind_, 0);

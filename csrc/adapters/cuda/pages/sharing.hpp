@@ -101,8 +101,7 @@ std::unordered_set<uint64_t> pages_of_sent_blocks(Device& device) {
 }
 
 // Return the descriptors of these pages. If descriptors are scarce, close unneeded descriptors. If
-// one of the pages cannot be exported, close the descriptors that this call has exported, and throw
-// c10::Error.
+// a page cannot be exported, close the descriptors of this call, and throw c10::Error.
 std::vector<int> descriptors_of(Device& device, const std::vector<uint64_t>& pages, size_t bytes) {
   std::vector<int> descriptors;
   std::vector<uint64_t> fresh;

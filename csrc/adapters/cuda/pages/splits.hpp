@@ -2,14 +2,13 @@
 //
 // A model that was built before the session leaves gaps in PyTorch's segments ("inactive split
 // blocks"). Their memory cannot become pages, because a segment returns to the card only when its
-// last block is freed. So the allocator beneath serves requests that fit a gap, before pages are
-// used.
+// last block is freed. So the allocator beneath serves requests that fit a gap.
 //
-// That allocator cannot be queried for its gaps: a request that fits no gap makes it take a new
-// segment. So this class follows the allocator's rules: best fit by size, then address; remainders
-// above 1 MiB are split off; neighbours merge. Each address that the allocator returns is compared
-// with the address in the mirror. The two differ after a tensor of the model was freed, or the
-// cache emptied. At the first difference the mirror ends, and pages serve as if there were no gaps.
+// That allocator cannot be asked for a gap only: if no gap fits, it takes a new segment. So this
+// class follows the allocator's rules: best fit by size, then address; remainders above 1 MiB are
+// split off; neighbours merge. Each address that the allocator returns is compared with the address
+// in the mirror. The two differ after a tensor of the model was freed, or the cache emptied. At the
+// first difference the mirror ends, and pages serve as if there were no gaps.
 
 #pragma once
 

@@ -1,5 +1,5 @@
-// torch.cuda.MemPool without an allocator of its own: pages serve its requests, from windows of the
-// pool.
+// Requests in a torch.cuda.MemPool without an allocator of its own: pages serve them, in windows of
+// the pool.
 //
 //     MemPool()       ──▶ createOrIncrefPool    pages serve the pool from now on
 //     use_mem_pool    ──▶ beginAllocateToPool   requests of the thread ──▶ windows of the pool;
@@ -131,8 +131,7 @@ class WithinPool {
       begun_ = true;
     } catch (const c10::Error&) {
       // Another thread has made the pool active, so the block lies outside of the pool. PyTorch has
-      // counted a user before it raised the error. So the destructor must release the pool in this
-      // case, too.
+      // counted a user before the error, so the destructor must release the pool here, too.
     }
   }
   ~WithinPool() {

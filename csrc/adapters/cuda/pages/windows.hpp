@@ -19,8 +19,7 @@ namespace {
 // Whether to open pages on each device at its first request, even without a session.
 std::atomic<bool> pages_everywhere{false};
 
-// Return whether torch may cache blocks. If not, each block must come from the driver, and pgmo
-// serves no block.
+// Return whether torch may cache blocks. If not, pgmo serves no block.
 bool wants_caching() {
   return std::getenv("PYTORCH_NO_CUDA_MEMORY_CACHING") == nullptr;
 }
@@ -114,8 +113,8 @@ uint64_t held_in_pages(const Device& device) {
   return now.held_bytes;
 }
 
-// Return the bytes that the memory fraction allows for pages and the allocator beneath together;
-// all ones: unlimited.
+// Return the bytes that the fraction allows for pages and the allocator beneath; all ones: no
+// limit.
 uint64_t allowed(const Device& device) {
   if (!device.fraction.limits() || device.card == 0) return ~uint64_t{0};
   return static_cast<uint64_t>(device.fraction.whole.load() * static_cast<double>(device.card));
@@ -143,8 +142,7 @@ void read_fraction(Device& device, CUDAAllocator* upstream) {
   fraction.whole.store(fraction.beneath);
 }
 
-// Set the fraction for pages and the allocator beneath together. If `whole` is invalid, throws and
-// changes nothing.
+// Set the fraction for pages and the allocator beneath together. Throws if `whole` is invalid.
 void set_fraction(Device& device, CUDAAllocator* upstream, double whole) {
   Fraction& fraction = device.fraction;
   {

@@ -1,5 +1,4 @@
-// Active allocation pools of one device: pools of graph captures, and torch.cuda.MemPool.
-// Thread-safe.
+// Active pools of one device: pools of graph captures, and torch.cuda.MemPool. Thread-safe.
 //
 //     active pool                           its requests are served by
 //     capture                               the allocator beneath, without the engine: a graph
@@ -163,8 +162,7 @@ class ActivePools {
     return found == pools_.rend() ? pools_.end() : std::prev(found.base());
   }
 
-  // This is not a shared mutex: a forked child has another thread id, and could not release a
-  // shared lock.
+  // Not a shared mutex: a forked child has another thread id, and could not release it.
   mutable std::mutex mutex_;
   std::list<Active> pools_;
   std::set<Id> served_;

@@ -12,8 +12,7 @@
 //
 // Thread-safe; no other lock is taken under its lock.
 //
-// This file is standard C++, so that tests can replace torch's settings; torch_expandable.hpp uses
-// torch's.
+// This file is standard C++: torch_expandable.hpp passes torch's settings, and tests their own.
 
 #pragma once
 
