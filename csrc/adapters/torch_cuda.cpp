@@ -257,7 +257,7 @@ uint64_t pgmo_displacements() {
 
 // Name the framework's live blocks that have a deleter of pgmo. Called before `pgmo_uninstall`.
 // While the adapter is not installed, it does not see the use of these blocks on other streams. So
-// their frees synchronize the device.
+// their frees synchronize the device. Does nothing if the adapter stays installed.
 void pgmo_survive(int device, void* const* blocks, size_t count) {
   adapter::Device* const one = adapter::device_or_null(device);
   if (one == nullptr) return;

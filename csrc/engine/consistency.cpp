@@ -20,8 +20,8 @@ bool Engine::consistent() noexcept try {
   return true;
 }
 
-// Return whether live slots are disjoint, lie in arenas, and have as many bytes in total as
-// `slots_` counts. Includes late blocks and slots of retired arenas. Requires the lock.
+// Return whether live slots are disjoint, lie in arenas, and have the total size that `slots_`
+// counts. Includes late blocks and slots of retired arenas. Requires the lock.
 bool Engine::slots_are_disjoint() {
   std::vector<pages::Extent> living;
   Bytes bytes = 0;

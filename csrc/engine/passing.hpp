@@ -6,8 +6,8 @@
 //
 // An iteration that follows its plan, or repeats the previous one, changes nothing in the session.
 // Iterations in BACKOFF change nothing either. Ending an iteration in Python takes as long as
-// hundreds of requests. So the session sets how many iterations may pass, and on which terms. It
-// reads the counters of the passed iterations when it ends the next iteration itself.
+// hundreds of requests. So the session sets how many iterations may pass, and on which terms. The
+// session reads the counters of passed iterations when it ends the next iteration.
 //
 // All calls require the engine's lock.
 

@@ -57,7 +57,7 @@ std::optional<Places> Space::place_without_maps(const Addresses& addresses, Exte
   bool missing = false;
   for (std::size_t at = 0; at < best.size(); ++at)
     missing |= best[at].page == nullptr || best[at].stale();
-  if (!missing) return std::nullopt;  // mapped, but their last use was on another stream
+  if (!missing) return std::nullopt;  // mapped, but not usable without a device call
   std::array<Address, kMostPlaces> others;
   const std::size_t without_blocks = count_places_with(best, 0);
   const std::size_t count = addresses.window.find_others(block.bytes, others);

@@ -134,8 +134,9 @@ typedef struct pgmo_pages_api {
   /* Grant access to all mapped pages again, for example after a device has become a peer. */
   void (*grant_again)(pgmo_space*);
 
-  /* Release unused idle pages, including pinned pages without a block. Stop once this many bytes
-   * are released, or no such page is left. Return the bytes released; 0 during a capture. */
+  /* Release idle pages whose last use is completed, including pinned pages without a block. Stop
+   * once this many bytes are released, or no such page is left. Return the bytes released; 0 during
+   * a capture. */
   uint64_t (*give_back)(pgmo_space*, uint64_t bytes);
 
   /* Set whether the following requests are for blocks that stay, such as optimizer state. */

@@ -71,7 +71,7 @@ class Space final : private Uncounted {
   // Keep the pages of live blocks in this range mapped, because a captured graph uses these
   // addresses. The pages stay mapped after the blocks are freed, until `give_back`. This matches
   // torch's allocator, which keeps segments until its cache is emptied. Return false, and keep
-  // nothing, if a page of the range has no live block.
+  // nothing, if a page of the range has no live block, or a thread works on it.
   bool pin(Extent range) noexcept;
 
   // Note that a capture has ended: pin the pages of all live blocks, and forget the highest
@@ -81,7 +81,7 @@ class Space final : private Uncounted {
 
   // While a block lives, keep its pages from sleeping, because another process maps them. Append
   // their handles to `pages`, by address. Return the first page's address, or 0 if no block lives
-  // there. Throws std::bad_alloc.
+  // there, or if it sleeps. Throws std::bad_alloc.
   Address share(Extent range, std::vector<Handle>& pages);
 
   // Call `visit` with the handle of each page from `share` on which a block still lives.

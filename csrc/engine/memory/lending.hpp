@@ -5,12 +5,12 @@
 //                ────────────|────    need: the most bytes ever alive, slots and others
 //
 // An iteration that diverges from its plan would occupy both kinds of memory. So pages are lent as
-// soon as the sum exceeds the *need*: the largest live bytes of the program so far. Without an
-// arena, the program would occupy them, too. Slots of a plan for several lengths may alone spread
-// over more than the need. Then pages are lent several times per iteration. Resident bytes of
-// arenas are not measured. They have two upper bounds, and the smaller one counts: the end of the
-// highest slot, and the bytes of all slots that were live when pages were last lent or were served
-// since. Sparse blocks (statistics.hpp) do not count.
+// soon as the sum exceeds the *need*: the largest live bytes of the program so far. The program
+// would occupy these bytes without an arena, too. Slots of a plan for several lengths may alone
+// spread over more than the need. Then pages are lent several times per iteration. Resident bytes
+// of arenas are not measured. They have two upper bounds, and the smaller one counts: the end of
+// the highest slot, and the bytes of all slots that were live when pages were last lent or were
+// served since. Sparse blocks (statistics.hpp) do not count.
 //
 // All sizes are in bytes. Calls require the engine's lock.
 

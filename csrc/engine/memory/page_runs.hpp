@@ -58,8 +58,8 @@ std::vector<PageRun> runs_of(const std::vector<PageUse>& uses, std::uint32_t are
                              LatestOrder& latest);
 
 // Return how many hand-overs between streams a shared page adds, in one iteration of each plan.
-// Return nullopt if the two runs are in use at the same time. Return nullopt, too, if the program
-// does not order a user of the page after the previous user.
+// Return nullopt if the two runs are in use at the same time, or if the program does not order a
+// user of the page after the previous user.
 std::optional<std::size_t> changes(const Spans& one, const Spans& other,
                                    std::span<const PlanTicks> plans);
 

@@ -5,8 +5,8 @@
 //     pages       another user needs some ──▶ list_living, locked ──▶ count slots from now on
 //
 // The engine notifies the page space only while the range counts its slots
-// (pages/planned/planned_range.hpp). It does not hold its lock meanwhile. If `list_living` runs
-// between the two steps, it sees the slot as already taken or freed. It also changes the range's
+// (pages/planned/planned_range.hpp). The engine does not hold its lock meanwhile. If `list_living`
+// runs between the two steps, it sees the slot as already taken or freed, and changes the range's
 // generation. So the late notification has no effect.
 
 #include <algorithm>

@@ -19,7 +19,8 @@ struct Pair {
   std::size_t pages;     // number of pages to share
 };
 
-// Maximum number of pairs of runs to compare. Above it, the current arena shares no pages.
+// Maximum number of pairs of runs to compare. Above it, the current arena shares no pages with the
+// arenas before it.
 constexpr std::size_t kMostPairs = std::size_t{1} << 22;
 
 std::size_t pages_of(const std::vector<PageRun>& runs) {

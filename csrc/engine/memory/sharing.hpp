@@ -60,11 +60,11 @@ struct ArenaPage {
 };
 
 // Return the physical pages that the plans need, each with all arena pages that share it. Arena
-// pages that share a physical page are never used at the same time. Where the order of streams is
-// known, the program orders their streams. Pages with the fewest hand-overs between streams are
-// shared first, unless another order needs fewer pages. Sharing ends when the number of physical
-// pages equals the most pages in use at once. `arenas`: number of arenas. `plans`: ticks of each
-// plan, indexed by PageUse::plan. Throws std::bad_alloc.
+// pages that share a physical page are never used at the same time. If the order of streams is
+// known, the program orders the streams of these arena pages. Pages with the fewest hand-overs
+// between streams are shared first, unless another order needs fewer pages. Sharing ends when the
+// number of physical pages equals the most pages in use at once. `arenas`: number of arenas.
+// `plans`: ticks of each plan, indexed by PageUse::plan. Throws std::bad_alloc.
 std::vector<std::vector<ArenaPage>> share_pages(const std::vector<PageUse>& uses,
                                                 std::uint32_t arenas,
                                                 std::span<const PlanTicks> plans);

@@ -4,7 +4,7 @@
 //             └─▶ block of the framework ──┴─▶ table ──▶ recorder, while recording
 //
 // The table contains framework blocks that were allocated while the engine recorded or served.
-// Nothing else in the engine tracks them. The table contains only those slots that were served
+// Nothing else in the engine tracks these blocks. Slots are in the table only if they were served
 // while the engine recorded. Sizes are in bytes, as requested. All calls require the engine's lock.
 
 #pragma once

@@ -1,4 +1,4 @@
-// With PGMO_CHECK=1: an interval map of every live block that the engine tracks, by address.
+// With PGMO_CHECK=1: an interval map of all live slots and tracked framework blocks.
 //
 // It shares no code with the logic that it checks. If a new block overlaps a live block, the check
 // prints both blocks and ends the process. Otherwise the program would corrupt memory. Calls

@@ -30,9 +30,10 @@
 //      of which the first matches the previous request, and the second this one. The pair lies in
 //      the window ahead, or further ahead if it is an anchor: a pair of fixed sizes that occurs
 //      once in the plan;
-//   4. the varying request under the cursor, if its size in this iteration is not known or two
-//      requests in a row contradict the known size; or one of the next three requests, if all
-//      requests before it are smaller.
+//   4. the varying request under the cursor, if its size in this iteration is not known, or two
+//      requests in a row contradict the known size;
+//   5. one of the next three requests, if its size varies and is unknown, and all requests before
+//      it are smaller.
 //
 // Without a candidate, the request is a miss, and the cursor stays.
 //

@@ -177,9 +177,9 @@ class Pool {
   // Record that slots were refused again, and that no more pages are allowed for them.
   void missed_for_good() noexcept;
 
-  // Return extra pages to the device, once their last use is completed. Keep as many pages as are
-  // occupied in iterations in which no slot missed a page. `has_to_give_back` returns true until
-  // all extra pages are returned or the attempts are used up.
+  // Return extra pages to the device, once their last use is completed, down to the peak of
+  // iterations in which no slot missed a page. `has_to_give_back` returns true until all extra
+  // pages are returned or the attempts are used up.
   void nothing_missed() noexcept;
   bool has_to_give_back() noexcept;
 

@@ -69,8 +69,9 @@ class Chains {
     return chains_.contains(pool);
   }
 
-  // Lend pages: give back to the device all pages whose contents no later replay needs. Return
-  // their bytes; 0 during a capture or a launch, or if the device cannot be waited for.
+  // Lend pages: give back to the device all pages whose contents neither a later replay nor the
+  // program needs. Return their bytes; 0 during a capture or a launch, or if the device cannot be
+  // waited for.
   std::size_t lend() {
     const std::lock_guard guard(mutex_);
     const bool capturing = std::any_of(chains_.begin(), chains_.end(),
@@ -85,7 +86,7 @@ class Chains {
 
   // Begin a capture of a graph, and get the pool's lent pages back. `alive`: the pool's live
   // blocks. The program has freed all blocks that the last capture left alive and that are not in
-  // `alive`. Return false if the device is full.
+  // `alive`. Return false if the device is full or refuses.
   bool begin(const PoolId& pool, GraphId graph, const std::vector<LiveBlock>& alive) {
     const std::lock_guard guard(mutex_);
     collect();

@@ -26,7 +26,7 @@ namespace {
 
 constexpr int kMostDevices = 16;
 
-// Recorder of stacks and traces, for all devices. Thread-safe. Takes only its own lock.
+// Recorder of stacks and traces, for all devices. Thread-safe. Takes no lock under its own.
 class History {
  public:
   using Action = TraceEntry::Action;

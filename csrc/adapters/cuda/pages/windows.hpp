@@ -76,9 +76,9 @@ bool gathers_stacks(CUDAAllocator* upstream) {
 }
 
 // Empty the cache of the allocator beneath before the pages grow. Do nothing if its unused memory
-// has grown by less than `kLargeSegment` since the cache was last emptied. For example, DDP frees
-// its first buckets, as large as the model, after an iteration. Emptying costs a synchronization,
-// and releases no segment of large blocks if the unused memory is smaller than a segment.
+// has grown by less than `kLargeSegment` since its last minimum. For example, DDP frees its first
+// buckets, as large as the model, after an iteration. Emptying costs a synchronization, and
+// releases no segment of large blocks if the unused memory is smaller than a segment.
 void trim_cache_beneath(Device& device, CUDAAllocator* upstream) {
   device.trim_due.store(false, std::memory_order_relaxed);
   constexpr int64_t kLargeSegment = int64_t{20} << 20;  // kLargeBuffer of PyTorch
@@ -245,9 +245,9 @@ void begin_pages(Device& device) {
   if (open_pages(device, upstreams[0])) device.serves_pages.store(true, std::memory_order_release);
 }
 
-// Return a block of a window; nullptr if no page is available, even after delayed frees, torch's
-// cache and idle pages of graphs were given back. `pool`: number of the block's torch.cuda.MemPool;
-// 0: none. Requires that no lock is held.
+// Return a block of a window; nullptr if no page is available. Outside of captures, first finish
+// delayed frees, and give back torch's cache and idle pages of graphs. `pool`: number of the
+// block's torch.cuda.MemPool; 0: none. Requires that no lock is held.
 void* block_for(Device& device, size_t bytes, uint32_t stream, uint64_t pool) {
   pgmo_space* const space = device.pages();
   if (device.trim_due.load(std::memory_order_relaxed)) [[unlikely]]
