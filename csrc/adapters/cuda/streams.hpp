@@ -1,8 +1,8 @@
 // Numbers of the streams of one device, in order of first use; 0 is the default stream.
 // Thread-safe; no other lock is taken under its lock.
 //
-// A handle is an address that differs between processes; a number is the same in every run of the
-// same program. So profiles and plans use numbers.
+// A handle is an address that differs between processes; a number is the same in all runs that
+// first use their streams in the same order. So profiles and plans use numbers.
 
 #pragma once
 

@@ -2,7 +2,7 @@
 // 1. the page planned for a place, or the page at another place of its plan entry;
 // 2. free pages;
 // 3. idle pages, as many as needed so that new pages do not exceed `target()`, the highest
-//    occupancy with pages for refused slots;
+//    occupancy plus pages for refused slots;
 // 4. new pages;
 // 5. any idle pages, if no page can be created.
 
