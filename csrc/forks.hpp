@@ -6,15 +6,15 @@
 //     kWork      pages: `work`, around calls of the driver      all that follow
 //     kEngine    each engine's spinlock                         none
 //     kState     pages: `state`                                 none
-//     kLeaf      adapters: all others                           none
+//     kLeaf      adapters: all others; csrc/baseline            none
 //
 //     fork       prepare: from the first to the last ──▶ fork ──▶ parent, child: backwards
 //
 // pthread_atfork calls handlers in registration order. Separate handlers would take locks in an
 // order that depends on what the program did first. So there is one handler, and each owner of
 // locks registers a ForkLock. In the child, every lock is free. A thread holds at most one lock of
-// each rank, except of kAdapter: the adapter defines the order of these locks. Adapters register
-// through pgmo_pages.h.
+// each rank, except of kAdapter: the adapter defines the order of its kAdapter locks. Adapters
+// register through pgmo_pages.h.
 
 #pragma once
 
@@ -31,7 +31,7 @@ enum class ForkRank : int { kAdapter, kWork, kEngine, kState, kLeaf };
 class ForkLock {
  public:
   using Take = void (*)(void* context);
-  using Free = void (*)(void* context, int child);  // non-zero: in the child
+  using Free = void (*)(void* context, int child);  // `child`: non-zero in the child
 
   ForkLock(ForkRank rank, void* context, Take take, Free free);
   ~ForkLock();

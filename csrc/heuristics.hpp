@@ -27,8 +27,8 @@ struct Heuristics {
 
   // Number of requests of a plan among which an unexpected request is searched, ahead of the cursor
   // and behind it. Also the number of an iteration's first requests that select the plan.
-  // Unit: requests. Reason: each is compared on a miss. With more, blocks that stay alive and are
-  // not in the plan more often occupy slots of other requests.
+  // Unit: requests. Reason: each is compared on a miss. A larger number also increases the risk
+  // that an unplanned block matches and occupies the slot of another request for long.
   std::uint32_t look_ahead = 16;
 
   // Maximum ratio of two sequence lengths of one program. A varying request of unknown size matches
@@ -49,14 +49,15 @@ struct Heuristics {
 
   // Blocks below this size have windows of their own. The touched part of a block is measured only
   // from this size on. Idle pages of an arena go back to the operating system only if resident
-  // memory exceeds the need by more.
+  // memory exceeds the need by more than this size.
   // Unit: bytes. Reason: a page that one small block keeps in use fills with other small blocks.
   // PyTorch uses the same limit.
   Bytes small_block = Bytes{1} << 20;
 
-  // Maximum number of mappings that are kept although their page is used at another address.
-  // Unit: mappings. Reason: a mapping that is still valid when its address is used again saves two
-  // driver calls. Keeping all mappings would cost the driver memory and time.
+  // Maximum number of mappings that are kept although their page is used at another address. Above
+  // it, the oldest ones are unmapped. Unit: mappings. Reason: a mapping that is still valid when
+  // its address is used again saves two driver calls. Keeping all mappings would cost the driver
+  // memory and time.
   std::size_t stale_mappings = std::size_t{1} << 16;
 
   // Bytes freed on a stream after which an event is recorded there.
@@ -65,14 +66,15 @@ struct Heuristics {
   Bytes freed_per_event = Bytes{64} << 20;
 
   // Maximum number of iterations in which a plan's pages are rearranged or returned. Also the
-  // maximum number of iterations in which a range counts its slots because others need its pages.
+  // maximum number of iterations in which a range counts its slots because other requests need its
+  // pages.
   // Unit: iterations. Reason: an arrangement that is incomplete after this many iterations never
   // completes.
   int most_arrangements = 64;
 
   // --- arenas of the CPU ---
 
-  // Bytes beyond the program's need that slots may occupy before idle pages go back to the
+  // Share of the program's need by which slots may exceed it before idle pages go back to the
   // operating system. Also the growth of framework blocks after which idle pages go back again in
   // the same iteration.
   // Unit: share of the program's need. Reason: with 1/16, an iteration with thousands of requests

@@ -1,12 +1,12 @@
 // Pairs the requests of two iterations by anchors: sizes that occur equally often in both.
 //
 //     a   7 [a b] 4 [c d] 4 [e]        7 and 4 occur equally often in both; [gaps] of equal length
-//     b   7 [A B] 4 [C]   4 [E]        are paired in order, and the others are searched again
+//     b   7 [A B] 4 [C]   4 [E]        are paired in order, and other gaps are searched again
 //
-// This is patience diff without unique elements: the k-th occurrence of a size in one iteration is
-// paired with its k-th occurrence in the other. Of these pairs, a longest chain that increases in
-// both iterations is kept (patience sorting). Each remaining gap is searched again, because other
-// sizes may occur equally often inside it.
+// This is patience diff, but elements need not be unique: the k-th occurrence of a size in one
+// iteration is paired with its k-th occurrence in the other. Of these pairs, a longest chain that
+// increases in both iterations is kept (patience sorting). Each remaining gap is searched again,
+// because other sizes may occur equally often inside it.
 
 #pragma once
 
@@ -28,11 +28,11 @@ class Anchors {
           std::size_t off);
 
   // Write to row[j] the request of `a` paired with request j of `b`; leave unpaired entries
-  // unchanged. Return the gaps without anchors. Throws std::bad_alloc.
+  // unchanged. Return the gaps that remain unpaired. Throws std::bad_alloc.
   std::vector<Gap> pair(std::span<std::int64_t> row);
 
  private:
-  static constexpr int kPasses = 12;
+  static constexpr int kPasses = 12;  // maximum depth of gaps within gaps
 
   static constexpr std::size_t kNone = static_cast<std::size_t>(-1);
 
@@ -59,7 +59,7 @@ class Anchors {
   std::vector<std::size_t> places_;  // positions of equally frequent tokens in `b`, token by token
   std::vector<Pair> pairs_;          // pairs of the current gap, sorted by `a`
   std::vector<std::size_t> tops_;    // tops of the piles, as indices into `pairs_`
-  std::vector<std::size_t> before_;
+  std::vector<std::size_t> before_;  // for each pair, the pair before it in its chain
 };
 
 }  // namespace pgmo::alignment

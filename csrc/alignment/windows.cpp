@@ -89,7 +89,7 @@ void keep_best(Score* scores, std::size_t count) {
 
 }  // namespace
 
-// Fill `best_`. A window has far fewer sizes than requests, so the scores of each size of `a` are
+// Fill `best_`. A window has far fewer kinds than requests, so the scores of each kind of `a` are
 // computed once. The maximum with the cell to the left is taken last, so that all other steps can
 // be vectorized.
 void Windows::score(const Gap& window) {

@@ -5,7 +5,7 @@
 // requests has one of these scores:
 //
 //     60   equal sizes
-//     50   the ratio of the sizes is a common one between the two iterations
+//     50   other sizes whose ratio is common between the two iterations
 //     30   other sizes
 //     29   one size is at least 16 times the other, such as a batch and a scalar for a log
 //      0   different streams
@@ -67,8 +67,8 @@ class Windows {
   static constexpr std::size_t kWindow = 256;          // requests of `b` in a window
   static constexpr std::size_t kSlack = 128;           // requests of `a` in a window beyond kWindow
 
-  // 16 bits suffice: a path has at most as many pairs as the square root of kMostCells, or as a
-  // window has columns.
+  // 16 bits suffice: a path has at most 362 pairs (the square root of kMostCells), with a score of
+  // at most 60 each.
   using Score = std::int16_t;
 
   // Throws std::bad_alloc.

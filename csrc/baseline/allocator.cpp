@@ -12,11 +12,11 @@ namespace {
 
 constexpr Bytes kUnit = 512;        // bytes; sizes of blocks are multiples of it
 constexpr Bytes kSmallSize = kMiB;  // bytes; larger requests use the pool of large blocks
-// A request of at least this many bytes gets a new segment of its size, rounded up to kRoundLarge.
+// From this many bytes on, a new segment has the size of its request, rounded up to kRoundLarge.
 constexpr Bytes kOwnSegment = 10 * kMiB;
 constexpr Bytes kRoundLarge = 2 * kMiB;
 constexpr Bytes kGranularity = 2 * kMiB;         // addresses of segments are multiples of it
-constexpr Bytes kFirstAddress = Bytes{1} << 45;  // of the first segment; chosen freely
+constexpr Bytes kFirstAddress = Bytes{1} << 45;  // address of the first segment; arbitrary
 
 // Return the size that a free block has once all unmapped memory behind it is mapped.
 Bytes potential(const Block& block) noexcept {
@@ -133,7 +133,7 @@ void CachingAllocator::empty_pool(std::uint64_t user_pool) {
 }
 
 // Give free memory of the pools for which `concerned` returns true back to the driver. Forget
-// released pools without memory.
+// released pools that hold no memory.
 template <typename Concerned>
 void CachingAllocator::give_back(Concerned&& concerned) {
   std::vector<Block*> blocks;
@@ -219,8 +219,8 @@ BlockPool& CachingAllocator::pool_of(std::uint64_t stream, std::uint64_t user_po
   return *pools_[last_pool_ + (small ? 0 : 1)];
 }
 
-// Return the best fit for a size, removed from the pool's free blocks; nullptr if no free block may
-// serve the size.
+// Remove the best fit for a size from the pool's free blocks and return it. Return nullptr if no
+// free block may serve the size.
 Block* CachingAllocator::take_cached(BlockPool& pool, Bytes size) noexcept {
   if (garbage_threshold_ != kUnlimited) ++searches_[pool.small ? 1 : 0];
   Block* block = pool.free.at_least(size);
@@ -240,8 +240,8 @@ Block* CachingAllocator::take_cached(BlockPool& pool, Bytes size) noexcept {
   return block;
 }
 
-// Take memory from the driver. Return a block of this memory of at least `size` bytes, which is not
-// among the free blocks; nullptr if there is no room.
+// Take memory from the driver. Return a block of at least `size` bytes that is not among the free
+// blocks; nullptr if there is no room.
 Block* CachingAllocator::take_from_driver(BlockPool& pool, Bytes size) {
   Bytes segment = kSmallSegment;
   if (size > kSmallSize) {
@@ -255,7 +255,6 @@ Block* CachingAllocator::take_from_driver(BlockPool& pool, Bytes size) {
   return block;
 }
 
-// Give a free segment back to the driver.
 void CachingAllocator::release(Block* block) noexcept {
   reserved_ -= block->size;
   block->pool->held -= block->size;
@@ -283,8 +282,8 @@ bool CachingAllocator::release_oversize(BlockPool& pool, Bytes size) noexcept {
   return released >= wanted;
 }
 
-// Give back free segments that were unused for at least the average time, until reserved memory is
-// below the threshold. Time is counted in searches.
+// Give back free segments of large blocks until reserved memory is below the threshold, but only
+// those unused for at least the average time. Time is counted in searches for a cached block.
 void CachingAllocator::collect_garbage() {
   const Bytes target = reserved() - garbage_threshold_;
   if (target <= 0) return;
@@ -324,7 +323,6 @@ void CachingAllocator::split(Block* block, Bytes size) {
   keep_free(rest);
 }
 
-// Add a block to the free blocks.
 void CachingAllocator::keep_free(Block* block) noexcept {
   block->freed_at = searches_[block->pool->small ? 1 : 0];
   block->pool->free.insert(block);
@@ -380,7 +378,7 @@ Block* CachingAllocator::new_block(BlockPool& pool, Bytes address, Bytes size,
   return block;
 }
 
-// Return the address after the previous segment: how real drivers choose addresses is not known.
+// Return the address after the previous segment, because the driver's rule is not known.
 Bytes CachingAllocator::next_address(Bytes size) noexcept {
   const Bytes address = next_address_;
   next_address_ += round_up(size, kGranularity);

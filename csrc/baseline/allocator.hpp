@@ -25,7 +25,7 @@ namespace pgmo::baseline {
 
 constexpr Bytes kMiB = Bytes{1} << 20;
 constexpr Bytes kUnlimited = Bytes{1} << 62;
-constexpr Bytes kSmallSegment = 2 * kMiB;  // bytes, for requests up to 1 MiB
+constexpr Bytes kSmallSegment = 2 * kMiB;  // segment for requests up to 1 MiB
 
 // Memory of the card.
 struct CardMemory {
@@ -40,29 +40,29 @@ class CachingAllocator {
  public:
   CachingAllocator(const pgmo_baseline_settings& settings, const CardMemory& card);
 
-  // Set the fraction of the card that the program may use; negative: no limit.
+  // Set the fraction of the card that the program may use; negative: no limit. There is no limit
+  // either if the size of the card is unknown.
   void set_fraction(double fraction) noexcept;
 
-  // Set the bytes of private pools. These bytes count as reserved, so the model gives cached memory
-  // back if the card has no room for both.
+  // Set the bytes of private pools, which count as reserved. If the card has no room for them, give
+  // cached memory back to the driver.
   void set_private(Bytes bytes);
 
-  // Allocate a block. Return nullptr if there is no room, even after all cached memory was given
-  // back; requests of a MemPool give no cached memory back. `user_pool`: number of the MemPool;
-  // 0: none.
+  // Allocate a block. If there is no room, empty the cache and try again, except in a MemPool.
+  // Return nullptr if there is still no room. `user_pool`: number of the MemPool; 0: none.
   Block* allocate(Bytes size, std::uint64_t stream, std::uint64_t user_pool = 0);
 
   // Free a block, which its stream can then reuse at once.
   void free(Block* block) noexcept;
 
-  // Free a block that other streams may still use. `settle` frees it later, by the number that
-  // `postpone` returns. `empty_cache` frees it earlier, because PyTorch's `empty_cache` waits for
-  // all streams.
+  // `postpone` returns a number for a block that other streams may still use, and `settle` frees
+  // the block with this number. `empty_cache` and `empty_pool` may free the block earlier, because
+  // PyTorch then waits for all streams. `settle` then has no effect.
   std::uint64_t postpone(Block* block);
   void settle(std::uint64_t number) noexcept;
 
-  // Give free memory back to the driver: whole segments, and whole pages of expandable segments.
-  // MemPools that still have a user keep their free memory.
+  // Free all postponed blocks, and give free memory back to the driver: whole segments, and whole
+  // pages of expandable segments. MemPools that still have a user keep their free memory.
   void empty_cache();
 
   // Mark a MemPool as released by its last user.
@@ -85,7 +85,6 @@ class CachingAllocator {
   // Return how often cached memory was given back to serve a request.
   std::int64_t retries() const noexcept { return retries_; }
 
-  // Call `visit(pool)` with each BlockPool.
   template <typename Visit>
   void for_each_pool(Visit&& visit) const {
     for (const auto& pool : pools_) visit(*pool);

@@ -28,18 +28,17 @@ struct AddressSpace {
 struct Block {
   Bytes address = 0;
   Bytes size = 0;
-  std::int64_t freed_at = 0;  // the pool's count of searches when the block was freed
+  std::int64_t freed_at = 0;  // the allocator's count of searches when the block was freed
   BlockPool* pool = nullptr;
   Block* preceding = nullptr;  // neighbours in the segment
   Block* following = nullptr;
   Block* left = nullptr;  // children in the pool's tree of free blocks
   Block* right = nullptr;
-  AddressSpace* space = nullptr;  // of its expandable segment, or nullptr
+  AddressSpace* space = nullptr;  // nullptr: not in an expandable segment
   std::uint32_t priority = 0;     // in the tree of free blocks
   bool busy = false;
   bool mapped = true;
 
-  // Return whether the block is its whole segment.
   bool is_whole_segment() const noexcept { return preceding == nullptr && following == nullptr; }
 
   void link_between(Block* before, Block* after) noexcept {

@@ -10,13 +10,13 @@
 namespace pgmo::baseline {
 namespace {
 
-constexpr Bytes kUnboundedSpace = Bytes{1} << 46;  // bytes; if the size of the card is unknown
+constexpr Bytes kUnboundedSpace = Bytes{1} << 46;  // bytes of a range if the card is unknown
 
 }  // namespace
 
 // Map the memory that a request lacks, at the lowest addresses with room. Return a block of at
-// least `size` bytes, which is not among the free blocks; nullptr if the card is full. Memory
-// mapped before the failure stays mapped and free.
+// least `size` bytes that is not among the free blocks. If the card is full, return nullptr; memory
+// mapped before stays mapped and free.
 Block* CachingAllocator::grow(BlockPool& pool, Bytes size) {
   Block* block = room_in(pool, size);
   if (!block->mapped && !map(block, std::min(block->size, size))) return nullptr;
@@ -32,8 +32,8 @@ Block* CachingAllocator::grow(BlockPool& pool, Bytes size) {
   return block;
 }
 
-// Return the first of adjacent free or unmapped blocks that together have room for a request. If
-// there are none, reserve addresses.
+// Find adjacent free or unmapped blocks that together have room for a request, and return the first
+// of these blocks. If there are none, reserve addresses.
 Block* CachingAllocator::room_in(BlockPool& pool, Bytes size) {
   for (Block* block : pool.unmapped) {
     Block* const before = block->preceding;
@@ -62,8 +62,8 @@ Block* CachingAllocator::reserve(BlockPool& pool) {
   return block;
 }
 
-// Map `size` bytes, rounded up to pages, at the start of an unmapped block. Merge them with a free
-// neighbour, and add them to the free blocks. Return false if the card is full.
+// Map `size` bytes, rounded up to pages, at the start of an unmapped block. Merge them with free
+// neighbours, and add the result to the free blocks. Return false if the card is full.
 bool CachingAllocator::map(Block* block, Bytes size) {
   BlockPool& pool = *block->pool;
   size = round_up(size, block->space->page);

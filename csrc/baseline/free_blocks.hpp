@@ -108,7 +108,7 @@ class FreeBlocks {
     return std::min(bin, kBins - 1);  // a file may contain sizes larger than any card
   }
 
-  // Return the first block in the order that is not before this size and address.
+  // Return the first block that is not before this size and address in the order, or nullptr.
   Block* from(Bytes size, Bytes address) const noexcept {
     const std::size_t bin = bin_of(size);
     Block* best = nullptr;

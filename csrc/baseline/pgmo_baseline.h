@@ -40,7 +40,7 @@ typedef struct pgmo_baseline_figures {
   int64_t peak_live;
   int64_t taken; /* from the card: pages, and segments of the allocator beneath */
   int64_t peak_taken;
-  int64_t card; /* bytes of the card */
+  int64_t card; /* bytes of the card; 0: unknown */
   int64_t requests;
   int64_t retries;  /* times that plain PyTorch would give back cached memory to serve a request */
   int64_t failures; /* requests that were served, and for which plain PyTorch would have no room */
@@ -66,7 +66,7 @@ typedef struct pgmo_baseline_api {
   pgmo_baseline* (*open)(const pgmo_baseline_settings*, int64_t capacity, int64_t card);
 
   /* Add a segment that existed before the model began, with its pieces in order of addresses.
-   * `small`: of the pool for requests up to 1 MiB. */
+   * `small`: non-zero if the segment serves requests up to 1 MiB. */
   void (*add_segment)(pgmo_baseline*, uint64_t stream, int small, int expandable,
                       const pgmo_baseline_piece*, size_t count);
 
@@ -79,21 +79,23 @@ typedef struct pgmo_baseline_api {
   void (*freed)(pgmo_baseline*, uintptr_t address, int beneath);
 
   /* Record the free of a block of pgmo that other streams may still use. Returns a number for
-   * `settled`, to be called when these streams have done their work; 0: the block is unknown. */
+   * `settled`, to be called when these streams have done their work; 0: the model has no such
+   * block. */
   uint64_t (*postponed)(pgmo_baseline*, uintptr_t address);
   void (*settled)(pgmo_baseline*, uint64_t number);
 
-  /* Return whether pgmo served the block at this address, on another stream than `stream`. */
+  /* Return whether pgmo served the block at this address, for a stream other than `stream`. */
   int (*is_of_other_stream)(pgmo_baseline*, uintptr_t address, uint64_t stream);
 
-  /* Record a request that failed. The model allocates and frees it, because plain PyTorch might
-   * have had room. */
+  /* Record a request that failed. The model allocates and frees a block of its size, because plain
+   * PyTorch might have had room. */
   void (*failed)(pgmo_baseline*, int64_t bytes, uint64_t stream);
 
   /* Empty the model's cache, as the program has done. */
   void (*empty_cache)(pgmo_baseline*);
 
-  /* Release a MemPool after its last user, or empty the pool's cache. */
+  /* `release_pool` marks a MemPool as released by its last user. `empty_pool` empties the cache of
+   * a released MemPool. */
   void (*release_pool)(pgmo_baseline*, uint64_t user_pool);
   void (*empty_pool)(pgmo_baseline*, uint64_t user_pool);
 

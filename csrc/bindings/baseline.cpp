@@ -25,8 +25,8 @@ using baseline::BlockPool;
 
 using Divisions = std::array<Bytes, std::size(pgmo_baseline_settings{}.roundup_power2_divisions)>;
 
-// The model with numbers for blocks, in the order of their requests, because Python has no
-// pointers.
+// The model, with a number for each block, because Python has no pointers. Numbers ascend in the
+// order of requests.
 class ModelledAllocator {
  public:
   ModelledAllocator(bool expandable_segments, const Divisions& divisions, Bytes max_split_size,

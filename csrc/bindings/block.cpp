@@ -17,7 +17,7 @@ struct BlockObject {
   PyObject* memory;  // owned reference to the framework's memory; null for slots
 };
 
-// Whether the interpreter exits. From then on, the callbacks of arenas may no longer exist.
+// True once the interpreter exits. From then on, the callbacks of arenas may no longer exist.
 bool ended = false;
 
 void destroy(PyObject* self) {

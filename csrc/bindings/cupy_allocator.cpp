@@ -186,9 +186,8 @@ class CupyAllocator {
   bool stays = false;
 
  private:
-  // Return the number of the current stream. Return nullopt on the per-thread default stream, and
-  // with too many streams. Return nullopt during a capture, too, because a graph keeps its
-  // addresses.
+  // Return the number of the current stream. Return nullopt on the per-thread default stream,
+  // during a capture (a graph keeps its addresses), and for more streams than kMostStreams.
   std::optional<std::uint64_t> current_stream(CupyRoute& route, const py::object& device) {
     const py::object stream = call_with(get_stream_, device);
     if (stream.is(default_stream_)) [[likely]]
@@ -200,8 +199,8 @@ class CupyAllocator {
     return route.number(handle);
   }
 
-  // Return whether the stream is being captured. Call CuPy only if the driver's answer is not a
-  // plain no, because CuPy raises the errors.
+  // Return whether the stream is being captured. If the driver does not answer with a plain no,
+  // call CuPy, which raises errors of the query.
   bool is_capturing(const py::object& ptr, std::intptr_t handle) {
     int status = 0;
     const bool is_plain_no = query_capture_ != nullptr &&
@@ -218,7 +217,7 @@ class CupyAllocator {
     return make_pointer_({memory.ptr(), zero});
   }
 
-  // Call the allocator beneath, and retry while `make_room` frees memory.
+  // Call the allocator beneath. After an error, call it again if `make_room` returns true.
   py::object ask(CupyRoute& route, PyObject* size) {
     while (true) {
       const py::object beneath = upstream;  // a copy, because the call may replace it

@@ -1,4 +1,4 @@
-// Each of these functions binds one part of the native code, and has a file of its own.
+// Each function here binds one part of the native code, and has a file of its own.
 
 #pragma once
 

@@ -1,12 +1,12 @@
-// The C function that asks Python before an operator; see csrc/adapters/torch_operators.hpp.
+// The C function that calls Python before an operator; see csrc/adapters/torch_operators.hpp.
 //
 //     main thread    operator ──▶ begin_operator ──▶ Python: Ctrl-C, a signal handler raises
 //                             ◀── kHidden            the error is kept
 //                    returns to Python ────────────▶ the error is raised
 //
-// No error can pass through an operator. A callback of ctypes would print the error and drop it. So
-// a signal would not end the script: in a backward pass on the CPU, the main thread runs Python
-// code only in these callbacks. The GIL guards all state here.
+// No error can pass through an operator, and a callback of ctypes would print the error and drop
+// it. In a backward pass on the CPU, the main thread runs Python code only in these callbacks. So
+// without a kept error, Ctrl-C would not end the script. The GIL guards all state here.
 
 #include <cstdint>
 #include <utility>
@@ -40,8 +40,9 @@ int raise_kept(void*) noexcept {
   return -1;
 }
 
-// Raise the pending error later, where the main thread runs code of the program again. The error's
-// traceback is dropped, because it refers to the modules that are running.
+// On the main thread, keep the pending error, and raise it when Python runs the program's code
+// again. Its traceback is dropped, because it refers to the modules that are running. On other
+// threads, print the error.
 void keep_error() noexcept {
   PyObject* type = nullptr;
   PyObject* error = nullptr;
@@ -53,8 +54,7 @@ void keep_error() noexcept {
     kept = error;
     Py_XDECREF(type);
     Py_XDECREF(traceback);
-  } else {  // No signal handler raised this error: it is a bug of pgmo, and must not end the
-            // program.
+  } else {  // Not from a signal handler: a bug of pgmo, which must not end the program.
     PyErr_Restore(type, error, traceback);
     PyErr_WriteUnraisable(function);
   }

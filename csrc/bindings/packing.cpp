@@ -33,8 +33,8 @@ packing::Problem problem_of(const Column& size, const Column& lower, const Colum
   return {copy(size), copy(lower), copy(upper), period, alignment};
 }
 
-// Take the GIL, call Python code, and run signal handlers. Return false after a KeyboardInterrupt
-// of either. Other exceptions propagate.
+// Take the GIL, call Python code, and run signal handlers. Return false if either raises
+// KeyboardInterrupt. Other exceptions propagate.
 template <typename Call>
 bool call_python(Call&& call) {
   const py::gil_scoped_acquire acquire;

@@ -11,8 +11,8 @@
 
 namespace pgmo::packing {
 
-// Offsets by block. All sizes are multiples of the alignment, and packers only stack blocks on each
-// other. So all offsets are multiples of the alignment.
+// Offsets by block, in the unit of the ring's sizes. Sizes are multiples of the alignment, and
+// packers only stack blocks on each other. So offsets are multiples of the alignment, too.
 using Offsets = std::vector<Offset>;
 
 // Polled during packing. If it returns true, packing stops.
@@ -33,7 +33,7 @@ const Packer* find_packer(std::string_view name);
 // top.
 Offsets pack(const Packer& packer, const Ring& ring, const Stop& stop = {});
 
-// Return the smallest arena that holds all blocks at these offsets, without kUnplanned offsets.
+// Return the smallest arena that holds all blocks at these offsets, except those at kUnplanned.
 Bytes arena_of(const Ring& ring, const Offsets& offsets);
 
 }  // namespace pgmo::packing

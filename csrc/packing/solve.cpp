@@ -14,7 +14,7 @@ namespace {
 using Method = Improvement (*)(const Ring&, const Offsets&, Monitor&, const SearchOptions&);
 
 constexpr std::chrono::milliseconds kPoll{10};
-constexpr double kForever = 1e9;  // seconds; limits the time limit to avoid overflow
+constexpr double kForever = 1e9;  // maximum time limit in seconds, to avoid overflow
 
 Method method_of(std::string_view name) {
   if (name == "search") return improve;

@@ -22,8 +22,8 @@ constexpr Bytes kLeast = -1;
 
 // Aim and end of a search, which is deterministic for a seed unless it is stopped.
 struct SearchLimits {
-  Bytes budget;
-  std::int64_t evaluations;
+  Bytes budget;              // maximum peak, or kLeast
+  std::int64_t evaluations;  // maximum number of evaluations
   std::uint64_t seed;
   std::function<bool()> stop;  // polled every few hundred evaluations; true ends the search
 };

@@ -92,8 +92,8 @@ class Beam {
     std::erase_if(states_, [&](const State& one) { return one.living + others > budget_; });
   }
 
-  // For each state that needs a value of the operation, add a state in which the operation runs
-  // again before the moment.
+  // From each state that needs a value of the operation, make a state in which the operation runs
+  // again before the moment. Add it if it is within the budget. Return whether any was added.
   bool again(Index moment, Index operation) {
     const Lists& writes = replay_.writes_;
     const Bytes others = replay_.written_[at(operation)] + replay_.before_[at(moment)];
@@ -119,7 +119,7 @@ class Beam {
     return states_.size() > before;
   }
 
-  // Keep the cheapest of equal states; then keep at most as many states as the beam is wide.
+  // Keep the cheapest of equal states. Of these, keep at most `width_`.
   void choose() {
     std::sort(states_.begin(), states_.end(), [](const State& a, const State& b) {
       if (a.hash != b.hash) return a.hash < b.hash;

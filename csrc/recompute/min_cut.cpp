@@ -34,7 +34,8 @@ class Flow {
     }
   }
 
-  // Return whether the sink is reachable. Levels are distances from the source; -1: unreachable.
+  // Compute each node's level: its distance from the source, or -1 if it is unreachable. Return
+  // whether the sink is reachable.
   bool layer(std::int32_t source, std::int32_t sink) {
     std::fill(level_.begin(), level_.end(), -1);
     level_[at(source)] = 0;
@@ -51,8 +52,8 @@ class Flow {
     return level_[at(sink)] >= 0;
   }
 
-  // Push flow along paths from layer to layer until there is no such path. Not recursive, because
-  // graphs are deep.
+  // Push flow along paths from layer to layer until there is no such path. Return the flow pushed.
+  // Not recursive, because graphs are deep.
   std::int64_t block(std::int32_t source, std::int32_t sink) {
     std::int64_t pushed = 0;
     current_.assign(begin_.begin(), begin_.end() - 1);

@@ -7,7 +7,7 @@
 
 namespace pgmo::recompute {
 
-constexpr std::int64_t kUncuttable = INT64_MAX / 4;  // more than the sum of all other capacities
+constexpr std::int64_t kUncuttable = INT64_MAX / 4;  // capacity of an edge that must not be cut
 
 struct Edge {
   std::int32_t tail, head;
@@ -16,11 +16,11 @@ struct Edge {
 
 struct Cut {
   std::int64_t capacity;
-  std::vector<std::uint8_t> source_side;  // whether each node is on it; the smallest such set
+  std::vector<std::uint8_t> source_side;  // for each node, whether it is on the source's side
 };
 
-// Computed with blocking flows on layers (Dinic 1970): O(V^2 E), far less on these graphs. Throws
-// std::invalid_argument if an edge is out of range.
+// Return the minimum cut with the fewest nodes on the source's side. Uses blocking flows (Dinic
+// 1970). Throws std::invalid_argument if a node is out of range, or the source is the sink.
 Cut min_cut(std::int32_t nodes, const std::vector<Edge>& edges, std::int32_t source,
             std::int32_t sink);
 

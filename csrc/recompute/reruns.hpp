@@ -42,7 +42,7 @@ class Replay {
   // Throws std::invalid_argument if an index is out of range.
   explicit Replay(const Columns& columns);
 
-  // Allow operations to be offloaded. Throws std::invalid_argument if an entry is out of range.
+  // Allow operations to be offloaded. Throws std::invalid_argument if an entry is invalid.
   void set_transfers(const Transfers& transfers);
   const Transfers& transfers() const { return transfers_; }
 
@@ -78,8 +78,8 @@ class Replay {
   std::vector<Bytes> size_;      // of each of these values
   std::vector<Index> producer_;  // of each of these values; -1 if pinned
   std::vector<Bytes> written_;   // by each operation, workspace included
-  std::vector<Bytes> at_;        // bytes of other values while an operation runs in its place
-  std::vector<Bytes> before_;    // bytes of other values while a rerun runs right before it
+  std::vector<Bytes> at_;        // bytes of all other values while an operation runs
+  std::vector<Bytes> before_;    // bytes of all other values while a rerun before it runs
   std::vector<std::uint8_t> needed_;
 
   // Return the seconds that operations wait for transfers.
@@ -89,7 +89,7 @@ class Replay {
   Transfers transfers_;
   Lists ending_;                 // of each operation: operations whose values are freed after it
   std::vector<Index> value_of_;  // of each forward operation that may be offloaded
-  // Scratch: values that were fetched, what ran (moment, operation; the last first), and clocks.
+  // Scratch: values that were fetched, reruns as (moment, operation), the last first, and clocks.
   std::vector<std::uint8_t> fetched_;
   std::vector<std::pair<Index, Index>> ran_;
   std::vector<double> sent_, arrives_;
@@ -102,10 +102,10 @@ struct RerunSearchResult {
   bool improved;  // whether the reruns are better than the start
 };
 
-// Like `search`, but over reruns: return the best result, never worse than `start`. Results that
-// cost more than `most` are rejected. A search for the least peak ends at a peak of `enough`.
+// Search reruns by simulated annealing. Return the best result, never worse than `start`. Results
+// that cost more than `most` are rejected. A search for the least peak ends at `enough` bytes.
 //
-//   add      rerun an operation before one that reads its values, and possibly its own inputs
+//   add      rerun an operation before a reader of its values, and possibly producers of its inputs
 //   remove   remove one rerun, or several of one moment
 //   shift    move one rerun, or all of one moment, earlier or later
 //   offload  start or stop offloading an operation

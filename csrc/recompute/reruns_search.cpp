@@ -53,7 +53,7 @@ class RerunAnnealing : Annealing {
   }
 
  private:
-  // Depends on the peak alone, so that a search with another `enough_` makes the same moves.
+  // The level ignores `enough_`, so that a search with another `enough_` makes the same moves.
   Bytes level(Bytes peak) const { return peak - peak / margin_; }
 
   Evaluation judge() {
@@ -184,8 +184,8 @@ class RerunAnnealing : Annealing {
     if (reader >= 0) fetch(one, reader);
   }
 
-  // Return the moment of the first backward operation that reads the operation's value, sometimes
-  // of a random reader; -1 if there is none.
+  // Return the moment of the first backward operation that reads the operation's value, or
+  // sometimes the moment of a random reader. Return -1 if there is none.
   Index find_reader(Index operation) {
     const Index until = replay_.transfers().until[at(operation)];
     const bool any = random_.below(4) == 0;

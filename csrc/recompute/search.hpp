@@ -7,9 +7,9 @@
 //   run       . . # . #   ->   . # # # #      set several in a row to one state
 //   swap      . . # . #   ->   . # . . #      drop a nearby operation in place of another
 //
-// If a step repeats every few candidates, like one of twenty layers, there is a fourth move:
+// If the candidates recur periodically, as in a model of equal layers, there is a fourth move:
 //
-//   comb      . . # . . .   ->   # . # # . .  set one candidate in several periods (here three)
+//   comb      . . # . . .   ->   # . # # . .  set the same candidates of several periods
 
 #pragma once
 

@@ -1,11 +1,11 @@
 // One step as flat columns, and the evaluation of a choice of dropped operations.
 //
 //   bytes ^          kept values
-//         |      ____/‾‾\__                  The values of the backward pass have the same
-//         |   __/    |     \__/\_            lifetimes for every choice, and so have values of the
-//         |  /       |           \           forward pass up to their last use in this pass. The
-//         | /        |            \          sums of these values are computed once; an evaluation
-//         +----------+-----------------> steps adds the other values.
+//         |      ____/‾‾\__                  The lifetimes of backward values are the same for
+//         |   __/    |     \__/\_            every choice, and so are those of forward values
+//         |  /       |           \           up to their last forward use. Their sums are
+//         | /        |            \          computed once. An evaluation adds the forward
+//         +----------+-----------------> steps values that the backward pass uses.
 //            forward     backward
 //
 // A dropped operation runs again right before the first backward operation that needs it, at its
@@ -53,7 +53,7 @@ struct Columns {
   std::vector<Bytes> size;           // of each value
   std::vector<Index> producer;       // of each value; -1: an input, not counted
   std::vector<std::uint8_t> result;  // of each value: lives to the end
-  std::vector<std::uint8_t> pinned;  // of each value: kept whenever it is needed
+  std::vector<std::uint8_t> pinned;  // of each value: never recomputed
 };
 
 // Throws std::invalid_argument if an index is out of range.
@@ -103,8 +103,9 @@ class Step {
     outcome_.excess += std::max<Bytes>(0, live - level_);
   }
 
-  // Number a point of the backward pass: a rerun before operation `moment`, or (with `forward_`)
-  // operation `moment` itself, which comes after its reruns.
+  // Return the number of a point of the backward pass: the rerun of `operation` before `moment`. If
+  // `operation` is `forward_`, the point is operation `moment` itself, which comes after its
+  // reruns.
   std::int64_t point(Index moment, Index operation) const {
     return static_cast<std::int64_t>(moment) * (forward_ + 1) + operation;
   }

@@ -23,13 +23,13 @@ struct PendingWork {
   std::vector<Use> uses;
 };
 
-// All pending kernels of one stream. The kernels may use all memory that was mapped when the last
-// of them was submitted.
+// All pending kernels of one stream. They may use all memory that was mapped when the last of them
+// was submitted.
 struct PendingKernels {
   Waits waits;
   uint64_t stream;
   int device;
-  uint64_t newest;  // number of the latest mapping at that time
+  uint64_t newest;  // number of the latest mapping when the last kernel was submitted
 };
 
 std::vector<PendingWork>& pending_work() {
@@ -130,8 +130,8 @@ void note_unmapping(uint64_t mapping, const std::vector<int>& devices) {
 
 using namespace fakecuda;
 
-// Return the number of certain violations since the last reset or, with `kernels`, of possible
-// violations by kernels.
+// Return the number of violations since the last reset: certain violations, or, if `kernels` is not
+// zero, possible ones by kernels.
 extern "C" size_t fakecuda_violations(int kernels, int reset) {
   const Guard guard(state_mutex());
   size_t& counter = violations[kernels ? kPossible : kCertain];

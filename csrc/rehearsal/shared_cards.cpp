@@ -111,7 +111,6 @@ SharedTable* opened() {
   return &shared;
 }
 
-// Return the bytes of a card that other processes use.
 size_t of_others(const SharedTable& shared, size_t device) {
   size_t sum = 0;
   for (const Row& row : shared.table->rows) {

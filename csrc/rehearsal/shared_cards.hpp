@@ -26,11 +26,11 @@ class CardLock {
 // Return the bytes of a card that other processes use.
 size_t used_by_others(int device);
 
-// Publish how many bytes of a card this process uses. Requires a CardLock.
+// Publish the bytes of a card that this process uses. Requires a CardLock.
 void publish_use(int device, size_t used);
 
-// Return the peak of the bytes that all processes use together. The peak counts from the creation
-// of the file, or from its last reset.
+// Return the peak of the bytes that all processes use together, since the creation of the file or
+// the last reset. `reset`: then set the peak to the bytes in use.
 size_t peak_of_all(int device, bool reset);
 
 }  // namespace fakecuda

@@ -105,7 +105,8 @@ struct FileRange {
   bool own;  // whether it is a file of its own
 };
 
-// `take_range` returns an unused range of the card's file, whose `file` is negative on failure.
+// `take_range` returns an unused range of the card's file. Here and below, a negative `file` means
+// failure.
 FileRange take_range(int device, size_t bytes);
 void give_back_range(const FileRange& range);
 
@@ -215,9 +216,9 @@ void finish_device(int device);
 // hold when it was submitted, and the hold still lasts. These are violations:
 //
 //   1. to unmap a mapping that a pending copy or set reads or writes,
-//   2. to submit a copy or a set of bytes that pending work of another stream uses, through any
-//      address, if either writes and the later stream does not wait for an event recorded after
-//      the earlier work,
+//   2. to submit a copy or a set that conflicts with a pending copy or set of another stream: both
+//      use the same bytes, through any address, and one writes. Allowed if the later stream waits
+//      for an event recorded after the earlier work,
 //   3. to unmap a mapping that existed when a pending kernel was submitted, on a device with
 //      access to it.
 //

@@ -29,13 +29,13 @@ std::uint64_t luby(std::uint64_t index) {
 
 class Racer {
  public:
-  // One of `stride` racers that share the orders of a seed, and search at the bound or above it.
+  // One of `stride` racers that share the orders of a seed. It searches at or above the bound.
   Racer(const Window& window, bool at_bound, std::uint64_t seed, std::uint64_t first,
         std::uint64_t stride)
       : window_(window), at_bound_(at_bound), seed_(seed), first_(first), stride_(stride) {}
 
-  // Search for this many nodes, from the shared results. `best` is the order that led to the
-  // incumbent; empty: none.
+  // Search at most `nodes` nodes, from the best bound and height of all racers. `best` is the order
+  // that led to the incumbent; empty: none.
   void run(Bytes bound, Bytes height, const SearchOrder& best, std::uint64_t nodes,
            const std::function<bool()>& stopped) {
     if (!at_bound_ && !best.blocks.empty()) best_ = best;
@@ -94,7 +94,8 @@ class Racer {
     search_.emplace(window_, capacity, order_);
   }
 
-  // Give up an order. A racer that searches above the bound aims at a smaller improvement next.
+  // Give up an order. A racer above the bound then aims at a smaller improvement, or, after the
+  // smallest, at the largest again.
   void missed() {
     if (at_bound_) return;
     const Bytes range = height_ - 1 - bound_;
@@ -113,7 +114,7 @@ class Racer {
   std::uint64_t tries_ = 0;
   SearchOrder order_, best_;
   bool keeps_order_ = false;
-  int ease_ = 1;  // the target lies 2^-ease of the distance to the bound below the incumbent
+  int ease_ = 1;  // the target is below the incumbent by 2^-ease of the distance to the bound
   std::uint64_t left_ = 0;
   std::optional<ExactSearch> search_;
   Bytes bound_ = 0, height_ = 0;

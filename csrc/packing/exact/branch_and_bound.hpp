@@ -2,9 +2,9 @@
 // Several searches of one window compete:
 //
 //    height ^  incumbent ----.        Exact search is quick with some orders and hopeless with
-//           |        x  try  '---.    others. So each racer tries one order after another, for a
-//           |      x               |  number of nodes that grows by Luby's sequence. Half of the
-//           |    found ____________|  racers try the lower bound itself. The other racers try
+//           |        x  try  '---.    others. So each racer tries one order after another, each for
+//           |      x               |  a number of nodes from Luby's sequence. Half of the racers
+//           |    found ____________|  try the lower bound itself. The other racers try
 //           |    bound x x x x x      halfway between bound and incumbent, or higher after a
 //           +--------------------->   failure.
 //

@@ -9,7 +9,7 @@ namespace pgmo::packing {
 namespace {
 
 constexpr Offset kNever = std::numeric_limits<Offset>::max();
-constexpr std::size_t kAsk = 10000;  // open blocks visited between two checks of the clock
+constexpr std::size_t kAsk = 10000;  // open blocks visited between two polls of `stopped`
 
 }  // namespace
 
@@ -179,7 +179,7 @@ void ExactSearch::sort(Level& level) {
 }
 
 // Raise the lowest offsets of blocks until nothing changes, in at most three rounds. Return false
-// if a block has no place.
+// if the level has no solution.
 bool ExactSearch::settle(Level& level) {
   for (int round = 0; round < 3; ++round) {
     sort(level);
@@ -210,7 +210,8 @@ bool ExactSearch::settle(Level& level) {
   return fits(level);
 }
 
-// Return whether, in each section, all blocks at or above any offset fit below the capacity.
+// Return whether in each section the blocks at or above any offset fit between that offset and the
+// capacity.
 bool ExactSearch::fits(const Level& level) {
   return capacity_ < std::numeric_limits<std::int32_t>::max() / 2 ? fits(level, load_)
                                                                   : fits(level, wide_load_);
@@ -254,8 +255,8 @@ bool ExactSearch::split(Level& level) {
       if (begin > sections) return false;
     }
   }
-  // After the sum, crossing_[s] is the number of blocks that cross from s - 1 to s. The number
-  // of a part is the number of cuts up to s.
+  // In the loop, `crossing` is the number of blocks that cross from s - 1 to s. The number of a
+  // part is the number of cuts up to s.
   Rank crossing = wrapping;
   Rank parts = 0;
   for (Rank s = 0; s < sections; ++s) {
@@ -287,8 +288,8 @@ bool ExactSearch::split(Level& level) {
   return true;
 }
 
-// Assign turns in a part by its remaining load: blocks with the fullest section come first, equal
-// blocks in search order.
+// Assign turns in a part by the remaining load: blocks with the fullest section come first, ties in
+// search order.
 void ExactSearch::order_by_load(Level& level, std::size_t begin, std::size_t end) {
   const auto each_section = [&](const Open& open, auto visit) {
     const Rank first = begin_[open.block], last = end_[open.block];

@@ -40,8 +40,8 @@ class ExactSearch {
   // search.
   ExactSearch(const Window& window, Bytes capacity, const SearchOrder& order);
 
-  // Continue for at most this many nodes, or until `stopped`, which is polled regularly, returns
-  // true.
+  // Continue for at most `nodes` nodes, and return the state. `stopped` is polled regularly; true
+  // ends the call.
   State run(std::uint64_t nodes, const std::function<bool()>& stopped);
 
   std::uint64_t nodes() const { return nodes_; }
@@ -90,7 +90,7 @@ class ExactSearch {
   const Bytes capacity_;
   const SearchOrder order_;
   std::size_t n_;
-  std::vector<Bytes> size_;  // indexed by position in the order, like the members below
+  std::vector<Bytes> size_;  // `size_` to `placed_` are indexed by position in the order
   std::vector<Rank> begin_, end_;
   std::vector<Index> twin_;  // the previous block of equal size and lifetime, or -1
   std::vector<Offset> placed_;
@@ -103,7 +103,7 @@ class ExactSearch {
 
   std::vector<std::pair<std::size_t, Offset>> raised_;  // scratch
   std::vector<std::int32_t> load_;                      // scratch, by section
-  std::vector<Bytes> wide_load_;                        // replaces `load_` if sizes exceed 32 bits
+  std::vector<Bytes> wide_load_;                        // replaces `load_` at large capacities
   std::vector<Rank> crossing_, part_of_;                // scratch, by section
   std::vector<Bytes> remaining_;                        // scratch, by section
   std::vector<std::pair<Bytes, std::size_t>> keys_;     // scratch, by open block

@@ -4,7 +4,7 @@
 //   l     |=====|                matter: the sections. Lifetimes become ranges of sections,
 //   o        |====|  |===|       many of them equal. Blocks alive in all sections of a part
 //   c  |==|     |========|       conflict with all its other blocks: they form the base below it.
-//   k          ^ ^       ^       A part ends where no block is alive.
+//   k          ^ ^       ^       A part ends where no lifetime continues.
 //   s     sections 0 1    2
 //
 // This reduction does not change the smallest arena. Two blocks that interfere are both alive in
@@ -44,8 +44,8 @@ struct Reduction {
   Bytes arena = 0;              // bytes needed by the bases
 };
 
-// Maximum number of blocks of a problem that spares blocks. Each better packing has to place the
-// spared blocks again, among all blocks that interfere with them.
+// Blocks are spared only in problems of at most this many blocks. Reason: each better packing has
+// to place the spared blocks again, among all blocks that interfere with them.
 constexpr BlockId kSpareUpTo = 20'000;
 
 // Reduce a problem to windows. Spared blocks fit below `bound`, a lower bound of the arena.
@@ -54,15 +54,15 @@ Reduction reduce(const Ring& ring, Bytes bound);
 // Add the spared blocks to the offsets, each at its lowest free offset.
 void restore(const Ring& ring, const Reduction& reduction, Offsets& offsets);
 
-// Combine packings of the windows, given in units and in the order of `reduction.windows`.
+// Return the offsets of all blocks in bytes. `windows`: packings of `reduction.windows` in units.
 Offsets assemble(const Ring& ring, const Reduction& reduction,
                  const std::vector<const Offsets*>& windows);
 
 // Return the window as a separate problem, with sizes in units and sections as ranks.
 Ring ring_of(const Window& window);
 
-// Return the offsets of the window's blocks, in units. Blocks are pushed down until each rests on
-// another block or on the base. Blocks that interfere keep their order.
+// Return the offsets of the window's blocks in units. Blocks are pushed down from `offsets` of the
+// ring until each rests on another block or the base. Blocks that interfere keep their order.
 Offsets push_down(const Window& window, const Offsets& offsets);
 
 // Return the height of the packing with these offsets, in units.

@@ -26,8 +26,8 @@ FitIndex::FitIndex(const Ring& ring) {
   build_tree();
 }
 
-// Build the tree: split the points in halves, by begin and end in turn. Meanwhile, `place` of a
-// point contains its block.
+// Build the tree: split the points in halves, by begin and end in turn. Until `fill` is called, the
+// `place` of a point is its block.
 void FitIndex::build_tree() {
   const Rank n = static_cast<Rank>(points_.size());
   std::size_t nodes = 2;

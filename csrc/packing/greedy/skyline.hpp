@@ -25,8 +25,8 @@ class SkylinePacker {
   // `stopped` is polled regularly; true cancels the attempt.
   explicit SkylinePacker(const Ring& ring, Stop stopped = {});
 
-  // Place the blocks in order of preference (each block once, the best first). Return false if
-  // stopped.
+  // Place all blocks. `preference` contains each block once, the most preferred first. Return false
+  // if `stopped` has cancelled the attempt.
   bool fill(const std::vector<BlockId>& preference);
 
   // Return the offsets of the last attempt.

@@ -97,8 +97,9 @@ Offset Ejection::cheapest_place(BlockId block) {
     ++visited;
     if (place_[other] == kUnplanned) return;
     const double weight = weight_[other] * (1 + kNoise * random_.unit());
-    const Offset below = place_[other] - size;               // `block` collides at offsets above
-    const Offset above = place_[other] + ring_.size[other];  // `below`, until `above`
+    // `block` collides with `other` at the offsets between `below` and `above`.
+    const Offset below = place_[other] - size;
+    const Offset above = place_[other] + ring_.size[other];
     if (below < 0) {
       cost += weight;
     } else if (below < highest) {

@@ -10,8 +10,8 @@
 //
 // A move of x visits only the blocks that interfere with x. So its cost does not grow with the
 // problem. When all blocks have a place, the capacity falls by a share of the distance to the
-// bound. If the search for a capacity takes too long, the share is halved; if the share is one unit
-// or less, the next search takes twice as long.
+// bound. If the search for a capacity takes too long, the share is halved. If the capacity fell by
+// one unit or less, the next search may take twice as long instead.
 
 #pragma once
 
@@ -31,8 +31,8 @@ class Ejection {
   // Start from a packing that needs `arena` bytes. The next capacities are smaller.
   void restart(const Offsets& offsets, Bytes arena);
 
-  // Search for about `work` units; return whether the arena fell. Ends early at the bound, or when
-  // `give_up(units so far)` returns true.
+  // Search for about `work` units of work, and return whether the arena fell. Ends early at the
+  // bound, or when `give_up(units so far)` returns true.
   template <typename GiveUp>
   bool run(Bytes bound, std::uint64_t work, GiveUp give_up) {
     const Bytes before = arena_;

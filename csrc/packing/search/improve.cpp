@@ -19,7 +19,7 @@ namespace {
 constexpr std::uint64_t kEndless = std::numeric_limits<std::uint64_t>::max();
 constexpr std::uint64_t kFirstRound = 500'000;  // units of about 20 ns
 constexpr std::uint64_t kLongestRound = 16'000'000;
-// Units per block without progress that end the search.
+// Units without progress, per block, after which the search ends.
 constexpr std::uint64_t kPatience = 2'000'000;
 
 Bytes unit_of(const Ring& ring) {
@@ -35,14 +35,14 @@ struct SearchContext {
   const Bytes bound;
   const Bytes unit;
   const Offer offer;
-  // Fewest units within the round to meet the bound.
+  // Fewest units of this round after which a thread met the bound.
   std::atomic<std::uint64_t> met_at{std::numeric_limits<std::uint64_t>::max()};
 
-  // The monitor also stops when it has an optimal packing, so no better packing exists.
+  // The monitor also stops when its packing is optimal.
   bool stopped() const { return monitor.stopped(); }
 };
 
-// The work of one thread.
+// Both searches of one thread.
 class Searcher {
  public:
   Searcher(SearchContext& shared, const Offsets& incumbent, Bytes arena, std::uint64_t seed)
@@ -130,8 +130,7 @@ class Searcher {
 
 class Rounds : public WindowSearch {
  public:
-  // Improve the packing until it meets `bound`, in units, which need not be a lower bound of this
-  // window.
+  // Improve the packing until it meets `bound`, in units. Lower packings of this window may exist.
   Rounds(const PackedWindow& packed, Bytes bound, const Monitor& monitor,
          const SearchOptions& options, Offer offer)
       : WindowSearch(packed.offsets, packed.height, packed.window.load),

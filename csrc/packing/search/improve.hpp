@@ -6,10 +6,10 @@
 //                                    best                      best
 //
 // A round lasts a number of units of work, not of seconds, and threads exchange results only
-// between rounds. So the results of a round depend only on ring, seed and number of threads; time
-// only limits the number of rounds. When a thread meets the bound, the other threads continue to
-// the same number of units. If several threads meet the bound, the thread with the fewest units
-// wins; of threads with equal units, the first wins.
+// between rounds. So the results of a round depend only on ring, incumbent, seed and number of
+// threads. Time only limits the number of rounds. When a thread meets the bound, the other threads
+// continue to the same number of units. If several threads meet the bound, the thread with the
+// fewest units wins; of threads with equal units, the first wins.
 
 #pragma once
 

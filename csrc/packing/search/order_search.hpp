@@ -29,8 +29,8 @@ class OrderSearch {
   // The ring must outlive this object. `stopped` is polled regularly; true cancels the search.
   OrderSearch(const Ring& ring, std::uint64_t seed, std::function<bool()> stopped);
 
-  // Try orders for about `work` units, at least one; return whether the arena fell. Ends early at
-  // the bound, if stopped, or when `give_up(units so far)` returns true.
+  // Try orders, at least one, for about `work` units of work. Return whether the arena fell. Ends
+  // early at the bound, if stopped, or when `give_up(units so far)` returns true.
   template <typename GiveUp>
   bool run(Bytes bound, std::uint64_t work, GiveUp give_up) {
     const Bytes before = arena_;
@@ -40,7 +40,7 @@ class OrderSearch {
     return arena_ < before;
   }
 
-  // Lower the target to an arena that another search found. From now on only smaller arenas count.
+  // Lower the target to an arena that another search found. Blocks above it then get larger keys.
   void lower_target(Bytes arena) { target_ = std::min(target_, arena); }
 
   // Return the best packing that this search has found.

@@ -36,15 +36,13 @@ class WindowSearch {
       : offsets_(std::move(offsets)), height_(height), bound_(bound) {}
   virtual ~WindowSearch() = default;
 
-  // Run one round.
-  virtual void run() = 0;
-  // Return whether no work is left.
+  virtual void run() = 0;  // one round
+  // Return whether further rounds are useless.
   virtual bool done() const = 0;
 
   const Offsets& offsets() const { return offsets_; }
   Bytes height() const { return height_; }
-  // Return a height. Packings of this window below it do not exist, or do not lower the whole
-  // arena.
+  // Return a height below which the window has no packing, or none that lowers the whole arena.
   Bytes bound() const { return bound_; }
 
  protected:

@@ -4,9 +4,9 @@
 //       `-- tensors: type, dimensions, strides                  `-- workspace size
 //
 // Programs set attributes by number, and read them back unchanged. Attributes that cuDNN would
-// derive, mainly workspaces, are computed in workspaces.cpp. The kinds and attributes below are the
-// ones that the stub reads. Their numbers belong to cuDNN's published interface and do not change
-// between versions, so no header of cuDNN is needed.
+// derive, mainly workspaces, are computed in workspaces.cpp. The stub uses the kinds and attributes
+// below. Their numbers belong to cuDNN's published interface and do not change between versions, so
+// no header of cuDNN is needed.
 
 #pragma once
 
@@ -78,8 +78,8 @@ struct Descriptor {
   int kind = 0;
   std::map<int, Value> values = {};
 
-  // Return the value of an attribute: null (`find`, `descriptor`), `otherwise` (`number`) or an
-  // empty vector (`numbers`) if it is not set. `descriptor` and `number` return the first element.
+  // Return the value of an attribute; `descriptor` and `number` return its first element. If it is
+  // not set, return null (`find`, `descriptor`), `otherwise`, or an empty vector (`numbers`).
   const Value* find(int attribute) const;
   Shared descriptor(int attribute) const;
   int64_t number(int attribute, int64_t otherwise) const;

@@ -8,7 +8,7 @@
 // offer a kernel without tensor cores, too. PyTorch uses it if the first kernel's workspace does
 // not fit.
 //
-// The estimates were compared with cuDNN 9.19 on an H200. Not included is additional workspace for
+// The estimates were compared with cuDNN 9.19 on an H200. They ignore additional workspace for
 // split sums of other gradients.
 
 #include <algorithm>

@@ -6,8 +6,8 @@
 namespace fakecuda {
 namespace {
 
-// Return whether one call of the host can map `next` together with `first` and the mappings between
-// them, whose memory is `range`.
+// Return whether one call of the host can map `next` together with the mappings before it. They
+// begin with `first`, and their memory is `range`.
 bool continues(const Mapping& first, const FileRange& range, const Mapping& next) {
   const FileRange& memory = physical().at(next.handle).range;
   return memory.file == range.file &&

@@ -52,7 +52,7 @@ inline void* pointer(CUdeviceptr address) {
 // Return the memory of a handle that has references; null if there is no such handle.
 Physical* find_held(Handle handle);
 
-// Refund and forget a handle without references and mappings.
+// Refund and forget a handle, unless it has references or mappings.
 void drop_if_unused(Handle handle);
 
 // Move memory into a file of its own, and map this file at all addresses of the memory. Exported
@@ -61,7 +61,7 @@ bool move_to_own_file(Handle handle, Physical& memory);
 
 // --- ranges of addresses ------------------------------------------------------------------------
 
-// Return the mapping that contains `begin`, or else the next one.
+// Return the mapping that contains `begin`, or else the next mapping or end().
 Mappings::iterator first_in(CUdeviceptr begin);
 
 bool nothing_mapped(CUdeviceptr begin, size_t bytes);

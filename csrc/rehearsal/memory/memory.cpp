@@ -1,6 +1,6 @@
 // Device and host memory, and copies between them.
 //
-// Device memory is host memory: addresses are real, and copies and sets really write bytes.
+// Device memory is host memory: addresses are real, and copies and sets up to a limit write bytes.
 // Untouched pages use no memory, so a card of 64 GiB fits on any machine.
 
 #include <sys/mman.h>
@@ -66,7 +66,6 @@ void copy(void* to, const void* from, size_t bytes) {
   if (within_copy_limit(bytes)) std::memmove(to, from, bytes);
 }
 
-// Allocate device memory.
 cudaError_t take(void** address, size_t bytes) {
   const Guard guard(state_mutex());
   *address = nullptr;

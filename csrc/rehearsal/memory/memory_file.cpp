@@ -1,8 +1,8 @@
 // Physical memory of the cards: one sparse in-memory file per card, with a range for each handle.
 //
 // The kernel limits the number of mappings per process. It merges mappings that are adjacent both
-// in the file and in addresses. A file per handle would also exhaust the descriptors, at 40 GiB in
-// pages of 2 MiB. A handle gets a file of its own when it is exported.
+// in the file and in addresses. With a file per handle, it would merge nothing, and pages of 2 MiB
+// would exhaust the descriptors at 40 GiB. A handle gets a file of its own when it is exported.
 
 #include <fcntl.h>
 #include <sys/mman.h>

@@ -297,7 +297,7 @@ extern "C" void fakecuda_refuse(int kind, size_t behind, size_t count) {
   refusals.at(static_cast<size_t>(kind)) = {behind, count};
 }
 
-// Return the number of descriptors that the stub keeps for exported memory: one per handle.
+// Return the number of exported or imported handles. The stub keeps a descriptor for each.
 extern "C" size_t fakecuda_own_files() {
   const Guard guard(state_mutex());
   size_t count = 0;
