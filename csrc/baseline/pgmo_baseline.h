@@ -32,7 +32,7 @@ typedef struct pgmo_baseline_settings {
   double garbage_collection_threshold;
 } pgmo_baseline_settings;
 
-/* Figures of a device: sizes in bytes, counts. Peaks are since the model began. */
+/* Figures of a device: bytes and counts. Peaks are since the model began. */
 typedef struct pgmo_baseline_figures {
   int64_t reserved; /* what plain PyTorch would have reserved now */
   int64_t peak_reserved;
@@ -60,8 +60,8 @@ typedef struct pgmo_baseline_api {
   uint32_t version; /* PGMO_BASELINE_API_VERSION */
   uint32_t size;    /* sizeof(pgmo_baseline_api) */
 
-  /* Open the model of a device. The model lives as long as the process. `card`: bytes of the card;
-   * `capacity`: bytes of them that the process can use. Returns NULL if the host is out of
+  /* Open the model of a device. The model lives as long as the process. `card`: bytes of the card.
+   * `capacity`: bytes of the card that the process can use. Returns NULL if the host is out of
    * memory. */
   pgmo_baseline* (*open)(const pgmo_baseline_settings*, int64_t capacity, int64_t card);
 

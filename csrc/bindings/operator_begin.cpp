@@ -4,9 +4,9 @@
 //                             ◀── kHidden            the error is kept
 //                    returns to Python ────────────▶ the error is raised
 //
-// No error can pass through an operator, and a callback of ctypes would print the error and drop
-// it. In a backward pass on the CPU, the main thread runs Python code only in these callbacks. So
-// without a kept error, Ctrl-C would not end the script. The GIL guards all state here.
+// No error can pass through an operator, and a callback of ctypes would print and drop the error.
+// Ctrl-C would then not end the script, because in a backward pass on the CPU, the main thread runs
+// Python code only in these callbacks. The GIL guards all state here.
 
 #include <cstdint>
 #include <utility>

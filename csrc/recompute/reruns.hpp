@@ -46,8 +46,8 @@ class Replay {
   void set_transfers(const Transfers& transfers);
   const Transfers& transfers() const { return transfers_; }
 
-  // Assign each operation of the step to a part: reruns and fetches happen only before an operation
-  // of the same part. Throws std::invalid_argument if the number of entries is wrong.
+  // Assign each operation to a part, a graph of the step: reruns and fetches happen only before
+  // operations of the same part. Throws std::invalid_argument if the number of entries is wrong.
   void set_homes(const std::vector<Index>& homes);
   bool is_at_home(Index moment, Index operation) const {
     return homes_.empty() || homes_[at(moment)] == homes_[at(operation)];

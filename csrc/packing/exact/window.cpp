@@ -61,8 +61,8 @@ Part spare(const Ring& ring, Bytes bound, Bytes unit, std::vector<BlockId>& spar
     std::partial_sum(begun_count.begin(), begun_count.end(), begun_count.begin());
     for (BlockId i = 0; i < ring.blocks(); ++i) {
       if (gone[i]) continue;
-      // Count the blocks alive when block i begins, and the blocks that begin later in its life. A
-      // wrapping block may count twice, which spares fewer blocks.
+      // Sum up the blocks alive when block i begins, and the blocks that begin later in its life. A
+      // wrapping block may count twice, so fewer blocks are spared.
       const Rank begin = ring.begin[i], end = ring.end[i], later = begin + 1;
       const Bytes sum = alive[begin] - ring.size[i] + begun[end] - begun[later];
       const std::int64_t count = alive_count[begin] - 1 + begun_count[end] - begun_count[later];

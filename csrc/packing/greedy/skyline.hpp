@@ -1,8 +1,8 @@
 // The skyline is the filled height of the arena at each tick. The packer puts blocks on it.
 //
 //   offset          A line is a time span filled to one height. Take the lowest line (the leftmost
-//     ^ __          of equals) and put the most preferred block on it whose lifetime fits between
-//     ||  |___  _   its ends; the line splits around the block. If no block fits, none will ever
+//     ^ __          of equals) and put on it the most preferred block whose lifetime fits between
+//     ||  |___  _   its ends. The line splits around the block. If no block fits, none will ever
 //     ||      || |  lie on this line: lift the line to its lower neighbour and merge the two.
 //     ||  v   || |
 //     +---------------> ticks

@@ -37,7 +37,7 @@ class WindowSearch {
   virtual ~WindowSearch() = default;
 
   virtual void run() = 0;  // one round
-  // Return whether further rounds are useless.
+  // Return whether the search has ended.
   virtual bool done() const = 0;
 
   const Offsets& offsets() const { return offsets_; }
@@ -62,7 +62,7 @@ using Offer = std::function<void(const Offsets&, Bytes height)>;
 using MakeSearch = std::function<std::unique_ptr<WindowSearch>(const PackedWindow&, Offer)>;
 
 // Improve the incumbent, and raise the monitor's bound. Offer every improvement to the monitor, and
-// return soon after monitor.stopped(). The result is never worse than the incumbent. `make` begins
+// return soon after `monitor.stopped()` becomes true. The result is never worse than the incumbent. `make` begins
 // the search of a window.
 Improvement search_windows(const Ring& ring, const Offsets& incumbent, Monitor& monitor,
                            const MakeSearch& make);

@@ -100,8 +100,8 @@ bool show_nothing(CUdeviceptr address, size_t bytes) {
   return mmap(pointer(address), bytes, PROT_NONE, kFlags, -1, 0) != MAP_FAILED;
 }
 
-// Mappings that are adjacent in their file as well take one call of the host. Without that, a
-// program that maps thousands of pages would spend most of its time in the host's kernel.
+// Mappings that are adjacent in their file, too, take one call of the host. Otherwise, a program
+// that maps thousands of pages would spend most of its time in the host's kernel.
 bool show_with_access(Mappings::iterator begin, Mappings::iterator end) {
   while (begin != end) {
     const auto& [address, first] = *begin;
