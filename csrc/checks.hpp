@@ -3,7 +3,7 @@
 //     PGMO_CHECKS   0   none: released builds
 //                   1   PGMO_ASSERT             a comparison or two where a structure changes
 //                   2   PGMO_ASSERT_INTERNAL    a search in a structure
-//                   3   PGMO_ASSERT_EXPENSIVE   a structure as a whole; on in all native tests
+//                   3   PGMO_ASSERT_EXPENSIVE   a structure as a whole; on in native tests
 //
 // Asserted expressions have no side effects. A violation ends the process, because memory may be
 // corrupted.

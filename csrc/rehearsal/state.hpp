@@ -8,7 +8,9 @@
 // takes long. An event is complete when all holds that it inherited from its stream are released.
 // Streams that wait for the event inherit its holds.
 //
-// Sizes are in bytes. The functions take the lock themselves, or require that the caller has it.
+// Sizes are in bytes. Functions for errors, contexts and properties need no lock. `map_pages`,
+// `unmap_pages`, `charge_context`, `lacks_memory`, `submit`, `launch`, `breaks_capture` and
+// `finish_device` take the lock. All other functions require that the caller holds it.
 
 #pragma once
 
@@ -105,8 +107,7 @@ struct FileRange {
   bool own;  // whether it is a file of its own
 };
 
-// `take_range` returns an unused range of the card's file. Here and below, a negative `file` means
-// failure.
+// Return an unused range of the card's file. On failure, here and below, `file` is negative.
 FileRange take_range(int device, size_t bytes);
 void give_back_range(const FileRange& range);
 
@@ -205,7 +206,6 @@ void launch(cudaStream_t stream);
 // runtime.
 bool breaks_capture();
 
-// Finish all pending work of a device.
 void finish_device(int device);
 
 // --- order --------------------------------------------------------------------------------------

@@ -62,8 +62,8 @@ using Offer = std::function<void(const Offsets&, Bytes height)>;
 using MakeSearch = std::function<std::unique_ptr<WindowSearch>(const PackedWindow&, Offer)>;
 
 // Improve the incumbent, and raise the monitor's bound. Offer every improvement to the monitor, and
-// return soon after `monitor.stopped()` becomes true. The result is never worse than the incumbent. `make` begins
-// the search of a window.
+// return soon after `monitor.stopped()` becomes true. The result is never worse than the incumbent.
+// `make` begins the search of a window.
 Improvement search_windows(const Ring& ring, const Offsets& incumbent, Monitor& monitor,
                            const MakeSearch& make);
 
