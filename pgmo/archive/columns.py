@@ -36,7 +36,7 @@ def read_column(
     """Read a column of `rows` entries without evaluating or unpickling anything.
 
     Raises:
-        FileError: when the member has another format, type or length.
+        FileError: when the member has another format, type or length, or a Boolean is not 0 or 1.
     """
     where = f"member '{name}.npy'"
     if len(content) < 10 or bytes(content[:8]) != b"\x93NUMPY\x01\x00":

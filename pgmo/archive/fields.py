@@ -54,7 +54,7 @@ class Fields:
         return value
 
     def number(self, name: str) -> float:
-        """Return a finite number that is not negative."""
+        """Return a number from 0 to below 2**62, as a float."""
         value = self._values.get(name)
         if not isinstance(value, int | float) or isinstance(value, bool):
             self._wrong(name, value, "a number")
@@ -133,7 +133,7 @@ class Fields:
 def as_text(value: object) -> str:
     """Return a value as text that `Fields` accepts, with lone surrogates escaped.
 
-    Python has lone surrogates in file names that are not UTF-8.
+    Python represents file names that are not UTF-8 with lone surrogates.
     """
     own = str(value)
     # Return a valid string without a copy, because thousands of stacks share the string of a line.

@@ -3,14 +3,14 @@
 import hashlib
 
 MAX_ROWS = 2**27
-"""Maximum number of rows. A larger number means a damaged or malicious file."""
+"""Maximum number of rows. Readers and writers reject more."""
 
 MAX_FILE = 2**34
-"""Maximum size of a file in bytes (16 GiB)."""
+"""Maximum size of a file in bytes (16 GiB). Readers reject larger files."""
 
 MAX_MEMBERS = 64
 MAX_DIRECTORY = 2**16
-"""Maximum size of the zip directory in bytes."""
+"""Maximum size of the zip directory in bytes. Readers reject larger directories."""
 
 MAGIC = b"PK\x03\x04"
 SEAL = b"pgmo-sha256:"
@@ -25,9 +25,9 @@ ANEW = {
 """Advice in errors about files of an older version, by kind of file."""
 
 RESERVED = ("format", "format_version", "rows", "checksums")
-"""Fields of `meta.json` that belong to the container, not to its owner."""
+"""Fields of `meta.json` that belong to the container, not to the profile or plan."""
 
 
 def seal(data: bytes) -> bytes:
-    """Return a finished archive with the digest of all preceding bytes at its end."""
+    """Return an archive whose last 64 bytes are replaced by the digest of all preceding bytes."""
     return data[:-64] + hashlib.sha256(memoryview(data)[:-64]).hexdigest().encode()

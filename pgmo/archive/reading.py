@@ -35,7 +35,7 @@ from pgmo.errors import FileError
 
 @dataclass(frozen=True, eq=False)
 class Archive:
-    """Content of a file: columns of shape (rows,) and the owner's fields.
+    """Content of an archive: columns of shape (rows,), fields and nested archives.
 
     Args:
         path: path of the file.
@@ -69,8 +69,8 @@ def read(
         nests: whether the archive may contain archives of the same kind.
 
     Raises:
-        FileError: when the file is missing, truncated, altered or of another kind or version; when
-            members are missing, doubled or unknown; or when types, lengths or counts are wrong.
+        FileError: when the file cannot be read, or is truncated, altered or of another kind or
+            version. Also when a member is missing, doubled, unknown or invalid.
     """
     path = Path(path)
     return read_from(path, _load(path), kind, version, schema, nests)

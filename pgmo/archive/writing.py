@@ -39,7 +39,7 @@ def write(
         nested: archives of the same kind by name, as bytes from `pack`.
 
     Raises:
-        FileError: when the folder or the file cannot be written.
+        FileError, ValueError: as `pack`; FileError also when the file cannot be written.
     """
     replace_file(Path(path), pack(kind, version, columns, fields, nested))
 
@@ -55,7 +55,7 @@ def pack(
 
     Raises:
         FileError: when there are too many nested archives or rows for a file.
-        ValueError: when the columns are not flat and of one length.
+        ValueError: when columns are not flat or differ in length, or a field is NaN or infinite.
     """
     nested = nested or {}
     if len(columns) + len(nested) >= MAX_MEMBERS:

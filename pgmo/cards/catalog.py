@@ -12,8 +12,8 @@ from pgmo.errors import OptionError
 from pgmo.units import format_bytes, parse_bytes
 
 UNREPORTED = 0.917
-"""Usable share of the nominal memory, for cards whose usable bytes are unknown. It is slightly
-below the smallest known share: an L4 stores error correction data in its memory."""
+"""Usable share of the nominal memory, for cards whose usable bytes are unknown. The value is
+slightly below the share of an L4, the smallest known, which error correction reduces."""
 
 PLAIN = ((8, 0), 108)
 """Compute capability and number of multiprocessors of an A100, for cards of which only the size is
@@ -36,9 +36,9 @@ class Card:
         flops: peak floating-point operations per second by type ("float32", "tf32", "float16",
             "bfloat16"), dense, accumulated in float32. Types without hardware support are missing.
         source: the manufacturer's page with these figures.
-        usable_source: source of the usable bytes; "" if the user gave the size.
-        integrated: whether it shares its memory with the host, so that the system and the process
-            take a part of the usable bytes.
+        usable_source: source of the usable bytes, in words; "" if the user gave the size.
+        integrated: whether the card shares its memory with the host, so that the system and the
+            process take a part of the usable bytes.
 
     Example:
         >>> Card("16 GiB", 16 << 30, 16 << 30, (8, 0), 108)
@@ -58,7 +58,7 @@ class Card:
 
     @property
     def anonymous(self) -> bool:
-        """Return whether only its size is known, so that times cannot be computed."""
+        """Return whether only the card's size is known, so that times cannot be computed."""
         return not self.bandwidth
 
     def __repr__(self) -> str:
@@ -76,14 +76,14 @@ def find(text: str | Card) -> Card:
 
     Args:
         text: a common name ("RTX 4090", "A100-40GB", "NVIDIA L4"), or a size ("16GiB") for a card
-            with this memory and the compute capability of an A100. If a name matches several cards,
-            the card with the least memory is returned.
+            with this memory and the compute capability of an A100. A name without a size, such as
+            "A100", stands for a variant with the least memory.
 
     Returns:
         The card; a `Card` is returned unchanged.
 
     Raises:
-        OptionError: for an unknown name; the message suggests similar names.
+        OptionError: for an unknown name; the message suggests names.
 
     Example:
         >>> find("a100-40gb").name, find("16 GiB").usable >> 30

@@ -4,11 +4,11 @@
 
 Code that is loaded from a cache has all rights of the process. So the folder and the file must
 belong to the user or to root, and no other user may write to them. Folder and file are first
-opened, and the open descriptors are checked and used. So no other user can exchange the file in
-between. Parent folders need not be trusted, and may be /tmp.
+opened, and the open descriptors are checked and used. So no other user can exchange the file
+between check and use. Parent folders need not be trusted, and may be /tmp.
 
 The seal is the SHA-256 digest of the file's name and of all bytes before the seal. It detects
-accidents: a file that is incomplete, or that has another file's name.
+accidents: an incomplete file, or a file under another file's name.
 """
 
 import hashlib
@@ -30,7 +30,7 @@ class DistrustError(Exception):
 
 
 class DamageError(Exception):
-    """Error for a file that is incomplete, or has another file's name."""
+    """Error for a file whose seal does not match, or that is not a regular file."""
 
 
 def cache_directory() -> Path:
@@ -55,7 +55,7 @@ def open_folder(root: Path, name: str, *, make: bool) -> int:
         make: whether to create both folders if they do not exist.
 
     Raises:
-        DistrustError: when the folder belongs to another user, or others may write to it.
+        DistrustError: when the folder is a link or another user's, or others may write to it.
         OSError: when the folder does not exist, or cannot be made or opened.
     """
     path = root / name
@@ -83,8 +83,8 @@ def open_file(folder: int, name: str) -> tuple[int, bytes]:
 
     Raises:
         FileNotFoundError: when the file does not exist.
-        DistrustError: when the file belongs to another user, or others may write to it.
-        DamageError: when the seal does not match.
+        DistrustError: when the file is a link or another user's, or others may write to it.
+        DamageError: when the seal does not match, or the file is not a regular file.
         OSError: when the file cannot be read.
     """
     if stat.S_ISLNK(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
@@ -108,7 +108,7 @@ def keep(folder: int, name: str, data: bytes) -> None:
     """Write a sealed file into an open folder atomically, and replace a file of the same name.
 
     Raises:
-        FileError, OSError: when the folder cannot be written, or is full.
+        FileError, OSError: when the file cannot be written.
     """
     with suppress(FileNotFoundError):
         if stat.S_ISLNK(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
@@ -117,7 +117,7 @@ def keep(folder: int, name: str, data: bytes) -> None:
 
 
 def reach(folder: int) -> Path:
-    """Return a path to an open folder. It stays valid if another folder gets the folder's name."""
+    """Return a path that is valid while the folder is open, even after the folder is renamed."""
     return Path(f"/proc/self/fd/{folder}")
 
 

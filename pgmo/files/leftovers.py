@@ -17,7 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 
 _UNTOUCHED = 3600.0
-"""Minimum age of a leftover in seconds; see the module's docstring."""
+"""Seconds after its last modification from which an unlocked file or folder is a leftover."""
 
 
 def hold(descriptor: int) -> None:
@@ -27,7 +27,7 @@ def hold(descriptor: int) -> None:
 
 
 def leftovers(folder: Path, names: re.Pattern[str]) -> Iterator[Path]:
-    """Yield this user's leftover files and folders with matching names in a readable folder."""
+    """Yield this user's leftovers with matching names in a folder; none if it is unreadable."""
     with suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
             if names.fullmatch(entry.name) and _is_left(entry.path):

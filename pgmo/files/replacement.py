@@ -11,7 +11,7 @@ from pgmo.errors import FileError
 from pgmo.files.leftovers import hold, sweep
 
 PARTIAL = re.compile(r"\..+\.[0-9a-f]{12}\.partial")
-"""Names of temporary files."""
+"""Pattern of the names of temporary files."""
 
 
 def replace_file(path: Path, data: bytes, *, without: int = 0) -> None:
@@ -23,7 +23,7 @@ def replace_file(path: Path, data: bytes, *, without: int = 0) -> None:
         without: permissions that the file must not have, regardless of the umask.
 
     Raises:
-        FileError: when the folder or the file cannot be written, or the path is not a regular file.
+        FileError: when the file cannot be written, or the path exists and is not a regular file.
     """
     try:
         target = Path(os.path.realpath(path))  # Keep a link and replace its target.

@@ -1,8 +1,8 @@
-"""Audit of a plan: checks every claim of the plan, and compares it with its profile.
+"""Audit of a plan: checks the plan's claims, and compares the plan with a given profile.
 
-`validate` raises at the first fault that makes a plan unusable. An audit reports the result of
-every check, for people and continuous integration. The audit computes loads again by summing over
-time, without the planner's code.
+`validate` raises at the first fault that makes a plan unusable. An audit reports the result of each
+check, for people and continuous integration. The audit computes loads again by summing over time,
+without the planner's code.
 """
 
 from collections.abc import Callable, Iterator
@@ -35,9 +35,10 @@ class Check:
 
 
 def audit(plan: Plan, profile: Profile | None = None) -> list[Check]:
-    """Run every check on a plan and on the plans inside it. If all checks pass, the plan is usable.
+    """Run the checks on a plan and on the plans inside it. If all checks pass, the plan is usable.
 
-    If a profile is given, the plan or a plan inside it must have been made from this profile.
+    If a profile is given, the plan or a plan inside it must have been made from this profile. Loads
+    and fingerprint of a plan whose sizes or lifetimes are out of range are not checked.
     """
     named = {"": plan}
     named |= {f"other {number}": other for number, other in enumerate(plan.others, 1)}
@@ -164,8 +165,8 @@ def _difference(plan: Plan, profile: Profile) -> str:
 def _largest_load(plan: Plan, chosen: NDArray[np.bool_], *, whole_slots: bool) -> int:
     """Return the largest sum of aligned sizes of the chosen blocks at one tick, in bytes.
 
-    With `whole_slots`, both slots of a block that outlives a period count at every tick, because
-    both are reserved.
+    Persistent and shared blocks do not count. With `whole_slots`, both slots of a block that lives
+    longer than `ticks` count at every tick, because both are reserved.
     """
     chosen = chosen & (plan.end != NEVER) & ~plan.shared
     size = -(-plan.size[chosen] // plan.alignment) * plan.alignment

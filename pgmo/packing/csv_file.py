@@ -24,7 +24,7 @@ from pgmo.profiler.importers.csv_blocks import OFFSET, read_lifetimes
 class BlockTable:
     """Problem from a CSV file, with the original header, cells and line end.
 
-    The problem has the least common multiple of the rows' alignments.
+    The problem's alignment is the least common multiple of the rows' alignments.
     """
 
     problem: Problem
@@ -37,7 +37,7 @@ def read_csv(path: str | os.PathLike[str]) -> BlockTable:
     """Read a file with the columns id, lower, upper, size and optionally alignment.
 
     Raises:
-        FileError: when the file cannot be read or a value is invalid; the message names the line.
+        FileError: when the file cannot be read, or its header or a value is invalid.
     """
     read = read_lifetimes(path)
     try:

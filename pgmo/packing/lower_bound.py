@@ -18,16 +18,17 @@ def max_load(problem: Problem) -> int:
     return int(_core.max_load(*problem.native))
 
 
-# Limit on the bit operations of `least_height`, which take some hundredths of a second.
+# Maximum number of bit operations of `least_height`. They take some hundredths of a second. If more
+# would be needed, the bound stays as it is.
 _MOST_BITS = 2**28
 
 
 def least_height(problem: Problem, bound: int, arena: int) -> int:
-    """Return the smallest sum of sizes in bytes that is at least `bound`: a higher lower bound.
+    """Raise a lower bound to the smallest sum of block sizes that is not below it, in bytes.
 
     Blocks of a packing can be moved down until each lies at offset 0 or on another block. Then the
     arena is a sum of sizes. `arena` is the arena of a known packing; larger sums are not
-    considered. If there are too many sums, the result is `bound`.
+    considered. If no sum is found, or there are too many to compute, the result is `bound`.
 
     Example:
         >>> least_height(Problem([6, 10, 15], [0, 0, 1], [1, 2, 2]), 26, 31)

@@ -5,15 +5,15 @@ stream 1               [C) W   [===D===)    A and C may live at once, in either 
                                             requests; A and D never do
 
 A device may execute submitted work in any order that streams and events allow. If some work has
-begun, all its predecessors have begun. Two blocks can be alive at once if and only if no end of one
-precedes the beginning of the other. If this holds for all pairs of a set, all its blocks can be
-alive at once (Garg and Waldecker 1994, weak conjunctive predicates).
+begun, all its predecessors have begun. Two blocks can be alive at once if neither block's end
+precedes the other's beginning. If all pairs of a set of blocks can be alive at once, the whole set
+can (Garg and Waldecker 1994, weak conjunctive predicates).
 
 So the largest sum of live bytes is the weight of the heaviest set of blocks without an ordered
-pair. No plan that passes memory between streams only along this order can be smaller. (If each
-block is one page, this bound is reached: Dilworth 1950.) A minimum cut finds the set as a closure
-of maximum weight (Picard 1976). The closure's elements are stretches of a stream between two rows
-that order the stream with other streams.
+pair. No plan that passes memory between streams only in this order can be smaller. (If each block
+is one page, this bound is reached: Dilworth 1950.) A minimum cut finds the set as a closure of
+maximum weight (Picard 1976). The closure's elements are stretches of a stream between two *stops*:
+rows at which the stream waits for another stream, or from which another stream waits for it.
 """
 
 from itertools import pairwise
@@ -40,12 +40,11 @@ _UNCUTTABLE = 2**60
 def ordered_load(blocks: "Profile | Plan", alignment: int = 1) -> int | None:
     """Return the largest sum of planned bytes that streams and events allow to be alive at once.
 
-    The result is at least `max_load`, for which work runs in the order of the requests. The result
-    is at most the sum of the max loads of all streams.
+    The result is at most the sum of the max loads of all streams.
 
     Args:
         blocks: blocks of an iteration; blocks without a slot do not count.
-        alignment: sizes are rounded up to a multiple of this many bytes.
+        alignment: alignment in bytes, to which sizes are rounded up.
 
     Returns:
         Bytes; None if the order of the streams is unknown.
@@ -83,7 +82,7 @@ class _StreamLoads:
     def __init__(self, blocks: "Profile | Plan", order: Order, alignment: int) -> None:
         unplanned = (blocks.end < 0) | blocks.shared
         self._blocks, self._rows = blocks, len(order)
-        # Places are numbers for the requests and rows of an iteration, in one sequence.
+        # Places number the requests and the rows of an iteration in one sequence.
         self._length = blocks.ticks + len(order)
         row_place = np.arange(len(order)) + order.tick
         self._row_place = row_place
@@ -103,7 +102,7 @@ class _StreamLoads:
         self._stream = blocks.stream[~unplanned]
 
     def peaks(self, stream: int, rows: list[int]) -> NDArray[np.int64]:
-        """Return the peaks of live bytes before the first row, between rows, and after the last."""
+        """Return the peaks of live bytes before the first row, between rows and after the last."""
         mine = self._stream == stream
         begin, end, size = self._begin[mine], self._end[mine], self._size[mine]
         whole = _TURNS * self._length
@@ -118,12 +117,12 @@ class _StreamLoads:
         place = self._row_place[row] + turns * self._length if len(rows) else row
         edges_ = [0, *(place + 1).tolist(), whole]
         found = [int(live[low:high].max(initial=0)) for low, high in pairwise(edges_)]
-        # A block that is alive at a stop is also alive directly after it, unless it is freed there.
+        # The place of a stop belongs to the stretch before the stop.
         return np.array(found, np.int64)
 
 
 def _stops(order: Order, streams: NDArray[np.uint64]) -> dict[int, list[int]]:
-    """Return, for each relevant stream, the rows of all turns at which it waits or is awaited."""
+    """Return the stops of each stream in all turns: rows at which it waits, or is waited for."""
     rows: dict[int, set[int]] = {}
     for edge in edges(order, streams):
         rows.setdefault(edge.stream, set()).add(edge.at)
@@ -143,7 +142,7 @@ def _requirements(
     stops: dict[int, list[int]],
     number: dict[tuple[int, int], int],
 ) -> tuple[list[int], list[int]]:
-    """Return pairs of a node and a node that it requires: the stop before, or an awaited stop."""
+    """Return nodes, and for each a node that it requires: the stop before, or an awaited stop."""
     place = {(stream, row): at for stream, rows in stops.items() for at, row in enumerate(rows, 1)}
     tail, head = [], []
     for (stream, at), node in number.items():

@@ -1,4 +1,4 @@
-"""Plan of an iteration: the offset of every block."""
+"""Plan of an iteration: the offsets of its blocks."""
 
 import os
 from collections.abc import Mapping
@@ -44,16 +44,16 @@ class Plan:
         size: bytes, as in the profile.
         start: tick of the request.
         end: first tick at which the block is gone, -1 for a persistent block.
-        stream: the stream. Each stream has its own range of the arena.
-        varying: whether the size differs between recorded shapes.
+        stream: the stream. Streams use disjoint ranges of the arena.
+        varying: whether the size differs between iterations of one structure.
         shared: whether the block is used on several streams.
         offset: offset in the arena in bytes, `UNPLANNED` for persistent and shared blocks.
-        alternate: offset of the second slot of a block that outlives a period, else `UNPLANNED`.
+        alternate: offset of the second slot of a block that lives longer than `ticks`, else -1.
             Iterations use the two slots alternately.
         arena: size of the arena in bytes.
-        max_load: largest sum of live aligned sizes at one tick, a lower bound on all plans.
+        max_load: largest sum of live aligned sizes at one tick, a lower bound on any arena.
             Persistent and shared blocks do not count.
-        optimal: whether no plan that keeps streams apart can be smaller: `arena` equals `bound`.
+        optimal: whether `arena` equals `bound`. Then no plan that keeps streams apart is smaller.
         solver: the packer or solver that found the plan; several names are joined by "+".
         alignment: bytes; offsets are multiples of the alignment.
         ticks: requests per iteration.
@@ -61,19 +61,19 @@ class Plan:
         fingerprint: fingerprint of the profile.
         seconds: duration of planning in seconds.
         meta: metadata of the profile.
-        opening: plan of the program's first iteration, which allocates optimizer state. Its
-            blocks that stay alive are marked as persistent.
+        opening: plan of the program's first iteration, which allocates optimizer state. Blocks of
+            the opening that stay alive are persistent.
         others: plans of other structures of the same program, such as other sequence lengths or
             evaluation. The other plans and the opening contain no plans.
         bound: proved lower bound in bytes on plans that keep streams apart. By default `arena` if
             `optimal`, else `max_load`.
-        trace: the first packing, and each later one that was smaller or raised the bound, in order.
-            Not saved in files.
+        trace: the first packing, then each smaller packing and each higher bound, in order. Not
+            saved in files.
         interrupted: whether Ctrl-C ended the search early. Not saved in files.
         resident: bytes of the arena in device memory, by default all. Slots from this offset on are
             spilled to unified memory, which stays on the host.
-        shorter: bytes of the same requests in a shorter iteration, 0 if unknown. The two sizes of
-            each request show which requests change their sizes together.
+        shorter: bytes of each request in a shorter iteration, 0 if unknown. The two sizes of each
+            request show which requests change their sizes together.
         order: synchronization between the iteration's streams; None if unknown.
 
     Raises:
@@ -139,7 +139,7 @@ class Plan:
 
     @classmethod
     def of(cls, profile: "Profile", **figures: Any) -> "Plan":
-        """Make a plan of a profile, which supplies every column that is not given.
+        """Make a plan of a profile. Columns and other properties of the profile are the defaults.
 
         Args:
             profile: the profile.
@@ -150,7 +150,7 @@ class Plan:
         return cls(**{**own, **figures})
 
     def profile(self) -> "Profile":
-        """Return the plan's profile with sizes and lifetimes, but without tags and threads.
+        """Return a profile of the plan's blocks, without tags, threads, addresses and trace.
 
         Raises:
             ProfileError: when the plan's blocks are invalid for a profile.
@@ -240,7 +240,7 @@ class Plan:
             path: file to write.
 
         Raises:
-            FileError: when the file cannot be written.
+            FileError: when the file cannot be written, or a plan is invalid.
         """
         from pgmo.packing.plan_file import write_plan
 

@@ -6,9 +6,8 @@
     | other-1.pgmoplan               |  plans of other structures of the same program,
     | other-2.pgmoplan               |  each a nested archive
     | opening.pgmoplan               |  the plan of the first iteration
+    | order.pgmoplan ...             |  the stream orders of these plans
     +--------------------------------+
-
-Readers validate every plan in the file.
 """
 
 import os
@@ -70,10 +69,10 @@ def write_plan(plan: Plan, path: str | os.PathLike[str]) -> None:
 
 
 def read_plan(path: str | os.PathLike[str], *, check: bool = True) -> Plan:
-    """Read a plan and validate it and the plans inside it.
+    """Read a plan with the plans inside it, and validate all of them.
 
     An error in a plan inside names that plan like a file in a folder. With `check=False`, the
-    caller must validate the plan.
+    caller must validate the plans.
 
     Raises:
         FileError: when the file cannot be read, or is truncated, altered or of another version, or
@@ -169,7 +168,7 @@ def _read_fields(own: Fields, rows: int) -> dict[str, Any]:
 
 
 def _check(own: Fields, plan: Plan, resident: int = 0) -> None:
-    """Refuse a plan that is invalid, or whose bound or fingerprint does not match its blocks."""
+    """Refuse a plan that is invalid, or whose figures or fingerprint contradict its blocks."""
     try:
         validate(plan)
         profile = plan.profile()

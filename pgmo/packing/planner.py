@@ -1,10 +1,10 @@
 """Planner: runs the packers, then solvers that improve the result, and keeps the best packing.
 
 portfolio          --at the lower bound-->  done
-  | all packers, milliseconds
+  | packers, milliseconds
   v
 improve            --at the lower bound, or proved, or out of time-->  done
-  search, branch and bound, CP-SAT: the choice and the time depend on `effort`,
+  search, branch and bound, CP-SAT: the solvers and their times depend on `effort`,
   the number of blocks and the excess over the bound (`pgmo/packing/solving/stages.py`)
 """
 
@@ -49,35 +49,35 @@ def plan(
     observer: Observer | None = None,
     **options: Unpack[PlanningFields],
 ) -> Plan | Packing:
-    """Compute an offset for every block, in the smallest arena found within the time limit.
+    """Compute offsets for blocks, in the smallest arena found within the time limit.
 
-    The packers always find a plan, which solvers then improve. Planning ends early if the arena is
+    The packers always find a plan, and solvers may improve it. Planning ends early if the arena is
     proved to be the smallest, usually because it equals the lower bound. Ctrl-C ends planning with
-    the best packing so far (see `interrupted`), if there is one.
+    the best packing so far (see `interrupted`).
 
-    In the plan of a profile, persistent and shared blocks have no slot. Each stream has its own
-    range of the arena, because ticks do not order the blocks of different streams in time.
+    In the plan of a profile, persistent and shared blocks have no slot. Streams use disjoint ranges
+    of the arena, because ticks do not order the blocks of different streams in time.
 
     Args:
         what: a profile, or a bare problem.
         opening: profile of the program's first iteration (`session.opening`), to plan this
-            iteration, too. A session that begins with such a plan also serves the first iteration.
-        solver: "auto" chooses, see `pgmo.packing.solving.stages`. The name of a packer
+            iteration, too. A session that loads the plan also serves the first iteration.
+        solver: "auto" chooses solvers by `pgmo.packing.solving.stages`. The name of a packer
             (`pgmo.packing.solving.packer.PACKERS`) runs only that packer. "search",
-            "branch-and-bound" or "cp-sat" (needs OR-Tools, `pip install ortools`) improve the
-            packers' result for the whole time.
+            "branch-and-bound" and "cp-sat" (needs OR-Tools, `pip install ortools`) improve the
+            packers' result until the time limit.
         time_limit: seconds since the call. If no packer finishes in time, the remaining blocks are
             stacked above the others, which wastes memory but is valid.
-        effort: share of the time limit that "auto" uses. "fast": only packers run. "balanced": a
-            search runs, too; it is short if little can be gained. "best": the whole time, unless
-            optimality is proved earlier.
+        effort: share of the time limit that "auto" uses. "fast": only packers run. "best": solvers
+            then run for the whole time, unless optimality is proved earlier. "balanced": like
+            "best", but for a fifth of the time if little can be gained.
         threads: number of threads for solvers; by default one for each core of this process.
         seed: seed of random choices. The same seed and number of threads give the same offsets,
             unless the time limit ends a solver.
         alignment: alignment of offsets in bytes; by default `Profile.alignment`. A problem has its
             own alignment.
-        budget: device memory for all blocks of a profile, also blocks without a slot, such as
-            "12 GiB". If the arena needs more, the blocks with the longest lifetimes are spilled.
+        budget: device memory for all blocks of a profile, with or without a slot, such as "12 GiB"
+            or a number of bytes. If it is too small, blocks with the longest lifetimes are spilled.
             Their slots come last, in unified memory that stays on the host (`pgmo.packing.spill`).
         observer: called with an `Incumbent` for each better packing and each higher bound.
 
@@ -89,6 +89,7 @@ def plan(
         OptionError: when an option has an invalid value, or OR-Tools is missing.
         ProblemError: when the alignment is not a positive integer.
         BudgetError: when blocks without a slot exceed the budget; the message has the minimum.
+        KeyboardInterrupt: when Ctrl-C is pressed before there is a packing.
 
     Example:
         >>> profile = Profile.from_columns(
@@ -124,10 +125,10 @@ def plan(
 
 
 def for_opening(options: PlanningOptions, profile: Profile) -> PlanningOptions:
-    """Return the options for the first iteration. Blocks without a slot are added to the budget.
+    """Return the options for the first iteration, with its blocks without a slot added to the budget.
 
-    Later iterations begin with the first iteration's persistent blocks, which the budget of later
-    iterations does not count either.
+    The first iteration's persistent blocks are still alive in later iterations, and the budget of
+    later iterations does not count these blocks either.
     """
     budget = options.budget_bytes
     if budget is None:
@@ -141,7 +142,7 @@ def for_opening(options: PlanningOptions, profile: Profile) -> PlanningOptions:
 def plan_problem(
     problem: Problem, options: PlanningOptions, observer: Observer | None = None
 ) -> Packing:
-    """Pack a bare problem; see `plan`. Raises OptionError when an option is for profiles only."""
+    """Pack a bare problem; see `plan`. Raises OptionError for a budget or another alignment."""
     begin = time.perf_counter()
     if options.alignment not in (None, problem.alignment):
         raise OptionError(
@@ -263,8 +264,8 @@ def _bound(
 ) -> int:
     """Return a lower bound in bytes on plans that keep streams separate.
 
-    For a stream that was packed in two parts, the stream's load is used. Packed as a whole, the
-    stream might need less than the sum of its parts' bounds.
+    A stream that was packed in two parts contributes its max load. Packed as a whole, the stream
+    might need less than the sum of its parts' bounds.
     """
     streams = [stream[part[0]] if len(part) else None for part in parts]
     bound = 0

@@ -48,9 +48,9 @@ class PlanningOptions:
     alignment: int | None = None
     budget: str | int | None = None
     apart_from: int = 0
-    """Blocks of at least this many bytes are packed above smaller blocks of their stream; 0 for
-    none. Programs often touch only a part of a large block. If no smaller block shares the range of
-    the large block, its untouched pages are never mapped."""
+    """Minimum bytes of the blocks that are packed above all smaller blocks of their stream; 0 for
+    no such blocks. Programs often touch only a part of a large block. The untouched part takes no
+    physical memory if no smaller block uses the same addresses."""
 
     def __post_init__(self) -> None:
         if self.solver not in SOLVERS:
@@ -84,7 +84,7 @@ class PlanningOptions:
         return None if self.budget is None else parse_bytes(self.budget)
 
     def quick(self) -> "PlanningOptions":
-        """Return options without a search after the packers, for plans that are only compared."""
+        """Return options for a quick plan: packers run, but no solvers after them."""
         if self.solver in PACKERS:
             return self
         return replace(self, solver="auto", effort="fast")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _Column = NDArray[np.int64]
 
 MAX_SUM = 2**62
-"""Maximum sum of all aligned sizes of a problem in bytes, so that offsets fit in 63 bits."""
+"""Maximum sum of aligned sizes of a problem in bytes, so that offsets fit in 63 bits."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -33,7 +33,7 @@ class Problem:
         alignment: bytes; offsets are multiples of it, and sizes are rounded up to multiples.
 
     Raises:
-        ProblemError: when a value is invalid; the message names the first such row.
+        ProblemError: when a value is invalid, or the columns differ in length.
 
     Example:
         >>> Problem([64, 32], [0, 1], [2, 4], period=3)
@@ -62,9 +62,9 @@ class Problem:
     ) -> tuple["Problem", NDArray[np.int64]]:
         """Return the problem of placing a profile's blocks, and the row of each entry.
 
-        Persistent and shared blocks have no entry. A block that outlives a period has two slots,
-        which iterations use alternately. Each slot is always occupied, so the block gets two
-        entries for the whole period.
+        Persistent and shared blocks have no entry. A block that lives longer than a period has two
+        slots, which iterations use alternately. Both slots are reserved all the time, so the block
+        gets two entries for the whole period.
 
         Args:
             profile: the blocks.

@@ -35,7 +35,7 @@ def least_budget(profile: "Profile", alignment: int) -> int:
     shared = profile.shared & ~profile.persistent
     load = 0
     if shared.any():
-        # Two copies of a block that outlives a period are alive at once.
+        # Two copies of a block that lives longer than a period may be alive at once.
         lives = np.minimum(profile.end[shared] - profile.start[shared], profile.ticks)
         problem = Problem(
             size[shared],
@@ -66,7 +66,7 @@ def choose(problem: Problem, group: NDArray[np.int64], room: int) -> _Mask:
     Args:
         problem: m entries.
         group: group of each entry, shape (m,). Entries of one group are spilled together, such as
-            the two slots of a block that outlives a period.
+            the two slots of a block that lives longer than a period.
         room: bytes for the entries that stay.
 
     Returns:

@@ -18,9 +18,9 @@ def validate(plan: Plan) -> None:
     """Check that no two live blocks share a byte, and every other assumption of replay.
 
     Every slot must be inside the arena, at a multiple of the alignment, and not partly spilled.
-    Persistent and shared blocks must have no slot. Blocks that outlive a period must have two
-    slots, and all other blocks one. Streams must use disjoint ranges, in device memory and in
-    spilled memory. Live blocks must not overlap at any tick of two successive iterations.
+    Persistent and shared blocks must have no slot. Blocks that live longer than a period must have
+    two slots, and all other blocks one. Streams must use disjoint ranges, in device memory and in
+    spilled memory. Live blocks must not overlap at any tick, also not those of two iterations.
     Validation takes O(n log n) for most plans, about 3 seconds for a million blocks.
 
     Args:
@@ -112,8 +112,8 @@ _Column = NDArray[np.int64]
 def _pieces(plan: Plan) -> tuple[_Column, _Column, _Column, _Column]:
     """Return begin, end, offset and row of the occupied intervals of slots within [0, ticks).
 
-    A wrapping block occupies its slot at the iteration's end and beginning. Both slots of a block
-    that outlives a period are occupied from 0 to `ticks`, because iterations use them alternately.
+    A wrapping block occupies its slot at the iteration's end and beginning. If a block lives longer
+    than `ticks`, both of its slots are occupied all the time: iterations use them alternately.
     """
     ticks = plan.ticks
     planned = (plan.end != _NEVER) & ~plan.shared

@@ -18,7 +18,7 @@ class BestKnown:
     """Smallest arena and highest bound that any solver has found for a problem.
 
     `observer` is called at each improvement. Seconds count from `begin`, a value of
-    `time.perf_counter()`; by default from the current time.
+    `time.perf_counter()`; by default from the construction.
     """
 
     def __init__(
@@ -51,14 +51,14 @@ class BestKnown:
         return (self.arena - self.bound) / self.bound if self.bound else 0.0
 
     def offer(self, offset: NDArray[np.int64], solver: str) -> None:
-        """Accept offsets in bytes, shape (m,), if their arena is smaller than the best arena."""
+        """Accept offsets in bytes, shape (m,), if they are the first or have the smallest arena."""
         arena = int((offset + self.size).max(initial=0))
         if self.offset is None or arena < self.arena:
             self.offset, self.arena, self.solver = offset, arena, solver
             self.note(arena, self.bound, solver)
 
     def prove(self, bound: int, solver: str) -> None:
-        """Accept a higher lower bound in bytes, raised to the next possible height."""
+        """Accept a lower bound in bytes if it is higher than `bound`; see also `least_height`."""
         if bound > self.bound:
             bound = least_height(self.problem, bound, self.arena)
             self.bound = bound
@@ -67,8 +67,7 @@ class BestKnown:
     def note(self, arena: int, bound: int, solver: str, seconds: float | None = None) -> None:
         """Add a solver's arena and bound in bytes to the trace if one of them has improved.
 
-        Offsets may follow later, by `offer`. `seconds` is the time since `begin`; by default the
-        current one.
+        Offsets may follow later, by `offer`. `seconds` counts from `begin`, by default until now.
         """
         if self.trace:
             arena = min(arena, self.trace[-1].arena)

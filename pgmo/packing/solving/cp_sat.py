@@ -7,7 +7,8 @@
       |B'| D  |         | B  |   |    circular problem.
       +--+----+---------+----+---+> ticks
 
-Sizes are divided by their greatest common divisor and ticks are numbered, to keep numbers small.
+To keep numbers small, sizes are divided by their greatest common divisor, and ticks at which no
+block begins are left out.
 Source of the solver: Perron and Furnon, OR-Tools (developers.google.com/optimization).
 """
 
@@ -31,15 +32,15 @@ if TYPE_CHECKING:
 
 _LARGEST_AREA = 2**60  # Limit, because CP-SAT adds up areas in 64 bits.
 _LOOK = 1000  # Blocks between two checks of the clock.
-_POLL = 0.02  # Seconds.
+_POLL = 0.02  # Seconds between two checks for results.
 
 Report = Callable[[float, int, int], None]
-"""Type of callbacks at each improvement: seconds since the call, arena and bound."""
+"""Type of callbacks at each improvement: seconds since the call, arena and bound in bytes."""
 
 
 @dataclass(frozen=True, eq=False)
 class Solution:
-    """Packing that CP-SAT has found, with its arena and proved lower bound in bytes.
+    """Best packing after CP-SAT's search, with its arena and a proved lower bound in bytes.
 
     `interrupted`: whether Ctrl-C ended the search.
     """
@@ -65,12 +66,12 @@ def require() -> None:
 
 
 def suits(problem: Problem) -> bool:
-    """Return whether OR-Tools is installed and the problem's areas fit into 64 bits."""
+    """Return whether OR-Tools is installed and `check` would accept the problem."""
     return is_installed() and _area(problem) <= _LARGEST_AREA
 
 
 def check(problem: Problem) -> None:
-    """Raise OptionError if areas (size times ticks) do not fit into 64 bits."""
+    """Raise OptionError if the sum of areas (size times ticks) could exceed 64 bits."""
     if _area(problem) > _LARGEST_AREA:
         size = problem.aligned
         unit = int(np.gcd.reduce(size))
@@ -100,7 +101,7 @@ def solve(
     seed: int = 0,
     report: Report | None = None,
 ) -> Solution:
-    """Improve a packing until it is proved to be the smallest, or the time is over.
+    """Improve a packing until it is proved to be the smallest, the time is over, or Ctrl-C.
 
     Results are reproducible only if a run ends before the time limit, because CP-SAT's workers
     exchange intermediate results at varying times.
@@ -112,7 +113,11 @@ def solve(
         time_limit: seconds.
         threads: number of CP-SAT's workers.
         seed: seed of random choices.
-        report: called at each improvement, on the calling thread. Ctrl-C ends the search.
+        report: called at each improvement, on the calling thread.
+
+    Raises:
+        OptionError: as `require` and `check`.
+        RuntimeError: when CP-SAT refuses the model.
     """
     require()
     check(problem)

@@ -8,16 +8,16 @@ from pgmo.packing.solving.best_known import BestKnown
 IMPROVERS: tuple[str, ...] = ("search", "branch-and-bound", "cp-sat")
 """Names of the solvers that `improve` knows.
 
-- `search`: many skylines with learned priorities, then local moves and annealing over orders;
-- `branch-and-bound`: exact search over canonical packings of each capacity, with proof;
+- `search`: repeats best fit in varied orders of the blocks, and moves single blocks;
+- `branch-and-bound`: exact search for packings within a capacity, with proof;
 - `cp-sat`: OR-Tools' constraint solver, with proof; an optional dependency.
 """
 
-_FOREVER = 1e9  # Time limit in seconds that native clocks can represent.
+_FOREVER = 1e9  # Maximum time limit in seconds, so that native clocks can represent it.
 
 
 def improve(best: BestKnown, solver: str, *, time_limit: float, threads: int, seed: int) -> bool:
-    """Improve the best known packing by one of `IMPROVERS`; return whether Ctrl-C was pressed."""
+    """Try to improve a packing by one of `IMPROVERS`; return whether Ctrl-C was pressed."""
     if best.offset is None:
         raise ValueError("there is no packing to improve; offer one first")
     if best.optimal or time_limit <= 0:

@@ -12,10 +12,10 @@ from pgmo.packing.problem import Problem
 PACKERS: tuple[str, ...] = tuple(_core.packers())
 """Names of the packers, in the order in which a portfolio tries them, fastest first.
 
-- `best-fit`: places the longest lifetime that fits on the lowest line of the skyline (Sekiyama et
-  al. 2018, arXiv 1804.10001, section 3.2), on a circle without a seam;
-- `best-fit-area`, `-size`, `-start`: place the largest size times lifetime, the largest size, or
-  the earliest request in place of the longest lifetime.
+- `best-fit`: finds the lowest time span of the outline of all placed blocks, and places the block
+  with the longest lifetime that fits there (Sekiyama et al. 2018, arXiv 1804.10001, section 3.2);
+- `best-fit-area`, `-size`, `-start`: prefer the largest size times lifetime, the largest size, or
+  the earliest request.
 """
 
 
@@ -48,7 +48,7 @@ def pack(problem: Problem, packer: str, time_limit: float = math.inf) -> NDArray
 
 
 def attempt(problem: Problem, packer: str, time_limit: float) -> tuple[NDArray[np.int64], bool]:
-    """Place every block like `pack`, and return whether Ctrl-C ended the packer early."""
+    """Return offsets like `pack`, and whether Ctrl-C ended the packer early."""
     if packer not in PACKERS:
         raise OptionError(f"no packer is called {packer!r}; choose one of {', '.join(PACKERS)}")
     made: tuple[NDArray[np.int64], bool] = _core.pack(packer, *problem.native, time_limit)

@@ -10,8 +10,8 @@ from pgmo.packing.solving.packer import PACKERS, attempt
 from pgmo.packing.solving.result import Incumbent
 from pgmo.packing.solving.stages import schedule
 
-_MANY = 50_000  # Above this number of blocks, only the first packers run.
-_FEW = 2  # Number of packers for so many blocks, which achieve nearly all of the gain.
+_MANY = 50_000  # Above this number of blocks, only `_FEW` packers run.
+_FEW = 2  # Number of packers that achieve nearly all of the gain.
 _COSTLY = 1000  # From this number of blocks on, each packer takes milliseconds.
 # With effort "fast" and from `_COSTLY` blocks on, no more packers run if the arena is at most this
 # share above the bound.
@@ -38,6 +38,10 @@ class Portfolio:
 
         Returns:
             The best packing of each problem, the trace of the sums, and whether Ctrl-C was pressed.
+
+        Raises:
+            OptionError: when a problem is too large for "cp-sat".
+            KeyboardInterrupt: when Ctrl-C is pressed before each problem has a packing.
         """
         if self._solver == "cp-sat":
             from pgmo.packing.solving import cp_sat
@@ -62,7 +66,7 @@ class Portfolio:
         return bests, tuple(total.trace), interrupted
 
     def _pack(self, bests: Sequence[BestKnown]) -> None:
-        """Run the first packer on all problems, then the second on all, and so on."""
+        """Run the first packer on all problems, then the others where they may gain."""
         turns = [iter(self._packers(len(best.problem))) for best in bests]
         for place in range(len(PACKERS)):
             for best, packers in zip(bests, turns, strict=True):
@@ -109,7 +113,7 @@ class _Total:
         self._observer = observer
 
     def observe(self, event: Incumbent) -> None:
-        """Handle an improvement of one problem. The sum needs a packing of every problem."""
+        """Handle an improvement of one problem. A sum needs a packing of each problem."""
         last = [best.trace[-1] for best in self.of if best.trace]
         if len(last) < len(self.of):
             return

@@ -51,7 +51,7 @@ class Packing:
         bound: proved lower bound on all packings, in bytes: `max_load` or more.
         solver: the packer or solver that found the packing.
         seconds: duration of the solving in seconds.
-        trace: the first packing, and each later one that was better or raised the bound, in order.
+        trace: the first packing, then each smaller packing and each higher bound, in order.
         interrupted: whether Ctrl-C ended the search early.
 
     Example:
@@ -87,7 +87,7 @@ class Packing:
         blocks, ticks at which no block begins are removed.
 
         Raises:
-            ProfileError: when a size exceeds the limit of a profile (256 TiB).
+            ProfileError: when a size exceeds 256 TiB, or the sizes add up to 2**61 bytes or more.
 
         Example:
             >>> from pgmo.packing.planner import plan

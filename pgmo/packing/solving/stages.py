@@ -12,8 +12,8 @@ and similar problems):
   neither its bounds nor its arenas were.
 - From about 1,000 blocks on, the search gets closer than branch and bound.
 
-So branch and bound comes first below 1,000 blocks. CP-SAT comes second if it is installed and the
-problem has at most 100 blocks.
+So up to 1,000 blocks, branch and bound runs first, after a moment of search. CP-SAT is next if it
+is installed and the problem has at most 100 blocks.
 """
 
 from collections.abc import Iterator
@@ -26,9 +26,9 @@ EFFORTS: tuple[str, ...] = ("fast", "balanced", "best")
 CP_SAT_BLOCKS = 100
 """Maximum number of blocks for CP-SAT: up to this number, it proves more than branch and bound."""
 
-_EXACT_BLOCKS = 1000  # Up to this many blocks, branch and bound finds smaller arenas than search.
-_TOO_MANY = 5000  # From this many blocks on, branch and bound needs seconds to start.
-_LITTLE = 1e-6  # Negligible excess over the bound: a few kilobytes of a card.
+_EXACT_BLOCKS = 1000  # Up to this number, branch and bound finds smaller arenas than search.
+_TOO_MANY = 5000  # Above this number of blocks, branch and bound needs seconds to start.
+_LITTLE = 1e-6  # Negligible relative excess over the bound: some kilobytes of a card.
 _MOMENT = 0.01  # Share of the time in which the search makes its first improvements.
 
 
