@@ -58,8 +58,7 @@ class Fields:
         value = self._values.get(name)
         if not isinstance(value, int | float) or isinstance(value, bool):
             self._wrong(name, value, "a number")
-        # The comparison is also False for NaN. As a float, an integer just below 2**62 is rounded
-        # up.
+        # False for NaN, too. As a float, an integer just below 2**62 is rounded up to 2**62.
         if not (0 <= value < 2**62 and float(value) < 2**62):
             self._wrong(name, value, "finite and not negative")
         return float(value)

@@ -125,7 +125,7 @@ def plan(
 
 
 def for_opening(options: PlanningOptions, profile: Profile) -> PlanningOptions:
-    """Return the options for the first iteration, with its blocks without a slot added to the budget.
+    """Return the options for the first iteration: blocks without a slot are added to the budget.
 
     The first iteration's persistent blocks are still alive in later iterations, and the budget of
     later iterations does not count these blocks either.

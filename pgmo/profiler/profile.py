@@ -22,10 +22,10 @@ NEVER = -1
 """`end` of a persistent block, which no later iteration frees."""
 
 MAX_SIZE = 2**48
-"""Largest accepted block size in bytes: 256 TiB, more than any device has."""
+"""Largest accepted block size in bytes: 256 TiB, more than any device has. Above: ProfileError."""
 
 MAX_TICKS = 2**27
-"""Largest accepted number of requests in an iteration. A larger one means a corrupted profile."""
+"""Largest accepted number of requests in an iteration. Above: ProfileError."""
 
 CPU_ALIGNMENT = 64
 """Alignment of blocks in CPU memory, in bytes."""
@@ -66,13 +66,13 @@ class Profile:
     """Blocks of one iteration, one row per block; all columns have shape (n,) and are read-only.
 
     Time is counted in ticks: a block requested by request `i` and freed before request `j` lives
-    `[i, j)`. The iteration is a circle of `ticks` requests, so an end beyond `ticks` lies in the
-    next iteration. Source: the lifetimes of Sekiyama et al. 2018, section 3, made circular.
+    `[i, j)`. A circular iteration has `ticks` requests, and an end beyond `ticks` lies in the next
+    iteration. Source: the lifetimes of Sekiyama et al. 2018, section 3, made circular.
 
          0                       ticks                    2*ticks
          |--[==== inside ====)-----|------------------------|
          |-------------[===== wrapping ====)----------------|
-         |--[================= doubly live =====)-----------|   its successor starts before it ends
+         |--[================= doubly live =====)-----------|   ends after its next request
          |--------[============== persistent ===============|=== ... end = NEVER
 
     Args:
@@ -83,9 +83,9 @@ class Profile:
         thread: small number of the requesting thread, 0 = first seen.
         tag: index into `tags`, -1 for none.
         ordinal: number of the request in its iteration; equals `start` in a recording.
-        varying: whether the size differs between recorded shapes.
-        shared: whether several streams use the block. A stream may use it after its `end`. So, like
-            a persistent block, a shared block gets no slot and is part of no load.
+        varying: whether the size differs between iterations of one structure.
+        shared: whether several streams use the block. A stream may use the block after its `end`.
+            So, like a persistent block, a shared block gets no slot and is part of no load.
         address: address that the framework's allocator chose, 0 if unknown.
         ticks: requests per iteration, the period.
         circular: whether the iteration repeats.
@@ -149,9 +149,7 @@ class Profile:
         trace: Trace | None = None,
         order: Order | None = None,
     ) -> "Profile":
-        """Make a profile from array-like columns; omitted arguments get neutral defaults.
-
-        The arguments are those of `Profile`.
+        """Make a profile from array-like columns. Omitted arguments get neutral defaults.
 
         Raises:
             ProfileError: when the columns contradict each other.
@@ -226,16 +224,16 @@ class Profile:
 
     @cached_property
     def turns(self) -> NDArray[np.int64]:
-        """Number of slots of each block, shape (n,): 2 for a block that outlives a period, else 1.
+        """Number of slots of each block, shape (n,): 0 for a persistent or shared block.
 
-        Persistent blocks and blocks shared between streams have no slot.
+        A block that lives longer than `ticks` has 2 slots, any other block 1.
         """
         unplanned = self.persistent | self.shared
         return np.where(unplanned, 0, 1 + (self.end - self.start > self.ticks)).astype(np.int64)
 
     @property
     def is_moment(self) -> bool:
-        """Return whether the trace has no history: only the blocks at one moment are known."""
+        """Return whether there is a trace without history: the blocks at one moment."""
         return self.trace is not None and not self.trace.has_history
 
     @property
@@ -246,8 +244,8 @@ class Profile:
     def load_curve(self, alignment: int = 1) -> NDArray[np.int64]:
         """Return the live bytes of the planned blocks at each tick of the steady state.
 
-        If a block outlives a period, two of its copies may be alive at once, and each counts.
-        Persistent blocks and blocks shared between streams do not count.
+        If a block lives longer than `ticks`, two of its copies may be alive at once, and each
+        counts. Persistent blocks and blocks shared between streams do not count.
 
         Args:
             alignment: sizes are rounded up to a multiple of this many bytes.
@@ -325,7 +323,7 @@ class Profile:
             path: file to write.
 
         Raises:
-            FileError: when the file cannot be written.
+            FileError: when the file cannot be written, or could not be read back.
         """
         from pgmo.profiler.profile_file import write_profile
 

@@ -87,8 +87,7 @@ def _fields(own: Fields, rows: int) -> dict[str, Any]:
     """Return the checked profile fields of `meta.json`, before writing or after reading."""
     own.only("ticks", "circular", "steady", "tags", "meta")
     ticks = own.integer("ticks", 0, MAX_TICKS)
-    # Later computations allocate memory for each tick, so the file's size limits the number of
-    # ticks.
+    # Computations allocate memory for each tick, so the file's size limits the ticks.
     if ticks > 1024 * (rows + 1024):
         own.refuse(f"declares {ticks} ticks for {rows} blocks")
     return {

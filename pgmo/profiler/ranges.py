@@ -9,7 +9,7 @@ _MOST: Final = 1024  # Maximum length of a list before it is split.
 class Ranges:
     """Set of disjoint address ranges. A new range replaces the ranges that it overlaps.
 
-    Ranges are stored in sorted lists of at most a thousand, so that insertion stays cheap.
+    Ranges are stored in sorted lists of at most `_MOST` ranges, so that insertion stays cheap.
     """
 
     def __init__(self) -> None:

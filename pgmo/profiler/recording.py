@@ -30,12 +30,12 @@ EVENT = np.dtype(
         ("stream", "u8"),
     ]
 )
-"""Layout of one recorded event, 32 bytes. `block` counts requests since recording began."""
+"""Layout of one recorded event, 32 bytes. `block` is the number of the request since recording
+began."""
 
 REQUEST, FREE, STEP, STREAM = 0, 1, 2, 3
-"""Values of `kind`. A step ends an iteration. A stream event names a block that is used on another
-stream; its other fields are zero. `pgmo.profiler.ordering` defines the higher values, whose `bytes`
-field is the number of an event."""
+"""Values of `kind`. A step ends an iteration. A stream event: another stream uses the block. Higher
+values are those of `pgmo.profiler.ordering`; their `bytes` field is the number of an event."""
 
 ALIVE = -1
 """`gone` of a block that is not freed before the last step."""
@@ -43,7 +43,7 @@ ALIVE = -1
 
 @dataclass(frozen=True, eq=False)
 class Iteration:
-    """Requests between two steps; columns of shape (n,), one row per request, in order.
+    """Requests between two steps, or before the first; columns of shape (n,), in order.
 
     Args:
         index: number of the iteration in its recording.
@@ -185,7 +185,7 @@ def _check_requested(blocks: NDArray[np.uint32], served: NDArray[np.int64], what
 def _gone(
     blocks: NDArray[np.uint32], served: NDArray[np.int64], requests: int
 ) -> NDArray[np.int64]:
-    """Return for each request the number of requests served when its block was freed."""
+    """Return the number of requests served when each request's block was freed, or `ALIVE`."""
     _check_requested(blocks, served, "freed")
     frees = np.bincount(blocks, minlength=1)
     if frees.max() > 1:

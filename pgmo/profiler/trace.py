@@ -40,7 +40,8 @@ MOST_SIZE = 2**48
 """Largest accepted size of a block or segment in bytes: 256 TiB, more than any device has."""
 
 MOST_ADDRESS = 2**62
-"""Largest accepted address, time and sum of all sizes; sums of two still fit in 64 bits."""
+"""Largest accepted address and time, so that sums of two fit in 64 bits. The sum of all sizes must
+be below it."""
 
 MOST_DEVICE = 2**15
 """Largest accepted device number."""
@@ -193,7 +194,7 @@ class Trace:
 
     @cached_property
     def has_history(self) -> bool:
-        """Return whether the trace has requests or frees. If not, it is a single snapshot."""
+        """Return whether requests or frees were recorded. If not, the trace is of one moment."""
         own = (Event.ALLOC, Event.FREE_REQUESTED, Event.FREE_COMPLETED, Event.OOM)
         return bool(np.isin(self.kind[self.before :], own).any())
 

@@ -28,9 +28,9 @@ class TraceBlocks:
         tag: index into the trace's tags, -1 for none.
         iteration: iteration of the request, from 0; -1 before the first mark.
         freed: row at which the program frees the block, or `NOT_FREED`.
-        reusable: row from which the allocator may reuse the block's memory, or `NOT_FREED`. Later
-            than `freed` if another stream still used the block.
-        shared: whether requests were served between `freed` and `reusable`.
+        reusable: row from which the allocator may reuse the block's memory, or `NOT_FREED`.
+        shared: whether requests were served between `freed` and `reusable`, because another stream
+            still used the block.
     """
 
     before: int
@@ -56,7 +56,7 @@ class TraceBlocks:
         return np.where(self.shared, self.reusable, self.freed)
 
     def occupied(self, row: int) -> NDArray[np.bool_]:
-        """Return which blocks have memory after a row: live blocks, and those in use by streams."""
+        """Return which blocks have memory after a row: live blocks, and those that streams use."""
         in_use: NDArray[np.bool_] = (self.reusable == NOT_FREED) | (self.reusable > row)
         return in_use & (self.row <= row)
 

@@ -40,10 +40,7 @@ Report = Callable[[float, int, int], None]
 
 @dataclass(frozen=True, eq=False)
 class Solution:
-    """Best packing after CP-SAT's search, with its arena and a proved lower bound in bytes.
-
-    `interrupted`: whether Ctrl-C ended the search.
-    """
+    """Best packing after a search, its arena and proved bound in bytes. `interrupted`: by Ctrl-C."""
 
     offset: NDArray[np.int64]
     arena: int
@@ -104,7 +101,8 @@ def solve(
     """Improve a packing until it is proved to be the smallest, the time is over, or Ctrl-C.
 
     Results are reproducible only if a run ends before the time limit, because CP-SAT's workers
-    exchange intermediate results at varying times.
+    exchange intermediate results at varying times. Raises OptionError as `require` and `check`, and
+    RuntimeError when CP-SAT refuses the model.
 
     Args:
         problem: the blocks, on a line or a circle.
@@ -114,10 +112,6 @@ def solve(
         threads: number of CP-SAT's workers.
         seed: seed of random choices.
         report: called at each improvement, on the calling thread.
-
-    Raises:
-        OptionError: as `require` and `check`.
-        RuntimeError: when CP-SAT refuses the model.
     """
     require()
     check(problem)

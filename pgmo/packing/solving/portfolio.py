@@ -31,6 +31,8 @@ class Portfolio:
     ) -> tuple[list[BestKnown], tuple[Incumbent, ...], bool]:
         """Pack each problem, then improve each packing, in falling order of the possible gain.
 
+        Raises OptionError as `cp_sat.check`, and KeyboardInterrupt if a problem has no packing yet.
+
         Args:
             problems: one or more problems.
             begin: `time.perf_counter()` from which the time limit counts.
@@ -38,10 +40,6 @@ class Portfolio:
 
         Returns:
             The best packing of each problem, the trace of the sums, and whether Ctrl-C was pressed.
-
-        Raises:
-            OptionError: when a problem is too large for "cp-sat".
-            KeyboardInterrupt: when Ctrl-C is pressed before each problem has a packing.
         """
         if self._solver == "cp-sat":
             from pgmo.packing.solving import cp_sat

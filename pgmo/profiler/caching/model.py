@@ -21,11 +21,11 @@ class Reserved:
     """Memory that the caching allocator reserves, and how much of it is in use.
 
     Args:
-        reserved: bytes reserved from the driver after each request, shape (ticks,), read-only.
-            These are the bytes in the last simulated iteration. After a failure, the last value is
-            repeated; empty if the iteration's first request failed.
-        active: bytes of blocks in use after each request, including rounding, shape (ticks,).
-        address: latest address of each row of the profile; 0 for rows that were never served.
+        reserved: bytes reserved from the driver after each request of the last simulated
+            iteration, shape (ticks,), read-only. After a failure, the last value is repeated. Empty
+            if this iteration's first request failed.
+        active: bytes of blocks in use, including rounding, in the form of `reserved`.
+        address: latest address of each row of the profile, shape (n,); 0 if never served.
         peak_reserved: largest number of reserved bytes in the whole simulation.
         peak_active: largest number of bytes in use in the whole simulation.
         fragmentation: unused share of the reserved bytes when `reserved` peaks; the smallest share
@@ -116,7 +116,7 @@ def simulate_profile(
             its convolution runs without a workspace from then on, as in PyTorch.
 
     Returns:
-        Curves of the last iteration, one value for each tick, and totals of all iterations.
+        Curves of the last iteration, one value for each tick, and peaks of all iterations.
 
     Raises:
         OptionError: when `iterations` is below 1, or `capacity` is not above 0.
@@ -157,7 +157,7 @@ def _run(
     address: list[int],
     figures: list[tuple[int, int]],
 ) -> int | None:
-    """Fill the addresses and figures. Return the index of a request that ran out of memory."""
+    """Fill `address` and `figures`. Return the tick of a failed request; None without a failure."""
     requested, freed = _steps(profile)
     size, stream = profile.size.tolist(), profile.stream.tolist()
     persistent = profile.persistent.tolist()

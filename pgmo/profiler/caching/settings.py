@@ -28,13 +28,14 @@ class AllocatorSettings:
         roundup_power2_divisions: number of steps between two powers of two, for each of the 16
             intervals [1 MiB, 2 MiB), [2 MiB, 4 MiB), ...; the first also applies to smaller sizes.
             0 or 1 means multiples of 512 bytes. A single number applies to all intervals.
-        max_split_size: bytes; larger cached blocks are not split and serve no smaller requests.
+        max_split_size: bytes. Cached blocks of this size or more are not split, and serve no
+            requests below this size. None = no limit.
         max_non_split_rounding: bytes by which an unsplit block may exceed a request; None =
             `large_segment_size`.
         garbage_collection_threshold: share of the memory limit above which blocks that have
-            been cached for long are released. As in PyTorch, it needs `memory_fraction`.
-        memory_fraction: memory limit that the program sets itself, as a share of the card.
-        large_segment_size: bytes reserved from the driver for requests from 1 MiB to 10 MiB.
+            been cached for long are released; 0 = never. As in PyTorch, it needs `memory_fraction`.
+        memory_fraction: memory limit of the process, as a share of the card; None = no limit.
+        large_segment_size: bytes reserved from the driver for requests above 1 and below 10 MiB.
 
     Raises:
         OptionError: when PyTorch would not accept a value.
@@ -84,8 +85,8 @@ class AllocatorSettings:
             text: settings in the form "key:value,key:[value,value]".
 
         Raises:
-            OptionError: when the text cannot be parsed, or has a setting without a model, such as
-                another allocator.
+            OptionError: when the text cannot be parsed, or has a setting that is not modelled, such
+                as another allocator.
 
         Example:
             >>> settings = AllocatorSettings.from_text("roundup_power2_divisions:[256:1,512:2,>:8]")
@@ -113,7 +114,7 @@ def _from_pairs(text: str) -> Iterator[tuple[str, Any]]:
 
 
 def _known(name: str, value: str) -> tuple[str, Any] | None:
-    """Return the field and value of one setting, or None if it has no model."""
+    """Return the field and value of one setting, or None if the setting is not modelled."""
     match name:
         case "expandable_segments":
             return name, _parse_bool(name, value)

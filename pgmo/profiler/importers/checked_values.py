@@ -9,7 +9,7 @@ import reprlib
 from typing import Any, Final
 
 MOST_NUMBER: Final = 2**62
-"""Largest accepted address or size; the sum of two still fits in 64 bits."""
+"""Largest accepted address or size, so that the sum of two fits in 64 bits."""
 
 MOST_TIME: Final = 2**60
 """Largest accepted time in microseconds: 36,000 years."""
@@ -18,7 +18,7 @@ MOST_DEVICE: Final = 127
 """Largest accepted device number; PyTorch stores it in a signed byte."""
 
 MOST_TEXT: Final = 1024
-"""Maximum number of characters kept of a text. Some C++ symbols have ten times as many."""
+"""Maximum number of characters kept of a text. Longer texts, such as C++ symbols, are cut."""
 _ODD = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 _short = reprlib.Repr()
@@ -80,7 +80,7 @@ def printable(value: str) -> str:
 
 
 def shown(value: Any) -> str:
-    """Return the beginning of any value's representation, for a message or a note."""
+    """Return a short, printable description of any value, for a message or a note."""
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) >= 2**64:
         return f"a number of {value.bit_length()} bits"
     return printable(_short.repr(value))[:200]

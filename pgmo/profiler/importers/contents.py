@@ -15,12 +15,12 @@ _GZIP = b"\x1f\x8b"
 
 
 def contents(path: Path, most: int | None = None) -> bytes:
-    """Return the first `most` bytes of a file, or all bytes, decompressed if it is a gzip file.
+    """Return all bytes of a file, or at most `most`, decompressed if it is a gzip file.
 
     Raises:
-        FileError: when the file is not regular or cannot be read; is a damaged or incomplete gzip
-            file; or decompresses to more than fifty times its size. This limit is at least 1 MiB
-            and at most 32 GiB.
+        FileError: when the file is not regular, cannot be read, or is a damaged gzip file. Without
+            `most`, also for an incomplete gzip file, and for one that decompresses to more than
+            fifty times its size. This limit is at least 1 MiB and at most 32 GiB.
     """
     try:
         # Check before opening, because opening a pipe would wait for its writer.

@@ -1,10 +1,10 @@
 """Importer of tables of blocks with lifetimes, a format for allocator benchmarks.
 
     id,lower,upper,size          one row per block, lifetime [lower, upper), size in bytes;
-    0,0,12,4096                  columns in any order, further columns are kept and ignored;
+    0,0,12,4096                  columns in any order, further columns have no effect;
     1,3,9,512                    `alignment`, in bytes, is optional
 
-Times have any unit. The format is that of MiniMalloc (google/minimalloc).
+Times may have any unit. The format is that of MiniMalloc (google/minimalloc).
 """
 
 import csv
@@ -59,7 +59,7 @@ def read_lifetimes(path: str | os.PathLike[str]) -> Lifetimes:
     """Read a file with the columns id, lower, upper, size and optionally alignment.
 
     Raises:
-        FileError: when the file cannot be read or a value is invalid; the message names the line.
+        FileError: when the file cannot be read, or its header or a value is invalid.
     """
     path = Path(path)
     text = text_of(path)
@@ -76,7 +76,7 @@ def read_csv_blocks(path: Path) -> Imported:
     """Read a table as a linear profile, in which blocks are requested in the order of `lower`.
 
     Raises:
-        FileError: as `read_lifetimes`, and when the table has no rows.
+        FileError: as `read_lifetimes`, and when the table has no rows or does not fit a profile.
     """
     read = read_lifetimes(path)
     if not len(read.size):

@@ -34,7 +34,7 @@ def read_cupy_log(path: Path, device: int | None = None) -> list[Imported]:
     """Read the lines of a `DebugPrintHook`, with one result per device. All events are on stream 0.
 
     Raises:
-        FileError: when a line is incomplete, which the message names, or no line is of `device`.
+        FileError: when a line of the hook is incomplete or invalid, or no line is of `device`.
     """
     logs: dict[int, EventLog] = {}
     segments: dict[int, Ranges] = {}  # By device.

@@ -3,8 +3,8 @@
     recorded   ... F0  A1  A2  F2 ...         final segments:  1 and 3 are alive
     earlier    0 existed (it is freed), 3 existed (it is alive, and no event allocates it)
 
-A memory history has limited length and may begin at any time, so most traces need this. Segments,
-and pages of expandable segments, are reconstructed in the same way.
+Most traces need the reconstruction, because a memory history has limited length and may begin at
+any time. Segments, and pages of expandable segments, are reconstructed in the same way.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ _BLOCK = (Event.ALLOC, Event.FREE_REQUESTED, Event.FREE_COMPLETED)
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Columns of an unfinished trace, shape (m,). `origin` is the number of a stack, or -1."""
+    """Columns of an unfinished trace, shape (m,). `origin`: number of a stack; negative: none."""
 
     kind: NDArray[np.int8]
     address: NDArray[np.int64]
@@ -60,6 +60,8 @@ def complete(
 ) -> tuple[Rows, int, dict[str, str]]:
     """Prepend the rows that rebuild the initial state, and repair gaps in the events.
 
+    Raises ProfileError when an address, size or time is out of range.
+
     Args:
         seen: the events, in order.
         segments: non-expandable segments at the end, as `SEGMENT_ALLOC` rows.
@@ -67,7 +69,7 @@ def complete(
         blocks: blocks alive at the end, as `ALLOC` rows.
 
     Returns:
-        The rows, how many of them precede the events, and notes about inconsistencies.
+        The rows, the number of rows that precede the events, and notes about inconsistencies.
     """
     notes: dict[str, str] = {}
     for rows in (seen, segments, pages, blocks):
@@ -108,7 +110,7 @@ def _is_first_of_address(address: NDArray[np.int64]) -> NDArray[np.bool_]:
 
 
 def _repair(seen: Rows) -> tuple[Rows, int, int]:
-    """Drop frees without a block, and add missing frees at reused addresses. Count both."""
+    """Drop frees without a block, add missing frees at reused addresses, and count both."""
     rows = _sorted_rows(seen, _BLOCK)
     kind = seen.kind[rows]
     first = _is_first_of_address(seen.address[rows])
@@ -135,9 +137,10 @@ def _repair(seen: Rows) -> tuple[Rows, int, int]:
 
 
 def _earlier(seen: Rows, kinds: tuple[Event, ...], final: Rows) -> tuple[Rows, int]:
-    """Return the initial state: ranges freed but not created, and final ranges without events.
+    """Return the ranges that existed at the beginning, and the number of unexplained final ranges.
 
-    The number counts the final ranges that neither existed at the beginning nor were created.
+    A range existed if an event frees it but none creates it, or if it is final and overlaps no
+    event. A final range is unexplained if it neither existed at the beginning nor was created.
     """
     made_by = kinds[0]
     rows = _sorted_rows(seen, kinds)
@@ -188,8 +191,8 @@ def _earlier_pages(seen: Rows, final: Rows) -> Rows:
     highs = np.searchsorted(edges, everything.address + everything.size)
     was_there = everything.kind == Event.SEGMENT_UNMAP
     was_there[len(events) :] = True
-    # Only the first event of a range matters. `following` links each edge to the next one without a
-    # state, so that no range is visited twice.
+    # Only the first event of a range matters. `following` links each edge to the next edge whose
+    # state is unknown, so that no range is visited twice.
     following = list(range(len(edges) + 1))
     for row, (low, high) in enumerate(zip(lows.tolist(), highs.tolist(), strict=True)):
         at = _chain_end(following, low)

@@ -67,7 +67,7 @@ class EventLog:
 
 
 def choose_device(path: Path, found: Sequence[int], device: int | None) -> list[int]:
-    """Return the devices to read, in ascending order; raise if `device` is not among them."""
+    """Return the devices to read, in ascending order; raise FileError if `device` is not found."""
     if device is None:
         return sorted(found)
     if device not in found:

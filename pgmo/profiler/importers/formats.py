@@ -28,7 +28,8 @@ def read_file(path: str | os.PathLike[str], device: int | None = None) -> list[I
     """Read a file of any known format, perhaps compressed, with one result per device.
 
     Raises:
-        FileError: when the file cannot be read, has no known format, is damaged or empty.
+        FileError: when the file cannot be read, is empty or damaged, has no known format or lacks
+            `device`.
     """
     path = Path(path)
     beginning = contents(path, _BEGINNING)

@@ -17,13 +17,12 @@ from pgmo.profiler.tag import Tag
 T = TypeVar("T")
 
 MOST_LINES = 64
-"""Maximum number of Python lines that a tag keeps."""
+"""Maximum number of Python lines that a tag keeps; lines in the middle are left out."""
 
-_OUTERMOST = 16  # Number of outermost calls in a shortened stack, because they show its purpose.
+_OUTERMOST = 16  # Number of outermost calls that a shortened stack keeps. They show its purpose.
 
-# Limits on the characters of a line. A snapshot may refer to a line with two bytes, but a profile
-# contains the text of the line for each stack. With these limits, all lines of a tag have at most
-# 6,400 characters plus numbers.
+# Maximum number of characters of a path and a name. A snapshot may refer to a line in two bytes,
+# but a profile contains the text of the line for each stack.
 _MOST_PATH = 50
 _MOST_NAME = 50
 
@@ -60,7 +59,7 @@ class Frame(NamedTuple):
 
 
 class Labels:
-    """Short file names: the last part of the path, or the last two parts if one is ambiguous."""
+    """Short file names: the last part of the path, or two parts if one is ambiguous."""
 
     def __init__(self, frames: Iterable[Frame]) -> None:
         users: dict[str, set[str]] = defaultdict(set)
@@ -91,7 +90,7 @@ class Labels:
             phase = "optimizer"
         elif frame.name == "_engine_run_backward" or frame.name.startswith(_ENGINE):
             phase = "backward"
-        # Other functions in these files, __init__ and _apply, create or move modules.
+        # Other functions of torch/nn/modules, such as __init__, create or move modules.
         elif frame.name == "_call_impl" or (
             frame.name == "forward" and "torch/nn/modules/" in frame.file
         ):
@@ -138,7 +137,7 @@ def tag_of(stack: Sequence[Frame], labels: Labels) -> Tag:
         return Tag("", "", "backward")
     calls = [labels.facts(frame) for frame in stack]
     operators = [own.operator for own in calls if own.operator]
-    # Prefer an operator that does more than allocate a tensor, else take the outermost one.
+    # Take the innermost operator that does more than allocate a tensor, else the outermost one.
     op = next((name for name in operators if not _FACTORY.match(name)), (operators or [""])[-1])
     phases = [own.phase for own in calls if own.phase]
     decided = next((phase for phase in phases if phase != "forward"), "")

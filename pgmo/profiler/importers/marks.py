@@ -67,7 +67,7 @@ def find_marks(
 def _annotated(
     time: NDArray[np.int64], own: Sequence[Mapping[str, Any]], prefix: str, stage: str
 ) -> Marks:
-    """Return the beginnings according to annotations of this name and stage."""
+    """Return the beginnings according to annotations of this stage with this prefix of names."""
     named = [
         (text(item["name"], "a name"), integer(item["time_us"], "a time"))
         for item in own
@@ -82,13 +82,12 @@ def _annotated(
     if prefix == _PROFILER:
         what, times = "ProfilerStep", [at for _, at in named]
     else:
-        # Several optimizers may step in an iteration, some more than once. Use the one with fewest
-        # steps.
+        # Several optimizers may step in an iteration, some more than once. Use the optimizer with
+        # the fewest steps.
         counts = Counter(name for name, _ in named)
         name = min(counts, key=lambda name: counts[name])
         what, times = f"the end of {name}", [at for own_name, at in named if own_name == name]
-    # Times are whole microseconds. An event at the time of an annotation counts as before an END
-    # and after a START.
+    # An event in the same microsecond as an annotation counts as before an END and after a START.
     later = np.array(sorted(times), np.int64) + (stage == "END")
     rows = np.unique(np.searchsorted(time, later))
     return Marks(tuple(rows.tolist()), what)
@@ -103,7 +102,7 @@ def _begun(own: Sequence[Mapping[str, Any]]) -> bool:
 
 
 def _from_metadata(note: NDArray[np.int32], notes: Sequence[str]) -> Marks:
-    """Return the rows where the numbers in the metadata change, if they count iterations."""
+    """Return the rows where the numbers in the metadata change, or none if they do not count up."""
     changes = np.flatnonzero(note[1:] != note[:-1]) + 1
     # A text without numbers, such as one for an evaluation, belongs to the preceding iteration.
     last: list[int] | None = None

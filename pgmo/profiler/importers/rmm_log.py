@@ -69,10 +69,7 @@ def read_rmm_log(path: Path, device: int | None = None) -> list[Imported]:
 
 
 def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """Yield number and cells of each line: action, pointer, size, time and stream.
-
-    A cell is "" where the log lacks the column.
-    """
+    """Yield number and cells of each line: action, pointer, size, time, stream; "" if missing."""
     lines = csv.reader(io.StringIO(text_of(path), newline=""))
     try:
         header = [name.strip() for name in next(lines, [])]

@@ -4,9 +4,9 @@
     another iteration    6      7      6      7
     family               0      1      0      1
 
-In replay, the first request of a family determines the sizes of all others. Two families may have
-equal sizes at one sequence length, for example at a length without padding. An iteration at another
-length can separate the two families.
+In replay, the first request of a family determines the sizes of all others with the same planned
+size. Two families may have equal sizes at one sequence length, for example without padding. An
+iteration at another length can separate the two families.
 """
 
 import numpy as np
@@ -26,7 +26,7 @@ def refine(
 ) -> NDArray[np.uint32]:
     """Split families whose requests have different sizes in another iteration.
 
-    Requests that the other iteration lacks stay with the majority of their family.
+    A request that the other iteration lacks counts as having its family's most common size there.
 
     Args:
         family: family of each of n requests, shape (n,).

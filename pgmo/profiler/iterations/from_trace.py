@@ -4,10 +4,11 @@
     pieces     0     | 1       | 2       | 3            reference: 2, the last whole piece
     paired     - - - | 0 1 2 3 | 0 1 2 3 | 0 1          3 shows when wrapping blocks are freed
 
-Iterations begin at the trace's marks if the iterations between marks agree. Otherwise they are
-periods of the requests, and begin where live bytes are lowest. Most periods are loops within an
-iteration and are rejected (`iteration_guess`). If exactly one iteration is marked, no period is
-searched for. The caller can request the whole trace or one iteration instead.
+Iterations begin at the trace's marks if iterations between marks make the same requests. Otherwise
+they are periods of the requests, and begin where live bytes are lowest. Most periods are loops
+within an iteration and are rejected (`iteration_guess`). If no period is accepted, iterations
+between marks may also differ in sizes (`find_steady`). If exactly one iteration is marked, the
+profile is of the whole trace. The caller can also choose the whole trace or one iteration.
 """
 
 from collections.abc import Iterator, Sequence
@@ -30,13 +31,13 @@ from pgmo.profiler.trace import Event, MarkedBy, Trace
 from pgmo.profiler.trace_blocks import NOT_FREED, live_bytes
 
 _ALMOST = 0.1
-"""Maximum share of missing requests in an iteration that still counts as recorded."""
+"""Tolerance, in iterations, for the rounding of the first and last piece to whole iterations."""
 
 _FEWEST_BY_HAND = 2
 """Minimum number of iterations that the caller's own marks must give."""
 
 _MOST_OF_ONE = 0.5
-"""Minimum share of an iteration that the first or last piece needs to count as recorded."""
+"""Minimum share of an iteration that the first or last piece must have; else neither counts."""
 
 
 def profile_of(
@@ -50,15 +51,16 @@ def profile_of(
 
     A trace with repeated iterations gives a circular profile, any other trace a linear profile. In
     a linear profile, blocks from before the trace start at tick 0, and are persistent if no event
-    frees them. Blocks that are allocated in the trace and never freed live to the trace's end.
+    frees them. Blocks that are allocated in the trace and never freed live to the trace's end. A
+    chosen `iteration` always gives a circular profile.
 
     Args:
-        trace: the trace. If its boundaries were guessed, the attached copy has them as marks.
+        trace: the trace. If iterations were guessed, the attached copy has marks for them.
         meta: metadata of the profile; a note `iterations` describes the result.
         whole: whether to return a linear profile of the whole trace even if it repeats.
-        iteration: number of the iteration to choose, repeated or not. Number 0 is the first
-            iteration that begins at a mark, and number -1 precedes it. Without marks, iterations
-            are periods of the requests, even if `objection` rejects them.
+        iteration: number of the iteration to choose, repeated or not. Number 0 begins at the first
+            mark, and number -1 ends there. Without marks, iterations are periods of the requests,
+            even if `objection` rejects them.
 
     Raises:
         OptionError: when there is no such iteration, or `whole` and `iteration` are both given.
@@ -134,7 +136,7 @@ def marked_every(trace: Trace, count: int) -> Trace:
 
 
 def _by_period(trace: Trace, meta: ProfileMeta) -> tuple[Profile | None, str]:
-    """Return the profile of the repeated period, or None with the reason for rejecting it."""
+    """Return the profile of the period, or None with the reason for rejecting it ("" if none)."""
     why = ""
     for period, marked, pieces in _cut_by_period(trace):
         steady = same_pieces(pieces)
@@ -167,7 +169,7 @@ def _cut_by_period(trace: Trace) -> Iterator[tuple[Period, Trace, list[Iteration
 
 
 def _chosen(trace: Trace, pieces: list[Iteration], marks: NDArray[np.int64], number: int) -> Steady:
-    """Return the iteration with this number, grouped with equal iterations."""
+    """Return the group of the iteration with this number; see `steady_of`."""
     requests = trace.blocks.requests
     found = {
         int(np.searchsorted(marks, requests[piece.first])) - 1: piece
@@ -194,7 +196,7 @@ def _ranges(numbers: Sequence[int]) -> str:
 
 
 def _count(steady: Steady) -> int:
-    """Count the iterations that are complete members of the group."""
+    """Count the members of the group that are paired with all requests of the reference."""
     ticks = len(steady.varying)
     return sum(1 for rows in steady.rows.values() if len(rows) == ticks and rows.min() >= 0)
 

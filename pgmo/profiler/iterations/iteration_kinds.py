@@ -1,9 +1,9 @@
-"""Comparison of two iterations: equal requests, one structure at two shapes, or neither.
+"""Comparison of two iterations: equal requests, one structure with different sizes, or neither.
 
 Two iterations agree *exactly* if they have the same sizes on the same streams in the same order.
-They *fit* if they have one structure at two shapes. `_convincing` decides whether different sizes
-come from another shape or another network. A wrong decision costs only speed, because replay checks
-every request.
+They *fit* if they have one structure at two *shapes*, such as sequence lengths. `_convincing`
+decides whether different sizes come from another shape or another network. A wrong decision costs
+only speed, because replay checks every request.
 """
 
 from collections.abc import Iterable
@@ -79,7 +79,7 @@ def _pairings(base: Iteration, other: Iteration) -> list[NDArray[np.int64]]:
 
 
 def _explained(base: Iteration, other: Iteration, rows: NDArray[np.int64]) -> int:
-    """Count the pairs of equal size, or whose size changes by one of the four commonest ratios.
+    """Count the pairs whose sizes are equal or have one of the four most common ratios.
 
     Equal sizes alone would mislead: at twice the length, a layer may have the next layer's sizes.
     """
@@ -91,7 +91,7 @@ def _explained(base: Iteration, other: Iteration, rows: NDArray[np.int64]) -> in
 
 
 def _count_commonest_ratios(ratio: NDArray[np.float64]) -> int:
-    """Count the ratios that are among the four most common ones, to two digits."""
+    """Count the logarithms of ratios that are among the four most common, to two digits."""
     _, counts = np.unique(np.round(ratio, 2), return_counts=True)
     return int(np.sort(counts)[-4:].sum())
 
@@ -121,8 +121,9 @@ def _convincing(base: Iteration, other: Iteration, rows: NDArray[np.int64]) -> b
     least half as many requests as the longer one. In addition, one of these rules must hold:
 
     1. Half of the pairs have equal sizes (gradients, optimizer temporaries).
-    2. An eighth have equal sizes, and requests of one size mostly keep a common size. Among changed
-       sizes that several requests share, seven in eight requests have the most common new size.
+    2. An eighth have equal sizes. At least half of the other requests share their size with two
+       more, and seven in eight of these get their group's most common new size. The
+       same holds for groups by new size.
     3. An eighth have equal sizes. Of the other pairs, nine in ten change in one direction, and
        three quarters by one of four ratios. (Two networks differ by as many ratios as they have
        layers.)
@@ -151,7 +152,10 @@ def _convincing(base: Iteration, other: Iteration, rows: NDArray[np.int64]) -> b
 
 
 def _sizes_stay_grouped(before: NDArray[np.int64], after: NDArray[np.int64]) -> bool:
-    """Return whether requests of equal size mostly have equal sizes in the other iteration."""
+    """Return whether requests of equal size mostly have equal sizes in the other iteration.
+
+    Return False if fewer than half of the requests share their size with two others.
+    """
     _, kind, often = np.unique(before, return_inverse=True, return_counts=True)
     several = often[kind] >= _SEVERAL
     if 2 * several.sum() < len(before):

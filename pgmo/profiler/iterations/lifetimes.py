@@ -1,4 +1,4 @@
-"""Profile of one iteration. Later iterations show when blocks that outlive it are freed.
+"""Profile of one iteration. Later iterations show when the remaining blocks are freed.
 
     iterations   A0        A1        B         A2          A: the structure, B: another structure
     clock        0 .. T    T .. 2T   2T        2T .. 3T    T requests each; B takes no ticks
@@ -30,7 +30,7 @@ class Steady:
     """Group of iterations of one structure.
 
     Args:
-        kind: "exact", "fit", or "none" if no iterations agree.
+        kind: "exact", "fit", or "none" if no iterations agree, as in `iteration_kinds`.
         reference: index of the iteration whose requests the profile lists.
         rows: by iteration index: for each request, the paired request of the reference, or -1.
         varying: whether the size of each request differs between members, shape (requests of the
@@ -59,10 +59,10 @@ def build_profile(
 ) -> Profile:
     """Make a profile of the reference iteration of `steady`.
 
-    Sizes and lifetimes are the largest among the members with as many requests as the reference.
-    Shorter members are paired by similarity, so their lifetimes are used only for blocks that no
-    full member frees. A block is persistent if no member frees it, or if it outlives two periods. A
-    block is shared if any member shares it between streams.
+    A full member has as many requests as the reference. Sizes and lifetimes are the largest among
+    full members. Shorter members are paired by similarity, so their lifetimes are used only for
+    blocks that no full member frees. A block is persistent if no member frees it, or if it lives
+    longer than two periods. A block is shared if any member shares it between streams.
 
     With `alone`, sizes and lifetimes come from the reference only. Other members show only when
     blocks that outlive the reference are freed.
@@ -100,7 +100,7 @@ def build_profile(
 
 
 def _order(iterations: list[Iteration], steady: Steady, members: list[int]) -> Order | None:
-    """Return the stream order of the reference, whose targets may lie in earlier members."""
+    """Return the stream order of the reference, or None if unknown; see `order_of`."""
     if steady.reference not in members:
         return None
     return order_of([iterations[one] for one in members], members.index(steady.reference))
@@ -115,7 +115,7 @@ def _shared(iterations: list[Iteration], steady: Steady) -> NDArray[np.bool_]:
 
 
 def _ends(iterations: list[Iteration], steady: Steady, counted: list[int]) -> NDArray[np.int64]:
-    """Return the latest end of each row in ticks since its iteration began, or `NEVER`."""
+    """Return the latest end of each row, or `NEVER`, in ticks since the row's iteration began."""
     ticks = len(iterations[steady.reference])
     members = sorted(steady.rows)
     clock = _Clock(iterations, steady, ticks)
@@ -182,8 +182,7 @@ def tags_of(
     """
     reference = iterations[steady.reference]
     tag = np.full(len(reference), -1, np.int32)
-    # Count distinct tags, not requests: an iteration with a compilation has many requests with one
-    # tag.
+    # Count distinct tags: an iteration with a compilation has many requests with one tag.
     tagged = [len(distinct(one.tag[one.tag >= 0])) for one in iterations]
     order = sorted(range(len(iterations)), key=lambda i: (i in steady.rows, tagged[i]))
     tags_from = next((index for index in reversed(order) if tagged[index]), steady.reference)
@@ -213,7 +212,7 @@ def tags_of(
 
 
 def _is_alike(reference: Iteration, other: Iteration, rows: NDArray[np.int64]) -> bool:
-    """Return whether at least 4/5 of the shorter iteration is paired, half of it at equal sizes."""
+    """Return whether 4/5 of the shorter iteration are paired, half of the pairs at equal sizes."""
     paired = rows != UNPAIRED
     equal = reference.size[rows[paired]] == other.size[paired]
     enough = 5 * paired.sum() >= 4 * min(len(reference), len(other))

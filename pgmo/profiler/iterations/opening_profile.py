@@ -27,8 +27,8 @@ from pgmo.profiler.recording import ALIVE, Iteration
 from pgmo.profiler.tag import Tag
 
 _FOLLOWERS = 2
-"""Minimum number of later iterations with the same requests. Otherwise there is no opening profile,
-because a block of the first iteration may live through the next one."""
+"""Minimum number of later iterations of one structure. With fewer, there is no opening profile,
+because a block of the first iteration may live through the second iteration."""
 
 
 def build_opening(
@@ -39,13 +39,13 @@ def build_opening(
 ) -> Profile | None:
     """Make a profile of the first recorded iteration with its own sizes.
 
-    The following members of `steady` show the lifetimes of blocks of the first iteration. A block
-    that is never freed is persistent, such as optimizer state. A block that lives longer than two
-    periods gets a lifetime of two periods, the longest in a profile.
+    Members of `steady` show when blocks that outlive the first iteration are freed. A block that is
+    never freed is persistent, such as optimizer state. If a block is freed after more than two
+    periods, its lifetime is two periods, the longest in a profile.
 
     Returns:
-        The profile. None if the first iteration has no requests or is a member of `steady`, whose
-        plan serves it; or if fewer than two members follow it.
+        The profile, or None if the first iteration has no requests, or if fewer than two members
+        follow. None also if the first iteration is a member: the plan of `steady` serves it.
     """
     followers = sorted(index for index in steady.rows if index > 0)
     first = iterations[0]

@@ -106,7 +106,7 @@ class _Aligner:
         rows[np.flatnonzero(paired)[mixed]] = UNPAIRED
 
     def _common_ratios(self) -> NDArray[np.float64]:
-        """Return likely ratios of sizes, most likely first.
+        """Return at most `_RATIOS` likely ratios of sizes, most likely first.
 
         Candidates are ratios of sizes that occur in only one of the iterations, with similar
         frequency.

@@ -1,6 +1,6 @@
 """Search for the steady state: iterations that issue the same requests.
 
-`steady.explanation` names the iterations that agree, or, for `best_effort`, the difference.
+The `explanation` of a result names iterations that agree or, from `best_effort`, the difference.
 """
 
 import numpy as np
@@ -33,9 +33,10 @@ def find_all(iterations: list[Iteration]) -> list[Steady]:
 
 
 def find_repeated(iterations: list[Iteration]) -> list[Steady]:
-    """Find the structure that every iteration since its first occurrence repeats exactly.
+    """Find the last iteration's structure, if all iterations since its first occurrence repeat it.
 
-    This takes a fraction of the time of `find_all`, which aligns every pair of iterations.
+    Return an empty list if any of these iterations differs, or if there is only one. This takes a
+    fraction of the time of `find_all`, which aligns every pair of iterations.
     """
     plain = _with_requests(iterations)
     same = [iteration for iteration in plain if iteration.same_requests(plain[-1])]
@@ -70,7 +71,7 @@ def _with_requests(iterations: list[Iteration]) -> list[Iteration]:
 
 
 def _exact_reference(iterations: list[Iteration]) -> Iteration | None:
-    """Return the first iteration of the newest group that repeats exactly."""
+    """Return the first iteration of the newest group that repeats exactly, or None."""
     for newer in reversed(iterations):
         same = [other for other in iterations if other.same_requests(newer)]
         if len(same) > 1:
@@ -79,7 +80,7 @@ def _exact_reference(iterations: list[Iteration]) -> Iteration | None:
 
 
 def _fit_reference(iterations: list[Iteration]) -> Iteration | None:
-    """Return the longer iteration of the newest pair that fits."""
+    """Return the longer iteration of the newest pair that fits, or None."""
     for at in range(len(iterations) - 1, 0, -1):
         for other in reversed(iterations[:at]):
             match = compare(other, iterations[at])
@@ -91,9 +92,9 @@ def _fit_reference(iterations: list[Iteration]) -> Iteration | None:
 def _is_warm_up(match: Match) -> bool:
     """Return whether one of the two is a warm-up iteration, with requests that never recur.
 
-    A warm-up iteration need not be longer: the first step of SGD keeps copies of gradients as
-    momentum, where later steps have temporaries. Nor need a warm-up iteration be the first: a
-    gradient scaler may skip steps.
+    A warm-up iteration may be as short as others: the first step of SGD keeps copies of gradients
+    as momentum, where later steps have temporaries. A warm-up iteration may also come later,
+    because a gradient scaler may skip the first steps.
     """
     base, other, rows = match.base, match.other, match.rows
     if match.kind != "fit":
@@ -118,7 +119,7 @@ def _is_warm_up(match: Match) -> bool:
 
 
 def _gather(reference: Iteration, plain: list[Iteration], recorded: list[Iteration]) -> Steady:
-    """Collect the iterations that fit the reference. A longer iteration becomes the reference."""
+    """Collect the iterations that agree. If a longer iteration fits, it becomes the reference."""
     matches = [compare(reference, other) for other in plain if other is not reference]
     matches = [match for match in matches if not _is_warm_up(match)]
     longest = max((m.base for m in matches if m.kind == "fit"), key=len, default=reference)

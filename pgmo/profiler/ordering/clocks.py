@@ -36,9 +36,9 @@ the block's use even later."""
 
 @dataclass(frozen=True)
 class Edge:
-    """Dependency: from row `at` on, `stream` comes after the work of `other` before row `before`.
+    """Dependency: from row `at` on, `stream` comes after all work of `other` before row `before`.
 
-    Row `before` belongs to an iteration `back` iterations earlier.
+    Both are rows of an order. Row `before` belongs to an iteration `back` iterations earlier.
     """
 
     stream: int
@@ -52,7 +52,6 @@ def edges(order: Order, streams: NDArray[np.uint64]) -> list[Edge]:
     """Return all dependencies with a known target, in the order of the rows.
 
     Streams of the order are included, also streams without requests.
-
     """
     all_streams = _all_streams(order, streams)
     found = []
@@ -101,7 +100,8 @@ def behind(
         streams: streams that have requests, shape (k,).
 
     Returns:
-        Ticks, shape (n, k); `NEVER` where nothing orders the stream after the block's use.
+        Ticks, shape (n, k); `NEVER` where nothing orders the stream after the block's use, and for
+        blocks that are never freed.
 
     Example:
         >>> order = Order(tick=[1, 1], kind=[4, 5], stream=[0, 7], target=[-1, 0], back=[0, 0])
@@ -153,7 +153,7 @@ def used_until(
 
     A program may free a block long after its stream's last work. Suppose that an event on the
     stream, or a wait for the stream, precedes the free. If the stream has no request and no wait in
-    between, the event or wait also covers the block's last use. Then its row is returned.
+    between, the event or wait is assumed to cover the block's last use, and its row is returned.
     """
     freed = freed_at(order, end, ticks)
     length = max(1, len(order))
@@ -186,7 +186,7 @@ def used_until(
 def _steps(
     order: Order, streams: NDArray[np.uint64], ticks: int
 ) -> dict[tuple[int, int], tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """Return which rows of the second stream precede later work of the first, for each pair.
+    """Return for each pair of streams which rows of the second precede later work of the first.
 
     The first array holds the ticks at which more rows are done. The second array holds the last row
     of the second stream that is done from each of these ticks on.

@@ -33,7 +33,8 @@ NUMBERED = np.dtype(
     [("tick", "i8"), ("kind", "u1"), ("stream", "u8"), ("target", "i8")],
 )
 """Layout of a recorded row. The tick, and the target of a free, are request numbers since recording
-began. The target of a recorded event is the number of events recorded before it."""
+began. The target of an event's record is the number of records before it; a wait has the target of
+the record that it waits for."""
 
 
 def numbered(events: NDArray[np.void], served: NDArray[np.int64]) -> NDArray[np.void] | None:
@@ -85,8 +86,9 @@ def split_rows(
 def order_of(members: Sequence["Iteration"], reference: int) -> Order | None:
     """Return the order of one iteration, or None if it has no rows or fewer than two streams.
 
-    A target is unknown if it lies before the members, in a member with other rows, or more than
-    `MOST_BACK` members back. Frees with an unknown target are left out.
+    A target is unknown if it lies before the members, or more than `MOST_BACK` members back. It is
+    also unknown in a member with another number of requests, or of records for a wait. Frees with
+    an unknown target are left out.
     """
     one = members[reference]
     mine = one.rows

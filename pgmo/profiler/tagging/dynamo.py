@@ -131,7 +131,7 @@ def _dynamo() -> Any:
 def _setting(original: Callable[[Any], Any], begins: bool) -> Callable[[Any], Any]:
     """Return a wrapper of a function that sets a thread's callback.
 
-    The callback is a function, False for no compilation, or None.
+    The callback is a function, False to run without new compilations, or None without Dynamo.
 
         prior = set_eval_frame(None)       a compiled function begins
         _maybe_set_eval_frame(callback)    the program's code runs under Dynamo

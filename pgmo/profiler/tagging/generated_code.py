@@ -53,6 +53,7 @@ def mark(source: str, path: str) -> MarkedCode:
     Raises:
         SyntaxError, ValueError: when the source is not Python.
 
+    Example:
         >>> made = mark("def call(a): b = extern_kernels.mm(a, a); return b", "made.py")
         >>> made.kernels, list(made.marked)
         ((GeneratedKernel(name='extern_kernels.mm', line=1),), ['call'])

@@ -4,7 +4,7 @@ Inductor turns a graph into a Python module whose function `call` requests buffe
 one by one. Compiled code has no operators to observe, and a mode or hook inside it would be
 compiled, too. But `call` is ordinary Python code, which is not compiled again. While a listener is
 registered, `call` has another code object, with calls of `KernelMarks` between the same statements
-(see `generated_code`). Afterwards it gets its original code back, so other iterations are not
+(see `generated_code`). Afterwards `call` gets its original code back, so other iterations are not
 slowed down.
 
     call.__code__:    plain    marked    plain    plain ...

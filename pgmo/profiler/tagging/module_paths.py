@@ -12,7 +12,7 @@ class ModulePaths:
     """Names of modules: their paths below the module that was called first.
 
     A member of a container is called by the container's owner, and a shared module has several
-    paths. So the path is looked up among all modules of the root and must lie below the caller's
+    paths. So the path is looked up among all modules of the root, if possible below the caller's
     path.
 
     Weak references to modules remove the names of dropped modules. There are no weak references to
@@ -27,14 +27,13 @@ class ModulePaths:
         self._innermost: dict[tuple[int, ...], str] = {}  # Keyed by the ids of nested modules.
 
     def enter(self, module: Any, caller: str | None) -> str:
-        """Return the path of a called module."""
+        """Return the path of a called module; `caller` is the path of the calling module."""
         known = self._paths.get(id(module), [])
         if caller is None:
             # A submodule called directly (by a checkpoint in the backward pass) keeps its path.
             return known[0] if known else self._add_root(module)
         below = [path for path in known if path.startswith(f"{caller}.")]
-        # Fall back for a parent that its own child calls, or for a module that the root does not
-        # list.
+        # The fallbacks are for a parent that its child calls, and for a module outside the root.
         return (below or known or [f"{caller}.{type(module).__name__}"])[0]
 
     def innermost(self, modules: Sequence[Any]) -> str:

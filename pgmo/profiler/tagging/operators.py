@@ -39,11 +39,11 @@ class Operators(Protocol):
         """Stop all reports. Any thread may call this."""
 
     def suspend(self, suspended: bool) -> None:
-        """Report no operators of the calling thread until this is called with False."""
+        """Stop (True) or resume (False) reports of the calling thread's operators."""
 
 
 def report_name(name: str, overload: str) -> str:
-    """Return an operator's name for reports. Composite operators, which only call others, get "".
+    """Return an operator's name for reports; "" for an operator that only calls other operators.
 
     Args:
         name: name of the operator, like "aten::addmm".

@@ -8,8 +8,8 @@ which the allocator reads, is set around each operator. This module maps the num
 
 Modules and optimizers are found by their calls on the stack, because hooks would be visible to the
 program and its compiler. In the backward pass, no module is called. An operator then belongs to the
-module and line that created the running graph node, found by its sequence number. Module and line
-are "" if torch lacks the private function that returns the running node.
+module and line that created the running graph node, which its sequence number identifies. Module
+and line are "" if torch lacks the private function that returns the running node.
 
 Compiled code is not inspected (see `dynamo`) and counts as one operator, "torch.compile". For code
 of inductor, marks in the generated code name the kernel instead (see `inductor`).
@@ -65,9 +65,8 @@ class Tagger(AbstractContextManager["Tagger"]):
 
     A tagger slows each operator down by a few microseconds, so it is meant for one recorded
     iteration. Another thread may close it. A closed tagger keeps the tags, but no reference to a
-    module.
-    Tagging stops at the first compilation, because an iteration with a compilation differs from all
-    later ones. A process has at most one open tagger.
+    module. Tagging stops at the first compilation, because an iteration with a compilation differs
+    from all later iterations. A process has at most one open tagger.
 
     Args:
         set_tag: called on the requesting thread with an index into `tags`, or -1 for none.

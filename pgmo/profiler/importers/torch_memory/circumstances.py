@@ -14,7 +14,7 @@ _MOST_TEXT = 200
 
 
 def annotations_of(found: Any, odd: OddValues) -> list[dict[str, Any]]:
-    """Return the annotations that have a valid name and time."""
+    """Return the annotations without an invalid name or time."""
     if not isinstance(found, list | tuple):
         return []
     good = [one for one in found if _is_annotation(one)]
@@ -31,7 +31,7 @@ def _is_annotation(one: Any) -> bool:
 
 
 def private_segments(segments: Sequence[Mapping[str, Any]]) -> tuple[PrivateSegment, ...]:
-    """Return the segments of graphs and `MemPool` objects, by address."""
+    """Return the segments of graphs and `MemPool` objects, sorted by address."""
     found = []
     for one in segments:
         first, second = (*(one.get("segment_pool_id") or ())[:2], 0, 0)[:2]
@@ -47,7 +47,7 @@ def private_segments(segments: Sequence[Mapping[str, Any]]) -> tuple[PrivateSegm
 
 
 def private_note(private: Sequence[PrivateSegment]) -> dict[str, str]:
-    """Return a note about private segments, which the model of PyTorch's allocator leaves out."""
+    """Return a note about private segments, which the model of PyTorch leaves out; or {}."""
     if not private:
         return {}
     held = format_bytes(sum(one.size for one in private))

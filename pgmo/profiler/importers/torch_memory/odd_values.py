@@ -22,7 +22,7 @@ class OddValues:
         self._reasons: dict[str, str] = {}
 
     def add(self, what: str, reason: str, count: int = 1) -> None:
-        """Count an invalid value."""
+        """Count invalid values, and keep the reason if it is the first for this kind of item."""
         self._counts[what] += count
         self._reasons.setdefault(what, reason)
 

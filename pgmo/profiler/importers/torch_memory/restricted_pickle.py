@@ -1,8 +1,8 @@
 """Reader for pickles of plain data; it never looks up or calls a name from the file.
 
 A pickle is a program for a small stack machine. The machine of this module lacks the instructions
-that import, call or build objects. The other instructions make numbers, text, lists, tuples and
-dictionaries.
+that import, call or build objects. The other instructions make numbers, text, bytes, lists, tuples
+and dictionaries.
 
 The reader also saves memory: Python's unpickler makes a dictionary of 350 bytes for an event that
 takes 100 bytes in the file. Here a hook replaces each dictionary as soon as the dictionary is
@@ -29,7 +29,7 @@ _MOST_INTEGER = 64  # Bytes.
 _MOST_KEY: Final = 2**63  # Above it, any number of different integers can have the same hash.
 _MOST_DEPTH: Final = 64  # A snapshot has nine levels.
 _FEW: Final = 1024  # Number of containers that a file of any size may have.
-_APART: Final = 8  # Minimum bytes of the file per further container; snapshots have twenty.
+_APART: Final = 8  # Minimum bytes of the file per container beyond `_FEW`. Snapshots have twenty.
 _CONTAINERS: Final = frozenset((dict, list, tuple))
 _TEXT: Final = {str}
 _DAMAGE = (IndexError, ValueError, TypeError, AttributeError, OverflowError, struct.error)
@@ -57,8 +57,8 @@ def load(data: bytes, hook: Callable[[dict[Any, Any]], Any] | None = None) -> An
 
     Args:
         data: the pickle, protocol 2 to 5.
-        hook: called with each complete dictionary; its result replaces the dictionary. The hook
-            sees only the first thousand items of a larger dictionary.
+        hook: called with each dictionary that is not empty; its result replaces the dictionary. The
+            hook sees only the first thousand items of a larger dictionary.
 
     Returns:
         The data. A list that contains only references to earlier objects, such as a call stack, may
@@ -107,7 +107,7 @@ class _Machine:
         self.most = _FEW + len(data) // _APART
 
     def run(self) -> Any:
-        """Execute all instructions: common ones inline for speed, the others in `_rare`."""
+        """Execute all instructions and return the data. Common ones are inline for speed."""
         data, memo, texts, hook = self.data, self.memo, self.texts, self.hook
         stack: list[Any] = []
         outer: list[list[Any]] = []  # Stacks below the marks.
@@ -221,8 +221,8 @@ class _Machine:
     def _stack_of(self, gets: bytes) -> tuple[Any, ...]:
         """Return a list of memo references as a tuple; equal bytes give the same tuple.
 
-        This is safe, because no memo slot changes after such a list refers to it. The slot holds a
-        complete object, which the hook has already processed.
+        This is safe, because no memo slot changes after a list of references refers to it. The slot
+        holds a complete object, which the hook has already processed.
         """
         known = self.stacks.get(gets)
         if known is None:
@@ -235,7 +235,7 @@ class _Machine:
         return known
 
     def _rare(self, code: int, at: int, stack: list[Any]) -> int:
-        """Execute one other instruction and return the position of the next."""
+        """Execute one rare instruction and return the position of the next instruction."""
         data = self.data
         if code in _PLAIN:
             stack.append(_PLAIN[code])
@@ -304,7 +304,7 @@ class _Machine:
             raise ValueError("slots of the memo are left out")
 
     def _count(self) -> None:
-        """Count a container: an empty one takes one byte in the file and 64 in memory."""
+        """Count a container, and raise PickleError if the file has too many for its size."""
         self.containers += 1
         if self.containers > self.most:
             raise PickleError(

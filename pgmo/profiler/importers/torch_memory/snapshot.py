@@ -40,7 +40,7 @@ from pgmo.units import format_bytes
 HOST = -1
 """Device number that stands for pinned memory of the host."""
 _MOST_SURPLUS = 1024
-"""Surplus of entries over events up to which traces are searched for the wrong entry."""
+"""If traces have more surplus entries than this, they are not searched for the wrong entry."""
 
 _MASK = 2**64 - 1
 _HOW = (
@@ -108,7 +108,7 @@ class _Reader:
         self.blocks: list[tuple[int, int, int, bool, int]] = []
 
     def take(self, found: dict[Any, Any]) -> Any:
-        """Convert an event, block or frame into a number or placeholder, as hook of `load`."""
+        """Convert a dictionary of an event, block or frame, as hook of `load`; return others."""
         try:
             if "action" in found:
                 self.events.add(found)
@@ -157,7 +157,7 @@ class _Reader:
         return made
 
     def _check_blocks(self, **parts: list[dict[str, Any]]) -> None:
-        """Check that no block is referenced twice: a small file could describe a huge snapshot."""
+        """Check that segments list each block once: a small file could describe a huge snapshot."""
         seen = 0
         for name, segments in parts.items():
             for number, segment in enumerate(segments):
@@ -177,8 +177,7 @@ class _Reader:
             elif name == "host_traces" and value[name]:
                 traces.append((HOST, value[name]))
         edges = [0, *accumulate(len(trace) for _, trace in traces)]
-        # Check the total before visiting the lists: the file may repeat one list any number of
-        # times.
+        # Check the total first, because the file may repeat one list any number of times.
         few = edges[-1] <= len(self.events) + _MOST_SURPLUS
         for number, trace in traces if few else ():
             if not all(event is _SEEN for event in trace):

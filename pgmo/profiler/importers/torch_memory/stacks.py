@@ -68,7 +68,7 @@ class Stacks:
         return number
 
     def tagged(self, whole: Rows) -> tuple[NDArray[np.int32], tuple[Tag, ...]]:
-        """Return the tag number of each row, -1 for rows that are no requests, and the tags."""
+        """Return the tag number of each row, or -1 for a row without a tag; and the tags."""
         made = np.where(_is_made(whole), whole.origin, _NO_TAG)
         used, place = np.unique(made, return_inverse=True)
         tags: dict[Tag, int] = {}

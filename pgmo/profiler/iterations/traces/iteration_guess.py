@@ -5,10 +5,10 @@ r"""Test whether a period of a trace is the iteration, or a loop within one.
            | /\/        \/\                     and leaves live bytes almost unchanged
            +-----------------    layers         do none of these
 
-Without marks and stacks, these three signs are all there is. A wrong iteration is worse than none.
-The load of a layer may be a thousandth of the peak, and blocks kept for the backward pass look like
-a leak. If stacks show a training loop in the user's own code, only the first sign is checked. The
-program may leak, and its first iterations may differ. The user can also choose the iteration.
+Without marks and stacks, only these three signs exist. A wrong iteration is worse than none: the
+load of a layer may be a thousandth of the peak, and blocks kept for the backward pass look like a
+leak. If stacks show a training loop in the user's own code, only the first sign is checked, because
+a program may leak, and its first iterations may differ. The user can also choose the iteration.
 """
 
 import numpy as np
@@ -31,16 +31,13 @@ LEAST_SHARE = 0.8
 """Minimum share of all requests that the iterations must cover."""
 
 _MOST_LEFT = 4
-"""An iteration may add or free at most 1/4 of its load in total, because live bytes change little
-in a steady state."""
+"""Inverse of the maximum share of its load that an iteration may add and free in total."""
 
 _LONGEST = 3
-"""Maximum length of the first and last piece, in iterations. A longer piece is not compared,
-because it contains more than one iteration."""
+"""Maximum length of the first and last piece in iterations; longer pieces are not compared."""
 
 _NEAR = 100
-"""The recorded peak may exceed the peak of the iterations by 1/100 of their load, because
-temporaries differ."""
+"""Inverse of the share of their load by which the recorded peak may exceed the iterations' peak."""
 
 
 def objection(
@@ -72,9 +69,9 @@ def objection(
 
 
 def _covered(period: Period, pieces: list[Iteration], reference: Iteration) -> int:
-    """Count the requests in the repeated stretch and in partial iterations next to it.
+    """Count the requests in the repeated stretch, and paired requests of the adjacent pieces.
 
-    The first iteration often has extra requests, for optimizer state, and is compared in part.
+    The first iteration often has extra requests, for optimizer state, which have no pairs.
     """
     head, tail = pieces[0], pieces[-1]
     before, after = period.start - head.first, tail.first + len(tail) - period.stop
@@ -86,7 +83,7 @@ def _covered(period: Period, pieces: list[Iteration], reference: Iteration) -> i
 
 
 def _against_marks(trace: Trace, period: Period) -> str:
-    """Return an objection if every marked iteration contains at least two periods."""
+    """Return an objection if every iteration that the program marks has at least two periods."""
     marks = np.flatnonzero(trace.kind == Event.MARK)
     if trace.marked_by != MarkedBy.STEPS or len(marks) < 2:
         return ""
@@ -111,7 +108,7 @@ def _against_peak(trace: Trace, period: Period, load: int) -> str:
 
 
 def _bytes_kept(trace: Trace, pieces: list[Iteration], profile: Profile) -> int:
-    """Return the bytes that each iteration keeps, plus the bytes of older blocks that it frees."""
+    """Return the mean bytes that an iteration keeps, plus those of older blocks that it frees."""
     left = int(profile.size[profile.persistent].sum())
     blocks = trace.blocks
     begins = blocks.requests[[piece.first for piece in pieces[1:]]]

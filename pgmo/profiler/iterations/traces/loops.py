@@ -105,7 +105,7 @@ def _function(line: str) -> str:
 
 
 def _called_by(common: Sequence[str], stack: Sequence[str]) -> str:
-    """Return the line of a request in the function that the last common line calls."""
+    """Return the first line of a stack below the common lines, without wrappers; "" if none."""
     below = (line for line in stack[len(common) :] if not line.endswith(_CALLS))
     return next((line for line in below if not _PASSES_ON.search(line)), "")
 
@@ -120,8 +120,8 @@ def _is_one_pass(lines: Sequence[str]) -> bool:
 def is_within_backward(trace: Trace, period: Period) -> bool:
     """Return whether stacks show that autograd's engine makes every request of the period.
 
-    The engine's own thread runs hooks and recomputation. That thread's stacks lack the program's
-    first call.
+    The engine's own thread also runs hooks and recomputation. Stacks of that thread lack the
+    program's first call.
     """
     tags = trace.tag[trace.blocks.requests]
     if not any(trace.tags[tag].stack for tag in set(tags.tolist()) if tag >= 0):

@@ -32,7 +32,7 @@ class Period:
 
 
 def find_period(sequence: ArrayLike, least_share: float = 0.5) -> Period | None:
-    """Find the longest stretch in which every element equals the element one period later.
+    """Find the longest stretch of a sequence that repeats with a candidate period.
 
     Among equally long stretches the shortest period wins. The time is O(n log^2 n). Return None if
     no stretch is long enough.
@@ -106,7 +106,7 @@ def _pairs(ranks: NDArray[np.int64], length: int) -> NDArray[np.int64]:
 
 
 def _longest_stretch(names: NDArray[np.int64], distance: int) -> Period | None:
-    """Return the longest stretch with that period, if it contains the period twice."""
+    """Return the longest stretch with this period, or None if it is shorter than two periods."""
     differ = np.flatnonzero(names[distance:] != names[:-distance])
     edges = np.concatenate([[-1], differ, [len(names) - distance]])
     lengths = np.diff(edges) - 1

@@ -1,4 +1,4 @@
-"""Groups of pieces of a trace that issue the same requests."""
+"""Groups of pieces of a trace with the same requests. A piece lies between two marks."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,7 +65,7 @@ def _steady(pieces: list[Iteration], members: list[int], reference: Iteration) -
 
 
 def _as_start(piece: Iteration, reference: Iteration) -> NDArray[np.int64]:
-    """Return the paired rows of an iteration whose end was not recorded."""
+    """Return for each request of a piece without its end the request of the reference, or -1."""
     both = min(len(piece), len(reference))
     differ = np.flatnonzero(
         (piece.size[:both] != reference.size[:both])
@@ -78,7 +78,7 @@ def _as_start(piece: Iteration, reference: Iteration) -> NDArray[np.int64]:
 
 
 def _as_end(piece: Iteration, reference: Iteration) -> NDArray[np.int64]:
-    """Return the paired rows of an iteration whose beginning was not recorded."""
+    """Return for each request of a piece without its beginning the reference's request, or -1."""
     backwards = [one.part(np.arange(len(one))[::-1]) for one in (piece, reference)]
     rows = _as_start(*backwards)[::-1]
     return np.where(rows == UNPAIRED, UNPAIRED, len(reference) - 1 - rows)
