@@ -13,7 +13,7 @@ from pgmo.units import format_bytes, parse_bytes
 
 UNREPORTED = 0.917
 """Usable share of the nominal memory, for cards whose usable bytes are unknown. The value is
-slightly below the share of an L4, the smallest known, which error correction reduces."""
+slightly below 0.918, the smallest known share, which is that of an L4."""
 
 PLAIN = ((8, 0), 108)
 """Compute capability and number of multiprocessors of an A100, for cards of which only the size is

@@ -142,7 +142,10 @@ def _requirements(
     stops: dict[int, list[int]],
     number: dict[tuple[int, int], int],
 ) -> tuple[list[int], list[int]]:
-    """Return nodes, and for each a node that it requires: the stop before, or an awaited stop."""
+    """Return all pairs of a node and a node that it requires, as two lists.
+
+    A node requires the previous stop of its stream, and the stops for which the stream waits.
+    """
     place = {(stream, row): at for stream, rows in stops.items() for at, row in enumerate(rows, 1)}
     tail, head = [], []
     for (stream, at), node in number.items():

@@ -1,13 +1,13 @@
 """`*.pgmoplan` files: a plan as a sealed archive of columns (docs/reference/files.md).
 
-    gpt.pgmoplan
-    +--------------------------------+
-    | size.npy ... meta.json         |  the plan
-    | other-1.pgmoplan               |  plans of other structures of the same program,
-    | other-2.pgmoplan               |  each a nested archive
-    | opening.pgmoplan               |  the plan of the first iteration
-    | order.pgmoplan ...             |  the stream orders of these plans
-    +--------------------------------+
+gpt.pgmoplan
++--------------------------------+
+| size.npy ... meta.json         |  the plan
+| other-1.pgmoplan               |  plans of other structures of the same program,
+| other-2.pgmoplan               |  each a nested archive
+| opening.pgmoplan               |  the plan of the first iteration
+| order.pgmoplan ...             |  the stream orders of these plans
++--------------------------------+
 """
 
 import os

@@ -77,8 +77,8 @@ def plan(
         alignment: alignment of offsets in bytes; by default `Profile.alignment`. A problem has its
             own alignment.
         budget: device memory for all blocks of a profile, with or without a slot, such as "12 GiB"
-            or a number of bytes. If it is too small, blocks with the longest lifetimes are spilled.
-            Their slots come last, in unified memory that stays on the host (`pgmo.packing.spill`).
+            or a number of bytes. If the arena does not fit, blocks with the longest lifetimes are
+            spilled: their slots come last, in unified memory on the host (`pgmo.packing.spill`).
         observer: called with an `Incumbent` for each better packing and each higher bound.
 
     Returns:
@@ -89,7 +89,7 @@ def plan(
         OptionError: when an option has an invalid value, or OR-Tools is missing.
         ProblemError: when the alignment is not a positive integer.
         BudgetError: when blocks without a slot exceed the budget; the message has the minimum.
-        KeyboardInterrupt: when Ctrl-C is pressed before there is a packing.
+        KeyboardInterrupt: when Ctrl-C is pressed before there is a result.
 
     Example:
         >>> profile = Profile.from_columns(

@@ -20,7 +20,7 @@ def validate(plan: Plan) -> None:
     Every slot must be inside the arena, at a multiple of the alignment, and not partly spilled.
     Persistent and shared blocks must have no slot. Blocks that live longer than a period must have
     two slots, and all other blocks one. Streams must use disjoint ranges, in device memory and in
-    spilled memory. Live blocks must not overlap at any tick, also not those of two iterations.
+    spilled memory. Live blocks must not overlap, including those of the previous iteration.
     Validation takes O(n log n) for most plans, about 3 seconds for a million blocks.
 
     Args:

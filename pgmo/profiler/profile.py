@@ -22,10 +22,10 @@ NEVER = -1
 """`end` of a persistent block, which no later iteration frees."""
 
 MAX_SIZE = 2**48
-"""Largest accepted block size in bytes: 256 TiB, more than any device has. Above: ProfileError."""
+"""Largest accepted block size in bytes: 256 TiB. Above it: ProfileError."""
 
 MAX_TICKS = 2**27
-"""Largest accepted number of requests in an iteration. Above: ProfileError."""
+"""Largest accepted number of requests in an iteration. Above it: ProfileError."""
 
 CPU_ALIGNMENT = 64
 """Alignment of blocks in CPU memory, in bytes."""
@@ -233,7 +233,7 @@ class Profile:
 
     @property
     def is_moment(self) -> bool:
-        """Return whether there is a trace without history: the blocks at one moment."""
+        """Return whether the profile has a trace, but this trace shows only one moment."""
         return self.trace is not None and not self.trace.has_history
 
     @property

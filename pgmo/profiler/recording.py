@@ -30,8 +30,7 @@ EVENT = np.dtype(
         ("stream", "u8"),
     ]
 )
-"""Layout of one recorded event, 32 bytes. `block` is the number of the request since recording
-began."""
+"""Layout of one recorded event, 32 bytes. `block` is the number of the block's request."""
 
 REQUEST, FREE, STEP, STREAM = 0, 1, 2, 3
 """Values of `kind`. A step ends an iteration. A stream event: another stream uses the block. Higher

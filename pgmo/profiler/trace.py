@@ -40,8 +40,7 @@ MOST_SIZE = 2**48
 """Largest accepted size of a block or segment in bytes: 256 TiB, more than any device has."""
 
 MOST_ADDRESS = 2**62
-"""Largest accepted address and time, so that sums of two fit in 64 bits. The sum of all sizes must
-be below it."""
+"""Largest accepted address and time; sums of two fit in 64 bits. All sizes add up to less."""
 
 MOST_DEVICE = 2**15
 """Largest accepted device number."""

@@ -40,7 +40,7 @@ Report = Callable[[float, int, int], None]
 
 @dataclass(frozen=True, eq=False)
 class Solution:
-    """Best packing after a search, its arena and proved bound in bytes. `interrupted`: by Ctrl-C."""
+    """Best packing after a search that Ctrl-C may have interrupted; arena and bound in bytes."""
 
     offset: NDArray[np.int64]
     arena: int
@@ -98,7 +98,7 @@ def solve(
     seed: int = 0,
     report: Report | None = None,
 ) -> Solution:
-    """Improve a packing until it is proved to be the smallest, the time is over, or Ctrl-C.
+    """Improve a packing until it is proved to be the smallest, or until the time limit or Ctrl-C.
 
     Results are reproducible only if a run ends before the time limit, because CP-SAT's workers
     exchange intermediate results at varying times. Raises OptionError as `require` and `check`, and

@@ -28,8 +28,7 @@ def read_file(path: str | os.PathLike[str], device: int | None = None) -> list[I
     """Read a file of any known format, perhaps compressed, with one result per device.
 
     Raises:
-        FileError: when the file cannot be read, is empty or damaged, has no known format or lacks
-            `device`.
+        FileError: when the file cannot be read, is damaged, of unknown format or lacks `device`.
     """
     path = Path(path)
     beginning = contents(path, _BEGINNING)

@@ -122,8 +122,8 @@ def _convincing(base: Iteration, other: Iteration, rows: NDArray[np.int64]) -> b
 
     1. Half of the pairs have equal sizes (gradients, optimizer temporaries).
     2. An eighth have equal sizes. At least half of the other requests share their size with two
-       more, and seven in eight of these get their group's most common new size. The
-       same holds for groups by new size.
+       more, and seven in eight of these get their group's most common new size. The same holds for
+       groups by new size.
     3. An eighth have equal sizes. Of the other pairs, nine in ten change in one direction, and
        three quarters by one of four ratios. (Two networks differ by as many ratios as they have
        layers.)
@@ -152,10 +152,7 @@ def _convincing(base: Iteration, other: Iteration, rows: NDArray[np.int64]) -> b
 
 
 def _sizes_stay_grouped(before: NDArray[np.int64], after: NDArray[np.int64]) -> bool:
-    """Return whether requests of equal size mostly have equal sizes in the other iteration.
-
-    Return False if fewer than half of the requests share their size with two others.
-    """
+    """Return whether rule 2 of `_convincing` holds for the groups of equal size `before`."""
     _, kind, often = np.unique(before, return_inverse=True, return_counts=True)
     several = often[kind] >= _SEVERAL
     if 2 * several.sum() < len(before):

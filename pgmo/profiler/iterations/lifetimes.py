@@ -1,4 +1,4 @@
-"""Profile of one iteration. Later iterations show when the remaining blocks are freed.
+"""Profile of one iteration. Later iterations show when blocks that are alive at its end are freed.
 
     iterations   A0        A1        B         A2          A: the structure, B: another structure
     clock        0 .. T    T .. 2T   2T        2T .. 3T    T requests each; B takes no ticks

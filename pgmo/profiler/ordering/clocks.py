@@ -38,7 +38,7 @@ the block's use even later."""
 class Edge:
     """Dependency: from row `at` on, `stream` comes after all work of `other` before row `before`.
 
-    Both are rows of an order. Row `before` belongs to an iteration `back` iterations earlier.
+    Rows are those of an order. Row `before` belongs to an iteration `back` iterations earlier.
     """
 
     stream: int
@@ -85,7 +85,7 @@ def behind(
     ticks: int,
     streams: NDArray[np.uint64],
 ) -> NDArray[np.int64]:
-    """Return for each block and stream the tick from which the stream comes after the block's use.
+    """Return the tick from which each stream's work comes after each block's last use.
 
     A request at that tick or later can reuse the memory without another event. Ticks count from the
     beginning of the iteration that requests the block, and continue in the next iterations. For the
@@ -149,7 +149,7 @@ def used_until(
     stream: NDArray[np.uint64],
     ticks: int,
 ) -> NDArray[np.int64]:
-    """Return a row after each block's last use, counted like `freed_at`, at or before the free.
+    """Return a row between each block's last use and its free, counted like `freed_at`.
 
     A program may free a block long after its stream's last work. Suppose that an event on the
     stream, or a wait for the stream, precedes the free. If the stream has no request and no wait in

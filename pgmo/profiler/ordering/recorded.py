@@ -86,9 +86,9 @@ def split_rows(
 def order_of(members: Sequence["Iteration"], reference: int) -> Order | None:
     """Return the order of one iteration, or None if it has no rows or fewer than two streams.
 
-    A target is unknown if it lies before the members, or more than `MOST_BACK` members back. It is
-    also unknown in a member with another number of requests, or of records for a wait. Frees with
-    an unknown target are left out.
+    A target is unknown if it lies before the members, more than `MOST_BACK` members back, or in a
+    member with another number of requests (for a wait, also with another number of event records).
+    Frees with an unknown target are left out.
     """
     one = members[reference]
     mine = one.rows

@@ -40,7 +40,7 @@ from pgmo.units import format_bytes
 HOST = -1
 """Device number that stands for pinned memory of the host."""
 _MOST_SURPLUS = 1024
-"""If traces have more surplus entries than this, they are not searched for the wrong entry."""
+"""Maximum surplus of entries over events. Above it, traces are not searched for wrong entries."""
 
 _MASK = 2**64 - 1
 _HOW = (
@@ -108,7 +108,7 @@ class _Reader:
         self.blocks: list[tuple[int, int, int, bool, int]] = []
 
     def take(self, found: dict[Any, Any]) -> Any:
-        """Convert a dictionary of an event, block or frame, as hook of `load`; return others."""
+        """Replace the dictionary of an event, block or frame; return others. Hook of `load`."""
         try:
             if "action" in found:
                 self.events.add(found)

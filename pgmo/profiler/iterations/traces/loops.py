@@ -142,7 +142,7 @@ def _distinct(tags: NDArray[np.int32], period: Period) -> set[int]:
 
 
 def names_of(trace: Trace) -> NDArray[np.int64]:
-    """Number the recorded requests by size and stream, shape (n,)."""
+    """Return a number for each recorded request, equal for equal size and stream, shape (n,)."""
     requests = trace.blocks.requests
     return numbered_rows(trace.size[requests], trace.stream[requests])
 
