@@ -23,7 +23,7 @@ _AGAIN = "make the plan again from its profile"
 
 @dataclass(frozen=True)
 class Check:
-    """Result of one check; `detail` has the figures, or the fault and its row.
+    """Result of one check; `detail` has the figures, or describes the fault.
 
     `plan` is "" for the main plan of a file, else "opening" or, for example, "other 1".
     """
@@ -37,8 +37,8 @@ class Check:
 def audit(plan: Plan, profile: Profile | None = None) -> list[Check]:
     """Run the checks on a plan and on the plans inside it. If all checks pass, the plan is usable.
 
-    If a profile is given, the plan or a plan inside it must have been made from this profile. Loads
-    and fingerprint of a plan whose sizes or lifetimes are out of range are not checked.
+    If a profile is given, the plan or a plan inside it must have been made from this profile. If
+    sizes or lifetimes of a plan are out of range, only its slots are checked.
     """
     named = {"": plan}
     named |= {f"other {number}": other for number, other in enumerate(plan.others, 1)}

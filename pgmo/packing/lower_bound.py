@@ -26,10 +26,10 @@ _MOST_BITS = 2**28
 def least_height(problem: Problem, bound: int, arena: int) -> int:
     """Return the smallest sum of block sizes, in bytes, that is at least the lower bound `bound`.
 
-    The result is a lower bound, too. Blocks of a packing can be moved down until each lies at
-    offset 0 or on another block, and then the arena is a sum of sizes. Sums above `arena`, that of
-    a known packing, are not considered. If no sum is found, or there are too many to compute, the
-    result is `bound`.
+    Blocks of a packing can be moved down until each lies at offset 0 or on another block. Then the
+    arena is a sum of sizes, so the result is a lower bound, too. `arena` is the arena of a known
+    packing; larger sums are not considered. If no sum is found, or there are too many to compute,
+    the result is `bound`.
 
     Example:
         >>> least_height(Problem([6, 10, 15], [0, 0, 1], [1, 2, 2]), 26, 31)

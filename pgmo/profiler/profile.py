@@ -248,7 +248,7 @@ class Profile:
         counts. Persistent blocks and blocks shared between streams do not count.
 
         Args:
-            alignment: sizes are rounded up to a multiple of this many bytes.
+            alignment: alignment in bytes, to which sizes are rounded up.
 
         Returns:
             Bytes, shape (ticks,).
@@ -277,7 +277,7 @@ class Profile:
         """Return the peak of `load_curve` in bytes, a lower bound on the arena's size.
 
         Args:
-            alignment: sizes are rounded up to a multiple of this many bytes.
+            alignment: alignment in bytes, to which sizes are rounded up.
 
         Example:
             >>> Profile.from_columns(size=[40], start=[0], end=[1], ticks=1).max_load(alignment=64)

@@ -12,8 +12,8 @@ from pgmo.packing.problem import Problem
 PACKERS: tuple[str, ...] = tuple(_core.packers())
 """Names of the packers, in the order in which a portfolio tries them, fastest first.
 
-- `best-fit`: finds the lowest time span of the outline of all placed blocks, and places the block
-  with the longest lifetime that fits there (Sekiyama et al. 2018, arXiv 1804.10001, section 3.2);
+- `best-fit`: finds the time span where the placed blocks are lowest, and puts the block with the
+  longest lifetime that fits on them (Sekiyama et al. 2018, arXiv 1804.10001, section 3.2);
 - `best-fit-area`, `-size`, `-start`: prefer the largest size times lifetime, the largest size, or
   the earliest request.
 """

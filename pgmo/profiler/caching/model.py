@@ -103,8 +103,8 @@ def simulate_profile(
     """Run the iteration of a profile several times under a model of PyTorch's allocator.
 
     Persistent blocks are requested once, in the first iteration. Blocks that outlive an iteration
-    are freed in a later one. If memory does not run out, the figures stay the same after two or
-    three iterations. Allocations outside of iterations, such as parameters, are not simulated.
+    are freed in a later iteration. If memory does not run out, the figures stay the same after two
+    or three iterations. Allocations outside of iterations, such as parameters, are not simulated.
 
     Args:
         profile: the requests of one iteration. A profile that does not repeat runs once.

@@ -31,7 +31,7 @@ OFFSET = "offset"
 MOST = 2**62
 """Largest number accepted in a cell."""
 
-_MOST_COLUMNS = 256  # Limits memory: each row gets all columns, even if its line is short.
+_MOST_COLUMNS = 256  # Limits memory: each written row has all columns, even if its line was short.
 
 
 @dataclass(frozen=True, eq=False)

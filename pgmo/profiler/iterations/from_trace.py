@@ -136,7 +136,7 @@ def marked_every(trace: Trace, count: int) -> Trace:
 
 
 def _by_period(trace: Trace, meta: ProfileMeta) -> tuple[Profile | None, str]:
-    """Return the profile of the period, or None with the reason for rejecting it ("" if none)."""
+    """Return the profile of a period, or None with the reason for rejecting it; "" without any."""
     why = ""
     for period, marked, pieces in _cut_by_period(trace):
         steady = same_pieces(pieces)

@@ -48,8 +48,8 @@ def find_repeated(iterations: list[Iteration]) -> list[Steady]:
 def best_effort(iterations: list[Iteration]) -> Steady | None:
     """Return the last iteration with a recorded successor, or the only iteration.
 
-    The result, of kind "none", is for a plan if no iterations agree. Return None without any
-    requests.
+    The result has the kind "none", and is for a plan if no iterations agree. Return None if there
+    are no requests.
     """
     full = _with_requests(iterations)
     if not full:

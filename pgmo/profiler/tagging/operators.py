@@ -13,7 +13,7 @@ class OperatorAnswer(IntEnum):
     HIDDEN = 1
     """This call is not reported."""
     REPORTED = 2
-    """The tag that `begin` has set ends with the operator."""
+    """This call is reported. The tag that `begin` has set ends with the operator."""
     WITH_GRAD = 3
     """This operator is reported only while autograd records operators."""
 
@@ -62,8 +62,8 @@ def report_name(name: str, overload: str) -> str:
 def requests_nothing(name: str, overload: str) -> bool:
     """Return whether an operator is pointwise and writes in place.
 
-    Such operators allocate nothing, and half of an optimizer's step consists of them. They matter
-    only while autograd records, when an in-place ReLU, for example, adds a graph node.
+    Half of an optimizer's operators are of this kind, and they allocate nothing. While autograd
+    records, operators of this kind matter: an in-place ReLU, for example, adds a graph node.
     """
     import torch
 

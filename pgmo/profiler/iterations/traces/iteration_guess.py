@@ -108,7 +108,7 @@ def _against_peak(trace: Trace, period: Period, load: int) -> str:
 
 
 def _bytes_kept(trace: Trace, pieces: list[Iteration], profile: Profile) -> int:
-    """Return the mean bytes that an iteration keeps, plus those of older blocks that it frees."""
+    """Return the bytes that an iteration keeps, plus the mean bytes of older blocks it frees."""
     left = int(profile.size[profile.persistent].sum())
     blocks = trace.blocks
     begins = blocks.requests[[piece.first for piece in pieces[1:]]]

@@ -1,4 +1,4 @@
-"""Groups of pieces of a trace with the same requests. A piece lies between two marks."""
+"""Groups of pieces of a trace with the same requests. Marks divide a trace into pieces."""
 
 import numpy as np
 from numpy.typing import NDArray
