@@ -58,7 +58,7 @@ class BestKnown:
             self.note(arena, self.bound, solver)
 
     def prove(self, bound: int, solver: str) -> None:
-        """Accept a lower bound in bytes if it is the highest so far, raised to a sum of sizes."""
+        """Accept a lower bound in bytes if it is the highest so far, raised by `least_height`."""
         if bound > self.bound:
             bound = least_height(self.problem, bound, self.arena)
             self.bound = bound

@@ -78,7 +78,7 @@ def _as_start(piece: Iteration, reference: Iteration) -> NDArray[np.int64]:
 
 
 def _as_end(piece: Iteration, reference: Iteration) -> NDArray[np.int64]:
-    """Return the reference's request for each request of a piece that begins late, or -1."""
+    """Return the reference's request for each request of a piece whose start is missing, or -1."""
     backwards = [one.part(np.arange(len(one))[::-1]) for one in (piece, reference)]
     rows = _as_start(*backwards)[::-1]
     return np.where(rows == UNPAIRED, UNPAIRED, len(reference) - 1 - rows)
