@@ -28,8 +28,8 @@ class AllocatorSettings:
         roundup_power2_divisions: number of steps between two powers of two, for each of the 16
             intervals [1 MiB, 2 MiB), [2 MiB, 4 MiB), ...; the first also applies to smaller sizes.
             0 or 1 means multiples of 512 bytes. A single number applies to all intervals.
-        max_split_size: bytes. Cached blocks of this size or more are not split, and serve no
-            requests below this size. None = no limit.
+        max_split_size: bytes. Cached blocks of this size or more serve no requests below it, and
+            are split only in expandable segments. None = no limit.
         max_non_split_rounding: bytes by which an unsplit block may exceed a request; None =
             `large_segment_size`.
         garbage_collection_threshold: share of the memory limit above which blocks that have
