@@ -9,7 +9,7 @@ class PgmoError(Exception):
 
 
 class FileError(PgmoError):
-    """Error for a file that cannot be read or written: altered, invalid or of another version."""
+    """Error for a file or folder that is missing, invalid or unreadable, or cannot be written."""
 
 
 class ProfileError(PgmoError):
@@ -17,19 +17,19 @@ class ProfileError(PgmoError):
 
 
 class PlanError(PgmoError):
-    """Error for an invalid plan: overlapping or misaligned blocks, or slots outside the arena."""
+    """Error for a plan that is invalid, such as overlapping blocks, or that cannot be replayed."""
 
 
 class ProblemError(PgmoError, ValueError):
-    """Error for a malformed packing problem: negative sizes, sums beyond 2**62, ends too early."""
+    """Error for an invalid packing problem, such as a negative size or a sum above 2**62 bytes."""
 
 
 class SessionError(PgmoError):
-    """Error for an unsupported use of a session: nested, stepped from outside or re-entered."""
+    """Error for an unsupported use of a session, such as nested iterations or a second `with`."""
 
 
 class AdapterError(PgmoError):
-    """Error for an adapter that cannot be built, loaded or installed, or lacks device or memory."""
+    """Error for an allocator adapter that cannot be built or installed, or for a missing device."""
 
 
 class OptionError(PgmoError, ValueError):
@@ -41,12 +41,12 @@ class GraphError(PgmoError, ValueError):
 
 
 class BudgetError(PgmoError):
-    """Error for an impossible budget; the message states the smallest possible budget."""
+    """Error for a budget that cannot be met, or for a card or host with too little memory."""
 
 
 class RehearsalError(PgmoError):
-    """Error for a script that cannot be rehearsed here; the message states the obstacle."""
+    """Error for a script that cannot be rehearsed, or whose memory cannot be predicted."""
 
 
 class ShareError(PgmoError):
-    """Error for a card that cannot be shared: no broker, or an invalid message from a broker."""
+    """Error in sharing a card, such as a missing broker, a refusal or an invalid message."""

@@ -2,8 +2,8 @@
 
     model, plan = pgmo.recompute(model, batch, budget="8 GiB")
 
-The package is callable. `backend` is for `torch.compile`; `largest` finds the largest batch that
-fits on a card.
+The package is callable. `backend` returns a backend for `torch.compile`. `largest` finds the
+largest batch that fits on a card.
 
     calls       signatures of calls, refusals of models, state that a capture restores
     compiled    Dynamo's graphs of a step, a dry run, one plan for all graphs

@@ -50,13 +50,13 @@ def recompute(
 
     Dynamo and AOTAutograd capture the forward and backward pass of the example call, and a planner
     chooses which values to drop. The returned model runs the same operators on the same numbers, so
-    losses, gradients and buffers are bit-identical. Operators with random numbers or side effects
-    never run twice.
+    losses, gradients and buffers are bit-identical. Within a step, operators with random numbers or
+    side effects never run twice.
 
-    The budget limits the bytes that a step allocates from the start of the model's forward pass to
-    the end of its backward pass: activations, results, gradients (also of parameters), workspaces.
-    Parameters, buffers, inputs and the optimizer's state are excluded. Code outside of the model,
-    such as a loss, is not planned: put the loss into the model's forward method.
+    The budget limits the peak of the bytes that a step allocates from the start of the model's
+    forward pass to the end of its backward pass: activations, results, workspaces, and gradients,
+    also of parameters. Parameters, buffers, inputs and the optimizer's state are excluded. Code
+    outside of the model, such as a loss, is not planned: put the loss into the forward method.
 
     Args:
         model: a module, which stays usable. It shares all attributes with the returned model:
@@ -68,34 +68,39 @@ def recompute(
         budget: bytes, such as `"8 GiB"`; a share of the given model's peak, such as `"60%"` or 0.6;
             `"min"` for the smallest peak found with an overhead of at most one forward pass; None
             to recompute nothing.
-        planner: a function of a graph and a budget that returns a choice. By default pgmo searches.
+        planner: a function that takes a `Graph` and a budget (bytes or "min"), and returns a
+            `Choice`. By default pgmo searches.
         measure: whether to run operators alone to learn their workspaces, and to measure a real
             step. pgmo warns if the peaks of two steps differ from the prediction by more than 2 %.
-            If False, predictions exclude workspaces.
+            If False, predictions exclude workspaces, and the memory of code between graphs.
         card: instead of a budget, a card's name such as "RTX 4090", or its size such as "16GiB".
-            The budget is the card's memory without parameters, buffers, example inputs, the
-            optimizer's state, CUDA's context, `beside`, and 1 % for fragmentation.
+            The budget is the card's memory without parameters, buffers, example inputs, the state
+            of `optimizer`, CUDA's context, `beside`, and 1 % for fragmentation.
         optimizer: with `card`: the optimizer of the parameters; its state need not exist yet.
-        beside: with `card`: bytes to keep free, for example for a second model.
+        beside: with `card`: bytes to keep free, such as "2 GiB" for a second model.
         offload: link to the host: "pcie3", "pcie4", "pcie5", or bytes per second, such as 20e9 or
             "20 GB/s". pgmo may then copy values to the host and back instead of computing them
             again. On a GPU, copies use a stream of their own and pinned host memory.
         state: with `card`, `optimizer`, `offload` and example inputs: whether the optimizer's state
             may be on the host while the model runs. pgmo puts the state there if this lowers the
             overhead, or no plan fits otherwise. `optimizer.step()` copies it to the card and back.
-        whole: whether to refuse a model with graph breaks. If False, all graphs share the budget,
-            and the code between the graphs runs unchanged.
+        whole: whether to refuse a model whose step is not a single graph. If False, all graphs
+            share the budget, and other code runs unchanged.
 
     Returns:
         The model that recomputes, and the plan.
 
     Raises:
-        BudgetError: if no plan fits the budget (the message has the smallest peak found), the
-            capture runs out of memory, or gradients or the optimizer's step do not fit on the card.
-        GraphError: if the model cannot be captured, nothing in it needs gradients, or it has graph
-            breaks with `whole`. Without example inputs, the first call raises the capture's errors.
+        BudgetError: if no plan fits the budget (the message has the smallest peak found); if the
+            capture or the host runs out of memory; if gradients or the optimizer's step do not fit
+            on the card.
+        GraphError: if the model cannot be captured, no captured result needs gradients, or the step
+            is not a single graph with `whole`.
         OptionError: if an option is invalid, `model` is not a module, or PyTorch is older than
             2.11.
+
+        Errors of capturing and planning are raised at the first call if there are no example
+        inputs. Then a call whose results need no gradients runs unchanged.
 
     Example:
         >>> model, plan = pgmo.recompute(model, batch, budget="8 GiB")  # doctest: +SKIP
@@ -117,7 +122,7 @@ def recompute(
 
 @dataclass(frozen=True)
 class RecomputeOptions:
-    """Options of `recompute`, which documents them; `optimizer` without wrappers of libraries."""
+    """Options of `recompute`, which documents them. `optimizer` loses the wrappers of libraries."""
 
     budget: int | float | str | None = "min"
     planner: Planner | None = None
@@ -135,7 +140,7 @@ class RecomputeOptions:
 
 
 def settle_state(options: RecomputeOptions, plan: RecomputePlan) -> None:
-    """Start or stop keeping the state of the optimizer, if any, on the host, as planned."""
+    """Move the state of the optimizer, if one is given, to the host or back, as planned."""
     if options.optimizer is not None:
         keep_state_on_host(options.optimizer, wanted=plan.state_bytes > 0)
 
@@ -148,13 +153,13 @@ def planned(
     *,
     try_on_card: bool = True,
 ) -> tuple[M, RecomputePlan]:
-    """Plan a model within a budget; return the recomputing model and its plan.
+    """Return a recomputing model and its plan within a budget.
 
     Args:
         model: the model.
         call: arguments of the call to plan; None to plan when the model is first called.
         options: options of `recompute`, which documents the errors, too.
-        shapes: choices of earlier plans. If one of these choices fits, no search runs.
+        shapes: choices of earlier plans. If one of these choices fits the budget, no search runs.
         try_on_card: with `options.state`, whether to also plan with the state on the card.
     """
     refuse_old_versions()
@@ -194,7 +199,7 @@ def _within(
     shapes: Shapes,
     card_budget: CardBudget | None,
 ) -> tuple[M, RecomputePlan]:
-    """Plan a model for the memory left on a card, or for `options.budget` if there is no card."""
+    """Plan a model for the memory left on a card, or for `options.budget` if no card is given."""
     settings = Settings(
         parse_budget(options.budget if card_budget is None else card_budget.left),
         options.planner,

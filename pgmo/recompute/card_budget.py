@@ -2,20 +2,20 @@
 
     usable        total memory, as CUDA reports it
     - context     of CUDA, its libraries and other programs
-    - resident    parameters, buffers, inputs
+    - resident    parameters, buffers, example inputs
     - beside      bytes that the user keeps free
     - optimizer   its state, also before the first step; nothing if the state is on the host
     - packing     memory lost to fragmentation
     = budget      activations, gradients, workspaces
 
-While the optimizer runs, there are no activations. Then the optimizer's state, its temporary
-memory and the gradients must fit.
+While the optimizer runs, there are no activations. At that time, the optimizer's state, its
+temporary memory and the gradients must fit.
 """
 
 import weakref
 from collections import OrderedDict, defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -48,7 +48,7 @@ class OptimizerNeeds:
 
 
 def optimizer_needs(optimizer: Optimizer) -> OptimizerNeeds:
-    """Measure the memory of an optimizer's step on fake tensors, without changing the optimizer.
+    """Return the memory of an optimizer's step, measured on fake tensors without side effects.
 
     Raises:
         OptionError: if the step fails, for example because it needs a closure.
@@ -77,16 +77,16 @@ def optimizer_needs(optimizer: Optimizer) -> OptimizerNeeds:
     except Exception as error:
         raise OptionError(
             f"the memory of {type(optimizer).__name__} cannot be measured: {error}. Omit "
-            "optimizer= and give its bytes as beside="
+            "optimizer= and give the bytes of its state as beside="
         ) from error
     state = {storage_key(one): _rounded(one) for one in fakes([*twin.state.values()])}
     return OptimizerNeeds(sum(state.values()), max(0, counting.peak - sum(state.values())))
 
 
 def _settled(group: dict[str, Any]) -> dict[str, Any]:
-    """Return a parameter group; if it is on CUDA devices, `foreach` has PyTorch's default, True.
+    """Return a parameter group; on CUDA devices, an unset `foreach` becomes True.
 
-    PyTorch's optimizers do not use this default for fake parameters.
+    True is PyTorch's default there, but PyTorch does not use this default for fake parameters.
     """
     cuda = all(one.device.type == "cuda" for one in group["params"])
     if cuda and group.get("foreach", False) is None and not group.get("fused"):
@@ -141,7 +141,7 @@ def _rounded(one: Tensor) -> int:
 
 @dataclass(frozen=True)
 class CardBudget:
-    """Memory of a card that is left for a step.
+    """Memory of a card by purpose, and the bytes that are left for a step.
 
     Args:
         card: the card.
@@ -171,7 +171,8 @@ class CardBudget:
         """Bytes that a step may allocate.
 
         Raises:
-            BudgetError: if the gradients or the optimizer's step do not fit.
+            BudgetError: if the optimizer's state, its temporary memory and the gradients do not
+                fit together.
         """
         state = self.optimizer.state if self.optimizer else 0
         taken = self.context + self.resident + self.beside + self.packing
@@ -179,15 +180,18 @@ class CardBudget:
         transient = self.optimizer.transient_bytes if self.optimizer else 0
         if left - state < self.gradients + transient:
             more = f", and the optimizer's step {format_bytes(transient)}" if transient else ""
+            lighter = ", an optimizer with less state" if state else ""
+            card = replace(self, state_on_host=False)
             raise BudgetError(
-                f"training does not fit on {self.card.name}: {self}; in addition, gradients take "
+                f"training does not fit on {self.card.name}: {card}; in addition, gradients take "
                 f"{format_bytes(self.gradients)}{more}. Use a larger card, smaller types "
-                "(bfloat16), an optimizer with less state, or train fewer parameters"
+                f"(bfloat16){lighter}, or train fewer parameters"
             )
         return left if self.state_on_host else left - state
 
     def __str__(self) -> str:
-        parts = [("context", self.context), ("parameters, buffers and inputs", self.resident)]
+        tensors = "parameters, buffers and example inputs"
+        parts = [("context", self.context), (tensors, self.resident)]
         if self.optimizer is not None and not self.state_on_host:
             parts.append(("state of the optimizer", self.optimizer.state))
         parts += [("kept free", self.beside), ("packing", self.packing)]
@@ -198,7 +202,8 @@ class CardBudget:
 def context_of(devices: Iterable[torch.device]) -> int:
     """Return the bytes of CUDA's context and of other programs on a model's first CUDA device.
 
-    The result is at least `CONTEXT`, and equals `CONTEXT` if the model or PyTorch uses no CUDA.
+    The result is at least `CONTEXT`. It is `CONTEXT` without CUDA devices, and before PyTorch has
+    initialized CUDA.
     """
     cuda = sorted({one.index or 0 for one in devices if one.type == "cuda"})
     if not cuda or not torch.cuda.is_initialized():  # type: ignore[no-untyped-call]

@@ -117,7 +117,7 @@ class Curve:
 
 
 def picture_format(path: str | os.PathLike[str]) -> str:
-    """Return the format of an image file; raise OptionError if matplotlib cannot write it."""
+    """Return the format of an image file; raise OptionError if matplotlib cannot draw it."""
     formats = _figure()().canvas.get_supported_filetypes()
     ending = Path(path).suffix.removeprefix(".").lower()
     if ending not in formats:

@@ -18,16 +18,17 @@ def explain(planned: PlannedStep, measured: int | None, resident: int) -> str:
     schedule, graph = planned.schedule, planned.captured.graph
     lines = [
         f"Peak of a step: {format_bytes(schedule.peak)}, instead of "
-        f"{format_bytes(planned.default.peak)} without recomputation"
+        f"{format_bytes(planned.default.peak)} in the original model"
         f" ({schedule.peak / max(planned.default.peak, 1):.0%}). {_budget(planned.budget)}",
-        f"Parameters, buffers and inputs take another {format_bytes(resident)}.",
+        f"Parameters, buffers and example inputs take another {format_bytes(resident)}.",
         *_graphs(planned),
     ]
     if measured is not None:
         difference = measured / max(schedule.peak, 1) - 1
+        words = f"{100 * abs(difference):.1f} % {'more' if difference > 0 else 'less'} than"
         lines.append(
-            f"A real step took {format_bytes(measured)} at its peak: "
-            f"{100 * abs(difference):.1f} % {'more' if difference > 0 else 'less'} than predicted."
+            f"A real step took {format_bytes(measured)} at its peak, "
+            f"{words if difference else 'as'} predicted."
         )
     if schedule.offloaded:
         lines.append(_offloaded(planned))
@@ -48,10 +49,10 @@ def explain(planned: PlannedStep, measured: int | None, resident: int) -> str:
 
 def _graphs(planned: PlannedStep) -> list[str]:
     if not planned.captured.nodes:
+        shared = f"{planned.graphs} graphs share" if planned.graphs > 1 else "1 graph has"
         return [
-            f"The forward pass is not a single graph: {planned.graphs} graphs share the budget. "
-            "The code between the graphs runs unchanged. With measure=True, its memory was "
-            "measured in a step whose changes were undone."
+            f"The forward pass is not a single graph: {shared} the budget. Other code runs "
+            "unchanged. The peak includes its memory if this could be measured (measure=True)."
         ]
     return []
 
@@ -59,8 +60,9 @@ def _graphs(planned: PlannedStep) -> list[str]:
 def _offloaded(planned: PlannedStep) -> str:
     schedule = planned.schedule
     assert schedule.transfers is not None
+    count = len(schedule.offloaded)
     return (
-        f"The results of {len(schedule.offloaded)} operations are offloaded and take "
+        f"The results of {count} operation{'s' if count > 1 else ''} are offloaded and take "
         f"{format_bytes(schedule.host_bytes)} of host memory. Waiting for their transfers at "
         f"{schedule.transfers.rate / 1e9:.3g} GB/s takes {100 * schedule.wait_share:.1f} % of the "
         "forward pass's time."
@@ -106,7 +108,7 @@ def _modules(planned: PlannedStep) -> list[str]:
         )
     if len(sizes) > len(listed):
         others = sizes.total() - sum(size for _, size in listed)
-        lines.append(f"  {len(sizes) - len(listed)} more modules: {format_bytes(others)}")
+        lines.append(f"  further modules ({len(sizes) - len(listed)}): {format_bytes(others)}")
     return lines
 
 
@@ -115,7 +117,10 @@ def _peak(planned: PlannedStep) -> str:
     step = schedule.peak_step
     operation = graph.operations[schedule.peak_operation]
     phase = "forward" if schedule.peak_operation < graph.forward else "backward"
-    again = ", run again for the backward pass" if schedule.again[step] else ""
+    again = ""
+    if schedule.again[step]:
+        fetched = schedule.peak_operation in schedule.offloaded
+        again = ", fetched from the host" if fetched else ", run again"
     where = f" of {operation.module}" if operation.module else ""
     largest = []
     for block in schedule.alive(step)[:3]:
@@ -154,7 +159,7 @@ def _pinned(graph: Graph) -> list[str]:
         for name, _ in Counter(one.name for one in pinned).most_common(3)
     )
     return [
-        f"{len(pinned)} operations never run twice, because they draw random numbers, have side "
-        f"effects, communicate, or read values that are overwritten ({names}). Their results take "
-        f"{format_bytes(kept)}."
+        "Some operations never run twice, because they draw random numbers, have side effects, "
+        f"communicate, or read values that are overwritten ({len(pinned)}: {names}). Their results "
+        f"take {format_bytes(kept)}."
     ]

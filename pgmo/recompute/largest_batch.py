@@ -32,7 +32,8 @@ def largest(
     """Find the largest batch whose step can be planned for a card, and plan that step.
 
     For each tried batch, the forward pass runs without saving values for the backward pass, and
-    operators run one by one to be measured. A batch without a plan counts as too large.
+    operators run one by one to be measured. A batch counts as too large if no plan fits, or if
+    PyTorch runs out of memory.
 
     Args:
         model: a module.
@@ -72,10 +73,10 @@ class _Search:
         self._model, self._inputs, self.options = model, inputs, options
         self._shapes = Shapes()  # Choices for one batch are tried for the next batch.
         self._found: dict[int, tuple[Any, RecomputePlan]] = {}
-        self._on_host_from = _MOST + 1  # Smallest batch whose plan keeps the state on the host.
+        self._on_host_from = _MOST + 1  # Smallest batch so far with the state on the host.
 
     def run(self, start: int) -> int:
-        """Return the largest batch that fits, at least `start`; raise BudgetError if none fits."""
+        """Return the largest batch that fits; raise BudgetError if `start` does not fit."""
         self._found[start] = self._plan(start, self.options)
         works, fails, stride = start, 0, 1
         batch = max(start + 1, self._guess(start))
@@ -96,7 +97,7 @@ class _Search:
         return works
 
     def best(self, batch: int) -> tuple[Any, RecomputePlan]:
-        """Return model and plan of a batch that fits, with less overhead than known if possible."""
+        """Return model and plan of a batch that fits. If they have overhead, search once more."""
         known = self._found[batch]
         if known[1].overhead == 0:
             return known
@@ -126,7 +127,7 @@ class _Search:
     def _guess(self, start: int) -> int:
         """Return the batch at which a line through two batches' smallest peaks reaches the budget.
 
-        If the second peak is unknown or not larger, the result is a small batch.
+        If a peak is unknown, or the second peak is not larger, the result is at most `2 * start`.
         """
         card = self._found[start][1].card
         assert card is not None

@@ -31,8 +31,8 @@ class RecomputePlan:
     inputs. `card` describes the memory of the given card, or is None.
 
     The plan is for the first planned call: the example call or, without example inputs, the model's
-    first call with gradients enabled. Before this call is planned, only the attributes `resident`,
-    `card` and `state_bytes` can be used; other attributes and methods raise GraphError.
+    first call whose results need gradients. Before this call is planned, only `resident`, `card`,
+    `state_bytes` and `repr()` can be used; other attributes and methods raise GraphError.
 
     Example:
         >>> model, plan = pgmo.recompute(model, batch, budget="8 GiB")  # doctest: +SKIP
@@ -49,8 +49,8 @@ class RecomputePlan:
     def _call(self) -> "CompiledStep":
         if self._recomputing.first is None:
             raise GraphError(
-                "nothing is planned yet: without example inputs, the model is planned when it is "
-                "first called with gradients enabled"
+                "nothing is planned yet: without example inputs, the model is planned at its "
+                "first call whose results need gradients"
             )
         return self._recomputing.first
 
@@ -93,7 +93,7 @@ class RecomputePlan:
 
     @property
     def state_bytes(self) -> int:
-        """Bytes of the optimizer's state on the host while the step runs."""
+        """Bytes of the optimizer's state that is on the host while the step runs."""
         card = self.card
         if card is None or card.optimizer is None or not card.state_on_host:
             return 0
@@ -109,17 +109,17 @@ class RecomputePlan:
 
     @property
     def recomputed(self) -> frozenset[int]:
-        """Operations of `graph` that run more than once."""
+        """Numbers of the operations of `graph` that run more than once."""
         return self.schedule.recomputed
 
     @property
     def offloaded(self) -> frozenset[int]:
-        """Operations of `graph` whose result is offloaded to the host (`offload=`)."""
+        """Numbers of the operations of `graph` whose result is offloaded to the host."""
         return self.schedule.offloaded
 
     @property
     def host_bytes(self) -> int:
-        """Bytes of host memory for offloaded values, pinned if the step runs on a GPU."""
+        """Bytes of host memory for offloaded values; excludes the optimizer's state."""
         return self.schedule.host_bytes
 
     @property
@@ -134,7 +134,7 @@ class RecomputePlan:
 
     @property
     def graphs(self) -> int:
-        """Number of calls of graphs in a step; above 1 only if there are graph breaks."""
+        """Number of calls of planned graphs in a step; above 1 only if there are graph breaks."""
         return self._planned.graphs
 
     @property
@@ -146,7 +146,7 @@ class RecomputePlan:
         return self._call.measured
 
     def explain(self) -> str:
-        """Return a description of the peak, and of the modules that recompute most."""
+        """Return a description of the card, the peak, and the modules that drop most bytes."""
         text = explain(self._planned, self.measured_peak, self.resident)
         if self.card is None:
             return text
@@ -167,7 +167,7 @@ class RecomputePlan:
         Args:
             points: number of budgets, from 2, evenly spaced from the smallest peak found to the
                 peak without recomputation.
-            time_limit: seconds for each budget.
+            time_limit: maximum seconds of one search. Each budget takes several searches.
 
         Returns:
             The choices found that no other choice beats in peak and overhead, by ascending peak.
@@ -224,7 +224,7 @@ class RecomputePlan:
 
     def __repr__(self) -> str:
         if self._recomputing.first is None:
-            return "RecomputePlan(not planned before the first call)"
+            return "RecomputePlan(nothing is planned yet)"
         return (
             f"RecomputePlan(peak {format_bytes(self.peak)} instead of "
             f"{format_bytes(self.default_peak)}, overhead {100 * self.overhead:.1f} %)"

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class RecomputePackage(CallablePackage):
-    """Type of the module `pgmo.recompute`, whose attributes import torch when first used."""
+    """Type of the module `pgmo.recompute`, which imports torch at the first use of an attribute."""
 
     _calls = ("pgmo.recompute.apply", "recompute")
     _removed = RECOMPUTE

@@ -15,7 +15,7 @@ def step_profile(
     """Return the blocks of a schedule as a profile whose max load is the schedule's peak.
 
     Each block is allocated at a tick of its own. A block's tag has the module, the operator and the
-    phase, which is "recompute" for reruns. Parameters, buffers and inputs are excluded.
+    phase, which is "recompute" for reruns and fetches. Parameters, buffers and inputs are excluded.
 
     Args:
         schedule: the schedule of a step.
@@ -39,7 +39,7 @@ def step_profile(
     notes = {
         "step": "planned by pgmo recompute, not recorded",
         "recomputed": f"{len(schedule.recomputed)} of {graph.forward} forward operations, "
-        f"{100 * schedule.overhead:.1f} % of the forward pass",
+        f"{100 * schedule.rerun_share:.1f} % of the forward pass",
         "peak": format_bytes(schedule.peak),
     }
     return Profile.from_columns(

@@ -57,8 +57,8 @@ def refuse_static_graph() -> None:
     active = getattr(DistributedDataParallel, "_active_ddp_module", None)
     if active is not None and active.static_graph:
         raise GraphError(
-            "the model would be captured in the first step of DistributedDataParallel("
-            "static_graph=True), which counts gradient hooks. Capture the model before it is "
+            "the model would be captured in a step of DistributedDataParallel(static_graph=True), "
+            "which counts gradient hooks in its first step. Capture the model before it is "
             "wrapped, with example inputs: "
             "DistributedDataParallel(pgmo.recompute(model, batch)[0], ...)"
         )

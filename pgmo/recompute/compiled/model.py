@@ -100,7 +100,7 @@ class CompiledModel:
         """Return the planned step of a kind of call, captured and planned at its first call.
 
         Raises:
-            BudgetError: if no plan fits the budget.
+            BudgetError: if no plan fits the budget, or memory runs out.
             GraphError: if the call cannot be captured.
             NothingToPlanError: if there is nothing to plan.
         """
@@ -154,7 +154,7 @@ class CompiledModel:
         return made
 
     def _discover(self, arguments: Arguments, wanted: frozenset[int] | None) -> Discovery:
-        """Repeat dry runs until one captures no graph, to measure no capture; return its record."""
+        """Repeat dry runs until one captures no graph, and so measures no capture; return it."""
         thread_step = self._thread_step
         plain: frozenset[CallKey] = frozenset()
         for number in range(_TRIES):
@@ -174,10 +174,10 @@ class CompiledModel:
         """Warn if the forward pass is not a single graph; with `whole`, raise GraphError."""
         if not breaks and found.is_single:
             return
-        unseen = "operators before or after the captured graph are not in it"
+        unseen = "some code is not captured"
         reason, graphs = next(iter(breaks), unseen), len(found.calls)
         if self.settings.whole:
-            raise GraphError(f"the forward pass is not a single graph: {reason}")
+            raise GraphError(f"whole=True: the forward pass is not a single graph: {reason}")
         self._warn(
             f"the forward pass is not a single graph: {reason}. {graphs} "
             f"{'graphs are' if graphs > 1 else 'graph is'} planned under one budget; other code "

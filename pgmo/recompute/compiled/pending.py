@@ -35,8 +35,8 @@ class PendingCalls:
             return
         self._is_warned = True
         warn_user(
-            "the model is called again before the backward pass of an earlier call, so the saved "
-            "values of both calls are live. The budget covers one call with its backward pass. "
-            "Concatenate the inputs for one call (torch.cat), call backward() before the next "
-            "call, or give a smaller budget"
+            "the model is called again before the backward pass of an earlier call whose results "
+            "are live, so the saved values of both calls are live. The budget covers one call with "
+            "its backward pass. Concatenate the inputs for one call (torch.cat), call backward() "
+            "or free the results before the next call, or give a smaller budget"
         )

@@ -111,7 +111,7 @@ class CompiledStep:
             self._plan(discovered(), replace(self._settings, anew=True))
         except BudgetError as error:
             self._plans = PLANS
-            warn_user(f"the earlier plan is kept: {error}")
+            warn_user(f"the step cannot be planned again, so the earlier plan is kept: {error}")
 
     def run(self, forward: Callable[[Choose], Any], given: Iterable[Tensor]) -> Any:
         """Run a forward pass with the input tensors `given`; measure the step if necessary."""
@@ -183,11 +183,11 @@ class CompiledStep:
         if not differs:
             return
         advice = (
-            "Give a smaller budget if the measured peak is too high"
+            ". Give a smaller budget if the measured peak is too high"
             if measured > predicted
-            else "With a larger budget, steps may recompute less and still fit"
+            else ". With a larger budget, steps may recompute less and still fit"
         )
         warn_user(
             f"a step took {format_bytes(measured)} at its peak; {format_bytes(predicted)} were "
-            f"predicted. {advice}"
+            f"predicted{'' if self.planned.budget is None else advice}"
         )

@@ -1,4 +1,4 @@
-"""Budgets of a step: bytes, a share of its peak without recomputation, or the smallest peak."""
+"""Budgets of a step: bytes, a share of the original model's peak, or the smallest peak."""
 
 import operator
 from dataclasses import dataclass
@@ -12,17 +12,17 @@ from pgmo.units import parse_bytes
 
 @dataclass(frozen=True)
 class Share:
-    """Share of the peak without recomputation, above 0 and at most 1."""
+    """Share of the original model's peak, above 0 and at most 1."""
 
     part: float
 
     def of(self, peak: int) -> int:
-        """Return the budget in bytes for a peak without recomputation of `peak` bytes."""
+        """Return the budget in bytes if the original model's peak is `peak` bytes."""
         return int(self.part * peak)
 
 
 Budget = int | Share | Literal["min"] | None
-"""Bytes that a step may allocate, a share, "min" for the smallest peak, or None for no limit."""
+"""Largest allowed peak: bytes, a share, "min" for the smallest peak found, None for no limit."""
 
 
 def parse_budget(budget: object) -> Budget:
@@ -51,7 +51,7 @@ def parse_budget(budget: object) -> Budget:
 
 
 def _number(budget: object) -> object:
-    """Return `"0.5"`, scalar tensors and NumPy's numbers as Python's, other budgets unchanged."""
+    """Convert `"0.5"`, scalar tensors and NumPy's numbers to numbers of Python, if possible."""
     if isinstance(budget, str):
         try:
             return float(budget) if any(mark in budget for mark in ".eE") else budget

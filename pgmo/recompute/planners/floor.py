@@ -28,8 +28,8 @@ def floor(schedule: Schedule) -> str:
     advice = ""
     if named[0][0].startswith("gradients of parameters"):
         advice = (
-            ". Gradients of parameters live until the optimizer's step and cannot be dropped; "
-            "recomputation saves a larger share at a larger batch"
+            ". Gradients of parameters outlive the step and cannot be dropped; recomputation "
+            "saves a larger share of the peak at a larger batch"
         )
     return f"Live bytes at the step's peak, in {place}: {shares}{advice}"
 
@@ -49,5 +49,5 @@ def _kind(graph: Graph, value: int, operation: Operation) -> str:
     if one.producer >= graph.forward:
         return "intermediate gradients"
     if graph.operations[one.producer].pinned or one.pinned:
-        return "values that must not be computed twice, such as random numbers"
+        return "values that are never computed twice, such as random numbers"
     return "saved activations"

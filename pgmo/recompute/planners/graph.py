@@ -145,7 +145,7 @@ def _check(graph: Graph) -> None:
             if not 0 <= value < len(graph.values) or graph.values[value].producer != index:
                 raise GraphError(
                     f"operation {index} ({operation.name}) writes value {value}, "
-                    "which has another producer"
+                    "which has another producer or does not exist"
                 )
             written.add(value)
     for index, one in enumerate(graph.values):

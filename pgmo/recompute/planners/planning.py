@@ -79,8 +79,9 @@ def plan_choice(
 
     All planners propose choices. A local search improves the cheapest choice that fits. If none
     fits, the search improves the choice with the lowest peak. A second search adds reruns anywhere
-    in the step (`reruns.py`). For a small step without offloading, a beam search proposes another
-    choice. The result need not be optimal: a larger budget may get a more expensive choice.
+    in the step (`reruns.py`). If a small step has a budget in bytes and no `rate`, a beam search
+    proposes another choice. The result need not be optimal: a larger budget may get a more
+    expensive choice.
 
     Args:
         graph: the step.
@@ -89,15 +90,15 @@ def plan_choice(
         evaluations: number of choices that each search tries. Searches are repeated if no proposal
             fits. `evaluations` and `seed` determine the result. By default `EVALUATIONS`, adapted
             to the size of the step.
-        time_limit: seconds after which searches end with the best choice so far. Proposals take
-            additional time. With a limit, the result depends on the machine.
+        time_limit: seconds after which a search ends with the best choice so far. There are several
+            searches, and proposals take additional time. The result depends on the machine.
         seed: seed of the search, from 0.
         candidates: results of an earlier `propose` on the same graph, to save time.
         rate: bytes per second of a link to the host, if values may be offloaded. With a rate, costs
             of the graph must be seconds.
 
     Raises:
-        BudgetError: if no choice fits; the message has the smallest peak found.
+        BudgetError: if no choice fits a budget in bytes; the message has the smallest peak found.
         OptionError: if an option is invalid.
     """
     limit = _check(budget, evaluations, time_limit, seed)
@@ -280,7 +281,7 @@ class UnreachableBudgetError(BudgetError):
         super().__init__(
             f"no recomputation was found that keeps the step within {format_bytes(budget)}: the "
             f"smallest peak found is {format_bytes(least.peak)}, with an overhead of "
-            f"{least.overhead:.0%} of the forward pass; without recomputation the peak is "
+            f"{least.overhead:.0%} of the forward pass; the original model's peak is "
             f"{format_bytes(default)}. Give a budget of {least.peak} bytes or more, or a smaller "
             f"batch. {floor(least.on(graph))}"
         )
@@ -289,7 +290,7 @@ class UnreachableBudgetError(BudgetError):
         return BudgetError, self.args  # The graph is not pickled.
 
     def of_model(self, default: int) -> "UnreachableBudgetError":
-        """Return the same error with `default` as the peak without recomputation, in bytes."""
+        """Return the same error with `default` as the original model's peak, in bytes."""
         return UnreachableBudgetError(*self._given, default)
 
 

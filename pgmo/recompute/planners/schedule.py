@@ -8,8 +8,8 @@ of the forward pass. The recomputed values live until their last use. AOTAutogra
 graphs in the same way (`reordering_to_mimic_autograd_engine` in
 torch/_functorch/partitioners.py).
 
-Reruns are more general. Forward operations may run again right before any later operation of either
-pass, any number of times. A read returns the latest write, which lives until the last read before
+Reruns are more general. Forward operations may run again right before any later operation of their
+graph, any number of times. A read returns the latest write, which lives until the last read before
 the next write. The rerun of an offloaded operation fetches the operation's value from the host.
 
 This file is the reference, with which tests compare the native evaluator (csrc/recompute).
@@ -42,7 +42,7 @@ class Schedule:
         value: the value of each block, shape (m,); -1 for a workspace. A value has a block for each
             of its lifetimes.
         start: the run that allocates each block, shape (m,).
-        end: the first run after each block is freed, shape (m,).
+        end: the first run in which each block is no longer live, shape (m,).
         size: bytes of each block, shape (m,).
         live: bytes live during each run, shape (k,).
         offloaded: operations whose reruns fetch the value from the host.
@@ -74,7 +74,7 @@ class Schedule:
 
     @property
     def peak_step(self) -> int:
-        """The first run with the peak."""
+        """Index of the first run with the peak; 0 if there are no runs."""
         return int(np.argmax(self.live)) if len(self.live) else 0
 
     @property
@@ -84,7 +84,7 @@ class Schedule:
 
     @property
     def recomputed(self) -> frozenset[int]:
-        """The operations that run more than once, without offloaded ones."""
+        """The operations that run more than once, without offloaded operations."""
         return frozenset(self.operations[self.again].tolist()) - self.offloaded
 
     @property
@@ -261,17 +261,19 @@ def check_reruns(
 ) -> None:
     """Raise GraphError for a rerun or fetch that is impossible."""
     for index in offloaded:
-        if transfers is None or not transfers.can_offload(index):
+        if transfers is None:
+            raise GraphError(f"operation {index} cannot be offloaded: give the graph's transfers")
+        if not transfers.can_offload(index):
             raise GraphError(
-                f"operation {index} cannot be offloaded: it does not write exactly one value that "
-                "can be offloaded"
+                f"operation {index} cannot be offloaded: it is no forward operation that writes "
+                "exactly one value that can be dropped"
             )
     for moment, index in reruns:
         if not 0 <= index < min(moment, graph.forward) or moment >= len(graph.operations):
             raise GraphError(
                 f"operation {index} cannot run again before operation {moment}: only the forward "
-                f"operations, 0 to {graph.forward - 1}, can run again, each before a later "
-                f"operation of all {len(graph.operations)}"
+                f"operations, 0 to {graph.forward - 1}, can run again, each before a later one of "
+                f"the {len(graph.operations)} operations"
             )
         if not is_at_home(graph, moment, index):
             raise GraphError(
@@ -318,7 +320,8 @@ def check_choice(graph: Graph, choice: Collection[int]) -> None:
             f"{graph.forward - 1}"
         )
     operation = graph.operations[index]
-    reason = "it is pinned" if operation.pinned else "the backward pass never needs it again"
+    unneeded = "it writes no value that is needed again and can be dropped"
+    reason = "it is pinned" if operation.pinned else unneeded
     raise GraphError(
         f"operation {index} ({operation.name}) cannot be dropped: {reason}; "
         "choose from graph.candidates()"

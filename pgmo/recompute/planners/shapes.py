@@ -21,7 +21,7 @@ _MOST = 16  # Maximum number of stored choices of one kind of graph; the oldest 
 
 @dataclass
 class _Kind:
-    longest: int = 0  # Largest peak without recomputation in bytes.
+    longest: int = 0  # Largest peak of the original model in bytes.
     least: int = 0  # Largest peak of a plan for "min" in bytes.
     choices: list[Choice] = field(default_factory=list)
 
@@ -35,15 +35,15 @@ class Shapes:
     def limit(self, graph: Graph, budget: Budget, peak: int) -> int | Literal["min"] | None:
         """Return the budget of a graph in bytes, "min", or None.
 
-        A share refers to the largest peak of any graph so far, without recomputation. So a smaller
-        step, for example with frozen parameters, is not refused. "min" becomes the largest peak of
-        earlier plans for "min" of this kind of graph. "min" stays "min" for the first graph of a
-        kind, and for graphs with a larger peak without recomputation than earlier ones of the kind.
+        A share refers to the largest `peak` of any graph so far. So a smaller step, for example
+        with frozen parameters, is not refused. "min" stays "min" for the first graph of a kind, and
+        if `peak` exceeds all earlier peaks of the kind. Otherwise "min" becomes the largest peak of
+        the kind's earlier plans for "min".
 
         Args:
             graph: the step.
             budget: the budget that the user gave.
-            peak: peak of the step without recomputation in bytes.
+            peak: peak of the step in the original model in bytes.
         """
         kind = self._kind(graph)
         longer, kind.longest = peak > kind.longest, max(peak, kind.longest)

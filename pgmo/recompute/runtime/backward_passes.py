@@ -1,7 +1,7 @@
 """Wrapper of the function through which `backward()` and `autograd.grad()` call autograd's engine.
 
-The wrapper calls the functions of `surround`. If a backward pass ends with a Python error, the
-wrapper also waits for autograd's device threads:
+The wrapper calls the functions of `surround`. If a backward pass raises an error, the wrapper also
+waits for autograd's device threads:
 
     main thread     backward( ......... ) raises        except: a smaller batch
     device thread        operator fails --^   drops the error, then node and graph   needs the GIL
@@ -53,7 +53,7 @@ def attach() -> None:
     @functools.wraps(run_engine)
     def run_and_wait(outputs: Any, *more: Any, **keywords: Any) -> Any:
         run = functools.partial(run_engine, outputs, *more, **keywords)
-        for around in tuple(_surrounding):  # Other threads and finalizers change the list.
+        for around in tuple(_surrounding):  # Other threads and finalizers may change the list.
             run = functools.partial(around, run, outputs, more)
         try:
             return run()
@@ -91,8 +91,8 @@ def await_device_threads() -> None:
     """Wait until autograd's threads have dropped the nodes that they ran last.
 
     The function runs an empty backward pass on each CUDA device in use. This pass begins only after
-    the nodes are dropped, and allocates nothing. Inside another backward pass, the function returns
-    immediately.
+    the nodes are dropped, and allocates nothing. The function returns immediately inside another
+    backward pass, and before PyTorch has initialized CUDA.
     """
     import torch
 

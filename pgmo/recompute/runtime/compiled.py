@@ -70,6 +70,6 @@ def backend(
 
 
 def _identity(settings: Settings, planner: Planner | None) -> str:
-    """Return a key that settings share only if they split a graph in the same way."""
+    """Return a cache key. Settings with equal keys split a graph in the same way."""
     name = uuid4().hex if planner else "search"
     return f"pgmo {__version__} {settings.budget!r} {settings.measure} {name}"

@@ -32,7 +32,7 @@ class Settings:
     """Settings of planning.
 
     Args:
-        budget: budget of the peak.
+        budget: largest peak: bytes, a share, "min" or None.
         planner: called with a graph and a budget; returns a choice. If None, pgmo searches.
         rate: bytes per second of a link to the host; None to offload nothing.
         measure: whether to measure the workspaces of operators, and a step.
@@ -40,8 +40,8 @@ class Settings:
         shapes: choices found for other calls of the model.
         anew: whether to search again, regardless of `shapes`.
         differentiated: whether each output with a derivative gets a gradient; None to guess.
-        joins: whether to undo divisions of convolutions that are not needed.
-        whole: whether to refuse graph breaks.
+        joins: whether to undo divisions of convolutions that the budget does not need.
+        whole: whether to refuse steps that are not a single graph.
 
     Raises:
         OptionError: if `planner` is given with `rate`, or cannot be called.
@@ -78,7 +78,7 @@ class PlannedStep:
         schedule: the planned schedule.
         default: schedule of the plain model, with its own checkpoints.
         planner: name of the planner that found the choice.
-        finest: returns the step with all divisions that may help (`divide.py`), for planners.
+        finest: returns the step with all helpful divisions of convolutions (`divide.py`).
         budget: bytes that the peak must not exceed, "min", or None.
         graphs: number of graph calls in the step.
     """
@@ -93,7 +93,7 @@ class PlannedStep:
 
 
 def plan_step(joint: fx.GraphModule, outputs: int, settings: Settings) -> PlannedStep:
-    """Capture a joint graph, measure its operators, and plan which values to drop."""
+    """Capture a joint graph, and plan which values to drop."""
     if settings.in_place:
         scatter_sources(joint)
         sum_in_place(joint)
@@ -121,10 +121,10 @@ def plan_step(joint: fx.GraphModule, outputs: int, settings: Settings) -> Planne
 
 
 def choice_on(schedule: Schedule, captured: Captured, other: Captured) -> Schedule:
-    """Return the schedule of the same reruns on another capture of the step.
+    """Return the schedule of the same choice on another capture of the step.
 
     Operations correspond by name. If the operation that a rerun precedes is missing in `other`, the
-    rerun precedes the next operation that both captures have.
+    rerun precedes the next operation that both captures have. A missing operation has no reruns.
     """
     dropped, graph = schedule.recomputed, captured.graph
     is_choice = dropped.issubset(graph.candidates())
@@ -193,7 +193,7 @@ def capture_step(joint: fx.GraphModule, outputs: int, settings: Settings) -> Cap
     if not settings.measure:
         return capture(joint, outputs)
     nodes = [node for node in joint.graph.nodes if node.op == "call_function"]
-    # Small operators are not measured: below 1 KiB, or 1/10,000 of all written bytes.
+    # Operators that move fewer bytes are not measured: 1 KiB, or 1/10,000 of all written bytes.
     least = max(1024, sum(workspaces.written(node) for node in nodes) // 10_000)
     workspaces.measure(nodes, least=least)
     return capture(joint, outputs, workspaces.measured)

@@ -39,7 +39,7 @@ Names = frozenset[str]
 
 @dataclass
 class StepCompiler:
-    """Plan of a joint graph, with its graphs and runners.
+    """Plan of a joint graph, with the graphs and runners of both passes.
 
     Attributes:
         expected: names of the tangents, the gradients of outputs, that the plan expects.
@@ -129,7 +129,7 @@ def _expected(
 
 
 def _narrow_runner(module: fx.GraphModule, places: list[str]) -> Runner:
-    """Return a runner of a part of the backward pass. The runner takes all inputs, `places`."""
+    """Return a runner of part of a backward pass, which takes the whole pass's inputs `places`."""
     needed = [places.index(node.name) for node in module.graph.find_nodes(op="placeholder")]
     run = announced(module)
 

@@ -96,7 +96,7 @@ class _Writer:
             self._arrive(value)
 
     def _begin_backward(self) -> dict[fx.Node, fx.Node]:
-        """Add an input for each forward node that may be saved; return the inputs by node."""
+        """Add an input for each value that may be saved; return the inputs by forward node."""
         newest = {
             node: copy
             for node, copy in (self._first | self._latest).items()
@@ -144,7 +144,7 @@ class _Writer:
         self._use_newest_copy(value)
 
     def _arrive(self, value: int) -> None:
-        """Write the node that waits for a fetched value before its first read."""
+        """If a fetch of the value is in progress, write the node that waits for it."""
         made = self._offloaded.arrive(value)
         if made is not None:
             root = self.captured.root_of[value]
@@ -200,7 +200,7 @@ class _Writer:
                     self._latest[root] = made[root]
 
     def _read(self, node: fx.Node) -> fx.Node:
-        """Return a node's newest copy in the written graph."""
+        """Return a node's newest copy in the graph that is being written."""
         value = self.captured.value_of.get(node)
         if value is not None:
             self._arrive(value)

@@ -14,7 +14,7 @@ _begun: list[float] = []
 
 @contextmanager
 def stages() -> Iterator[None]:
-    """Let `stage` write while a block runs, and clear its line at the end."""
+    """Run a block in which `stage` writes a line, and erase the line at the end."""
     _begun.append(time.monotonic())
     try:
         yield
@@ -24,7 +24,7 @@ def stages() -> Iterator[None]:
 
 
 def stage(text: str) -> None:
-    """Write a stage, such as "plans for 1,628 operations", on the terminal in `stages`."""
+    """Write a stage, such as "plans for 1,628 operations", on the terminal; only in `stages`."""
     if _begun:
         _write(f"{_CLEAR}pgmo.recompute {text} ({time.monotonic() - _begun[-1]:.0f} s so far)")
 

@@ -1,6 +1,6 @@
 """Twin of a model: an object of a subclass with another forward method and the same `__dict__`.
 
-Changes of one change the other: `model.eval()`, `twin.temperature = 2`, `.to()`.
+A change of one model changes the other: `model.eval()`, `twin.temperature = 2`, `.to()`.
 """
 
 import copy

@@ -103,7 +103,7 @@ def test_without_measuring_no_step_is_measured():
 def test_without_example_inputs_the_first_call_is_planned():
     plain = network()
     model, plan = pgmo.recompute(plain, budget=0.9, measure=False)
-    assert repr(plan) == "RecomputePlan(not planned before the first call)"
+    assert repr(plan) == "RecomputePlan(nothing is planned yet)"
     with pytest.raises(pgmo.errors.GraphError, match="nothing is planned yet"):
         _ = plan.peak
     with torch.no_grad():

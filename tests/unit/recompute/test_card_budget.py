@@ -136,7 +136,7 @@ def test_the_error_for_a_small_card_lists_its_memory():
             card=card(CONTEXT + (600 << 10)),
             optimizer=torch.optim.AdamW(model.parameters()),
         )
-    assert "parameters, buffers and inputs 99.5 KiB" in str(reported.value)
+    assert "parameters, buffers and example inputs 99.5 KiB" in str(reported.value)
 
 
 @pytest.mark.parametrize(

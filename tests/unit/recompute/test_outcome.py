@@ -29,7 +29,7 @@ def test_the_figures_are_consistent(plan):
 
 def test_the_explanation_names_modules_peaks_and_pinned_operators(plan):
     text = plan.explain()
-    assert "without recomputation" in text
+    assert "in the original model" in text
     assert "A real step took" in text
     modules = {plan.graph.operations[index].module for index in plan.recomputed}
     assert all(f"  {module}: " in text for module in modules)

@@ -26,7 +26,7 @@ def expand(joint: fx.GraphModule) -> int:
     """Expand all stand-in operators of a graph; return their number.
 
     Raises:
-        NotAlikeError: if the blocks differ. This error leaves the graph unusable.
+        NotAlikeError: if blocks differ or cannot be copied. Then the graph is unusable.
     """
     graph = joint.graph
     calls = graph.find_nodes(op="call_function", target=BLOCK)

@@ -47,7 +47,7 @@ def discover(
         plain: calls of graphs that run unplanned.
 
     Raises:
-        GraphError: if Dynamo captures no graph.
+        GraphError: if Dynamo captures no graph with a backward pass.
         NothingToPlanError: if no result has a derivative, or all graphs run unplanned.
     """
     (given, keywords), copies = copied_arguments(arguments)
@@ -76,9 +76,9 @@ def discover(
         found.close()
     if not found.calls and not plain:
         raise GraphError(
-            f"Dynamo captured no part of {type(model).__name__}. Its forward method may be "
-            "disabled (torch.compiler.disable), or call code that Dynamo cannot capture. "
-            "TORCH_LOGS=graph_breaks shows the reason"
+            f"Dynamo captured no part of {type(model).__name__} that needs gradients. Its forward "
+            "method may be disabled (torch.compiler.disable), or call code that Dynamo cannot "
+            "capture. TORCH_LOGS=graph_breaks shows graph breaks"
         )
     if not found.backward_calls:
         raise NothingToPlanError(ALL_UNPLANNED if plain else NOTHING)

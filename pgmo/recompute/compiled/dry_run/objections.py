@@ -1,4 +1,4 @@
-"""Reasons why a captured graph would compute other bits than the plain model.
+"""Reasons why a captured graph might compute other bits than the plain model.
 
 ORDER     plain       gradient of x = ((outside + in the graph) + in the graph)
           captured    gradient of x = outside + (in the graph + in the graph)
@@ -16,12 +16,12 @@ from pgmo.recompute.capture.compat import autograd_nodes, storage_key
 from pgmo.recompute.capture.in_place import ADD, ADD_IN_PLACE
 
 ORDER = (
-    "it uses a tensor several times, and outside code uses the same tensor, so gradients would be "
-    "added up in another order"
+    "it may use a tensor several times that other code uses, too, so gradients might be added up "
+    "in another order"
 )
 LAYOUT = (
-    "its results and their gradients have different layouts, so gradients would be copied and "
-    "added up in another order"
+    "gradients of its results have another layout than captured, so they would be copied, and "
+    "sums might be added up in another order"
 )
 
 Layout = tuple[tuple[int, int], ...]

@@ -40,6 +40,7 @@ _REASONS = {
     "Attempted to call function marked as skipped": _CALLS,
     "Skip calling `torch.compiler.disable()`d function": "torch.compiler.disable() is in effect",
     "Call to `torch._dynamo.graph_break()`": "torch._dynamo.graph_break() is called",
+    "A number changes from call to call": "a number changes from call to call",
 }
 """Reasons for the user, by the beginning of Dynamo's explanation."""
 

@@ -12,13 +12,13 @@ from pgmo.recompute.calls.lines import line_of_dynamo, line_of_error
 from pgmo.recompute.calls.signature import Arguments
 
 NOTHING = (
-    "nothing in the model needs gradients: there is no backward pass to plan for. Set "
-    "requires_grad on the parameters that are trained"
+    "no captured result of the model needs gradients, so there is no backward pass to plan. Check "
+    "requires_grad of the trained parameters, and that no result is detached"
 )
 
 
 ALL_UNPLANNED = (
-    "no graph of the model can be planned: with recomputation, results would differ in bits. "
+    "no graph of the model can be planned: with recomputation, results might differ in bits. "
     "Warnings have the reasons"
 )
 
@@ -27,7 +27,7 @@ class NothingToPlanError(GraphError):
     """Error for a call without differentiable results, or without a graph that can be planned."""
 
 
-_FIT = "If the plain model fails, too, the inputs do not fit it: check their shapes first"
+_FIT = "If the plain model fails, too, check the shapes of its inputs first"
 
 
 def error_of_capture(error: Exception, name: str) -> PgmoError:
@@ -39,13 +39,13 @@ def error_of_capture(error: Exception, name: str) -> PgmoError:
     inner = _first_cause(error) if isinstance(error, TorchDynamoException) else error
     if isinstance(inner, torch.OutOfMemoryError):
         return BudgetError(
-            f"the step of {name} cannot be captured: its forward pass does not fit on the card, "
-            f"even without values saved for the backward pass. Give a smaller batch. PyTorch says: "
-            f"{inner}"
+            f"the step of {name} cannot be captured: the card has too little memory for a dry run, "
+            f"in which captured graphs save nothing for the backward pass. Give a smaller batch. "
+            f"PyTorch says: {inner}"
         )
     where = line_of_dynamo(error) or line_of_error(error)
     at = f", at {where}" if where else ""
-    message = str(inner).strip().partition("\n")[0].rstrip(".")
+    message = str(inner).strip().partition("\n")[0].rstrip(".") or type(inner).__name__
     return GraphError(f"the step cannot be captured: {message}{at}. {_FIT}")
 
 
@@ -57,8 +57,8 @@ def _first_cause(error: BaseException) -> BaseException:
 def too_many(name: str, count: int, reason: str) -> GraphError:
     """Return the error for a kind of call of which `count` steps captured graphs again."""
     return GraphError(
-        f"{name} was captured {count} times for the same kind of call, because its forward pass "
-        f"reads values that change. The last capture happened because this guard failed: {reason}. "
+        f"{name} was captured again in {count} steps of the same kind, probably because its "
+        f"forward pass reads values that change. The last guard of Dynamo that failed: {reason}. "
         "Pass a changing value as a tensor, keep it in a buffer, or read it outside of graphs "
         "(torch.compiler.disable)"
     )
@@ -75,6 +75,7 @@ def refuse_arguments(forward: Callable[..., Any], name: str, arguments: Argument
     except TypeError as error:
         names = ", ".join(str(one) for one in known.parameters.values())
         raise GraphError(
-            f"{name}.forward cannot be called with these inputs: {error}. It takes ({names}): give "
-            "a tuple of positional arguments, or a dictionary of keyword arguments"
+            f"{name}.forward cannot be called with these inputs: {error}. It takes ({names}). "
+            "Example inputs are a tuple of positional arguments, or a dictionary of keyword "
+            "arguments"
         ) from None

@@ -49,14 +49,14 @@ class HostArenas:
         self._in_flight: dict[tuple[int, int], tuple[torch.cuda.Event, Tensor]] = {}
 
     def place(self, name: str, size: int) -> int:
-        """Return the offset in bytes, the same in all arenas, of the value of the node `name`."""
+        """Return the offset of node `name`'s value in bytes; all arenas have the same offsets."""
         if name not in self._places:
             self._places[name] = self.size
             self.size += -(-size // _GRAIN) * _GRAIN
         return self._places[name]
 
     def lend(self, device: torch.device) -> Tensor:
-        """Return an arena for one call, shape (size,)."""
+        """Return an arena for one call, shape (size,); raise BudgetError without host memory."""
         if self._pool is None:
             self._pool = PinnedBufferPool(self.size, device.type == "cuda", _finish)
         return self._pool.lend()

@@ -43,7 +43,8 @@ class OffloadedState:
     def send(self, optimizer: Optimizer) -> None:
         """Copy the state to the host and free its memory on the device.
 
-        Tensors without dimensions stay on the device. Raises BudgetError if host memory runs out.
+        Tensors without dimensions, tensor subclasses, and tensors on another device than their
+        parameter stay where they are. Raises BudgetError if host memory runs out.
         """
         if self._away:
             return

@@ -18,7 +18,7 @@ from pgmo.errors import BudgetError
 from pgmo.units import format_bytes
 from pgmo.user_warnings import warn_user
 
-_NO_RESERVE = 0x4000  # MAP_NORESERVE of Linux: pages count when they are pinned or written.
+_NO_RESERVE = 0x4000  # MAP_NORESERVE of Linux: a page is reserved when it is pinned or written.
 _FLAGS = mmap.MAP_SHARED | mmap.MAP_ANONYMOUS | (_NO_RESERVE if sys.platform == "linux" else 0)
 
 
@@ -63,7 +63,7 @@ class _Buffer:
         if status:
             warn_user(
                 f"{format_bytes(size)} of host memory could not be pinned (CUDA error {status}), "
-                "so transfers do not overlap with operators. `ulimit -l` shows the limit"
+                "so transfers to and from it are slower. `ulimit -l` shows the system's limit"
             )
             return
         # The argument keeps the memory alive until it is unpinned.

@@ -83,7 +83,7 @@ def test_the_models_own_checkpoints_lower_the_default_peak():
     states = len(model.layers) * torch.get_rng_state().nbytes  # one for each checkpoint
     assert plan.default_peak == pytest.approx(measured.peak - states, rel=0.01)
     assert same(step(made, x), step(model, x))
-    words = f"without recomputation the peak is {format_bytes(plan.default_peak)}."
+    words = f"the original model's peak is {format_bytes(plan.default_peak)}."
     with pytest.raises(pgmo.BudgetError, match=re.escape(words)):
         pgmo.recompute(model, x, 0.1)
 

@@ -18,7 +18,7 @@ VALUES = (Value(8, -1), Value(8, 0), Value(8, 1))
     [
         ([Operation("f", (1,), (1,))], r"0 \(f\) reads value 1, which no earlier operation"),
         ([Operation("f", (-1,), (1,))], "reads value -1, which no earlier operation"),
-        ([Operation("f", (0,), (2,))], "writes value 2, which has another producer"),
+        ([Operation("f", (0,), (2,))], "value 2, which has another producer or does not exist"),
         ([Operation("f", (0,), (0,))], "writes value 0, which has another producer"),
         ([Operation("f", (0,), ())], "value 1: operation 0 does not write it"),
         ([Operation("f", (0, 0), (1,))], r"reads the values \(0, 0\); give them ascending"),

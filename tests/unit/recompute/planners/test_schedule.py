@@ -87,7 +87,7 @@ def test_no_backward_pass_and_no_operations() -> None:
     [
         ({9}, "operation 9 cannot be dropped: the forward pass has the operations 0 to 2"),
         ({1}, r"operation 1 \(dropout\) cannot be dropped: it is pinned"),
-        ({2}, r"operation 2 \(sum\) cannot be dropped: the backward pass never needs it again"),
+        ({2}, r"operation 2 \(sum\) cannot be dropped: it writes no value that is needed again"),
     ],
 )
 def test_choice_beyond_the_candidates_is_an_error(choice: set[int], message: str) -> None:

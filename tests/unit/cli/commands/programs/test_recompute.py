@@ -136,7 +136,7 @@ def test_what_the_factory_prints_is_not_in_the_object(model, run):
         ("make_nothing", [], 1, "returned a Net; it must return a tuple"),
         ("fail", [], 1, "raised KeyError: 'where is it' (net_to_recompute.py:"),
         ("leave", [], 1, "raised SystemExit: 3 (net_to_recompute.py:"),
-        ("frozen", [], 1, "nothing in the model needs gradients"),
+        ("frozen", [], 1, "no captured result of the model needs gradients"),
         ("number", [], 1, "has no function 'number'"),
         ("none", [], 1, "has no function 'none'"),
     ],
