@@ -108,7 +108,7 @@ def test_without_example_inputs_the_first_call_is_planned():
         _ = plan.peak
     with torch.no_grad():
         model(X)
-    assert "not planned" in repr(plan)
+    assert "nothing is planned yet" in repr(plan)
     model(X).sum().backward()
     assert plan.peak <= 0.9 * plan.default_peak
 
