@@ -21,7 +21,7 @@ def restoring_state(
     """Run a block with copied buffers, then restore attributes, hooks and random generators.
 
     `devices` are the CUDA devices whose generators are restored. With `keeps_setup`, new hooks and
-    flags stay (`AttributeRecord.restore_values`). Yields the `AttributeRecord` of before the block.
+    flags stay (`AttributeRecord.restore_values`). Yields the `AttributeRecord` made before it.
     """
     contents = AttributeRecord(module)
     with ExitStack() as stack:

@@ -5,7 +5,7 @@
     add             loss, logits          replaced by the summand of the loss
     head's weight   logits                None, as in autograd, instead of zeros
 
-Backward passes are linear, so a node that depends only on absent gradients is removed, too. The
+Backward passes are linear, so a node that depends only on absent gradients is removed. The
 backward pass of a `torch.autograd.Function` need not be linear, and PyTorch calls it with zeros for
 absent gradients. So the nodes of a function's backward pass are kept unless all gradients of the
 function's outputs are absent.
@@ -159,7 +159,7 @@ class _Narrowing:
         self.made = graph_module(module, self._graph)
 
     def _is_sum_of_one(self, node: fx.Node) -> bool:
-        """Replace a sum by its only present summand; return False if that is impossible."""
+        """Replace a sum by its only present summand; return whether this was possible."""
         if node.target not in (ADD, ADD_IN_PLACE) or node.kwargs or len(node.all_input_nodes) != 2:
             return False
         there = [one for one in node.all_input_nodes if self._copies[one] is not None]

@@ -118,7 +118,7 @@ def boxed(module: fx.GraphModule) -> Runner:
 
 
 def mark_boxed(run: Runner) -> Runner:
-    """Return a function that AOTAutograd calls with a list of inputs."""
+    """Return a runner that AOTAutograd calls with one list of all inputs."""
 
     @clears_frames
     def boxed_run(arguments: list[Any]) -> Any:

@@ -70,7 +70,7 @@ class Captured:
         return frozenset(index for index, nodes in forward if nodes and nodes[0].name in names)
 
     def replaced(self, node: fx.Node) -> dict[fx.Node, fx.Node]:
-        """Return the nodes that replace inputs of a node that runs again; none for most nodes.
+        """Return a map from inputs of a node to the nodes that it reads instead when it runs again.
 
         A batch normalization that runs again reads its updated running statistics, because these
         overwrite the previous ones. In training, its results do not depend on running statistics.

@@ -97,7 +97,7 @@ class CompiledModel:
 
     @clears_frames
     def capture(self, *arguments: Any, **keywords: Any) -> CompiledStep:
-        """Return the planned step of a kind of call, captured and planned at its first call.
+        """Return the planned step for a call. The first call of a kind is captured and planned.
 
         Raises:
             BudgetError: if no plan fits the budget, or memory runs out.
@@ -154,7 +154,7 @@ class CompiledModel:
         return made
 
     def _discover(self, arguments: Arguments, wanted: frozenset[int] | None) -> Discovery:
-        """Repeat dry runs until one captures no graph, and so measures no capture; return it."""
+        """Return the record of the first dry run that captures (and measures) no new graph."""
         thread_step = self._thread_step
         plain: frozenset[CallKey] = frozenset()
         for number in range(_TRIES):

@@ -144,7 +144,7 @@ class _Writer:
         self._use_newest_copy(value)
 
     def _arrive(self, value: int) -> None:
-        """If a fetch of the value is in progress, write the node that waits for it."""
+        """Write the node that waits for a fetched value, if its fetch is in progress."""
         made = self._offloaded.arrive(value)
         if made is not None:
             root = self.captured.root_of[value]

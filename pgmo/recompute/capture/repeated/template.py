@@ -91,7 +91,7 @@ class Template:
                 one.register_hook(self._noting_gradient(place))  # type: ignore[no-untyped-call]
 
     def gradients_of(self, came: Sequence[Tensor | None]) -> list[TensorMetadata | None]:
-        """Return the metadata, or None, of the gradient of each of another block's inputs.
+        """Return the metadata of the gradient of each input of another block; None for no gradient.
 
         Args:
             came: the gradient of each of the other block's results, or None.

@@ -107,7 +107,7 @@ def without_hooks(tensors: list[nn.Parameter]) -> Iterator[None]:
 def warm_up(model: nn.Module, run: Callable[..., Any], arguments: Arguments) -> list[Tensor]:
     """Run a plain forward pass, so that setup in the first call breaks no graph.
 
-    Libraries install hooks at the first call, under a lock, and log warnings once. These hooks and
+    Some libraries install hooks at the first call, under a lock, and log warnings once. Hooks and
     new flags stay (`AttributeRecord.restore_values`). Parameters, buffers and other attributes are
     restored. Nothing is saved for a backward pass. Errors are ignored.
 

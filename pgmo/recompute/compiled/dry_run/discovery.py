@@ -36,7 +36,8 @@ class GraphCall:
         outputs: the same for each output.
         owners: id of each input that is a parameter; None for other inputs.
         leaves: whether each input is a leaf of autograd's graph, or no tensor.
-        tangents: lifetime of each output's gradient; None if autograd does not hold it, too.
+        tangents: lifetime of each output's gradient; None if only the call's own backward pass
+            holds it.
         region: number of the region that follows the call's backward pass.
     """
 

@@ -3,7 +3,7 @@
     forward     region 0   graph 0   region 1   graph 1   region 2
     backward    region 3   graph 1   region 4   graph 0   region 5
 
-A region is the code between two graphs. In a dry run graphs hold nothing, so all live bytes belong
+A region is the code between two graphs. In a dry run, graphs hold nothing, so all live bytes belong
 to regions.
 """
 

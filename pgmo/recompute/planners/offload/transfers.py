@@ -109,7 +109,7 @@ class Transfers:
     def fitting(
         self, offloaded: Iterable[int], reruns: Sequence[tuple[int, int]]
     ) -> tuple[frozenset[int], tuple[tuple[int, int], ...]]:
-        """Return the offloaded operations and reruns of another graph that are possible here.
+        """Return those offloaded operations and reruns of another graph that this graph allows.
 
         A value that cannot be offloaded is kept. A fetch before the value has been sent is left
         out.

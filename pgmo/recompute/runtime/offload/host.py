@@ -56,7 +56,7 @@ class HostArenas:
         return self._places[name]
 
     def lend(self, device: torch.device) -> Tensor:
-        """Return an arena for one call, shape (size,); raise BudgetError without host memory."""
+        """Return an arena for one call, shape (size,); BudgetError if host memory runs out."""
         if self._pool is None:
             self._pool = PinnedBufferPool(self.size, device.type == "cuda", _finish)
         return self._pool.lend()

@@ -115,7 +115,7 @@ def test_the_backward_pass_is_captured_without_autocast():
 def test_a_peak_below_the_prediction_gives_a_warning(monkeypatch):
     large = workspaces.OperatorMeasurement(1 << 20)
     monkeypatch.setattr(workspaces, "measured", lambda node: large)
-    model, _ = pgmo.recompute(Net(), torch.ones(64, 64), None)
+    model, _ = pgmo.recompute(Net(), torch.ones(64, 64), "1 GiB")
     for _ in range(2):
         model.zero_grad()
         model(torch.ones(64, 64)).backward()
@@ -124,17 +124,20 @@ def test_a_peak_below_the_prediction_gives_a_warning(monkeypatch):
     assert said[0].filename == __file__
 
 
-def test_two_steps_above_the_prediction_give_a_warning(monkeypatch):
+@pytest.mark.parametrize(
+    ("budget", "words"), [("1 GiB", r"predicted\. Give a smaller budget"), (None, "predicted$")]
+)
+def test_two_steps_above_the_prediction_give_a_warning(monkeypatch, budget, words):
     monkeypatch.setattr(workspaces, "_known", {})
     monkeypatch.setattr(workspaces, "measure", lambda nodes, least: 0)  # workspaces are unknown
-    model, plan = pgmo.recompute(Net(), torch.ones(512, 64), None)
+    model, plan = pgmo.recompute(Net(), torch.ones(512, 64), budget)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for _ in range(2):
             model.zero_grad()
             model(torch.ones(512, 64)).backward()
             assert plan.measured_peak > 1.02 * plan.peak
-    with pytest.warns(UserWarning, match="were predicted. Give a smaller budget"):
+    with pytest.warns(UserWarning, match=words):
         model(torch.ones(512, 64))
 
 
