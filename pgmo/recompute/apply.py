@@ -63,13 +63,12 @@ def recompute(
             `eval()` on one model affects both, and an optimizer may get the parameters of either.
         example_inputs: arguments of a call: a tuple of positional arguments, a dictionary of
             keyword arguments, or one argument. By default the first call with gradients enabled is
-            captured. Each call with other shapes, dtypes or modes, such as `eval()`, is captured
-            and planned when it first occurs.
+            captured, and raises the errors of planning. Each call with other shapes, dtypes or
+            modes, such as `eval()`, is captured and planned when it first occurs.
         budget: bytes, such as `"8 GiB"`; a share of the given model's peak, such as `"60%"` or 0.6;
             `"min"` for the smallest peak found with an overhead of at most one forward pass; None
             to recompute nothing.
-        planner: a function that takes a `Graph` and a budget (bytes or "min"), and returns a
-            `Choice`. By default pgmo searches.
+        planner: a function that returns a `Choice` for a `Graph` and a budget; pgmo's by default.
         measure: whether to run operators alone to learn their workspaces, and to measure a real
             step. pgmo warns if the peaks of two steps differ from the prediction by more than 2 %.
             If False, predictions exclude workspaces, and the memory of code between graphs.
@@ -91,16 +90,12 @@ def recompute(
         The model that recomputes, and the plan.
 
     Raises:
-        BudgetError: if no plan fits the budget (the message has the smallest peak found); if the
-            capture or the host runs out of memory; if gradients or the optimizer's step do not fit
-            on the card.
+        BudgetError: if no plan fits the budget (the message has the smallest peak found), or if the
+            card or the host has too little memory.
         GraphError: if the model cannot be captured, no captured result needs gradients, or the step
             is not a single graph with `whole`.
         OptionError: if an option is invalid, `model` is not a module, or PyTorch is older than
             2.11.
-
-        Errors of capturing and planning are raised at the first call if there are no example
-        inputs. Then a call whose results need no gradients runs unchanged.
 
     Example:
         >>> model, plan = pgmo.recompute(model, batch, budget="8 GiB")  # doctest: +SKIP

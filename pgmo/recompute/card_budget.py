@@ -171,8 +171,7 @@ class CardBudget:
         """Bytes that a step may allocate.
 
         Raises:
-            BudgetError: if the optimizer's state, its temporary memory and the gradients do not
-                fit together.
+            BudgetError: if the memory of the optimizer's step and the gradients do not fit.
         """
         state = self.optimizer.state if self.optimizer else 0
         taken = self.context + self.resident + self.beside + self.packing
@@ -202,8 +201,7 @@ class CardBudget:
 def context_of(devices: Iterable[torch.device]) -> int:
     """Return the bytes of CUDA's context and of other programs on a model's first CUDA device.
 
-    The result is at least `CONTEXT`. It is `CONTEXT` without CUDA devices, and before PyTorch has
-    initialized CUDA.
+    The result is at least `CONTEXT`, and equals it if the model or PyTorch does not use CUDA yet.
     """
     cuda = sorted({one.index or 0 for one in devices if one.type == "cuda"})
     if not cuda or not torch.cuda.is_initialized():  # type: ignore[no-untyped-call]

@@ -37,8 +37,9 @@ def explain(planned: PlannedStep, measured: int | None, resident: int) -> str:
         return "\n".join(lines)
     times = sum(index in schedule.recomputed for _, index in schedule.reruns)
     often = f"again, {times} times in all" if times > len(schedule.recomputed) else "twice"
+    forward = sum(one.name != NOT_CAPTURED for one in graph.operations[: graph.forward])
     lines.append(
-        f"{len(schedule.recomputed)} of {graph.forward} operations of the forward pass run "
+        f"{len(schedule.recomputed)} of {forward} operations of the forward pass run "
         f"{often}, which takes {100 * schedule.rerun_share:.1f} % of the forward pass's time. "
         f"Planner: {planned.planner}."
     )

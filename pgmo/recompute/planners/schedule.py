@@ -261,12 +261,10 @@ def check_reruns(
 ) -> None:
     """Raise GraphError for a rerun or fetch that is impossible."""
     for index in offloaded:
-        if transfers is None:
-            raise GraphError(f"operation {index} cannot be offloaded: give the graph's transfers")
-        if not transfers.can_offload(index):
+        if transfers is None or not transfers.can_offload(index):
             raise GraphError(
-                f"operation {index} cannot be offloaded: it is no forward operation that writes "
-                "exactly one value that can be dropped"
+                f"operation {index} cannot be offloaded: this needs transfers, and a forward "
+                "operation that writes exactly one value that can be dropped"
             )
     for moment, index in reruns:
         if not 0 <= index < min(moment, graph.forward) or moment >= len(graph.operations):
