@@ -53,7 +53,7 @@ def _graphs(planned: PlannedStep) -> list[str]:
         shared = f"{planned.graphs} graphs share" if planned.graphs > 1 else "1 graph has"
         return [
             f"The forward pass is not a single graph: {shared} the budget. Other code runs "
-            "unchanged. The peak includes its memory if this could be measured (measure=True)."
+            "unchanged; the peak includes its memory if pgmo could measure it (measure=True)."
         ]
     return []
 

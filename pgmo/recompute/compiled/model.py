@@ -154,7 +154,7 @@ class CompiledModel:
         return made
 
     def _discover(self, arguments: Arguments, wanted: frozenset[int] | None) -> Discovery:
-        """Return the record of the first dry run that captures (and measures) no new graph."""
+        """Return the record of the first dry run that captures no new graph, or of the last one."""
         thread_step = self._thread_step
         plain: frozenset[CallKey] = frozenset()
         for number in range(_TRIES):
