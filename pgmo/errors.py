@@ -9,7 +9,7 @@ class PgmoError(Exception):
 
 
 class FileError(PgmoError):
-    """Error for a file that cannot be read or written: altered, invalid or of another version."""
+    """Error for a file that cannot be read or written, such as a missing or corrupted file."""
 
 
 class ProfileError(PgmoError):
@@ -17,19 +17,19 @@ class ProfileError(PgmoError):
 
 
 class PlanError(PgmoError):
-    """Error for an invalid plan: overlapping or misaligned blocks, or slots outside the arena."""
+    """Error for an invalid or unsuitable plan, such as a plan with overlapping slots."""
 
 
 class ProblemError(PgmoError, ValueError):
-    """Error for a malformed packing problem: negative sizes, sums beyond 2**62, ends too early."""
+    """Error for a malformed packing problem, such as one with negative sizes or lifetimes."""
 
 
 class SessionError(PgmoError):
-    """Error for an unsupported use of a session: nested, stepped from outside or re-entered."""
+    """Error for an unsupported use of a session, such as nested iterations."""
 
 
 class AdapterError(PgmoError):
-    """Error for an adapter that cannot be built, loaded or installed, or lacks device or memory."""
+    """Error for an adapter that cannot be built, loaded or used, for example without a device."""
 
 
 class OptionError(PgmoError, ValueError):
@@ -37,16 +37,16 @@ class OptionError(PgmoError, ValueError):
 
 
 class GraphError(PgmoError, ValueError):
-    """Error for an inconsistent graph of a step, or a model that cannot be captured as a graph."""
+    """Error for an inconsistent graph or schedule, or a model that cannot be captured."""
 
 
 class BudgetError(PgmoError):
-    """Error for an impossible budget; the message states the smallest possible budget."""
+    """Error for a memory budget that cannot be met; the message states the bytes needed."""
 
 
 class RehearsalError(PgmoError):
-    """Error for a script that cannot be rehearsed here; the message states the obstacle."""
+    """Error for a rehearsal that cannot run, or from which nothing can be predicted."""
 
 
 class ShareError(PgmoError):
-    """Error for a card that cannot be shared: no broker, or an invalid message from a broker."""
+    """Error for a card that processes cannot share, for example without a broker."""

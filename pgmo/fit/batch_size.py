@@ -37,12 +37,14 @@ def planned(
 
     Returns:
         Micro-batch in samples, and number of accumulation steps. With `effective`, their product is
-        `effective`. Without it, the number is 1. In a rehearsal, the result is the batch of this
-        rehearsal, and 1.
+        `effective`. Without `effective`, the number is 1. In a rehearsal, the result is the batch
+        of this rehearsal, and 1.
 
     Raises:
         RehearsalError: if the script cannot be rehearsed, or nothing fits.
-        OptionError: if no script is running, as in a notebook, or there is no card.
+        OptionError: if no script is running, as in a notebook, there is no card, or `effective` is
+            below 1.
+        AdapterError: if there is no compiler for the stub.
 
     Example:
         >>> batch, steps = planned(effective=256)  # doctest: +SKIP
@@ -76,7 +78,7 @@ def serving_way() -> Way:
 
 
 def running_command() -> tuple[str, ...]:
-    """Return the script of this process and its arguments."""
+    """Return the script of this process with its arguments, or raise `OptionError`."""
     main = sys.modules["__main__"]
     spec = getattr(main, "__spec__", None)
     if spec is not None and spec.name not in ("__main__", "pgmo.__main__"):
@@ -91,7 +93,10 @@ def running_command() -> tuple[str, ...]:
 
 
 def current_card() -> Card:
-    """Return the current CUDA device as a card. Bytes that this process holds count as usable."""
+    """Return the current CUDA device as a card, or raise `OptionError` without one.
+
+    Bytes that this process holds count as usable.
+    """
     import torch
 
     if not torch.cuda.is_available():

@@ -24,7 +24,7 @@ _OTHER_VALUES = (64, 128, 256)
 """Default values of options other than batches. A quadratic law has three unknowns."""
 
 MOST = 4
-"""Maximum number of rehearsals of one search, including rehearsals at the card's size."""
+"""Number of rehearsals after which a search ends; those at the small values are included."""
 
 LIMIT = 1 << 22
 """Largest value that a search considers by default."""
@@ -33,7 +33,8 @@ _EXACT = 0.001
 """Maximum share of bytes without a law at which the laws count as exact."""
 
 _MIN_GROWTH = 0.8
-"""Minimum ratio of the peak to its prediction. Below it, the script lacks samples for the batch."""
+"""Minimum ratio of a peak to its prediction. Below this ratio, the search raises an error, because
+the script probably lacks samples for the batch."""
 
 _UNLIMITED = 1 << 42
 """Memory, in bytes, of the card on which laws are learned: no rehearsal runs out of it."""
@@ -67,7 +68,7 @@ class Search:
     evidence: tuple[Evidence, ...]
 
     def of(self, way: Way) -> Largest:
-        """Return the result for an allocator."""
+        """Return the result for an allocator that was searched."""
         return next(one for one in self.found if one.way == way)
 
 
@@ -152,7 +153,8 @@ def search(
 ) -> Search:
     """Find the largest value of the varying option that fits on a card, for each allocator.
 
-    `pgmo.fit.ask.Question` describes the options. There are at most `MOST` rehearsals.
+    `pgmo.fit.ask.Question` describes the options. After the rehearsals at `values`, further
+    rehearsals are made only while all together are fewer than `MOST`.
 
     Raises:
         OptionError: if nothing varies, or fewer than two values are given.
@@ -185,10 +187,11 @@ def _proved(
     most: int,
     limit: int,
 ) -> tuple[Largest, Law]:
-    """Search the largest value with one allocator, rehearse it, and return it with better laws.
+    """Return the largest value with one allocator, and the laws from all rehearsals.
 
-    The search ends when `evidence` has `most` rehearsals. Values that ran are lower bounds, and
-    values that ran out of memory are upper bounds, whatever the laws predict.
+    Rehearsals at the card's size are appended to `evidence`, until it has `most` or the value is
+    settled. Values that ran are lower bounds, and values that ran out of memory are upper bounds,
+    even if the laws contradict.
     """
     low, high = 0, limit + 1
     value = min(largest_value(law, card.usable, way), limit)
@@ -236,7 +239,11 @@ def _check_grown(job: Job, value: int, took: int, predicted: int) -> None:
 
 
 def _law(evidence: Sequence[Evidence]) -> Law:
-    """Fit laws to all evidence; if that fails, leave out the smallest values one by one."""
+    """Fit laws to all whole histories; while that fails, leave out the smallest value.
+
+    Raises:
+        RehearsalError: if no two histories correspond.
+    """
     whole = [one for one in evidence if one.whole]
     for first in range(max(1, len(whole) - 1)):
         try:

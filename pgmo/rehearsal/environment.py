@@ -101,8 +101,8 @@ def of_compilers(folder: Path, library: Path) -> dict[str, str]:
 def of_python(folder: Path, torch: Path, environment: Mapping[str, str]) -> dict[str, str]:
     """Return the variable by which the child finds pgmo; none if pgmo is installed next to `torch`.
 
-    If pgmo is installed elsewhere, another build of torch may be next to it. So the variable names
-    a folder that has only a link to pgmo.
+    If pgmo is installed elsewhere, another build of torch may be next to pgmo. So the variable
+    names a folder that has only a link to pgmo. For a checkout, it names the checkout.
     """
     package = Path(pgmo.__file__).resolve().parent
     root = package.parent
@@ -118,7 +118,7 @@ def of_python(folder: Path, torch: Path, environment: Mapping[str, str]) -> dict
 
 
 def of_way(way: Way, environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the variable that sets up PyTorch's allocator, with the environment's own settings."""
+    """Return the allocator's variable with expandable segments added; none for other ways."""
     if way != "expandable":
         return {}
     name = next((one for one in SETTINGS if one in environment), SETTINGS[1])

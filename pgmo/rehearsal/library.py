@@ -75,7 +75,12 @@ def find_torch_build(python: str | None = None) -> TorchBuild:
 
 @contextmanager
 def stub_library(torch: TorchBuild) -> Iterator[Path]:
-    """Yield the path of the stub library for a build of torch, which is valid inside the block."""
+    """Yield the path of the stub library for a build of torch. It is valid inside the block.
+
+    Raises:
+        AdapterError: if there is no compiler.
+        RehearsalError: if the library cannot be compiled.
+    """
     what = f"the stub CUDA runtime for torch {torch.version}"
     compiler = find_compiler(what)
 

@@ -41,14 +41,13 @@ class Called:
         return result
 
     def _begin(self, args: tuple[Any, ...]) -> None:
-        """Open the sessions. If another call is opening them, do not wait: it may take long."""
+        """Open the sessions; do not wait while another call opens them, which may take long."""
         if not self._opening.acquire(blocking=False):
             return
         try:
             if self._began:
                 return
-            # Use the devices of a method's object. If it has no parameters, use the current CUDA
-            # device or the CPU.
+            # The first argument of a method is its object, whose devices are used.
             found = Devices().of(args[0] if args else None)
             supervision = self._supervision
             supervision.begin(list(found))

@@ -11,8 +11,7 @@ from collections.abc import Iterable
 from typing import Any
 
 _SAMPLES = 4
-"""Number of parameters checked per optimizer. It is small, because each compiled call is checked.
-"""
+"""Maximum number of parameters checked per optimizer, at each compiled call."""
 
 
 class CompiledCalls:

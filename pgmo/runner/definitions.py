@@ -8,12 +8,12 @@ _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def decorate(source: bytes, path: str, name: str, decorator: str) -> CodeType | None:
-    """Compile source code, and add a decorator below all others to each definition of a name.
+    """Compile source code, with one more, innermost decorator on each function of a name.
 
     Line and column numbers are unchanged.
 
     Returns:
-        The code; None if nothing of that name is defined.
+        The code; None if no function has the name.
 
     Example:
         >>> code = decorate(b"def f(): return 1", "f.py", "f", "twice")
@@ -31,7 +31,7 @@ def decorate(source: bytes, path: str, name: str, decorator: str) -> CodeType | 
 
 
 def functions_of(source: bytes, path: str) -> list[str]:
-    """Return the names of all functions and methods that source code defines."""
+    """Return the names of the functions and methods of source code, except nested functions."""
     return list(dict.fromkeys(name for name, _ in _definitions(ast.parse(source, path).body)))
 
 

@@ -71,7 +71,7 @@ def save_out_of_memory(
     folder: str | os.PathLike[str] = ".",
     who_keeps: "WhoKeeps | None" = None,
 ) -> tuple[Path, ...]:
-    """Save the available information. Call this in the `except` clause, before sessions are closed.
+    """Save files about the error. Call this in the `except` clause, before sessions are closed.
 
     Files that cannot be saved are skipped, so that the program's own error stays visible.
 
@@ -158,7 +158,7 @@ def look_at(files: Iterable[Path]) -> str | None:
 
 
 def _known(session: "Session") -> "Profile | None":
-    """Return the planned iteration, else the recording up to the error, else an older profile."""
+    """Return the planned iteration, the recording up to the error, an older profile, or None."""
     return session.profile if session.plan is not None else session.recording or session.profile
 
 
@@ -177,7 +177,7 @@ def _save_history(path: Path) -> list[Path]:
 
 
 def _reserved_memory() -> list[str]:
-    """Return lines on reserved memory of the current device that no block has requested."""
+    """Return lines on reserved memory of the current device that is unused; [] without CUDA."""
     from pgmo.report.findings.unused_memory import unused_in_snapshot
     from pgmo.units import format_bytes
 

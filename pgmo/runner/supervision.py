@@ -104,7 +104,7 @@ class Supervision:
     # --- called by the watcher ------------------------------------------------------------------
 
     def begin(self, devices: list[str]) -> None:
-        """Open a session for each device that pgmo can serve."""
+        """Open a session for each device, or the one of the options, if pgmo can serve it."""
         with self.harmless():
             wanted = [self.options.device] if self.options.device else devices
             served = [one for one in wanted if one.partition(":")[0] in SERVED]
@@ -272,7 +272,7 @@ class Supervision:
             if session.profile is None:
                 continue
             if world() is not None:
-                name = f"{name}-{session.profile.fingerprint[:8]}"  # equal ranks share it
+                name = f"{name}-{session.profile.fingerprint[:8]}"  # equal profiles share a file
             path = self.options.start / (self.options.save or ".") / f"{name}.pgmoprof"
             if path not in self.saved:
                 try:

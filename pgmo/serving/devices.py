@@ -21,7 +21,10 @@ class Devices:
         self._found: tuple[str, ...] = ()
 
     def of(self, called: object) -> tuple[str, ...]:
-        """Return the distinct devices of an object or its modules that pgmo can serve."""
+        """Return the given device, or the devices of an object's modules that pgmo can serve.
+
+        Without such modules, return the current CUDA device or the CPU.
+        """
         if self._given is not None:
             return self._given
         first = next(_places(called), None)

@@ -1,5 +1,7 @@
 """Processes that share a card. A process runs an iteration in its turn; a broker grants turns.
 
+The picture shows a card on which the processes do not fit at once:
+
 process A   ( iteration )─give──▶ broker ──turn─▶ ...        pages of A's arena are released
 process B   ......ask..............▶ └──turn──▶ ( iteration )   and pages of B's are created
 

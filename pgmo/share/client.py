@@ -1,4 +1,4 @@
-"""Client of the broker, which takes turns on a card, and gives memory back between turns.
+"""Client, which takes turns on a card from a broker, and gives memory back between turns.
 
     take() ──ask──▶ broker ──turn──▶ the iteration ──▶ give(): if crowded, idle memory is released
        └ pass, or no broker: the iteration runs without a turn
@@ -68,7 +68,7 @@ class MemoryHolder(Protocol):
         """Return the current sizes."""
 
     def give_back(self, *, between_turns: bool) -> None:
-        """Release idle memory at the end of a turn, or on the listener's thread between turns."""
+        """Release idle memory at the end of a turn, or between turns, perhaps on another thread."""
 
 
 class Client:
@@ -123,7 +123,10 @@ class Client:
         return self._held
 
     def take(self) -> TurnAnswer:
-        """Wait for a turn, at most as long as the broker has promised."""
+        """Wait for a turn, at most `GRACE` longer than the broker's maximum wait.
+
+        Without a broker, return `ALONE` immediately.
+        """
         if os.getpid() != self._process:
             return TurnAnswer.ALONE
         with self._changed:

@@ -15,10 +15,10 @@ _OTHERS = 16  # opened later by the interpreter and by a command that the broker
 
 
 def member_capacity() -> int:
-    """Raise the descriptor limit as far as needed. Return the number of members that fit.
+    """Raise the descriptor limit if necessary, and return the number of members that it allows.
 
     The soft limit is raised no further than `MOST_MEMBERS` need, because commands that the broker
-    starts inherit it.
+    starts inherit this limit.
     """
     opened = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0
     fixed = opened + GUESTS + _OTHERS

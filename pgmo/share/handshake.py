@@ -19,6 +19,10 @@ def shake_hands(address: Path, hello: Message) -> tuple[socket.socket, float, Li
 
     Returns:
         The connection, the broker's maximum wait in seconds, the decoder, and further messages.
+
+    Raises:
+        OSError: if no broker listens at the address, or it does not answer in time.
+        ShareError: if the broker refuses, or must not be used (see `connect`).
     """
     connection, lines = connect(address), Lines()
     try:
@@ -72,7 +76,10 @@ def _limit_sends(connection: socket.socket) -> None:
 
 
 def status(address: Path) -> dict[str, Any]:
-    """Return the status of a broker: its cards and their members."""
+    """Return the status of a broker: its cards and their members. Raise the errors of `connect`.
+
+    `ShareError` is also raised if the broker refuses.
+    """
     with connect(address) as connection:
         connection.sendall(encode("status", {}))
         answer = _answer(connection, Lines(), f"the broker at {address} sends no answer")[0]
@@ -82,7 +89,7 @@ def status(address: Path) -> dict[str, Any]:
 
 
 def _answer(connection: socket.socket, lines: Lines, closed: str) -> list[Message]:
-    """Wait for at least one message; raise an error with the text `closed` if none comes."""
+    """Return one or more messages; raise `ShareError(closed)` if the connection has ended."""
     messages: list[Message] = []
     while not messages:
         data = connection.recv(1 << 16)

@@ -16,6 +16,9 @@ class Log:
 
     Args:
         path: path of the file. A new file is readable by this user alone.
+
+    Raises:
+        FileError: if the file cannot be opened.
     """
 
     def __init__(self, path: Path | None) -> None:
@@ -30,7 +33,7 @@ class Log:
             raise FileError(f"{path} cannot be written: {error.strerror}") from error
 
     def write(self, record: Mapping[str, Any]) -> None:
-        """Append one line with its number."""
+        """Append one line with its number, or raise `FileError`."""
         self._number += 1
         if self._file < 0:
             return

@@ -1,4 +1,4 @@
-"""The broker's state of one process that shares a card.
+"""State that the broker keeps of one process on a card.
 
 held     ▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓    bytes of the card that the process has now
 lasting  ▓▓▓▓▓▓▓▓              parameters, optimizer state: they stay between turns
@@ -13,7 +13,7 @@ _REMEMBERED = 8
 """Number of recent turns whose needs are kept. Older needs are forgotten, because lengths vary."""
 
 _SHORT = 0.25
-"""Longest pause between turns for which others wait, as a share of the member's mean turn."""
+"""Longest pause between turns for which other members wait, as a share of the mean turn."""
 
 _LEAST = 0.002
 """Minimum wait in seconds. A message takes this long on a busy machine."""
@@ -44,8 +44,9 @@ class Member:
         recalled: time since which the broker waits for its idle bytes, or for the end of a lost
             process; None if the broker does not wait.
         crowded: whether the last message to it reported a crowded card.
-        overdue: whether its turn exceeds the deadline; others no longer wait for it.
-        late: whether the wait since `recalled` exceeds the deadline; others no longer wait for it.
+        overdue: whether its turn exceeds the deadline, so that other members no longer wait.
+        late: whether the wait since `recalled` exceeds the deadline, so that other members no
+            longer wait.
         squeezed: whether another member was overdue, late or lost during this turn. A squeezed turn
             may have lacked memory, so it does not lower the known need.
         lost: whether the connection is gone while the process lives and keeps its memory.
@@ -101,7 +102,7 @@ class Member:
 
     @property
     def expected(self) -> float | None:
-        """Time until which others wait for the member's next request; None if they do not wait."""
+        """Time until which other members wait for this member's next request; None for no wait."""
         away = self.asked is None and self.began is None and not self.lost
         if not away or self.gave is None or self.gap is None:
             return None

@@ -20,6 +20,9 @@ def ensure_broker(address: Path) -> None:
     """Start a broker in a separate process, unless one listens.
 
     The new broker ends after `LINGER` seconds without clients.
+
+    Raises:
+        ShareError: if no broker can be started, or the address is another user's.
     """
     if listens(address):
         return
@@ -45,7 +48,7 @@ def ensure_broker(address: Path) -> None:
 
 
 def listens(address: Path) -> bool:
-    """Return whether a broker of this user listens."""
+    """Return whether a broker listens; raise `ShareError` if it is another user's."""
     try:
         connect(address).close()
     except TimeoutError:

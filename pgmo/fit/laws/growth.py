@@ -62,7 +62,7 @@ class StepGrowth:
 
     @property
     def total(self) -> int:
-        """Bytes of growth until the last planned step, or if unknown the last rehearsed step."""
+        """Bytes of growth until the last planned step; if unknown, the last rehearsed step."""
         return self.until(self.rehearsed if self.planned is None else self.planned)
 
     def last_step(self, spare: int) -> int:
@@ -71,7 +71,7 @@ class StepGrowth:
 
 
 def growth_of(known: Mapping[str, Any]) -> StepGrowth | None:
-    """Return the growth that an observer has recorded; None if live memory does not grow.
+    """Return the growth that an observer has recorded; None if there is none, or too few steps.
 
     Args:
         known: record of the observer: `levels` with `live` bytes and `elements` after each step,

@@ -32,8 +32,8 @@ class Load:
     Attributes:
         profile: all requests of the history.
         category: index into `categories.NAMES` for each block, shape (n,).
-        convolution: for each block, the convolution that can run without it, or -1, shape (n,); or
-            empty. See `categories.dispensable`.
+        convolution: for each block, the number of the convolution that can run without this block,
+            or -1, shape (n,); empty if unknown. See `categories.dispensable`.
         begins: ticks at which the second and the third step begin; None if the history is shorter.
     """
 
@@ -89,7 +89,10 @@ class Load:
         return found
 
     def simulate(self, way: Way, capacity: int | None = None) -> Reserved:
-        """Return what the model of PyTorch's allocator reserves. `way` must be one of `PYTORCH`."""
+        """Return what the model of PyTorch's allocator reserves on a card of `capacity` bytes.
+
+        `way` must be one of `PYTORCH`. None as `capacity` means an unlimited card.
+        """
         profile, rows = self._repeated
         return simulate_profile(
             profile,

@@ -23,8 +23,8 @@ def census(optimizer: Any) -> dict[str, Any]:
     Returns:
         Plain values. `parameters` and `states`: sorted addresses of storages on the card.
         `shapes`: for each parameter its shape, bytes per element, whether it is trained, and
-        whether it is the weight of a linear layer. `blocks`: bytes of the largest module in a list
-        of modules. `outside`: bytes of the parameters in no such list.
+        whether it is the weight of a linear layer. `blocks`: one entry, the bytes of the largest
+        module in a list of modules; none without a list. `outside`: bytes of all other parameters.
     """
     modules = list(_modules())
     held: dict[int, Tensor] = {id(one): one for one in _parameters(optimizer)}

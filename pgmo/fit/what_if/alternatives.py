@@ -23,7 +23,7 @@ class Alternative:
         total: bytes of the card that the job needs with pgmo, context included; None if unknown.
         fits: whether `total` fits on the card.
         source: "rehearsed", "computed", or "predicted".
-        how: basis of `total`, and what it leaves out; if `total` is None, the reason.
+        how: basis of `total`, and what `total` leaves out; if `total` is None, the reason.
         time: effect on the time, in words; "" if unknown.
         rank: distance from the unchanged script, which has rank 0.
     """
@@ -149,7 +149,7 @@ def _try(job: Job, card: Card, value: int | None, one: Rehearsed) -> tuple[Evide
 
 
 def _time(plain: Evidence, changed: Evidence, card: Card) -> str:
-    """Return the ratio of the two lower bounds on a step's time, if the card has rates."""
+    """Return the change of a step's least time in words, as "+20% by ..."; "" if unknown."""
     before, after = (bound(one.known.get("work", []), card) for one in (plain, changed))
     if not before or not after or plain.value != changed.value:
         return ""

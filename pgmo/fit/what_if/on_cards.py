@@ -20,9 +20,9 @@ class CardRow:
         card: the card.
         total: bytes that the job takes with pgmo, context included.
         fits: whether the job fits, by "default" and "pgmo".
-        ranks: computed number of cards that the job needs if they share parameters, gradients and
-            states; None if 8 are too few.
-        largest: largest value of the option with pgmo; None if nothing varies.
+        ranks: computed number of cards that the job needs if the cards share parameters, gradients
+            and states; None if 8 are too few.
+        largest: largest value that fits with pgmo, or 0; None if only one value was rehearsed.
         forecast: time on the card, at the largest value if there is one; None if unknown.
     """
 
@@ -51,7 +51,7 @@ def on_cards(
     steps: float | None = None,
     measured: TimedStep | None = None,
 ) -> list[CardRow]:
-    """Return a row for each card, in the order of `cards`; None stands for all known cards.
+    """Return a row for each card, in the order of `cards`; if it is None, for all known cards.
 
     The job is assumed to make the same requests on each card; the size of the context differs.
     """
@@ -83,7 +83,10 @@ def on_cards(
 
 
 def work_at(law: Law, value: int | None) -> list[list[Any]]:
-    """Return the work of a step, scaled from the rehearsal at the nearest value; [] if unknown."""
+    """Return the operators of a step, scaled from the nearest rehearsed value; [] if unknown.
+
+    Each row has data type, flops, bytes and count of one kind of operator.
+    """
     known = [one for one in law.whole if one.known.get("work")]
     if not known:
         return []

@@ -57,7 +57,7 @@ class Forecast:
 
 
 def bound(work: Sequence[Sequence[Any]], card: Card) -> float | None:
-    """Return the least seconds of a step on a card; None if its rates or the work are unknown.
+    """Return the least seconds of a step on a card; None if the rates or the work are unknown.
 
     Each row of `work` has data type, flops, bytes and count of one kind of operator.
     """
@@ -87,11 +87,11 @@ def forecast(
     """Return the forecast of the time on a card; None if it is unknown.
 
     Args:
-        work: work of one optimizer step at the batch of the forecast.
+        work: operators of one optimizer step at the batch of the forecast, as for `bound`.
         card: the card.
         steps: optimizer steps of the job, or None.
         measured: a timed step on any card.
-        reference: work of the timed step if its batch differs; default `work`.
+        reference: operators of the timed step if its batch differs; default `work`.
 
     Raises:
         OptionError: if the measured step is shorter than its card's rates allow.

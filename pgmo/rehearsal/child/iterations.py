@@ -46,7 +46,7 @@ class IterationCounter:
             self._supervision.begin(devices)
 
     def end_iteration(self) -> None:
-        """Count a finished iteration; raise `Stopped` if the limit is reached."""
+        """Count a finished iteration; raise `Stopped` after the last one."""
         self.ended += 1
         if self._supervision is not None:
             self._supervision.end_iteration()

@@ -9,7 +9,10 @@ from pgmo.rehearsal.environment import PACKAGES
 
 
 def counted() -> dict[str, Any]:
-    """Return the highest peaks of all cards, and the peak of pinned memory, in bytes."""
+    """Return the highest peaks of all cards, the context, and the peak of pinned memory, in bytes.
+
+    Before CUDA is initialized, all are 0 or missing.
+    """
     from pgmo.rehearsal import control
 
     cuda = sys.modules.get("torch.cuda")

@@ -86,7 +86,7 @@ def _line(error: BaseException) -> str:
 
 
 def advice(error: str) -> str | None:
-    """Return advice on an error that the stub runtime causes; None for other errors."""
+    """Return advice on an error that is typical of rehearsals; None for other errors."""
     last = error.strip().splitlines()[-1] if error.strip() else ""
     return next((text for pattern, text in _ADVICE if re.search(pattern, last)), None)
 

@@ -32,7 +32,7 @@ class ScriptSetup:
         self._world.install()
 
     def notes(self) -> list[str]:
-        """Return the uncertainties that the differences cause, one sentence each."""
+        """Return the uncertainties of the result, one sentence each."""
         found = self._compilers.notes()
         found += dict.fromkeys(self._world.notes)
         if self._values is not None:

@@ -4,7 +4,7 @@ torch.linalg.qr(x) ─▶ linalg_qr on CUDA ─▶ results of the right shapes, 
                                         └─▶ values on the host, if the values of x are known
 
 PyTorch's CUDA kernels are replaced, because backward passes call them without a dispatch mode. The
-size of the workspace is a guess: as many bytes as the operands.
+size of the workspace is a guess: the bytes of all operands.
 """
 
 from collections import Counter
@@ -108,7 +108,7 @@ class HostLibraries:
             ) from error
 
     def _with_codes(self, func: Any, *args: Any, **kwargs: Any) -> Any:
-        """Run an operator in the dispatch mode; if its results are unknown, report success."""
+        """Run an operator in the dispatch mode, and set unknown error codes to success."""
         out = self._run(func, args, kwargs)
         self._set_codes(func, out)
         return out

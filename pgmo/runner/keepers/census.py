@@ -21,7 +21,8 @@ from pgmo.runner.keepers.roots import of_functions, of_modules
 from pgmo.runner.keepers.tensors import StorageKey, is_tensor, python_tensors, storage_of
 
 _MOST_OBJECTS = 400_000
-"""Maximum number of objects that are visited or queued. Each object takes about 150 bytes."""
+"""Maximum number of objects that are visited or queued, because each takes about 150 bytes. The
+search skips further objects."""
 
 _SECONDS = 5.0
 """CPU time in seconds after which a search stops and returns the places found so far."""
@@ -66,7 +67,7 @@ class Census:
 
 
 def take_census(error: BaseException | None = None) -> Census:
-    """Search for the keepers of all tensors that are alive.
+    """Return the keepers of live tensors that a search of limited time finds.
 
     Args:
         error: the error that ended the program, whose traceback keeps variables alive; or None.

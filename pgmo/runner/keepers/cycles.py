@@ -4,7 +4,7 @@ ctx.result ──▶ tensor ──grad_fn──▶ ctx        forward() has stor
 
 To find the objects that refer to tensors, each level of references takes a pass over all Python
 objects. So only a sample of the tensors of equal size is examined. If the whole sample has the same
-keeper, it counts as the keeper of all tensors of that size.
+keeper, this keeper counts as the keeper of all tensors of that size.
 """
 
 import gc
@@ -40,7 +40,7 @@ _CONTAINERS = (dict, list, tuple, set, frozenset, deque, types.CellType, types.M
 
 
 def lost_tensors(found: Container[StorageKey], deadline: float) -> list[tuple[Any, Place]]:
-    """Return tensors whose storages were not found, and the object that keeps each tensor.
+    """Return tensors whose storages are not in `found`, each with its keeper, if that is found.
 
     The result is a list, because a suspended generator would itself refer to the tensors.
 
@@ -105,7 +105,7 @@ _IN_CYCLE = ", a reference cycle that only Python's garbage collector frees"
 
 
 def _name(owner: Any, held: Container[int]) -> str:
-    """Return the name of an object that keeps other objects alive; "" if its type has no names.
+    """Return the name of an object that keeps other objects alive; "" if it has no useful name.
 
     Args:
         owner: the object.
@@ -132,7 +132,7 @@ def _name(owner: Any, held: Container[int]) -> str:
 def _name_cycle(tensor: Any, names: dict[int, str], deadline: float) -> None:
     """Add a remark to the name of a tensor's keeper if the tensor is in a reference cycle.
 
-    The other tensors of the cycle get the same name.
+    Other tensors that the check visits get the same name.
 
     Args:
         tensor: the tensor.

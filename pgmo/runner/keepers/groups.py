@@ -19,7 +19,7 @@ _MOST_OF_IT = 0.8
 """
 
 _LEAST = 0.05
-"""Minimum share of a group in all bytes. Smaller groups are not reported."""
+"""Minimum share of a group in the growth of all groups. Smaller groups are not reported."""
 
 
 @dataclass(frozen=True)
@@ -71,11 +71,11 @@ class _Node:
 def find_keepers(
     blocks: Iterable[KeptBlock], before: Iterable[KeptBlock] = (), *, most: int = 3
 ) -> tuple[Keeper, ...]:
-    """Return the places that have grown most; without `before`, those that keep the most bytes.
+    """Return the places that have grown most; without `before`, the places with the most bytes.
 
     A block that was alive in the earlier census is not growth, even if another place keeps it now.
-    For example, the parameters of a model are found in a function while it runs, and in a module
-    after its end.
+    For example, the parameters of a model are found in a function while the function runs, and in a
+    module afterwards.
 
     Args:
         blocks: blocks of one device in a census.

@@ -43,8 +43,8 @@ class Part(NamedTuple):
     Args:
         value: the part.
         place: its place.
-        later: whether the part is searched after all others, because another path may give a better
-            name.
+        later: whether the part is searched after all other parts, because another path may give a
+            better name.
     """
 
     value: object

@@ -34,7 +34,7 @@ _KEEPS_SNAPSHOT = sys.version_info < (3, 13)
 """Whether a frame keeps the dictionary that `f_locals` returns, and so its values alive."""
 
 _REFERENCES = 3
-"""Number of references to this dictionary that are not the program's: frame, variable, call."""
+"""References to the dictionary of `f_locals` that are not the program's: frame, variable, call."""
 
 
 def of_functions(error: BaseException | None, *, of_libraries: bool) -> Iterator[Part]:

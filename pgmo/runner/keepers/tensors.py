@@ -42,7 +42,7 @@ def python_tensors() -> list[Any]:
 
 
 def attribute(tensor: Any, name: str) -> Any:
-    """Return an attribute of a tensor; None if that raises an error.
+    """Return an attribute of a tensor; None if reading it raises an error.
 
     For example, `grad_fn` of a view that was changed in place may raise an error.
     """
