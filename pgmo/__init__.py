@@ -16,9 +16,8 @@
 - `memory_stats` returns the memory use of a device's session. `metrics` returns the session's
   figures for a logger, and `log_metrics` writes them to a file.
 
-Errors that pgmo raises intentionally are subclasses of `PgmoError` (`pgmo.errors`). Names are
-imported on first use (PEP 562): `import pgmo` and `pgmo --help` load neither numpy nor the native
-module.
+Errors of pgmo are subclasses of `PgmoError` (`pgmo.errors`). Names are imported on first use (PEP
+562): `import pgmo` and `pgmo --help` load neither numpy nor the native module.
 """
 
 import importlib

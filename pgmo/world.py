@@ -38,9 +38,6 @@ def rank() -> int | None:
 
 
 def of_rank(path: str) -> str:
-    """Return a path with the rank in its stem, so that no other rank uses it, or the path itself.
-
-    A job of one process has no rank.
-    """
+    """Return a path with the rank in its stem; without a rank, return the path itself."""
     own = rank()
     return path if own is None else str(Path(path).with_stem(f"{Path(path).stem}-rank{own}"))

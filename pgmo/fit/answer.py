@@ -28,8 +28,7 @@ _MUCH_PINNED = 256 << 20
 offloading pins gigabytes."""
 
 _MOST_MISSED = 3
-"""Maximum number of pieces of code that `Answer.sentence` names as not rehearsed. It counts further
-pieces."""
+"""Number of unrehearsed pieces of code that `Answer.sentence` names. It counts further pieces."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,9 +42,7 @@ class Answer:
         value: value of the option at which `need` holds; None if nothing varies.
         need: bytes that the job needs of the card; for a search, at the largest value that fits, or
             at 1 if none fits.
-        fits: whether the job runs on the card to its end, by allocator. PyTorch releases cached
-            memory before it reports out of memory. So a job may fit although it would reserve more
-            on a larger card.
+        fits: whether the job runs on the card to its end, by allocator.
         proved: allocators whose result comes from a rehearsal on this card, not from a prediction.
         holders: what holds memory at an iteration's peak, by "module", "op" and "phase", largest
             first.

@@ -93,17 +93,14 @@ def running_command() -> tuple[str, ...]:
 
 
 def current_card() -> Card:
-    """Return the current CUDA device as a card, or raise `OptionError` without one.
-
-    Bytes that this process holds count as usable.
-    """
+    """Return the current CUDA device as a card, or raise `OptionError` without one."""
     import torch
 
     if not torch.cuda.is_available():
         raise OptionError("there is no CUDA device to plan for: name a card, as in card='L4'")
     properties = torch.cuda.get_device_properties(torch.cuda.current_device())
     free, total = torch.cuda.mem_get_info()
-    # The rehearsal has its own context, so the context of this process counts as free.
+    # Memory and context of this process count as usable, because a rehearsal has its own.
     from pgmo.rehearsal.environment import context_bytes
 
     plain = Card(

@@ -33,8 +33,7 @@ _EXACT = 0.001
 """Maximum share of bytes without a law at which the laws count as exact."""
 
 _MIN_GROWTH = 0.8
-"""Minimum ratio of a peak to its prediction. Below this ratio, the search raises an error, because
-the script probably lacks samples for the batch."""
+"""Minimum ratio of a peak to its prediction. Below it, an error reports a lack of samples."""
 
 _UNLIMITED = 1 << 42
 """Memory, in bytes, of the card on which laws are learned: no rehearsal runs out of it."""
@@ -153,8 +152,8 @@ def search(
 ) -> Search:
     """Find the largest value of the varying option that fits on a card, for each allocator.
 
-    `pgmo.fit.ask.Question` describes the options. After the rehearsals at `values`, further
-    rehearsals are made only while all together are fewer than `MOST`.
+    `pgmo.fit.ask.Question` describes the options. The search makes `MOST` rehearsals at most, but
+    always one at each of `values`.
 
     Raises:
         OptionError: if nothing varies, or fewer than two values are given.
@@ -189,9 +188,8 @@ def _proved(
 ) -> tuple[Largest, Law]:
     """Return the largest value with one allocator, and the laws from all rehearsals.
 
-    Rehearsals at the card's size are appended to `evidence`, until it has `most` or the value is
-    settled. Values that ran are lower bounds, and values that ran out of memory are upper bounds,
-    even if the laws contradict.
+    Rehearsals are appended to `evidence`, up to `most`. Values that ran are lower bounds, and
+    values that ran out of memory are upper bounds, whatever the laws predict.
     """
     low, high = 0, limit + 1
     value = min(largest_value(law, card.usable, way), limit)
@@ -239,11 +237,7 @@ def _check_grown(job: Job, value: int, took: int, predicted: int) -> None:
 
 
 def _law(evidence: Sequence[Evidence]) -> Law:
-    """Fit laws to all whole histories; while that fails, leave out the smallest value.
-
-    Raises:
-        RehearsalError: if no two histories correspond.
-    """
+    """Fit laws to all histories; while that fails, leave out the smallest value."""
     whole = [one for one in evidence if one.whole]
     for first in range(max(1, len(whole) - 1)):
         try:

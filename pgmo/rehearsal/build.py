@@ -57,10 +57,8 @@ def main() -> None:
 
 
 def find_torch(python: str) -> Path:
-    """Return the folder of an interpreter's torch; raise `BuildError` without a CUDA build.
-
-    Torch is not imported, because the import would need a CUDA runtime.
-    """
+    """Return the folder of an interpreter's CUDA build of torch, or raise `BuildError`."""
+    # An import of torch would need a CUDA runtime.
     code = "import importlib.util as u; print(u.find_spec('torch').submodule_search_locations[0])"
     shown = subprocess.run([python, "-c", code], capture_output=True, text=True)
     if shown.returncode:
@@ -79,11 +77,7 @@ def newest(files: list[Path]) -> int:
 
 
 def build(torch: Path, out: Path, compiler: Sequence[str] = ("g++",)) -> Path:
-    """Compile the library into the existing folder `out` and return its path.
-
-    Raises:
-        BuildError: if headers are missing, or a command fails.
-    """
+    """Compile the library into the existing folder `out`; return its path or raise `BuildError`."""
     flags = ["-std=c++20", "-O1", "-fPIC", "-Wall", "-Wextra"]
     command = [*compiler, *flags, *(f"-isystem{folder}" for folder in headers(torch))]
     with concurrent.futures.ThreadPoolExecutor(4) as pool:

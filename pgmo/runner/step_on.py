@@ -62,10 +62,7 @@ class StepOn:
         self._around = around
 
     def attach(self) -> None:
-        """Start to search for the function; raise `OptionError` if there is no such module.
-
-        The program's first line has not run yet, but `sys.path` is final.
-        """
+        """Start the search, before the first line; raise `OptionError` if the module is missing."""
         if self._is_script:
             return
         first, _, rest = self._module.partition(".")
@@ -77,10 +74,9 @@ class StepOn:
             self._await(first, self._name)
 
     def compile_script(self, source: bytes, path: str) -> CodeType | None:
-        """Compile the program and decorate the function; None if the target names another module.
+        """Compile the program with the decorated function, or raise `OptionError` without one.
 
-        Raises:
-            OptionError: if the program does not define the function.
+        The result is None if the target names another module.
         """
         if not self._is_script:
             return None

@@ -21,9 +21,9 @@ class Devices:
         self._found: tuple[str, ...] = ()
 
     def of(self, called: object) -> tuple[str, ...]:
-        """Return the given device, or the devices of an object's modules that pgmo can serve.
+        """Return the given device, or the devices of the called object that pgmo can serve.
 
-        Without such modules, return the current CUDA device or the CPU.
+        If pgmo can serve none of them, return the current CUDA device, or the CPU without CUDA.
         """
         if self._given is not None:
             return self._given

@@ -123,10 +123,7 @@ class Client:
         return self._held
 
     def take(self) -> TurnAnswer:
-        """Wait for a turn, at most `GRACE` longer than the broker's maximum wait.
-
-        Without a broker, return `ALONE` immediately.
-        """
+        """Wait for a turn and return the answer; without a broker, return `ALONE` immediately."""
         if os.getpid() != self._process:
             return TurnAnswer.ALONE
         with self._changed:

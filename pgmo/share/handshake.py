@@ -15,14 +15,10 @@ GREETING = 2.0
 
 
 def shake_hands(address: Path, hello: Message) -> tuple[socket.socket, float, Lines, list[Message]]:
-    """Connect to a broker and greet it.
+    """Connect to a broker and greet it; raise the errors of `connect`, or `ShareError`.
 
     Returns:
         The connection, the broker's maximum wait in seconds, the decoder, and further messages.
-
-    Raises:
-        OSError: if no broker listens at the address, or it does not answer in time.
-        ShareError: if the broker refuses, or must not be used (see `connect`).
     """
     connection, lines = connect(address), Lines()
     try:
@@ -76,10 +72,7 @@ def _limit_sends(connection: socket.socket) -> None:
 
 
 def status(address: Path) -> dict[str, Any]:
-    """Return the status of a broker: its cards and their members. Raise the errors of `connect`.
-
-    `ShareError` is also raised if the broker refuses.
-    """
+    """Return a broker's cards and their members; raise the errors of `connect` or `ShareError`."""
     with connect(address) as connection:
         connection.sendall(encode("status", {}))
         answer = _answer(connection, Lines(), f"the broker at {address} sends no answer")[0]

@@ -13,9 +13,7 @@ class Log:
     """Append-only file. Without a path, nothing is written.
 
     Each line is written by one system call, so it survives if the process is killed afterwards.
-
-    Args:
-        path: path of the file. A new file is readable by this user alone.
+    A new file is readable by this user alone.
 
     Raises:
         FileError: if the file cannot be opened.

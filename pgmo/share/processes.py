@@ -23,11 +23,7 @@ class ProcessWatch:
         return number in self._pidfds
 
     def add(self, number: int, pid: int) -> None:
-        """Watch a member's process, if the system has pidfds (Linux 5.3) and shows the process.
-
-        Raises:
-            ShareError: if no file descriptor is left.
-        """
+        """Watch a process if the system allows it; raise `ShareError` without a descriptor."""
         try:
             pidfd = os.pidfd_open(pid)
         except OSError as error:

@@ -17,12 +17,9 @@ _WITHIN = 10.0
 
 
 def ensure_broker(address: Path) -> None:
-    """Start a broker in a separate process, unless one listens.
+    """Start a broker in a separate process, unless one listens; raise `ShareError` on failure.
 
     The new broker ends after `LINGER` seconds without clients.
-
-    Raises:
-        ShareError: if no broker can be started, or the address is another user's.
     """
     if listens(address):
         return

@@ -89,10 +89,7 @@ class Load:
         return found
 
     def simulate(self, way: Way, capacity: int | None = None) -> Reserved:
-        """Return what the model of PyTorch's allocator reserves on a card of `capacity` bytes.
-
-        `way` must be one of `PYTORCH`. None as `capacity` means an unlimited card.
-        """
+        """Return what PyTorch's allocator reserves on `capacity` bytes; `way` is in `PYTORCH`."""
         profile, rows = self._repeated
         return simulate_profile(
             profile,

@@ -101,11 +101,7 @@ def _parts(batch: int) -> Iterator[tuple[int, int]]:
 
 
 def _place(command: Sequence[str], option: str) -> int | None:
-    """Return the index of the last word with the option's value, or None.
-
-    Raises:
-        OptionError: if `option` has no "{}".
-    """
+    """Return the index of the last word with the option's value; None if there is none."""
     if "{}" not in option:
         raise OptionError(f"{option!r} has no {{}} for the value, as in '--batch-size {{}}'")
     *before, _ = option.split()

@@ -34,9 +34,7 @@ _COMPREHENSIONS = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 def planned_steps(
     frame: FrameType | None, own: Callable[[str], str], done: int
 ) -> tuple[int, bool] | None:
-    """Return the number of optimizer steps that a script will make, and whether it is exact.
-
-    The result is None if the number is unknown.
+    """Return the number of optimizer steps of a script, and whether it is exact; None if unknown.
 
     Loops give an upper limit: they may end early, and with gradient accumulation an iteration may
     make no step.
@@ -267,10 +265,7 @@ def _inside(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def _value(node: ast.expr, frame: FrameType) -> Any:
-    """Return the value of an expression of names, attributes, items, constants and arithmetic.
-
-    Other expressions raise an error, and so may the objects of the script.
-    """
+    """Return the value of an expression of names, attributes, items, constants and arithmetic."""
     if isinstance(node, ast.Constant):
         return node.value
     if isinstance(node, ast.Name):

@@ -32,8 +32,8 @@ RANKS = (2, 4, 8)
 """Numbers of cards over which a job is sharded."""
 
 _QUANTISED_BLOCK, _NF4_BLOCK, _LEAST_QUANTISED = 256, 64, 4096
-"""Constants of bitsandbytes 0.45, in elements: the block sizes of 8-bit states and of 4-bit
-weights, and the smallest state that is kept in 8 bits."""
+"""Constants of bitsandbytes 0.45 (Dettmers and others, 2022), in elements: the block sizes of 8-bit
+states and of 4-bit weights, and the smallest state that is kept in 8 bits."""
 
 
 @dataclass(frozen=True)
@@ -86,10 +86,7 @@ OfModel = Callable[[Model], int]
 
 
 def curves_of(load: Load) -> Curves:
-    """Return a load's curves.
-
-    Activations and workspaces that live only during an optimizer step count as temporary.
-    """
+    """Return a load's curves; activations and workspaces of optimizer steps are temporary."""
     found = np.zeros((len(NAMES) + 2, load.profile.ticks), np.int64)
     found[: len(NAMES)] = load.curves
     for begin, end in load.stepping():
@@ -128,10 +125,7 @@ def adafactor_bytes(shape: list[int]) -> int:
 
 
 def adam_8bit_bytes(shape: list[int]) -> int:
-    """Return the bytes of two moments in 8 bits with scales; small moments stay in float32.
-
-    Source: Dettmers and others, 2022.
-    """
+    """Return the bytes of two moments in 8 bits with scales, or in float32 if they are small."""
     count = math.prod(shape)
     if count < _LEAST_QUANTISED:
         return adam_bytes(shape)
@@ -149,10 +143,7 @@ def adafactor_temporary_bytes(model: Model) -> int:
 
 
 def with_adapters(curves: Curves, model: Model, bits: int | None = None) -> Curves:
-    """Return the curves with LoRA: only adapters of linear layers are trained, with Adam.
-
-    With `bits`, 8 or 4, the weights of linear layers are quantised.
-    """
+    """Return the curves with LoRA, trained with Adam; `bits` is the size of quantised weights."""
     adapters = sum(RANK * (shape[0] + shape[1]) for shape, _ in model.linear if len(shape) == 2)
     frozen = model.bytes
     if bits is not None:

@@ -83,10 +83,7 @@ def on_cards(
 
 
 def work_at(law: Law, value: int | None) -> list[list[Any]]:
-    """Return the operators of a step, scaled from the nearest rehearsed value; [] if unknown.
-
-    Each row has data type, flops, bytes and count of one kind of operator.
-    """
+    """Return a step's operators for `forecast`, scaled from the nearest rehearsed value, or []."""
     known = [one for one in law.whole if one.known.get("work")]
     if not known:
         return []

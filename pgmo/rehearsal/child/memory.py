@@ -9,10 +9,7 @@ from pgmo.rehearsal.environment import PACKAGES
 
 
 def counted() -> dict[str, Any]:
-    """Return the highest peaks of all cards, the context, and the peak of pinned memory, in bytes.
-
-    Before CUDA is initialized, all are 0 or missing.
-    """
+    """Return the highest peaks of all cards, the context and the pinned peak, in bytes."""
     from pgmo.rehearsal import control
 
     cuda = sys.modules.get("torch.cuda")

@@ -46,10 +46,7 @@ class MadeUp:
         self.sizes: Counter[str] = Counter()
 
     def fill(self, tensor: Tensor, reader: str) -> bool:
-        """Fill an unknown tensor with made-up values; return False above `MOST` elements.
-
-        If the storage has at most `MOST` elements, all of it is filled and becomes known.
-        """
+        """Fill an unknown tensor with made-up values; return False above `MOST` elements."""
         if not self._fill(tensor, self._known):
             return False
         self.offloaded.forget(tensor)

@@ -141,10 +141,7 @@ class Values:
         return func(one)
 
     def _lifted(self, func: Any, one: Tensor) -> Any:
-        """Mark the data of `torch.tensor` as known.
-
-        PyTorch copies the data with all modes disabled.
-        """
+        """Mark the data of `torch.tensor` as known: PyTorch copies it with all modes disabled."""
         if one.nbytes <= _COPIED:
             self.known.add(one)
         return func(one)

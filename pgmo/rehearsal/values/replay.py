@@ -60,9 +60,9 @@ class Replay:
             self._forget(written)
 
     def _pass_on(self, written: list[Tensor], read: list[Tensor]) -> None:
-        """Mark the results of a fake collective, which copies its inputs, as known or unknown.
+        """Mark the results of a fake collective as known if all inputs are known, else unknown.
 
-        The results are known if all inputs are known.
+        The collective copies its inputs.
         """
         targets = {address_of(one) for one in written}
         sources = [one for one in read if address_of(one) not in targets]

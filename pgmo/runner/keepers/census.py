@@ -21,8 +21,7 @@ from pgmo.runner.keepers.roots import of_functions, of_modules
 from pgmo.runner.keepers.tensors import StorageKey, is_tensor, python_tensors, storage_of
 
 _MOST_OBJECTS = 400_000
-"""Maximum number of objects that are visited or queued, because each takes about 150 bytes. The
-search skips further objects."""
+"""Maximum number of objects to visit or queue, of 150 bytes each. Further objects are skipped."""
 
 _SECONDS = 5.0
 """CPU time in seconds after which a search stops and returns the places found so far."""
