@@ -54,9 +54,8 @@ _holders: dict[int, weakref.ref[BaseException]] = {}
 def clear_frames(error: BaseException) -> None:
     """Clear the frames of pgmo and PyTorch that an error and its causes have left.
 
-    Running frames, generators and coroutines are not cleared. So the caller, whose frame runs, has
-    to delete its arguments and raise the error again: see `clears_frames`. An `OutOfMemoryError` is
-    counted in `held`.
+    Running frames, generators and coroutines are kept. So the caller, whose frame runs, deletes its
+    arguments and raises the error again (see `clears_frames`). `held` counts `OutOfMemoryError`s.
     """
     one: BaseException | None = error
     for _ in range(_DEEPEST):
@@ -84,7 +83,7 @@ def clears_frames(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def clears_dispatch(mode: type[T]) -> type[T]:
-    """Decorate a dispatch mode's class so that `clear_frames` gets the errors that leave it."""
+    """Decorate a dispatch mode's class so that `clear_frames` gets the errors of its dispatch."""
     setattr(mode, _DISPATCH, clears_frames(getattr(mode, _DISPATCH)))
     return mode
 

@@ -46,11 +46,11 @@ class Answer:
         proved: allocators whose result comes from a rehearsal on this card, not from a prediction.
         holders: what holds memory at an iteration's peak, by "module", "op" and "phase", largest
             first.
-        largest: the largest values that fit, one for each searched allocator and each change.
+        largest: the largest values that fit, for each searched allocator and each change, or ().
         effective: requested batch of one optimizer step, or None.
         alternatives: other ways to train the same model; the unchanged script is first.
         cards: results for the other cards of the question.
-        forecast: time on this card; None if it is unknown.
+        forecast: predicted time on this card; None if it is unknown.
         curve: rows of four numbers: a value, and the bytes of the card that the job takes with
             "default", "expandable" and "pgmo".
         missed: evaluations, checkpoints and replacements of parameters that no rehearsal ran; their

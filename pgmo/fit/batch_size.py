@@ -69,7 +69,7 @@ def rehearsed_batch() -> int | None:
 
 
 def serving_way() -> Way:
-    """Return the allocator of this process: pgmo under `pgmo run`, else what PyTorch is set to."""
+    """Return the allocator of this process: pgmo under `pgmo run`, else as the environment says."""
     early = sys.modules.get("pgmo.runner.early_pages")
     if early is not None and early.serves():
         return "pgmo"

@@ -42,7 +42,7 @@ def fit(
             of a module or file, which makes one optimizer step per call. Another process imports
             the module, which must create model and optimizer. The process calls the function, with
             the batch if the function has a parameter.
-        card: a card's name, such as "A100-40GB"; a size, such as "16GiB"; or a card.
+        card: a card's name, such as "A100-40GB"; a size, such as "16GiB"; or a `Card`.
         batch: the batch to examine; None to search for the largest, or if the batch cannot vary.
         vary: option of the script for the batch, such as "--batch-size {}".
         effective_batch: batch of one optimizer step; the answer splits it into micro-batches that

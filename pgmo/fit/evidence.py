@@ -124,7 +124,7 @@ class Evidence:
 
     @property
     def whole(self) -> bool:
-        """Return whether the history has the first step and two that repeat."""
+        """Return whether the history is complete: three steps."""
         return self.load is not None and self.known.get("history", 0) > 1
 
     @property

@@ -123,7 +123,7 @@ def largest_value(law: Law, usable: int, way: Way, *, live: bool = False) -> int
         law: memory of the job as a function of the value.
         usable: bytes of the card that a job may take.
         way: allocator that serves the requests.
-        live: whether only the live bytes have to fit: an upper bound for all allocators.
+        live: whether only the live bytes have to fit. The result is then an upper bound.
     """
 
     def fits(value: int) -> bool:
@@ -237,7 +237,7 @@ def _check_grown(job: Job, value: int, took: int, predicted: int) -> None:
 
 
 def _law(evidence: Sequence[Evidence]) -> Law:
-    """Fit laws to all histories; while that fails, leave out the smallest value."""
+    """Fit laws to the histories of all or of the largest values, or raise `RehearsalError`."""
     whole = [one for one in evidence if one.whole]
     for first in range(max(1, len(whole) - 1)):
         try:

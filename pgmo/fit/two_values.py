@@ -101,7 +101,7 @@ def batch_table(
     lengths: Sequence[int] = LENGTHS,
     notify: Callable[[str], None] = lambda _: None,
 ) -> BatchTable:
-    """Find the largest batch for the shortest length, and for further lengths, each twice as long.
+    """Find the largest batch for the shortest of `lengths`, and for repeatedly doubled lengths.
 
     All `lengths`, at least two, are rehearsed. A script without optimizer steps must end by itself.
     `vary` replaces the job's own. `notify` is called with status messages.

@@ -99,7 +99,7 @@ def build(torch: Path, out: Path, compiler: Sequence[str] = ("g++",)) -> Path:
 
 
 def write_script(library: Path) -> None:
-    """Write a script beside the library, which runs programs on the stub."""
+    """Write the script `run` beside the library; the script runs programs on the stub."""
     script = library.with_name("run")
     script.write_text(
         f'#!/bin/sh\nexec env PGMO_FAKECUDA="{library}" LD_PRELOAD="{library}" "$@"\n'

@@ -15,8 +15,8 @@ Way = Literal["default", "expandable", "pgmo"]
 WAYS: tuple[Way, ...] = ("default", "expandable", "pgmo")
 
 COPIED = 4 << 20
-"""Maximum bytes of a copy or memset that the stub executes. The stub skips larger ones, so that the
-host pages of large tensors stay untouched and take no memory."""
+"""Maximum bytes of a copy or memset that the stub executes. Larger copies and memsets are skipped,
+so that the host pages of large tensors stay untouched and take no memory."""
 
 PACKAGES = ("site-packages", "dist-packages")
 """Names of the folders of installed packages."""
@@ -102,7 +102,7 @@ def of_python(folder: Path, torch: Path, environment: Mapping[str, str]) -> dict
     """Return the variable by which the child finds pgmo; none if pgmo is installed next to `torch`.
 
     If pgmo is installed elsewhere, another build of torch may be next to pgmo. So the variable
-    names a folder that has only a link to pgmo. For a checkout, it names the checkout.
+    names a folder that has only a link to pgmo. A checkout of pgmo is named directly.
     """
     package = Path(pgmo.__file__).resolve().parent
     root = package.parent

@@ -50,8 +50,7 @@ def rehearse(
 ) -> Rehearsal:
     """Run a script on a simulated card and return the memory that it takes.
 
-    The script runs unchanged on PyTorch's CUDA build. Kernels compute nothing, so no GPU is needed
-    or used.
+    The script runs unchanged on PyTorch's CUDA build. Kernels compute nothing, so no GPU is used.
 
     Args:
         command: a script and its arguments, or "-m", a module and its arguments.

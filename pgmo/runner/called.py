@@ -21,7 +21,7 @@ class Called:
         self._turns: list[CallTurns] = []
 
     def __call__(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-        """Run `function(*args, **kwargs)` as an iteration."""
+        """Run `function(*args, **kwargs)`, as an iteration unless another iteration runs."""
         if not self._began:
             self._begin(args)
         leaves = [leave for turns in self._turns if (leave := turns.enter()) is not None]

@@ -8,7 +8,7 @@ _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def decorate(source: bytes, path: str, name: str, decorator: str) -> CodeType | None:
-    """Compile source code, with one more, innermost decorator on each function of a name.
+    """Compile source code after adding an innermost decorator to each function of a name.
 
     Line and column numbers are unchanged.
 

@@ -177,7 +177,7 @@ def _save_history(path: Path) -> list[Path]:
 
 
 def _reserved_memory() -> list[str]:
-    """Return lines on reserved memory of the current device that is unused; [] without CUDA."""
+    """Return lines on unused reserved memory of the current device; [] without CUDA."""
     from pgmo.report.findings.unused_memory import unused_in_snapshot
     from pgmo.units import format_bytes
 

@@ -87,7 +87,7 @@ class StepOn:
         return code
 
     def decorate(self, function: Any) -> Any:
-        """Return a wrapper that passes calls to `around`; raise `OptionError` for no function."""
+        """Return a wrapper that passes calls to `around`, or raise `OptionError` if it cannot."""
         if isinstance(function, (staticmethod, classmethod)):
             return type(function)(self.decorate(function.__func__))
         if not inspect.isroutine(function):

@@ -104,7 +104,7 @@ class Supervision:
     # --- called by the watcher ------------------------------------------------------------------
 
     def begin(self, devices: list[str]) -> None:
-        """Open a session for each device, or the one of the options, if pgmo can serve it."""
+        """Open a session on each device that pgmo serves; `options.device` overrides `devices`."""
         with self.harmless():
             wanted = [self.options.device] if self.options.device else devices
             served = [one for one in wanted if one.partition(":")[0] in SERVED]

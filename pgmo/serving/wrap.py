@@ -48,7 +48,7 @@ class _Calls:
         self.ended = self._warned = False
 
     def __call__(self, method: Any, called: Any, /, *args: Any, **kwargs: Any) -> Any:
-        """Run the method; in inference, it is an iteration on each device."""
+        """Run the method; in inference, the call is an iteration on each device."""
         if self.ended or not self._is_inference(called):
             return method(called, *args, **kwargs)
         leaves: list[Leave] = []

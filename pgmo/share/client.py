@@ -1,4 +1,4 @@
-"""Client, which takes turns on a card from a broker, and gives memory back between turns.
+"""Client that takes turns on a card from a broker, and gives memory back between turns.
 
     take() ──ask──▶ broker ──turn──▶ the iteration ──▶ give(): if crowded, idle memory is released
        └ pass, or no broker: the iteration runs without a turn
@@ -36,7 +36,7 @@ class TurnAnswer(Enum):
     """Answer to a request for a turn."""
 
     TURN = "turn"
-    PASS = "pass"  # the wait would be too long
+    PASS = "pass"  # the wait was too long
     ALONE = "alone"  # there is no broker
 
 

@@ -4,8 +4,7 @@ import os
 import resource
 
 MOST_MEMBERS = 1000
-"""Maximum members of one broker. A member is a process on a card, so real machines have far fewer.
-"""
+"""Maximum number of members (processes on a card) of one broker. Real machines have far fewer."""
 
 GUESTS = 32
 """Additional connections for `status` queries and for clients that are refused."""

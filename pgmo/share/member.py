@@ -47,8 +47,8 @@ class Member:
         overdue: whether its turn exceeds the deadline, so that other members no longer wait.
         late: whether the wait since `recalled` exceeds the deadline, so that other members no
             longer wait.
-        squeezed: whether another member was overdue, late or lost during this turn. A squeezed turn
-            may have lacked memory, so it does not lower the known need.
+        squeezed: whether a member was overdue, late or lost during this turn. A squeezed turn may
+            have lacked memory, so it does not lower the known need.
         lost: whether the connection is gone while the process lives and keeps its memory.
     """
 

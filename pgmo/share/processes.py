@@ -23,7 +23,7 @@ class ProcessWatch:
         return number in self._pidfds
 
     def add(self, number: int, pid: int) -> None:
-        """Watch a process if the system allows it; raise `ShareError` without a descriptor."""
+        """Watch a process if the system allows it; raise `ShareError` if no descriptor is left."""
         try:
             pidfd = os.pidfd_open(pid)
         except OSError as error:

@@ -24,7 +24,7 @@ Message = dict[str, Any]
 
 
 def encode(kind: str, fields: Mapping[str, Any]) -> bytes:
-    """Encode a message."""
+    """Encode a message as a line of JSON."""
     return json.dumps({"kind": kind, **fields}, separators=(",", ":")).encode() + b"\n"
 
 

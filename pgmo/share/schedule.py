@@ -22,7 +22,7 @@ Record = dict[str, Any]
 """One event, which is a line of the log. For an event to send, `to` has the client's number."""
 
 MARGIN = 32
-"""Divisor: 1 / `MARGIN` of the card stays free, because a turn may exceed past needs."""
+"""Divisor: 1 / `MARGIN` of the card stays free in simultaneous turns, in case a need grows."""
 
 
 @dataclass(frozen=True)

@@ -111,7 +111,7 @@ class Law:
         return _on_line(points, value)
 
     def holds(self, value: int | None, usable: int) -> bool:
-        """Return whether `usable` bytes hold the least live bytes, the context and one page."""
+        """Return whether `usable` bytes hold the least live bytes, growth, context and one page."""
         try:
             least = self.at(value).least + self.growth_at(value)
             return max(least, self.later_at(value)) + self.context + PAGE <= usable

@@ -89,7 +89,7 @@ class Load:
         return found
 
     def simulate(self, way: Way, capacity: int | None = None) -> Reserved:
-        """Return what PyTorch's allocator reserves on `capacity` bytes; `way` is in `PYTORCH`."""
+        """Simulate PyTorch's allocator, with a way of `PYTORCH`, on a card of `capacity` bytes."""
         profile, rows = self._repeated
         return simulate_profile(
             profile,

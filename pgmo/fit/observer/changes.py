@@ -113,7 +113,7 @@ def checkpoint_blocks(model: Any) -> int:
 
 
 def _blocks(model: Any) -> Iterator[Any]:
-    """Yield the outermost modules that have children, and another of their class in their list."""
+    """Yield the outermost modules that have children and a sibling of the same class in a list."""
     from torch.nn import ModuleList, Sequential
 
     children = list(model.children())

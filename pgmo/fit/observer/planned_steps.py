@@ -181,8 +181,8 @@ def _limits_of_variable(loop: Loop, frame: FrameType) -> Iterator[int]:
 def _limits_of_count(loop: Loop, frame: FrameType, file: str, done: int) -> dict[str, int]:
     """Return the number of steps at which a test of a counter ends a loop, by the counter's name.
 
-    Variables that no code adds to, or that the loop resets, count no steps. An example of the
-    latter is the number of epochs without a better loss.
+    Variables that no code adds to, or that the loop resets, count no steps. For example, a loop
+    resets the number of epochs without a better loss.
     """
     none = _set_in(loop)
     if isinstance(loop, ast.For):

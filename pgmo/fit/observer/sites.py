@@ -177,7 +177,7 @@ class SitesRun:
             setattr(owner, name, self._recording(getattr(owner, name)))
 
     def missed(self) -> list[str]:
-        """Return the planned evaluations and the first site of each function that have not run."""
+        """Return descriptions of evaluations and sites that have not run, one for each function."""
         found = self._sites()
         sites = [site for site in found if not self._has_run(site)]
         # An `eval` that a model overrides is not hooked, but `no_grad` in the same function is.

@@ -1,4 +1,4 @@
-"""Changes of a job with computed bytes: another optimizer, adapters, more ranks.
+"""Changes of a job whose bytes are computed: another optimizer, adapters, more ranks.
 
 Each change turns the curves of a job into the curves of the changed job:
 
@@ -125,7 +125,7 @@ def adafactor_bytes(shape: list[int]) -> int:
 
 
 def adam_8bit_bytes(shape: list[int]) -> int:
-    """Return the bytes of two moments in 8 bits with scales, or in float32 if they are small."""
+    """Return the bytes of two moments in 8 bits with scales; small moments stay in float32."""
     count = math.prod(shape)
     if count < _LEAST_QUANTISED:
         return adam_bytes(shape)
@@ -143,7 +143,7 @@ def adafactor_temporary_bytes(model: Model) -> int:
 
 
 def with_adapters(curves: Curves, model: Model, bits: int | None = None) -> Curves:
-    """Return the curves with LoRA, trained with Adam; `bits` is the size of quantised weights."""
+    """Return the curves with LoRA, trained with Adam; `bits` quantises the weights, if given."""
     adapters = sum(RANK * (shape[0] + shape[1]) for shape, _ in model.linear if len(shape) == 2)
     frozen = model.bytes
     if bits is not None:
@@ -175,9 +175,8 @@ def sharded(curves: Curves, model: Model, ranks: int) -> Curves:
     """Return the curves of one rank of a fully sharded job.
 
     Each rank keeps an equal part. The parameters of two blocks are whole: one block is used while
-    the next block is gathered. The gradients of one block are whole until they are reduced. Parameters
-    outside of blocks belong to the outermost module, which is whole during forward and backward
-    passes.
+    the next block is gathered. The gradients of one block are whole until they are reduced.
+    Parameters outside of blocks are whole during forward and backward passes.
     """
     changed = curves.copy()
     for category in (PARAMETER, GRADIENT, STATE, TEMPORARY):

@@ -1,8 +1,8 @@
 """Time of a step on a card: a lower bound from its rates, or scaled from a measured step.
 
 Each operator takes the longer of two times: its arithmetic at the card's peak rate, and its traffic
-at the memory bandwidth. This is the roofline of Williams, Waterman and Patterson (2009). The sum is
-a lower bound. With a measured step, the ratio of its time to its bound is assumed on all cards.
+at the memory bandwidth (the roofline of Williams, Waterman and Patterson, 2009). The sum over all
+operators is a lower bound. A measured step's ratio of time to bound is assumed on all cards.
 """
 
 from collections.abc import Sequence

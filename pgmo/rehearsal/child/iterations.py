@@ -18,7 +18,7 @@ class Stopped(BaseException):
 
 
 class IterationCounter:
-    """Listener of a `Watcher` that counts iterations and forwards all calls.
+    """Counter of iterations that listens to a `Watcher` and forwards all calls.
 
     Args:
         supervision: receives the forwarded calls; None for no receiver.

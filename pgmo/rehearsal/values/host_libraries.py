@@ -134,7 +134,7 @@ def _on_host_at_random(value: Any) -> Any:
 
 
 def _on(device: torch.device | str, value: Any) -> Any:
-    """Return an empty tensor of the same shape on a device, or the value if it is no tensor."""
+    """Return an uninitialized tensor of equal shape on a device, or a value that is no tensor."""
     if not isinstance(value, Tensor):
         return value
     return torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device=device)

@@ -40,7 +40,7 @@ _CONTAINERS = (dict, list, tuple, set, frozenset, deque, types.CellType, types.M
 
 
 def lost_tensors(found: Container[StorageKey], deadline: float) -> list[tuple[Any, Place]]:
-    """Return tensors whose storages are not in `found`, each with its keeper, if that is found.
+    """Return tensors with storages outside of `found`, each with its keeper; others are left out.
 
     The result is a list, because a suspended generator would itself refer to the tensors.
 

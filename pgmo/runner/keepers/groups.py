@@ -15,8 +15,7 @@ from pgmo.runner.keepers.place import Place
 from pgmo.units import format_bytes
 
 _MOST_OF_IT = 0.8
-"""If a part has at least this share of a place's bytes, the part is reported instead of the place.
-"""
+"""Minimum share of a place's bytes at which one part is reported instead of the place."""
 
 _LEAST = 0.05
 """Minimum share of a group in the growth of all groups. Smaller groups are not reported."""

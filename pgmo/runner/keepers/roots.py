@@ -31,10 +31,10 @@ dictionary that the program holds. So functions that use one of these names are 
 """
 
 _KEEPS_SNAPSHOT = sys.version_info < (3, 13)
-"""Whether a frame keeps the dictionary that `f_locals` returns, and so its values alive."""
+"""Whether a frame keeps the dictionary from `f_locals`, and so the values in it, alive."""
 
 _REFERENCES = 3
-"""References to the dictionary of `f_locals` that are not the program's: frame, variable, call."""
+"""Number of references to that dictionary, without the program's: frame, variable, call."""
 
 
 def of_functions(error: BaseException | None, *, of_libraries: bool) -> Iterator[Part]:

@@ -32,8 +32,7 @@ _FACTOR = 1.5
 _EXPLAINS = 0.5
 """Minimum share of the expected growth that a census must explain. If it explains less, an earlier
 or later census is used. Also the minimum bytes of the last census, as a share of the bytes of the
-largest census. Below this share, the largest census is reported.
-"""
+largest census. Below this share, the largest census is reported."""
 
 _LEAST, _MOST = 0.1, 1.5
 """Minimum and maximum ratio of a place's growth to the expected growth. Growth outside of this
