@@ -2,7 +2,7 @@
 
     profile  ->  plan  ->  replay
 
-- `optimize` does all three. It records a `Profile` and computes a `Plan`.
+- `optimize` does all three: it records a `Profile`, computes a `Plan`, and replays it.
 - `plan` computes a plan from a profile.
 - `fit` predicts whether a job fits on a card.
 - `recompute` makes a model's step fit in a budget.

@@ -35,7 +35,7 @@ _GENERATED = ("<frozen ", "<eval_with_key>", "<__array_function__")
 def warn_user(text: str) -> None:
     """Warn at the innermost line outside of pgmo, the frameworks and the standard library.
 
-    If there is no such line, as on a framework's own thread, warn at the outermost line.
+    If the user's code has no frame, as on a framework's own thread, warn at the outermost line.
     """
     frame = _of_user(sys._getframe(1))
     # These are the arguments that warnings.warn takes from the frame at a stack level.

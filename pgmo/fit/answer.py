@@ -28,7 +28,7 @@ _MUCH_PINNED = 256 << 20
 offloading pins gigabytes."""
 
 _MOST_MISSED = 3
-"""Number of unrehearsed pieces of code that `Answer.sentence` names. It counts further pieces."""
+"""Number of unrehearsed pieces of code that `Answer.sentence` names. Other pieces are counted."""
 
 
 @dataclass(frozen=True, eq=False)

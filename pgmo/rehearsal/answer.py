@@ -15,8 +15,8 @@ class Rehearsal:
     Attributes:
         exit_code: exit code of the script; 0 if the script was stopped after the requested
             iterations, 128 plus the signal's number if a signal ended the script.
-        fits: whether the exit code is 0 and no out-of-memory error ended the script. The script may
-            have caught such errors; see `notes`.
+        fits: whether the exit code is 0 and no out-of-memory error ended the script. `notes` counts
+            the out-of-memory errors that the script has caught.
         card_peak: peak bytes taken of a card, including the context.
         reserved_peak: peak bytes that torch reports as reserved.
         allocated_peak: peak bytes that torch reports as allocated.

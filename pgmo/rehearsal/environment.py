@@ -42,8 +42,8 @@ def of_card(card: Card, devices: int) -> dict[str, str]:
 def context_bytes(card: Card) -> int:
     """Return the bytes of a context with its libraries.
 
-    `pgmo doctor` may have measured the size on this machine. Otherwise it is estimated from the
-    number of multiprocessors, which gives 685 MiB for an H200. On an H200, the driver reported
+    `pgmo doctor` may have measured the size on this machine. Otherwise the size is estimated from
+    the number of multiprocessors, which gives 685 MiB for an H200. The driver of an H200 reported
     678 MiB with kernels of PyTorch and cuBLAS, and up to 696 MiB with cuDNN (CUDA 13.0, driver 580;
     bench/gpu/rehearsals.py). How the size grows with the card is a guess.
     """

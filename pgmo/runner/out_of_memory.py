@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from pgmo.runner.keepers.watch import WhoKeeps
 
 _MESSAGES = ("out of memory", "can't allocate memory", "_STATUS_ALLOC_FAILED")
-"""Texts in the messages of out-of-memory errors that have no type of their own. They come from the
-CUDA runtime, PyTorch's CPU allocator, and libraries such as cuBLAS and cuDNN."""
+"""Texts in the messages of out-of-memory errors that have no type of their own: errors of the CUDA
+runtime, of PyTorch's CPU allocator, and of libraries such as cuBLAS and cuDNN."""
 
 _NOTHING = """\
 No recording was saved. `pgmo run` records from the first forward pass in training mode on. To see

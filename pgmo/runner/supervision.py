@@ -64,7 +64,7 @@ class RunOptions:
 
 @dataclass
 class Supervision:
-    """Sessions of a program, one per device. They open when training begins.
+    """Sessions of a program, one per device, which open when training begins.
 
     Errors inside pgmo become notes, and the program continues without pgmo.
 

@@ -294,7 +294,7 @@ class Broker:
         self._log_and_send(schedule, records)
 
     def _known_member(self, card: str, pid: int) -> int | None:
-        """Return the member of a process, connected or lost; None if there is no such member."""
+        """Return the number of a process's member, connected or lost; None if there is none."""
         schedule = self._cards.get(card)
         number = schedule.number_of(pid) if schedule is not None else None
         if number is None:

@@ -24,27 +24,27 @@ class Member:
     """One process on one card. Sizes are in bytes, times in seconds of the broker's clock.
 
     Args:
-        number: number of its first connection, which is never reused.
+        number: number of the process's first connection; never reused.
         pid: process ID.
         name: display name of the program.
         priority: each step doubles the process's share of the card.
-        held: bytes of the card that it has, as last reported.
-        idle: part of `held` that it would give back on request.
-        joined: time at which it connected.
+        held: bytes of the card that the process has, as last reported.
+        idle: part of `held` that the process would give back on request.
+        joined: time at which the process connected.
 
     Attributes:
         debt: `used` divided by the weight, raised to the schedule's `floor` at each request. The
             waiting member with the least debt is next.
-        used: total time of its turns.
-        turns: number of its turns.
-        asked: time since which it waits for a turn; None if it does not wait.
-        began: time since which it has a turn; None if it has no turn.
-        gave: time at which its last turn ended; None before the first.
-        gap: recent mean of the seconds from the end of a turn to its next request.
-        recalled: time since which the broker waits for its idle bytes, or for the end of a lost
+        used: total time of the member's turns.
+        turns: number of the member's turns.
+        asked: time since which the member waits for a turn; None if it does not wait.
+        began: time since which the member has a turn; None without a turn.
+        gave: time at which the member's last turn ended; None before the first.
+        gap: recent mean of the seconds from the end of a turn to the next request.
+        recalled: time since which the broker waits for the idle bytes, or for the end of a lost
             process; None if the broker does not wait.
-        crowded: whether the last message to it reported a crowded card.
-        overdue: whether its turn exceeds the deadline, so that other members no longer wait.
+        crowded: whether the last message to the member reported a crowded card.
+        overdue: whether the turn exceeds the deadline, so that other members no longer wait.
         late: whether the wait since `recalled` exceeds the deadline, so that other members no
             longer wait.
         squeezed: whether a member was overdue, late or lost during this turn. A squeezed turn may

@@ -81,7 +81,7 @@ class TurnSchedule:
         return [record, *self._decide(fresh.joined)]
 
     def _sizes(self, member: Member, total: int, free: int) -> dict[str, int]:
-        """Update the sizes of the card, and return them with those of a member."""
+        """Update the sizes of the card, and return them with the sizes of a member."""
         self.total = self.rules.total or max(self.total, total)
         self._update_foreign(free, total)
         sizes = {"held": member.held, "idle": member.idle}

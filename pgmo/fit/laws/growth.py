@@ -142,10 +142,10 @@ def matters(growth: StepGrowth, spare: int) -> bool:
 
 
 def _steady_rate(live: Sequence[int]) -> float:
-    """Return the bytes per step by which live memory rises steadily; 0.0 if it does not."""
+    """Return the bytes per step by which live memory rises steadily; 0.0 without a steady rise."""
     width = -(-len(live) // _MOST_SPANS)
     while len(live) // width >= 1:
-        # The last span is left out if it has fewer steps than the others.
+        # The last span is left out if it has fewer steps than the other spans.
         spans = [min(live[at : at + width]) for at in range(0, len(live) - width + 1, width)]
         found = find_growth(width, [(one, one) for one in spans], least_growth=_LEAST)
         if found is not None:

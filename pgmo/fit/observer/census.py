@@ -86,7 +86,7 @@ def _all_addresses(tensors: Iterable[Tensor]) -> list[int]:
 
 
 def _addresses(tensor: Tensor) -> list[int]:
-    """Return the address of a tensor's storage, or those of its parts; none if not on a card."""
+    """Return the addresses of a tensor's storage or of its parts; [] if it is not on a card."""
     inner = getattr(tensor, "__tensor_flatten__", None)
     if inner is not None:  # subclasses that wrap tensors, such as DTensor and quantised weights
         names, _ = inner()

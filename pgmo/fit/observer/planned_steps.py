@@ -257,7 +257,7 @@ def _comparisons(loop: Loop, frame: FrameType) -> Iterator[tuple[str, int, int]]
 
 
 def _inside(node: ast.AST) -> Iterator[ast.AST]:
-    """Yield the nodes inside a loop, except those in nested loops and functions."""
+    """Yield the nodes inside a loop, except the nodes inside nested loops and functions."""
     for child in ast.iter_child_nodes(node):
         yield child
         if not isinstance(child, Loop | ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):

@@ -22,7 +22,7 @@ from pgmo.imports import after_import
 from pgmo.rehearsal.child.memory import count_out_of_memory
 
 HISTORY = 3
-"""Number of steps in the history: one that creates optimizer states, and two that repeat."""
+"""Number of steps in the history: one step creates optimizer states, and two steps repeat."""
 
 PROFILED = HISTORY + 2
 """Step after which a session has a profile: a session records three iterations, then plans."""

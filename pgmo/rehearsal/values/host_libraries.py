@@ -52,7 +52,7 @@ class HostLibraries:
     """Replacement of the kernels that call cuSOLVER and cuFFT.
 
     Attributes:
-        rules: for each operator with such a kernel, the function that runs it in the dispatch mode.
+        rules: for each replaced operator, the function that runs the operator in the dispatch mode.
         called: number of calls of each operator.
     """
 

@@ -1,8 +1,9 @@
 """Census of the live tensors, each with the place that keeps it alive.
 
 A breadth-first search from the program's variables finds the shortest path to each tensor. Local
-variables are searched before variables of modules. Autograd graphs and optimizers are searched
-later, and libraries last. The result contains only text and numbers, so it keeps no tensor alive.
+variables are searched before variables of modules. Autograd graphs and attributes of optimizers are
+searched later, and libraries last. The result holds only text and numbers, so it keeps no tensor
+alive.
 """
 
 import gc

@@ -40,7 +40,7 @@ _CONTAINERS = (dict, list, tuple, set, frozenset, deque, types.CellType, types.M
 
 
 def lost_tensors(found: Container[StorageKey], deadline: float) -> list[tuple[Any, Place]]:
-    """Return tensors with storages outside of `found`, each with its keeper; others are left out.
+    """Return the tensors outside of `found` whose keepers this search finds, with their keepers.
 
     The result is a list, because a suspended generator would itself refer to the tensors.
 
@@ -109,7 +109,7 @@ def _name(owner: Any, held: Container[int]) -> str:
 
     Args:
         owner: the object.
-        held: ids of the other objects.
+        held: ids of the kept objects.
     """
     kind = type(owner)
     if issubclass(kind, _CONTAINERS) or kind is types.ModuleType or issubclass(kind, type):

@@ -31,8 +31,7 @@ class Keeper:
         tensors: number of tensors.
         size: bytes that the tensors and their graphs occupy.
         by_graphs: bytes of `size` that only autograd graphs keep alive.
-        grown: bytes of `size` that the earlier census did not have; `size` without an earlier
-            census.
+        grown: net growth in bytes since the earlier census; `size` without an earlier census.
     """
 
     name: str

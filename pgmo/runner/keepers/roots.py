@@ -26,8 +26,8 @@ _MOST_ERRORS = 16
 _READS_LOCALS = frozenset({"locals", "vars", "dir", "eval", "exec"})
 """Functions that return a frame's dictionary of local variables, or read it.
 
-Before Python 3.13 a frame has only one such dictionary. Reading the variables here would change the
-dictionary that the program holds. So functions that use one of these names are left out.
+Before Python 3.13 a frame has only one dictionary of local variables. Reading the variables here
+would change the program's dictionary. So functions that use one of these names are left out.
 """
 
 _KEEPS_SNAPSHOT = sys.version_info < (3, 13)
@@ -63,7 +63,7 @@ def of_modules(*, of_libraries: bool) -> Iterator[Part]:
 
 
 def _running() -> list[FrameType]:
-    """Return the frames of running functions of all threads, without those of this search.
+    """Return the frames of running functions of all threads, without the frames of this search.
 
     If a variable of the search held a frame of the search, this would be a reference cycle.
     """

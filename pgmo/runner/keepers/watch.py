@@ -1,7 +1,7 @@
 """Censuses during a run, and the choice of the keepers to report.
 
 iteration 6        all live blocks; later growth is measured from here
-while it grows     after iteration 10, and after 1.5 times as many iterations each time
+while it grows     after iterations 10, 15, 22, 33 ...: each is 1.5 times the previous one
 the end            after the last line of the program, or at its error
 
 Local variables no longer exist once their function has returned, so earlier censuses are used, too.
