@@ -137,7 +137,7 @@ def _run(
     *,
     quiet: bool,
 ) -> Rehearsal:
-    """Rehearse one rank."""
+    """Rehearse one rank, or raise `RehearsalError`."""
     result = Path(spec["result"])
     where = result.with_suffix(".spec")
     where.write_text(json.dumps(spec))

@@ -36,7 +36,7 @@ def functions_of(source: bytes, path: str) -> list[str]:
 
 
 def _definitions(body: list[ast.stmt], within: str = "") -> Iterator[tuple[str, _Function]]:
-    """Yield functions, including those in `if`, `try` and `match`, but not inside functions."""
+    """Yield functions with their names, also in `if`, `try` and `match`, but not in functions."""
     for one in body:
         if isinstance(one, _Function):
             yield within + one.name, one

@@ -101,7 +101,7 @@ class Program:
         sys.exit(ending.code)
 
     def _load(self, step_on: "StepOn | None") -> CodeType:
-        """Create `__main__` and return its code."""
+        """Create `__main__` and return its code, or raise `FileError`."""
         if self.is_module:
             return self._load_module(step_on)
         if os.path.isdir(self.target) or self.target.endswith((".zip", ".pyz")):
@@ -182,7 +182,7 @@ def _set_first_path(path: str) -> None:
 
 
 def _code_of(spec: importlib.machinery.ModuleSpec, step_on: "StepOn | None") -> CodeType:
-    """Create `__main__` from a module's spec and return its code."""
+    """Create `__main__` from a module's spec and return its code, or raise `FileError`."""
     loader = spec.loader
     get_code = getattr(loader, "get_code", None)
     code = get_code(spec.name) if get_code else None

@@ -10,10 +10,10 @@ from pgmo.errors import FileError
 
 
 class Log:
-    """Append-only file. Without a path, nothing is written.
+    """Append-only file. Each line is one system call, so it survives the end of the process.
 
-    Each line is written by one system call, so it survives if the process is killed afterwards.
-    A new file is readable by this user alone.
+    Args:
+        path: path of the file, or None to write nothing. A new file is readable by this user alone.
 
     Raises:
         FileError: if the file cannot be opened.

@@ -77,7 +77,7 @@ class Load:
         return {name: int(size) for name, size in zip(NAMES, found, strict=True)}
 
     def stepping(self) -> list[tuple[int, int]]:
-        """Return the tick ranges of optimizer steps, from the last gradient to the step's end."""
+        """Return the tick ranges from the last gradient to the end of each step; [] if unknown."""
         if self.begins is None:
             return []
         born = self.profile.start[self.category == GRADIENT]

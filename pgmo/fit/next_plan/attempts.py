@@ -101,7 +101,7 @@ def _parts(batch: int) -> Iterator[tuple[int, int]]:
 
 
 def _place(command: Sequence[str], option: str) -> int | None:
-    """Return the index of the last word with the option's value; None if there is none."""
+    """Return the index of the last word with the value, or None; `option` must have a "{}"."""
     if "{}" not in option:
         raise OptionError(f"{option!r} has no {{}} for the value, as in '--batch-size {{}}'")
     *before, _ = option.split()
@@ -116,6 +116,6 @@ def _place(command: Sequence[str], option: str) -> int | None:
 
 
 def _around(option: str) -> tuple[str, str]:
-    """Return the text before and after the value in its word."""
+    """Return the text before and after "{}" in the last word of an option."""
     begin, _, end = option.split()[-1].partition("{}")
     return begin, end

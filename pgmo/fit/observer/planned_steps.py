@@ -179,7 +179,7 @@ def _limits_of_variable(loop: Loop, frame: FrameType) -> Iterator[int]:
 
 
 def _limits_of_count(loop: Loop, frame: FrameType, file: str, done: int) -> dict[str, int]:
-    """Return the number of steps at which a test of a counter ends a loop, by the counter's name.
+    """Return, for each counter, the number of steps at which a test of the counter ends a loop.
 
     Variables that no code adds to, or that the loop resets, count no steps. For example, a loop
     resets the number of epochs without a better loss.
@@ -265,7 +265,7 @@ def _inside(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def _value(node: ast.expr, frame: FrameType) -> Any:
-    """Return the value of an expression of names, attributes, items, constants and arithmetic."""
+    """Evaluate names, attributes, items, constants and arithmetic; raise an error otherwise."""
     if isinstance(node, ast.Constant):
         return node.value
     if isinstance(node, ast.Name):

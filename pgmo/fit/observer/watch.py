@@ -196,7 +196,7 @@ class Watch:
 
 
 def _convolutions() -> list[tuple[int, int, int]]:
-    """Return the workspaces that convolutions have used; [] without the stub runtime."""
+    """Return address, bytes and convolution of each used workspace; [] without the stub runtime."""
     if "PGMO_FAKECUDA" not in os.environ:
         return []
     from pgmo.rehearsal.control import convolution_workspaces

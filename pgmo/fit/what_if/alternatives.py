@@ -120,7 +120,7 @@ def _row(
 def _other_values(
     law: Law, value: int | None, row: Callable[..., Alternative]
 ) -> list[Alternative]:
-    """Return rows for half and twice the value, if there are laws."""
+    """Return rows for half and twice the value; [] without laws."""
     if value is None or len(law.evidence) < 2:
         return []
     rows = []

@@ -94,7 +94,7 @@ class HostLibraries:
         return made
 
     def _shapes(self, func: Any, name: str, args: Any, kwargs: Any) -> Any:
-        """Return tensors with the shapes of the results, on the meta device or the host."""
+        """Return tensors of the results' shapes, on no card, or raise `NotImplementedError`."""
         if name == "linalg_lstsq":
             # CUDA supports this driver only. The CPU's default driver also returns a rank.
             return func(*tree_map(_on_host_at_random, args), **{**kwargs, "driver": "gels"})
