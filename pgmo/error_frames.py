@@ -68,7 +68,7 @@ def clear_frames(error: BaseException) -> None:
 
 
 def clears_frames(function: Callable[P, R]) -> Callable[P, R]:
-    """Decorate a function so that `clear_frames` is called with each error that leaves it."""
+    """Decorate a function so that `clear_frames` is called with the errors of the function."""
 
     @functools.wraps(function)
     def clearing(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -89,7 +89,7 @@ def clears_dispatch(mode: type[T]) -> type[T]:
 
 
 def clear_backward_frames(node: Any) -> None:
-    """Wrap a backward function so that `clear_frames` is called with each error that leaves it.
+    """Wrap a backward function so that `clear_frames` is called with the errors of the function.
 
     PyTorch's frame refers to the autograd node, and so to all saved tensors.
 

@@ -269,7 +269,7 @@ def _missed(evidence: Sequence[Evidence]) -> tuple[str, ...]:
 
 
 def _holders(evidence: Sequence[Evidence]) -> dict[str, tuple[Holder, ...]]:
-    """Return the largest holders at the last profile's peak by "module", "op" and "phase", or {}."""
+    """Return the holders at the last profile's peak, by "module", "op" and "phase", or {}."""
     steady = [one.steady for one in evidence if one.steady is not None]
     if not steady:
         return {}

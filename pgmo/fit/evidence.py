@@ -84,7 +84,7 @@ class Job:
         return self.vary.partition("{}")[0].strip(" =") or "value"
 
     def environment(self, value: int | None) -> dict[str, str]:
-        """Return the environment variables that set the value; {} if an option sets it."""
+        """Return the environment variable that sets the value, by name; {} if there is none."""
         if self.variable is None or value is None:
             return {}
         return {self.variable: str(value)}

@@ -47,7 +47,8 @@ class Called:
         try:
             if self._began:
                 return
-            # The first argument of a method is its object, whose devices are used.
+            # Use the devices of a method's object. Without an object or its parameters, use the
+            # current CUDA device or the CPU.
             found = Devices().of(args[0] if args else None)
             supervision = self._supervision
             supervision.begin(list(found))

@@ -47,7 +47,7 @@ def baselines() -> "dict[str, Baseline]":
 
 
 def summary_of(session: "Session") -> "Summary":
-    """Return an open or closed session's summary; with pages, the verdict is on the process."""
+    """Return an open or closed session's summary; with pages, it judges the whole process."""
     summary = session.summary()
     figures = baselines().get(session.device)
     if figures is None or summary.verdict is None:

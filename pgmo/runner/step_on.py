@@ -74,7 +74,7 @@ class StepOn:
             self._await(first, self._name)
 
     def compile_script(self, source: bytes, path: str) -> CodeType | None:
-        """Compile the program with the decorated function, or raise `OptionError` without one.
+        """Compile the program with the function decorated, or raise `OptionError` without it.
 
         The result is None if the target names another module.
         """

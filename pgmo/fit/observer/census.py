@@ -24,7 +24,7 @@ def census(optimizer: Any) -> dict[str, Any]:
         Plain values. `parameters` and `states`: sorted addresses of storages on the card.
         `shapes`: for each parameter its shape, bytes per element, whether it is trained, and
         whether it is the weight of a linear layer. `blocks`: one entry, the bytes of the largest
-        module in a list of modules; none without a list. `outside`: bytes of all other parameters.
+        module in a list of modules; none without a list. `outside`: bytes of parameters in no list.
     """
     modules = list(_modules())
     held: dict[int, Tensor] = {id(one): one for one in _parameters(optimizer)}

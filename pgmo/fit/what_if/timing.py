@@ -2,7 +2,7 @@
 
 Each operator takes the longer of two times: its arithmetic at the card's peak rate, and its traffic
 at the memory bandwidth (the roofline of Williams, Waterman and Patterson, 2009). The sum over all
-operators is a lower bound. A measured step's ratio of time to bound is assumed on all cards.
+operators is a lower bound. The ratio of a measured time to its bound is assumed on all cards.
 """
 
 from collections.abc import Sequence

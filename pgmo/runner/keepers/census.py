@@ -22,7 +22,8 @@ from pgmo.runner.keepers.roots import of_functions, of_modules
 from pgmo.runner.keepers.tensors import StorageKey, is_tensor, python_tensors, storage_of
 
 _MOST_OBJECTS = 400_000
-"""Maximum number of objects to visit or queue, of 150 bytes each. Further objects are skipped."""
+"""Maximum number of objects that are visited or queued. The search needs about 150 bytes for each
+object, and skips further objects."""
 
 _SECONDS = 5.0
 """CPU time in seconds after which a search stops and returns the places found so far."""
