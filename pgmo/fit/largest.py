@@ -30,7 +30,7 @@ LIMIT = 1 << 22
 """Largest value that a search considers by default."""
 
 _EXACT = 0.001
-"""Maximum share of bytes without a law at which the laws count as exact."""
+"""Maximum share of bytes without a law. Above it, a search with pgmo also tries the next value."""
 
 _MIN_GROWTH = 0.8
 """Minimum ratio of a peak to its prediction. Below it, an error reports a lack of samples."""

@@ -41,7 +41,7 @@ _CAUSE = "Cause: "
 """Beginning of the line with the cause and its fix, in the explanation."""
 
 _LINES = 8
-"""Maximum number of memory holders to name."""
+"""Maximum number of memory holders to name. Smaller holders are left out."""
 
 
 def is_out_of_memory(error: BaseException | None) -> bool:

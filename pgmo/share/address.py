@@ -22,7 +22,7 @@ PRIORITY = "PGMO_SHARE_PRIORITY"
 """Environment variable with the priority of a client, a whole number."""
 
 _LONGEST = 107
-"""Maximum length of a Unix socket's path, in bytes (`man 7 unix`)."""
+"""Maximum length of a Unix socket's path, in bytes (`man 7 unix`). Longer paths are refused."""
 
 _FOR_OTHERS = stat.S_IRWXG | stat.S_IRWXO
 

@@ -25,7 +25,7 @@ from pgmo.share.handshake import shake_hands
 from pgmo.share.protocol import VERSION, Lines, Message, encode
 
 GRACE = 5.0
-"""Seconds to wait for a broker's answer in addition to its promised maximum."""
+"""Seconds to wait in addition to a broker's maximum wait. Then the client leaves the broker."""
 
 RETRY, LONGEST_RETRY = 1.0, 60.0
 """First and longest interval between searches for a broker, in seconds. The interval doubles with

@@ -11,7 +11,7 @@ from pgmo.share.address import peer, refuse_others
 from pgmo.share.protocol import Lines, Message, encode
 
 GREETING = 2.0
-"""Seconds within which a broker must answer a greeting."""
+"""Seconds within which a broker must answer a greeting. Later, a `TimeoutError` is raised."""
 
 
 def shake_hands(address: Path, hello: Message) -> tuple[socket.socket, float, Lines, list[Message]]:

@@ -13,7 +13,7 @@ LINGER = 60.0
 """Seconds after which a broker without clients ends."""
 
 _WITHIN = 10.0
-"""Seconds within which a new broker must answer."""
+"""Seconds within which a new broker must answer. Later, a `ShareError` is raised."""
 
 
 def ensure_broker(address: Path) -> None:

@@ -18,7 +18,7 @@ from pgmo.allocator.session.verdict.growth import SKIPPED, find_growth
 from pgmo.units import format_bytes
 
 _MOST_SPANS = 32
-"""Maximum number of spans of steps to compare, as in a session's verdict."""
+"""Maximum number of spans of steps to compare. If a rehearsal has more steps, spans are longer."""
 
 _LEAST = 1 << 10
 """Minimum growth over all rehearsed steps, in bytes. A scalar tensor occupies 512 bytes."""

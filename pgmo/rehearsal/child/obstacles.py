@@ -17,7 +17,7 @@ from pgmo.rehearsal.environment import PACKAGES
 _LAUNCHES = b"cudaLaunchKernel"
 _OWN = ("/torch/", "/nvidia/", "/triton/", "/pgmo/", "/torchvision", "/torchaudio")
 _MOST = 1 << 29
-"""Maximum number of bytes of a library to search."""
+"""Maximum number of bytes of a library to search. Bytes beyond it are not searched."""
 
 _ADVICE: Sequence[tuple[str, str]] = (
     (
@@ -55,10 +55,10 @@ _ADVICE: Sequence[tuple[str, str]] = (
 
 
 _LONGEST = 300
-"""Maximum number of characters of one error's text."""
+"""Maximum number of characters of one error's line. Longer lines are cut."""
 
 _DEEPEST = 16
-"""Maximum number of causes to follow."""
+"""Maximum number of causes to follow. Earlier causes are not reported."""
 
 
 def reason_of(error: BaseException) -> str:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pgmo.rehearsal.values.mode import Values
 
 _NAMED = 3
-"""Maximum number of operators and lines that a note names."""
+"""Maximum number of operators and lines that a note names. All of them are counted."""
 
 
 class ScriptSetup:

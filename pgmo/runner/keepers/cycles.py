@@ -19,7 +19,7 @@ from pgmo.runner.keepers.place import Place
 from pgmo.runner.keepers.tensors import StorageKey, is_tensor, python_tensors, storage_of
 
 _MOST_SIZES = 4
-"""Maximum number of different sizes to examine. Sizes with the most bytes come first."""
+"""Maximum number of different sizes to examine. Sizes with fewer bytes are left out."""
 
 _LEAST_BYTES = 1 << 20
 """Minimum total bytes of the tensors of one size. Below it, the size is not examined."""
@@ -28,13 +28,13 @@ _SAMPLE = 64
 """Maximum number of tensors of one size to examine."""
 
 _DEEPEST = 4
-"""Maximum number of levels of references from a tensor up to an object with a name."""
+"""Maximum levels of references from a tensor to a named object. Beyond it, no keeper is found."""
 
 _MOST_REFERRERS = 64
-"""Maximum number of containers to follow at each level."""
+"""Maximum number of containers to follow at each level. Further containers are ignored."""
 
 _MOST_OF_CYCLE = 2_000
-"""Maximum number of objects to visit when checking whether a tensor is in a reference cycle."""
+"""Maximum number of objects to visit in a check for a reference cycle. Larger cycles are missed."""
 
 _CONTAINERS = (dict, list, tuple, set, frozenset, deque, types.CellType, types.MethodType)
 

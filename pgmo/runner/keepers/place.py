@@ -10,7 +10,7 @@ A place holds only text, so it keeps no object alive.
 from dataclasses import dataclass
 
 _LONGEST_KEY = 40
-"""Maximum number of characters of a dictionary's key in a name."""
+"""Maximum number of characters of a dictionary's key in a name. Longer keys are cut."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)

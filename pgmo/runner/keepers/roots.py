@@ -21,7 +21,7 @@ _OF_IMPORTS = frozenset({"__loader__", "__spec__"})
 """Variables of a module that belong to the import system. Under pytest they lead to all tests."""
 
 _MOST_ERRORS = 16
-"""Maximum number of errors in a chain of causes whose frames are searched."""
+"""Maximum number of errors to search in a chain of causes. Frames of further errors are skipped."""
 
 _READS_LOCALS = frozenset({"locals", "vars", "dir", "eval", "exec"})
 """Functions that return a frame's dictionary of local variables, or read it.

@@ -44,7 +44,7 @@ place explains it, only this place is reported: other places seem to grow becaus
 found their tensors elsewhere."""
 
 _LARGEST = 5
-"""Maximum number of places that are named for live blocks."""
+"""Maximum number of places that are named for live blocks. Smaller places are left out."""
 
 
 @dataclass(frozen=True)
