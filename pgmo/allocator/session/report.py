@@ -1,4 +1,4 @@
-"""The read-only attributes of a session: phase, statistics, plans and summary."""
+"""Read-only attributes of a session: phase, statistics, plans and summary."""
 
 from dataclasses import replace
 from html import escape
@@ -44,7 +44,7 @@ class SessionReport:
             return self._last or self._summary(with_verdict=True)
 
     def counted(self) -> Summary:
-        """Return the summary without a verdict. Does not wait for planning in another thread."""
+        """Return the summary without a verdict, without waiting for planning in another thread."""
         if self._last is not None:
             return replace(self._last, verdict=None)
         return self._summary(with_verdict=False)
@@ -84,12 +84,12 @@ class SessionReport:
 
     @property
     def history(self) -> list[IterationStatistics]:
-        """Statistics of each iteration, in order; at most the last 10,000."""
+        """Statistics of each iteration, in order; at most the latest 10,000."""
         return self._lifecycle.collector.history if self._lifecycle else []
 
     @property
     def history_end(self) -> IterationStatistics | None:
-        """Statistics of the last iteration, without a copy of the others; None before the first."""
+        """Statistics of the last iteration; None before the first. Faster than `history[-1]`."""
         return self._lifecycle.collector.history_end if self._lifecycle else None
 
     @property
@@ -104,14 +104,14 @@ class SessionReport:
 
     @property
     def profile(self) -> Profile | None:
-        """Latest profile; None before the first recording."""
+        """Latest profile, recorded or from a file; None while there is none."""
         return self._lifecycle.state.profile if self._lifecycle else None
 
     @property
     def opening(self) -> Profile | None:
         """Profile of the program's first iteration, which allocates optimizer state.
 
-        None without `record_only` and `save`, or if another iteration was recorded first.
+        None if the session has neither `record_only` nor `save`, or did not record that iteration.
         """
         return self._lifecycle.state.opening if self._lifecycle else None
 
@@ -143,5 +143,5 @@ class SessionReport:
 
     @property
     def saved(self) -> tuple[Path, ...]:
-        """Files that `save=` has written."""
+        """Files that `save=` has written and that still exist."""
         return self._lifecycle.state.saved if self._lifecycle else ()
