@@ -8,7 +8,9 @@ from pgmo.allocator import heuristics
 
 
 class Backoff:
-    """Exponential backoff, counted in iterations: pauses of 1, 2, 4, ... times the shortest.
+    """Exponential backoff, counted in iterations.
+
+    Pauses last 1, 2, 4, ... times the shortest pause, and at most as long as the longest.
 
     Attributes:
         left: iterations until the pause is over.
@@ -20,12 +22,12 @@ class Backoff:
         self.left = 0
 
     def begin(self) -> None:
-        """Begin a pause that is twice as long as the last one."""
+        """Begin a pause; it is twice as long as the previous one, up to the longest."""
         self.left = self._length
         self._length = min(2 * self._length, self._longest)
 
     def count(self, iterations: int) -> None:
-        """Count iterations that have ended."""
+        """Count iterations that have ended, in a pause or not."""
         self.left = max(0, self.left - iterations)
 
     def forget(self) -> None:
@@ -39,7 +41,7 @@ class DivergenceCounter:
 
     Args:
         patience: number of divergences until the program is recorded again. Each recording doubles
-            the number, so a program with more structures than plans is not recorded all the time.
+            this number, so a program with more structures than plans is rarely recorded.
 
     Example:
         >>> divergence = DivergenceCounter(patience=2)
