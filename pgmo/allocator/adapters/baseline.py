@@ -29,7 +29,7 @@ class Baseline:
         taken: bytes of the pages and segments that the process holds, counted.
         peak_taken: the peak of `taken`.
         card: bytes of the whole card.
-        requests: number of requests that the model has served.
+        requests: number of requests that the model has simulated.
         retries: number of requests for which plain PyTorch would have freed its cache, modelled.
         failures: number of requests that pgmo served, but for which plain PyTorch would have lacked
             memory.
@@ -76,7 +76,7 @@ class _Figures(ctypes.Structure):
 
 
 def environment_settings(environment: Mapping[str, str] = os.environ) -> AllocatorSettings | None:
-    """Return the settings of PyTorch's allocator; None if the model does not support them."""
+    """Return the settings of PyTorch's allocator; None if they are invalid or not modelled."""
     text = ",".join(filter(None, (environment.get(name) for name in _VARIABLES)))
     try:
         return AllocatorSettings.from_text(text)
@@ -85,7 +85,7 @@ def environment_settings(environment: Mapping[str, str] = os.environ) -> Allocat
 
 
 def observe(library: AdapterLibrary) -> None:
-    """Make the adapter report all requests to the model, if the model knows the settings."""
+    """Make the adapter report all requests to the model, if the model supports the settings."""
     settings = environment_settings()
     if settings is None:
         return

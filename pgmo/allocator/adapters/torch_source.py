@@ -1,4 +1,4 @@
-"""Compilation of adapters against the installed PyTorch, and free memory in PyTorch's segments."""
+"""Sources and flags of adapters for the installed PyTorch, and free memory in its segments."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -34,8 +34,9 @@ def cuda_source() -> AdapterSource:
 def pybind_abi(torch_c: Any) -> list[str]:
     """Return the compiler flags for pybind11 that torch's own module was compiled with.
 
-    pybind11 shares types only between modules with equal settings. Newer versions of torch do not
-    publish the settings, because their version of pybind11 determines them by itself.
+    pybind11 shares types only between modules with equal settings. Newer versions of torch publish
+    no settings, because their version of pybind11 determines the settings by itself. Then the
+    result is empty.
     """
     names = ("COMPILER_TYPE", "STDLIB", "BUILD_ABI")
     settings = {name: getattr(torch_c, f"_PYBIND11_{name}", None) for name in names}
@@ -43,7 +44,10 @@ def pybind_abi(torch_c: Any) -> list[str]:
 
 
 def cuda_source_of(name: str, *flags: str, abi: tuple[str, ...] = ()) -> AdapterSource:
-    """Return the source and flags to compile a file of csrc/adapters against torch's CUDA build."""
+    """Return the source and flags to compile a file of csrc/adapters against torch's CUDA build.
+
+    Raise `AdapterError` if headers are missing or not understood, and no prebuilt adapter fits.
+    """
     from pgmo.allocator.build.forwarders import forwarders, trace_methods
 
     base = cpu_source()
@@ -69,7 +73,7 @@ def cuda_source_of(name: str, *flags: str, abi: tuple[str, ...] = ()) -> Adapter
 
 
 def imported_torch() -> Any:
-    """Return the module `torch`."""
+    """Return the module `torch`; raise `AdapterError` if it is not installed."""
     try:
         import torch
     except ImportError as error:
@@ -80,7 +84,7 @@ def imported_torch() -> Any:
 
 
 def torch_with_cuda() -> Any:
-    """Return the module `torch`, if it can use CUDA."""
+    """Return the module `torch`; raise `AdapterError` if it is missing or cannot use CUDA."""
     torch = imported_torch()
     if torch.version.cuda is None:
         raise AdapterError(

@@ -44,12 +44,15 @@ class PlanDirectory:
     world: World | None
 
     def own(self, alignment: int) -> tuple[Path, Plan] | None:
-        """Return the path and plan that this rank saved last; None if it cannot be replayed."""
+        """Return the path and plan that this rank saved last; None if there is none to replay."""
         path = self._single if self.world is None else self._named_by(self._pointer)
         return None if path is None else _load(path, alignment)
 
     def all(self, alignment: int) -> Iterator[tuple[Path, Plan]]:
-        """Yield the plans that can be replayed, with their paths, ordered by name."""
+        """Yield the plans of all ranks that can be replayed, with their paths, ordered by name.
+
+        The plan of a single process comes last.
+        """
         digits = _DIGITS * "[0-9a-f]"
         paths = self.folder.glob(f"{glob.escape(self._stem)}-{digits}.pgmoplan")
         for path in (*sorted(paths), self._single):
@@ -60,17 +63,20 @@ class PlanDirectory:
     def save(self, plans: Sequence[PlannedProfile], opening: PlannedProfile | None) -> list[Path]:
         """Write all plans to one file and each profile to a separate file.
 
-        A rank writes only if no rank has saved equal plans. It removes the files of its earlier
-        plan, unless another rank's `.txt` names that plan. If another rank saves the same earlier
-        plan at this moment, the plan's file may be lost, and the next run of that rank starts
-        without its own plan.
+        A rank writes plans only if no rank has saved equal plans. The rank removes the files of its
+        earlier plan, unless another rank's `.txt` names that plan. If another rank saves the same
+        earlier plan at this moment, the plan's file may be lost. Then the next run of that rank
+        starts without its own plan.
 
         Args:
-            plans: plans of the program's structures, the main one first.
+            plans: plans of the program's structures, the main plan first.
             opening: plan of the first iteration, or None.
 
         Returns:
             The paths of the profiles and of the plan file.
+
+        Raises:
+            FileError: if a file cannot be written.
         """
         if self.world is None:
             return _write(plans, opening, self.folder, self._stem)
@@ -90,7 +96,7 @@ class PlanDirectory:
 
     @property
     def _stem(self) -> str:
-        """Beginning of all file names."""
+        """First part of all file names."""
         return self.name or "pgmo"
 
     @property
@@ -115,13 +121,13 @@ class PlanDirectory:
         return self.folder / name if re.fullmatch(pattern, name) else None
 
     def _named_by_ranks(self) -> set[Path | None]:
-        """Return the plans that any rank of any world names."""
+        """Return the paths of plans that a pointer of any rank names; None for a bad pointer."""
         pointers = self.folder.glob(f"{glob.escape(self._stem)}-rank*-of-*.txt")
         return {self._named_by(pointer) for pointer in pointers}
 
 
 def digest(plans: Sequence[Plan], opening: Plan | None) -> str:
-    """Return a short digest of plans; it does not depend on the rank or the time."""
+    """Return a short digest of the requests, lifetimes and offsets of plans."""
     made = hashlib.sha256(str(len(plans)).encode())
     for one in (*plans, *(() if opening is None else (opening,))):
         made.update(f" {len(one)} {one.ticks} {one.alignment} ".encode())
@@ -131,7 +137,7 @@ def digest(plans: Sequence[Plan], opening: Plan | None) -> str:
 
 
 def _load(path: Path, alignment: int) -> tuple[Path, Plan] | None:
-    """Return a plan and its path; None if it cannot be read or replayed."""
+    """Return a plan and its path; None if the plan cannot be read or replayed."""
     try:
         plan = Plan.load(path)
         for one in (plan, *plan.others):
@@ -147,7 +153,7 @@ def _profiles(plan: Path) -> list[Path]:
 
 
 def prepare_directory(folder: Path) -> None:
-    """Create the directory before training, so that an error is reported early."""
+    """Create the directory of `save=` before training; raise `FileError` if that fails."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -177,7 +183,7 @@ def _write(
 
 
 def find_profile(given: object, plan: Plan) -> Profile | None:
-    """Return the plan's profile from the file next to the plan's file; None if there is none."""
+    """Return the profile from the file next to a plan's file; None if none fits the plan."""
     if not isinstance(given, str | os.PathLike):
         return None
     try:

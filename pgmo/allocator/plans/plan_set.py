@@ -32,10 +32,10 @@ class PlannedProfile:
 
     Args:
         plan: the plan.
-        profile: the profile; None for a loaded plan.
+        profile: the profile; None if unknown.
         family: family number of each request, shape (requests,); sizes in a family change together.
             None if unknown.
-        follows_events: whether streams share pages only where the program's events order them.
+        follows_events: whether streams share pages only if the program's events order their uses.
             Otherwise streams share pages in the order of the requests, and may wait for each other.
         followed: number of the last iteration that followed the plan; 0 for none.
     """
@@ -63,7 +63,7 @@ class PlannedProfile:
 
     @staticmethod
     def largest(plans: "list[PlannedProfile]") -> int:
-        """Return the bytes of the largest arena; 0 without plans."""
+        """Return the bytes that the largest plan needs; 0 without plans."""
         return max((planned.plan.arena for planned in plans), default=0)
 
 
@@ -116,7 +116,12 @@ class PlanSet:
         self._trims = 2 if any(planned.plan.spilled for planned in plans) else 0
 
     def install_openings(self, openings: list[Plan], steady: list[PlannedProfile]) -> None:
-        """Replay plans of the first iteration, in arenas that also have room for `steady` plans."""
+        """Replay plans of the first iteration, in arenas that also have room for `steady` plans.
+
+        Raises:
+            PlanError: if an opening cannot be replayed.
+            AdapterError: if there is no memory for the arenas.
+        """
         for opening in openings:
             check_replayable(opening, self._adapter.alignment)
         self._adapter.empty_cache()
@@ -125,7 +130,10 @@ class PlanSet:
         self.all = []
 
     def end_iteration(self) -> None:
-        """Allocate arenas for streams that have come into use, and free idle pages if due."""
+        """Allocate arenas for streams that were first used in the iteration, and free idle pages.
+
+        Idle pages are freed only in the first iterations of a plan with a budget.
+        """
         if self._trims:
             self._trims -= 1
             self._adapter.empty_cache(pages=True)
@@ -140,7 +148,7 @@ class PlanSet:
                 self._add_arena(stream, memory)
 
     def set_aside(self) -> None:
-        """Remove all plans, but keep arenas with live blocks, which cannot be freed."""
+        """Remove all plans. If a slot has a live block, keep the arenas for the next plans."""
         if not self._engine.statistics()["live_slot_bytes"]:
             self.clear()
             return
@@ -213,7 +221,10 @@ class PlanSet:
 
 
 def _ticks_after_use(plan: Plan, streams: NDArray[np.uint64]) -> NDArray[np.int64] | None:
-    """Return the tick from which each stream is ordered after each block's use; None if unknown."""
+    """Return the tick from which each stream is ordered after each block's use.
+
+    Return None if the order is unknown, and for a single stream.
+    """
     if plan.order is None or len(streams) < 2:
         return None
     return behind(

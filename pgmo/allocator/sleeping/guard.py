@@ -3,7 +3,7 @@
 The guard refuses optimizer steps, module calls, `state_dict()`, and modules' `load_state_dict()`.
 
 Without the guard, a kernel that reads an address without pages fails later on the device, without
-naming the tensor. After such a failure, the process cannot use the device. The guard uses PyTorch's
+naming the tensor. After that failure, the process cannot use the device. The guard uses PyTorch's
 hooks to raise an error earlier.
 """
 
@@ -17,7 +17,7 @@ _ADVICE = ": begin a pgmo.phase() that does not list it, or call session.resume(
 
 
 class SleepGuard:
-    """Guard that refuses the use of sleeping optimizers and modules."""
+    """Guard that makes uses of sleeping optimizers and modules raise `SessionError`."""
 
     def __init__(self, objects: object) -> None:
         import torch
