@@ -88,7 +88,10 @@ class Adapter(ABC):
 
     @abstractmethod
     def uninstall(self) -> None:
-        """Uninstall the engine, unless another session or the program needs it."""
+        """Uninstall the engine, unless another session or the program needs it.
+
+        Raise `AdapterError` if another allocator was installed on top.
+        """
 
     @abstractmethod
     def take_arena(self, size: int, stream: int) -> Memory | None:

@@ -57,7 +57,7 @@ class TorchCpu(Adapter):
         raise AdapterError("the CPU's memory is the host's: there is nowhere to spill to")
 
     def empty_cache(self, *, pages: bool = False) -> None:
-        """Return pages without live blocks to the system, including pages of detached arenas."""
+        """Return idle pages of arenas to the system; while the engine serves, of detached arenas."""
         self.engine.return_idle()
 
     def spare_memory(self, on: bool) -> None:

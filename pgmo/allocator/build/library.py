@@ -13,7 +13,11 @@ _MESSAGE_BYTES = 4096
 
 
 def load_adapter(source: AdapterSource) -> "AdapterLibrary":
-    """Load an adapter: a prebuilt one, else one that is compiled on this machine once."""
+    """Load an adapter: a prebuilt adapter, else the adapter that is compiled on this machine once.
+
+    Raises:
+        AdapterError: if the adapter cannot be compiled or loaded.
+    """
     ready = find_prebuilt(source)
     if ready is not None:
         with suppress(AdapterError):  # the system's libraries are too old
@@ -28,7 +32,10 @@ class AdapterLibrary:
     Args:
         path: path by which the system's loader knows the library.
         what: framework for messages.
-        kept: path of the file for messages, if it differs from `path`.
+        kept: path of the file for messages; None if it is `path`.
+
+    Raises:
+        AdapterError: if the library cannot be loaded.
     """
 
     def __init__(self, path: Path, what: str, kept: Path | None = None) -> None:
@@ -43,7 +50,10 @@ class AdapterLibrary:
             ) from error
 
     def call(self, function: str, *arguments: object) -> None:
-        """Call a function that can fail; its last arguments are a buffer for the error message."""
+        """Call a function that can fail; raise `AdapterError` with its message if it does.
+
+        The function's last two arguments, which this adds, are a buffer for the message.
+        """
         message = ctypes.create_string_buffer(_MESSAGE_BYTES)
         failed = self._library[function](*arguments, message, ctypes.c_size_t(_MESSAGE_BYTES))
         if failed:
@@ -56,20 +66,23 @@ class AdapterLibrary:
     def entry(self, function: str, *types: type) -> Callable[..., int]:
         """Return a function that cannot fail, for frequent calls with arguments of these ctypes.
 
-        `ask` looks the function up in each call, which takes longer than most calls.
+        This is faster than `ask`, which looks the function up in each call.
         """
         entry = self._library[function]
         entry.argtypes = types
         return entry
 
     def pointer(self, function: str, *arguments: object) -> int:
-        """Call a function that cannot fail. Return its result, an address; 0 for null."""
+        """Call a function that cannot fail; return the address that it returns, 0 for null."""
         entry = self._library[function]
         entry.restype = ctypes.c_void_p
         return int(entry(*arguments) or 0)
 
     def address(self, function: str, *arguments: object) -> int:
-        """Call a function that returns an address, or null and an error message."""
+        """Call a function that returns an address, or null and a message.
+
+        For null, raise `AdapterError` with the message.
+        """
         message = ctypes.create_string_buffer(_MESSAGE_BYTES)
         address = self.pointer(function, *arguments, message, ctypes.c_size_t(_MESSAGE_BYTES))
         if not address:

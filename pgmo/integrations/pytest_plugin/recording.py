@@ -13,7 +13,8 @@ from pgmo.profiler.profile import Profile
 
 _ODD = re.compile(r"[^\w\[\]=+,-]")
 _LONGEST = 200
-"""Maximum length of a file name in bytes. It is below 255, to leave room for suffixes."""
+"""Maximum length of a file name in bytes; longer names are cut. It leaves room for suffixes, within
+the 255 bytes that file systems allow."""
 
 
 class Recordings:
@@ -47,7 +48,7 @@ class Recordings:
 
 @contextmanager
 def recorded(item: pytest.Item, part: str = "", device: object = None) -> Iterator[OnePass]:
-    """Record a test or a part of it, and save the profile in the folder of `--pgmo-save`."""
+    """Record a test or a part of it; with `--pgmo-save`, save the profile in that folder."""
     name = profile_name(item, part)
     with record_once(device, name=name.rpartition("/")[2]) as made:
         yield made
@@ -59,7 +60,7 @@ def recorded(item: pytest.Item, part: str = "", device: object = None) -> Iterat
 
 
 def base_profile(item: pytest.Item) -> tuple[Profile | None, str]:
-    """Return the test's earlier profile, or None, and its path; "" without a folder of profiles."""
+    """Return the test's earlier profile, None if it does not exist; and its path, "" if unknown."""
     given = item.config.getoption("--pgmo-base")
     folder: Path | None = None
     if given:

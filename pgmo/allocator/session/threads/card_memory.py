@@ -39,7 +39,7 @@ class CudaMemory:
         self._lasting = 0  # bytes held after idle memory was last freed
 
     def begin(self) -> None:
-        """Do nothing at the beginning of a turn, because pages are mapped when needed."""
+        """Do nothing at the beginning of an iteration, because pages are mapped when needed."""
 
     def sizes(self) -> Sizes:
         """Return the bytes that the process holds and could free, and the card's free bytes."""
@@ -71,7 +71,7 @@ class HostMemory:
         self._given = False
 
     def begin(self) -> None:
-        """Begin a turn. The system maps the memory of arenas when the process touches it."""
+        """Count arenas as held again: from now on, the iteration touches their memory."""
         self._given = False
 
     def sizes(self) -> Sizes:
