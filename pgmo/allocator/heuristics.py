@@ -36,8 +36,8 @@ class Heuristics:
 
     shortest_wait: int = 4
     """Length of the first BACKOFF of a program that does not repeat. Each BACKOFF is twice as long
-    as the previous one. A session also begins to serve another thread if that thread has ended at
-    least this number of iterations since the served thread's last one. Unit: iterations. Reason: a
+    as the previous one. A session also begins to serve another thread after that thread has ended
+    this number of iterations while the served thread ended none. Unit: iterations. Reason: a
     program may only be warming up, and a thread may run only a few iterations."""
 
     longest_backoff: int = 256
@@ -59,10 +59,9 @@ class Heuristics:
     the shorter iteration's requests. Reason: in stages of a pipeline, the share is below 0.9."""
 
     equal_share: float = 1 / 3
-    """Minimum share of the common requests (`alike_share`) whose sizes the plan of later iterations
-    must allow. Below it, the plan of the first iteration is not made from that plan. Unit: share of
-    the common requests. Reason: gradients and temporaries of the optimizer have equal sizes at any
-    sequence length."""
+    """Minimum share of the requests in common (`alike_share`) whose sizes the plan of later
+    iterations must allow. Unit: share of the requests in common. Reason: gradients and temporaries
+    of the optimizer have equal sizes at any sequence length."""
 
     # --- plans ---
 

@@ -55,8 +55,7 @@ def metrics(device: object = None, framework: str = "torch") -> dict[str, float]
           first iteration
         - `pgmo/retries`: requests that were tried again after PyTorch emptied its cache; 0 on the
           CPU and under CuPy
-        - `pgmo/from_plan`: share of the last iteration's requested bytes that slots served; 0
-          without requests
+        - `pgmo/from_plan`: share of the last iteration's bytes that slots served; 0 without bytes
         - `pgmo/growth`: bytes by which the live bytes grow per iteration; 0 without growth
 
     Raises:

@@ -32,7 +32,7 @@ class OnePass:
 
     @property
     def peak(self) -> int:
-        """Peak of the live bytes of the blocks requested during the recording; 0 before its end."""
+        """Peak of the live bytes of the blocks requested in the recording; 0 before its end."""
         return 0 if self.profile is None else self.profile.max_load()
 
 
@@ -41,8 +41,7 @@ def record_once(device: object = None, *, name: str = "") -> Iterator[OnePass]:
     """Record every allocation on a device inside the `with` block, with the operator that makes it.
 
     Nothing is planned or served. Operators become a few microseconds slower; their results do not
-    change. Memory that was allocated before the recording does not count. At the end of the block,
-    the yielded object gets its profile.
+    change. Earlier allocations do not count. At the end, the yielded object gets its profile.
 
     Args:
         device: "cpu", "cuda", "cuda:1"; by default as in `pgmo.optimize`.
@@ -99,7 +98,7 @@ def _close(session: Session) -> None:
 
 
 def _start_alike(device: str) -> None:
-    """Free garbage and cuBLAS workspaces, so that each recording of the same code is equal."""
+    """Free garbage and cuBLAS workspaces, so that equal code makes equal requests."""
     gc.collect()
     if device.startswith("cuda"):
         import torch

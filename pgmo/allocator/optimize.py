@@ -67,9 +67,8 @@ def optimize(
 ) -> Session | Optimized[P, R, Session]:
     """Make a session that records iterations of a loop, and serves later iterations from a plan.
 
-    The session is a context manager. As a decorator, the session makes each call of a function an
-    iteration. The first session with each version of PyTorch may need a C++ compiler. CuPy needs no
-    compiler.
+    The session is a context manager. As a decorator, it makes each call of a function an iteration.
+    The first session with each version of PyTorch may need a C++ compiler. CuPy needs no compiler.
 
     Args:
         function: the decorated function, if `@pgmo.optimize` is used without parentheses.

@@ -42,11 +42,11 @@ def phase(
     Listed objects keep their addresses, and must not be used while they sleep. An object stays
     asleep until a phase begins that does not list it, so consecutive phases copy nothing twice. At
     the end of an inner phase, the lists of the outer phase apply again. If a phase fails, all
-    objects wake, if the card has memory for them.
+    objects wake that fit on the card.
 
-    With an open session, a phase without a marked iteration counts as one iteration, unless the
-    session is paused, counts calls, or shares its device with another session. Without a session,
-    objects sleep only if `pgmo run` or `pgmo.torch_allocator()` serves the program.
+    With one open session, a phase without a marked iteration counts as an iteration, unless the
+    session is paused or counts calls. Without a session, objects sleep only if `pgmo run` or
+    `pgmo.torch_allocator()` serves the program.
 
     Args:
         name: name of the phase, for messages.
@@ -209,7 +209,7 @@ class _DevicePhases:
 
 
 def _stays(sleep: Sleep, named: set[int]) -> bool:
-    """Return whether objects of a sleep still exist, and the `id` of each is in `named`."""
+    """Return whether objects of a sleep exist, and the `id` of each of them is in `named`."""
     living = sleep.living
     return bool(living) and all(id(one) in named for one in living)
 
@@ -261,7 +261,7 @@ def phase_on(adapter: Adapter, lists: PhaseLists) -> Iterator[Released]:
 
 
 def _mark_iteration(adapter: Adapter, opened: OpenSession) -> None:
-    """End an iteration with the phase, unless the session is paused, counts calls or has turns."""
+    """End an iteration with the phase, unless the session pauses, counts calls or takes turns."""
     session, turn = opened.session(), opened.device_turn
     ends_by_itself = isinstance(opened.turns, CallTurns) or (turn is not None and turn.shared)
     paused = opened.turns.is_paused

@@ -29,8 +29,7 @@ def find_executable_batch_size(
 
     The decorated function is called with the largest batch that fits, at most
     `starting_batch_size`. If planning fails, pgmo warns and begins with `starting_batch_size`. If
-    memory still runs out, for example because another program uses the card, the function is called
-    again with a smaller batch, as accelerate does. In a rehearsal, the function is called once.
+    memory still runs out, pgmo calls the function again with a smaller batch, as accelerate does.
 
     Args:
         function: function that takes the batch size as its first argument.
@@ -40,8 +39,7 @@ def find_executable_batch_size(
         card: card to plan for; default the current device.
 
     Returns:
-        The decorated function, without its first parameter; without `function`, a decorator. A call
-        raises `RuntimeError` if no batch fits.
+        The decorated function, which raises `RuntimeError` if no batch fits; or a decorator.
 
     Example:
         >>> @find_executable_batch_size(starting_batch_size=512)  # doctest: +SKIP
@@ -80,10 +78,8 @@ def plan_arguments(
 ) -> Any:
     """Set batch size and accumulation in transformers' `TrainingArguments`, before the Trainer.
 
-    `auto_find_batch_size` is switched off.
-
     Args:
-        arguments: arguments of the Trainer, changed in place.
+        arguments: arguments of the Trainer, changed in place. `auto_find_batch_size` becomes False.
         effective_batch: samples of one optimizer step on one card; default the current batch times
             the accumulation steps.
         card: card to plan for; default the current device.
@@ -120,10 +116,7 @@ def _planned_or(most: int, card: str | Card | None) -> int:
 
 
 def _smaller(size: int, reduce: Callable[[], int] | None) -> int:
-    """Return a smaller batch size: from the user's function, or 0.9 of the failed size.
-
-    Skip results of the user's function that are not below the failed size.
-    """
+    """Return a smaller batch: the next smaller value of `reduce`, or 0.9 of the failed batch."""
     following = size if reduce is None else reduce()
     while reduce is not None and following >= size:
         before, following = following, reduce()

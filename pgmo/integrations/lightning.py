@@ -20,11 +20,7 @@ _STRATEGIES = (
 
 
 def _bases() -> tuple[type, ...]:
-    """Return the callback classes of all imported Lightning packages, else of an installed package.
-
-    Raises:
-        AdapterError: if no Lightning package is installed.
-    """
+    """Return the callback classes of all imported Lightning packages, else of an installed one."""
     import importlib
 
     names = [name for name in _NAMES if name in sys.modules]
@@ -54,17 +50,15 @@ class PgmoCallback(_Callback):
     """Callback that opens a session of pgmo for a Lightning training.
 
     An iteration ends when optimizers have stepped, even with gradient accumulation or several
-    optimizers in one `training_step`. Slots serve no requests of validation. Checkpoints store the
-    path of the saved plan, and a resumed training starts with this plan. If training runs out of
-    memory, the callback saves files that show what held the memory. Each process has its own
+    optimizers in one `training_step`. During validation, the session is paused. Checkpoints store
+    the path of the saved plan, and a resumed training starts with this plan. If training runs out
+    of memory, the callback saves files that show what held the memory. Each process has its own
     session, and all processes share one directory of plans. The trainer's loggers get the figures
-    of `pgmo.metrics` whenever the trainer logs. With unsupported strategies, or if the session
-    cannot be opened, the callback only warns.
+    of `pgmo.metrics` when the trainer logs. If no session can be opened, the callback only warns.
 
     Args:
         plan: a saved plan to start with, or its path.
-        save: directory for the profile, the plan, and files about an out-of-memory error. By
-            default, only the latter are saved, in the current directory.
+        save: directory for the profile, the plan, and files about an out-of-memory error.
         device: device to serve; default the trainer's device.
         options: further options of `pgmo.optimize`.
 
@@ -86,7 +80,6 @@ class PgmoCallback(_Callback):
         return self._hook.session
 
     def _repr_html_(self) -> str:
-        """Return the session's summary for notebooks."""
         return self._hook.html(type(self).__name__)
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
@@ -157,7 +150,6 @@ class PgmoCallback(_Callback):
 
 
 def _validation_is_due(trainer: Any, batch_idx: int) -> bool:
-    """Return whether validation is likely to follow this batch."""
     if not getattr(trainer, "enable_validation", False):
         return False
     interval = getattr(trainer, "val_check_batch", None)
@@ -206,8 +198,7 @@ class PgmoBatchSize(_Callback):
         """Plan the batch of a training, before Lightning asks for the loaders.
 
         Raises:
-            OptionError: if neither module nor data module has the attribute, no script is running,
-                or there is no card.
+            OptionError: if the attribute does not exist, no script is running, or there is no card.
             RehearsalError: if the script cannot be rehearsed, or nothing fits.
         """
         if stage != "fit":
@@ -222,10 +213,7 @@ class PgmoBatchSize(_Callback):
 
 
 def set_attribute(trainer: Any, module: Any, name: str, value: int) -> None:
-    """Set an attribute of the module, of the data module and of their `hparams`, where it exists.
-
-    Raise `OptionError` if it exists nowhere.
-    """
+    """Set an attribute of module, data module and `hparams`, where it exists, or raise an error."""
     found = False
     for holder in (module, getattr(trainer, "datamodule", None)):
         if holder is None:

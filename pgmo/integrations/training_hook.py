@@ -143,7 +143,7 @@ class TrainingHook:
         self._pause.close()
 
     def fail(self, error: BaseException) -> None:
-        """Close the session after an exception. If memory ran out, first save files about it."""
+        """Close the session after an exception; if memory ran out, first save what held memory."""
         if self.running and self.session is not None and is_out_of_memory(error):
             print_saved_files(
                 save_out_of_memory(error, [self.session], self._options["save"] or ".")

@@ -32,18 +32,17 @@ else:
 class PgmoTrainerCallback(_Callback):
     """Callback that opens a session of pgmo for `Trainer.train`.
 
-    An iteration ends with each optimizer step, even with gradient accumulation. Slots serve no
-    requests of evaluation. Checkpoints store the path of the saved plan in `trainer_state.json`. If
+    An iteration ends with each optimizer step, even with gradient accumulation. During evaluation,
+    the session is paused. Checkpoints store the path of the saved plan in `trainer_state.json`. If
     the program runs out of memory, the callback saves files that show what held the memory. Each
     process has its own session, and all processes share one directory of plans. With several
     devices in one process, or if the session cannot be opened, the callback only warns. The
-    trainer's logs, except of evaluation, also get the figures of `pgmo.metrics`. For this, importing
-    this module replaces `CallbackHandler.on_log` of transformers in the whole process.
+    trainer's training logs also get the figures of `pgmo.metrics`. For this purpose, importing this
+    module replaces `CallbackHandler.on_log` of transformers in the whole process.
 
     Args:
         plan: a saved plan to start with, or its path.
-        save: directory for the profile, the plan, and files about an out-of-memory error. By
-            default, only the latter are saved, in the current directory.
+        save: directory for the profile, the plan, and files about an out-of-memory error.
         device: device to serve; default the trainer's device.
         options: further options of `pgmo.optimize`.
 
@@ -76,7 +75,6 @@ class PgmoTrainerCallback(_Callback):
         self._hook.remember(path)  # the trainer sets this when it loads a checkpoint
 
     def _repr_html_(self) -> str:
-        """Return the session's summary for notebooks."""
         return self._hook.html(type(self).__name__)
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:

@@ -55,7 +55,7 @@ class Adapter(ABC):
 
     @property
     def unified_memory(self) -> tuple[int, int]:
-        """Peak bytes of unified memory, and bytes that the card had free before; zeros without."""
+        """Peak bytes of unified memory, and the card's free bytes before; 0, 0 if none is used."""
         return 0, 0
 
     @property
@@ -88,10 +88,7 @@ class Adapter(ABC):
 
     @abstractmethod
     def uninstall(self) -> None:
-        """Uninstall the engine, unless another session or the program needs it.
-
-        Raise `AdapterError` if another allocator was installed on top.
-        """
+        """Uninstall the engine if no session needs it; raise `AdapterError` if that fails."""
 
     @abstractmethod
     def take_arena(self, size: int, stream: int) -> Memory | None:
@@ -106,16 +103,12 @@ class Adapter(ABC):
         """Allocate `size` bytes of unified memory for spilled slots of all streams.
 
         Raises:
-            AdapterError: if memory is short, or the device has no unified memory that may exceed
-                the device's memory.
+            AdapterError: if memory is short, or unified memory cannot exceed the device's memory.
         """
 
     @abstractmethod
     def empty_cache(self, *, pages: bool = False) -> None:
-        """Return unused memory of the framework to the system; with `pages`, also idle pages.
-
-        Adapters with pages return nothing unless `pages` is set.
-        """
+        """Return unused memory of the framework to the system; with `pages`, also idle pages."""
 
     def spare_memory(self, on: bool) -> None:  # noqa: B027
         """Switch the framework's allocator between a low peak (on) and speed, if it can switch."""

@@ -25,7 +25,7 @@ ALIGNMENT = 512
 """Alignment of every block in bytes, as in `cudaMalloc` and CuPy's pools."""
 
 _held: dict[int, tuple[object, Callable[[], object] | None]] = {}
-"""Arenas and spilled memory, by context number: the memory, and a callback before it is freed."""
+"""Arenas and spilled memory, by context number, each with a callback to run before its free."""
 ctypes.pythonapi.Py_IncRef(ctypes.py_object(_held))  # arrays may outlive this module
 
 _contexts = itertools.count(1)
@@ -83,12 +83,9 @@ class Cupy(Adapter):
         allocator.attach(self.index, self._route)
 
     def uninstall(self) -> None:
-        """Uninstall the adapter, unless another session uses it or the program has installed it.
+        """Uninstall the adapter, unless it stays in use. Existing arrays stay valid.
 
-        Existing arrays stay valid, and can be freed as before.
-
-        Raises:
-            AdapterError: if CuPy's current allocator is not pgmo's.
+        Raise `AdapterError` if the program has replaced CuPy's allocator.
         """
         allocator = self._allocator
         self._detach()
@@ -193,10 +190,9 @@ def cupy_adapter(index: int | None = None) -> Cupy:
 def cupy_allocator() -> _core.CupyAllocator:
     """Return an allocator for `cupy.cuda.set_allocator`, on top of CuPy's current allocator.
 
-    If CuPy's current allocator is pgmo's already, it is returned. `pgmo.optimize(framework="cupy")`
-    does not need this call: a session installs an allocator of this kind, and uninstalls it when
-    the session ends. If the program has installed the allocator, sessions use it and keep it
-    installed. While no session is open, CuPy's previous allocator serves all requests.
+    `pgmo.optimize(framework="cupy")` does not need this call: a session installs the allocator, and
+    uninstalls it at the end. If the program has installed the allocator, sessions use it and keep
+    it installed. While no session is open, CuPy's previous allocator serves all requests.
 
     Returns:
         A function that takes a size in bytes and returns a `cupy.cuda.MemoryPointer`.

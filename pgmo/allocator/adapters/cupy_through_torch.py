@@ -70,11 +70,10 @@ def cupy_torch_allocator() -> Any:
 
 
 def quick_request(torch: Any) -> Callable[[int, int, int], int]:
-    """Return a function like `torch.cuda.caching_allocator_alloc`, faster on the current device.
+    """Return a function like `torch.cuda.caching_allocator_alloc`, if possible a faster one.
 
     `caching_allocator_alloc` spends half of its time on switching the device. The check asks torch
-    for the current device, because torch may change CUDA's device later than its own. If torch
-    lacks a function for this, the result is `caching_allocator_alloc`.
+    for the current device, because torch may change CUDA's device later than its own.
     """
     thorough: Callable[[int, int, int], int] = torch.cuda.caching_allocator_alloc
     bare = getattr(torch._C, "_cuda_cudaCachingAllocator_raw_alloc", None)

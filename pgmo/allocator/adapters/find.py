@@ -12,11 +12,9 @@ _finding = new_reentrant_lock()
 
 
 def adapter_of(device: object, framework: str = "torch") -> Adapter:
-    """Return the adapter of a device; raise `AdapterError` if it cannot be made.
+    """Return the adapter of a device; None stands for the current CUDA device, else the CPU.
 
-    Args:
-        device: name of the device; None for the current CUDA device, or the CPU without CUDA.
-        framework: "torch" or "cupy".
+    Raise `AdapterError` if the framework or the device is missing.
     """
     name = str(device)
     _, _, index = name.partition(":")
@@ -46,7 +44,7 @@ def _has_cuda() -> bool:
 
 
 def cuda_adapter(adapter: Adapter) -> "TorchCuda | None":
-    """Return the adapter if it is PyTorch's for a CUDA device; None for all others."""
+    """Return the adapter if it is PyTorch's for a CUDA device; None for other adapters."""
     if not adapter.device.startswith("cuda"):
         return None
     from pgmo.allocator.adapters.torch_cuda import TorchCuda

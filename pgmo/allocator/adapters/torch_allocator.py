@@ -22,10 +22,9 @@ def torch_allocator() -> Any:
     """Return pgmo's adapter for `torch.cuda.memory.change_current_allocator`.
 
     `change_current_allocator` is torch's own way to replace its allocator, and works only before
-    CUDA is used. `pgmo.optimize` does not need this call: a session installs the adapter at any
-    time, or uses an installed adapter. While no session is open, pages serve all requests if the
-    device has virtual memory. On other devices, or with `PGMO_PAGES=0`, torch's own allocator
-    serves all requests.
+    CUDA is used. `pgmo.optimize` does not need this call, because a session can install the adapter
+    at any time. While no session is open, pages serve all requests if the device has virtual
+    memory. On other devices, or with `PGMO_PAGES=0`, torch's own allocator serves all requests.
 
     Returns:
         An object whose `allocator()` is a `torch._C._cuda_CUDAAllocator`.

@@ -53,11 +53,11 @@ class TorchCpu(Adapter):
         return memory
 
     def take_spill(self, size: int) -> Memory:
-        """Raise `AdapterError`, because blocks can only be spilled to the host."""
+        """Raise `AdapterError`, because the CPU's memory is already on the host."""
         raise AdapterError("the CPU's memory is the host's: there is nowhere to spill to")
 
     def empty_cache(self, *, pages: bool = False) -> None:
-        """Return idle pages of arenas to the system; while the engine serves, of detached arenas."""
+        """Return idle pages of arenas to the system; while slots serve, only of removed arenas."""
         self.engine.return_idle()
 
     def spare_memory(self, on: bool) -> None:

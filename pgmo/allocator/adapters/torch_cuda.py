@@ -110,7 +110,7 @@ class TorchCuda(Adapter):
 
     @property
     def note(self) -> str:
-        """Note if the program replaced pgmo's trace of stream order during the session; else ""."""
+        """Note for the summary if the program replaced pgmo's trace of stream order; else ""."""
         if self.library.ask("pgmo_displacements") == self._displaced_before:
             return ""
         return (
@@ -121,7 +121,6 @@ class TorchCuda(Adapter):
 
     @property
     def _has_open_session(self) -> bool:
-        """Return whether a session is open on the device."""
         return any(one._is_open and one.index == self.index for one in _all_adapters())
 
     def _ask_with(self, function: str, values: "np.ndarray") -> None:
@@ -140,10 +139,7 @@ class TorchCuda(Adapter):
         self.library.ask("pgmo_take_turn", self.index, ctypes.c_void_p(self.engine.handle))
 
     def uninstall(self) -> None:
-        """End the session; uninstall the adapter if no session is open on any device.
-
-        Existing tensors stay valid, and can be freed as before.
-        """
+        """End the session; uninstall the adapter once no session is open. Tensors stay valid."""
         self._is_open = False
         if self._has_open_session:
             return
@@ -166,10 +162,7 @@ class TorchCuda(Adapter):
         self._ask_with("pgmo_survive", np.ascontiguousarray(foreign, np.uint64))
 
     def take_arena(self, size: int, stream: int) -> Memory | None:
-        """Allocate an arena: addresses if the session uses pages, else a block of the framework.
-
-        Return None if the stream was never used. Raise `AdapterError` if memory is short.
-        """
+        """Reserve addresses for an arena; without pages, allocate a block of the framework."""
         if not self.library.ask("pgmo_knows_stream", self.index, ctypes.c_uint64(stream)):
             return None
         if self.pages:
@@ -301,10 +294,7 @@ def pages_wanted() -> bool:
 
 
 def serve_without_session() -> None:
-    """Serve all devices with virtual memory from pages until the process ends.
-
-    CUDA must be initialized.
-    """
+    """Let pages serve requests until the process ends. CUDA must be initialized."""
     use_pages_always()
     adapter_library().call("pgmo_install")
 

@@ -1,4 +1,4 @@
-"""Sources and flags of adapters for the installed PyTorch, and free memory in its segments."""
+"""Sources and compiler flags of PyTorch's adapters, and free memory in PyTorch's segments."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -34,9 +34,8 @@ def cuda_source() -> AdapterSource:
 def pybind_abi(torch_c: Any) -> list[str]:
     """Return the compiler flags for pybind11 that torch's own module was compiled with.
 
-    pybind11 shares types only between modules with equal settings. Newer versions of torch publish
-    no settings, because their version of pybind11 determines the settings by itself. Then the
-    result is empty.
+    pybind11 shares types only between modules with equal settings. For newer versions of torch, the
+    result is empty, because their version of pybind11 determines the settings by itself.
     """
     names = ("COMPILER_TYPE", "STDLIB", "BUILD_ABI")
     settings = {name: getattr(torch_c, f"_PYBIND11_{name}", None) for name in names}
@@ -44,10 +43,7 @@ def pybind_abi(torch_c: Any) -> list[str]:
 
 
 def cuda_source_of(name: str, *flags: str, abi: tuple[str, ...] = ()) -> AdapterSource:
-    """Return the source and flags to compile a file of csrc/adapters against torch's CUDA build.
-
-    Raise `AdapterError` if headers are missing or not understood, and no prebuilt adapter fits.
-    """
+    """Return the source and flags to compile a file of csrc/adapters against torch's CUDA build."""
     from pgmo.allocator.build.forwarders import forwarders, trace_methods
 
     base = cpu_source()

@@ -18,7 +18,7 @@ from pathlib import Path
 
 ADAPTERS = "adapters"
 LEFT = re.compile(r".+\.(tmp|lock|partial)")
-"""Names of files that are needed only during a compilation. `.tmp` is of earlier versions."""
+"""Names of files that only a compilation needs. Earlier versions of pgmo wrote `.tmp` files."""
 
 _loads = count(1)
 

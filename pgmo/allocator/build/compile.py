@@ -1,8 +1,8 @@
 """Compilation of adapters on the user's machine, once per version of the framework.
 
 An adapter includes the framework's own headers, whose classes differ between versions. Wheels of
-pgmo contain some adapters (`prebuilt.py`). Others are compiled in a few seconds, and kept in the
-user's cache directory (`PGMO_CACHE_DIR`).
+pgmo contain some adapters (`prebuilt.py`). Other adapters are compiled in a few seconds, and kept
+in the user's cache directory (`PGMO_CACHE_DIR`).
 """
 
 import hashlib
@@ -72,10 +72,7 @@ class AdapterSource:
 
 @contextmanager
 def compiled_adapter(source: AdapterSource) -> Iterator[Path]:
-    """Yield a path from which the adapter can be loaded; compile the adapter if needed.
-
-    Raise `AdapterError` if compiling fails, or there is no compiler.
-    """
+    """Yield a path from which the adapter can be loaded; compile the adapter if needed."""
 
     def build(folder: Path) -> Path:
         for name, text in source.generated.items():
@@ -91,8 +88,7 @@ def compiled_library(path: Path, what: str, build: Callable[[Path], Path]) -> It
     """Yield a path from which a library can be loaded; build the library if needed.
 
     If several processes start at once, one process builds the library and the other processes wait.
-    If the cache cannot be trusted or written, the library is built for this process only, and a
-    message is printed.
+    If the cache cannot be trusted or written, the library is built for this process only.
 
     Args:
         path: path in the cache, in the folder of adapters of `cache_directory()`.
@@ -128,10 +124,7 @@ def kept_adapter(source: AdapterSource) -> Iterator[Path]:
 
 
 def adapter_path(source: AdapterSource) -> Path:
-    """Return the path of an adapter in the cache. The file need not exist yet.
-
-    Raise `AdapterError` if there is no compiler, or the native sources are missing.
-    """
+    """Return the path of an adapter in the cache. The file need not exist yet."""
     fingerprint = _fingerprint(source, native_sources(), find_compiler(source.what))
     return cache_directory() / ADAPTERS / f"{source.name}-{source.version}-{fingerprint}.so"
 
@@ -148,7 +141,7 @@ def native_sources() -> Path:
 def find_compiler(what: str) -> list[str]:
     """Return the command of the C++ compiler: `CXX`, else the first found of g++, c++, clang++.
 
-    Raise `AdapterError` if there is none.
+    Raise `AdapterError` if there is no compiler.
     """
     chosen = os.environ.get("CXX", "").strip()
     for candidate in (chosen,) if chosen else ("g++", "c++", "clang++"):
@@ -239,10 +232,7 @@ def _build(what: str, build: Callable[[Path], Path], opened: ExitStack) -> Path:
 
 
 def compile_adapter(source: AdapterSource, folder: Path, *more: str) -> Path:
-    """Compile an adapter in the folder of its generated files; return the path of the library.
-
-    `more`: further arguments of the compiler. Raise `AdapterError` if compiling fails.
-    """
+    """Compile an adapter in the folder of its generated files; return the path of the library."""
     sources, compiler = native_sources(), find_compiler(source.what)
     target = folder / f"{source.name}.so"
     extra = shlex.split(os.environ.get(_EXTRA_FLAGS, ""))

@@ -145,7 +145,7 @@ def forwarders(include: Path) -> str:
 def trace_methods(include: Path) -> str:
     """Return C++ methods that throw, for all methods of an interpreter except traces.
 
-    Raise `AdapterError` if the header is missing or not understood, or the traces have changed.
+    Raise `AdapterError` if the header is missing or has changed.
     """
     version, path = _version(include), include / _TRACE_HEADER
     methods = _find_class({path: _read(path, version)}, _TRACE_CLASS, version).methods
@@ -204,7 +204,7 @@ def _read(path: Path, version: str) -> str:
 
 
 def _version(include: Path) -> str:
-    """Return PyTorch's version for messages, from version.py: not all versions have a header."""
+    """Return PyTorch's version for messages. Only some versions have it in a header."""
     try:
         text = (include.parent / "version.py").read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
@@ -220,7 +220,6 @@ def _signature(method: Method) -> str:
 
 
 def _macro(method: Method, version: str) -> str:
-    """Return the macro suffix of a method written by hand."""
     if _signature(method) not in _HAND_WRITTEN:
         raise AdapterError(
             f"PyTorch {version} has the allocator method {_signature(method)}, whose parameters "

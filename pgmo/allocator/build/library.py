@@ -13,10 +13,9 @@ _MESSAGE_BYTES = 4096
 
 
 def load_adapter(source: AdapterSource) -> "AdapterLibrary":
-    """Load an adapter: a prebuilt adapter, else the adapter that is compiled on this machine once.
+    """Load a prebuilt adapter; without one, load the adapter that is compiled here once.
 
-    Raises:
-        AdapterError: if the adapter cannot be compiled or loaded.
+    Raise `AdapterError` if neither can be loaded.
     """
     ready = find_prebuilt(source)
     if ready is not None:
@@ -33,9 +32,6 @@ class AdapterLibrary:
         path: path by which the system's loader knows the library.
         what: framework for messages.
         kept: path of the file for messages; None if it is `path`.
-
-    Raises:
-        AdapterError: if the library cannot be loaded.
     """
 
     def __init__(self, path: Path, what: str, kept: Path | None = None) -> None:
@@ -50,10 +46,7 @@ class AdapterLibrary:
             ) from error
 
     def call(self, function: str, *arguments: object) -> None:
-        """Call a function that can fail; raise `AdapterError` with its message if it does.
-
-        The function's last two arguments, which this adds, are a buffer for the message.
-        """
+        """Call a function that may fail. If it fails, raise `AdapterError` with its message."""
         message = ctypes.create_string_buffer(_MESSAGE_BYTES)
         failed = self._library[function](*arguments, message, ctypes.c_size_t(_MESSAGE_BYTES))
         if failed:
@@ -79,10 +72,7 @@ class AdapterLibrary:
         return int(entry(*arguments) or 0)
 
     def address(self, function: str, *arguments: object) -> int:
-        """Call a function that returns an address, or null and a message.
-
-        For null, raise `AdapterError` with the message.
-        """
+        """Call a function that returns an address; for null, raise `AdapterError`."""
         message = ctypes.create_string_buffer(_MESSAGE_BYTES)
         address = self.pointer(function, *arguments, message, ctypes.c_size_t(_MESSAGE_BYTES))
         if not address:

@@ -30,15 +30,7 @@ SWITCH = "PGMO_PREBUILT"
 
 @dataclass(frozen=True)
 class Prebuilt:
-    """Entry of the manifest, for one prebuilt adapter.
-
-    Args:
-        file: name of the file in the manifest's folder.
-        made_from: result of `made_from` for the adapter's source.
-        headers: names of the framework's headers that the adapter includes.
-        digest: result of `digest_of` for `headers`.
-        what: framework, for messages.
-    """
+    """Prebuilt adapter: its file, framework and headers, and digests of all its inputs."""
 
     file: str
     made_from: str

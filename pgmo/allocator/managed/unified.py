@@ -37,7 +37,7 @@ class UnifiedAdapter(Adapter):
 
     @property
     def note(self) -> str:
-        """Note of the framework's adapter, and why hints to the driver have stopped; "" for none."""
+        """Note of the framework's adapter, and why hints have stopped, if they have; else ""."""
         return "; ".join(filter(None, (self._adapter.note, self.hints.note)))
 
     def choose_pages(self, wanted: bool, limit: int) -> None:

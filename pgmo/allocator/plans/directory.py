@@ -49,10 +49,7 @@ class PlanDirectory:
         return None if path is None else _load(path, alignment)
 
     def all(self, alignment: int) -> Iterator[tuple[Path, Plan]]:
-        """Yield the plans of all ranks that can be replayed, with their paths, ordered by name.
-
-        The plan of a single process comes last.
-        """
+        """Yield the path and plan of each file with a plan that can be replayed."""
         digits = _DIGITS * "[0-9a-f]"
         paths = self.folder.glob(f"{glob.escape(self._stem)}-{digits}.pgmoplan")
         for path in (*sorted(paths), self._single):
@@ -61,7 +58,7 @@ class PlanDirectory:
                 yield loaded
 
     def save(self, plans: Sequence[PlannedProfile], opening: PlannedProfile | None) -> list[Path]:
-        """Write all plans to one file and each profile to a separate file.
+        """Write all plans to one file and each profile to its own file, or raise `FileError`.
 
         A rank writes plans only if no rank has saved equal plans. The rank removes the files of its
         earlier plan, unless another rank's `.txt` names that plan. If another rank saves the same
@@ -74,9 +71,6 @@ class PlanDirectory:
 
         Returns:
             The paths of the profiles and of the plan file.
-
-        Raises:
-            FileError: if a file cannot be written.
         """
         if self.world is None:
             return _write(plans, opening, self.folder, self._stem)
@@ -96,7 +90,6 @@ class PlanDirectory:
 
     @property
     def _stem(self) -> str:
-        """First part of all file names."""
         return self.name or "pgmo"
 
     @property
@@ -148,7 +141,6 @@ def _load(path: Path, alignment: int) -> tuple[Path, Plan] | None:
 
 
 def _profiles(plan: Path) -> list[Path]:
-    """Return the paths of the profiles that belong to a plan file."""
     return sorted(plan.parent.glob(f"{glob.escape(plan.stem)}*.pgmoprof"))
 
 
@@ -166,7 +158,6 @@ def prepare_directory(folder: Path) -> None:
 def _write(
     plans: Sequence[PlannedProfile], opening: PlannedProfile | None, folder: Path, stem: str
 ) -> list[Path]:
-    """Write all plans of a program to one file, and each profile to its own file."""
     main, *others = (_alone(planned.plan) for planned in plans)
     first = None if opening is None else _alone(opening.plan)
     by_name = {stem if n == 1 else f"{stem}-{n}": planned for n, planned in enumerate(plans, 1)}

@@ -78,7 +78,6 @@ class Layout:
 
 
 def _successive_ranges(sizes: dict[int, int], begin: int) -> tuple[dict[int, range], int]:
-    """Return a range for each stream, and the end of the last range."""
     ranges = {}
     for stream in sorted(sizes):
         ranges[stream] = range(begin, begin + sizes[stream])

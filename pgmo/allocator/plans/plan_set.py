@@ -116,12 +116,7 @@ class PlanSet:
         self._trims = 2 if any(planned.plan.spilled for planned in plans) else 0
 
     def install_openings(self, openings: list[Plan], steady: list[PlannedProfile]) -> None:
-        """Replay plans of the first iteration, in arenas that also have room for `steady` plans.
-
-        Raises:
-            PlanError: if an opening cannot be replayed.
-            AdapterError: if there is no memory for the arenas.
-        """
+        """Replay plans of the first iteration, in arenas that also have room for `steady` plans."""
         for opening in openings:
             check_replayable(opening, self._adapter.alignment)
         self._adapter.empty_cache()
@@ -130,10 +125,7 @@ class PlanSet:
         self.all = []
 
     def end_iteration(self) -> None:
-        """Allocate arenas for streams that were first used in the iteration, and free idle pages.
-
-        Idle pages are freed only in the first iterations of a plan with a budget.
-        """
+        """Allocate arenas of newly used streams, and free idle pages while `_trims` is positive."""
         if self._trims:
             self._trims -= 1
             self._adapter.empty_cache(pages=True)
@@ -221,10 +213,7 @@ class PlanSet:
 
 
 def _ticks_after_use(plan: Plan, streams: NDArray[np.uint64]) -> NDArray[np.int64] | None:
-    """Return the tick from which each stream is ordered after each block's use.
-
-    Return None if the order is unknown, and for a single stream.
-    """
+    """Return the tick from which each stream is ordered after each block's use; None if unknown."""
     if plan.order is None or len(streams) < 2:
         return None
     return behind(

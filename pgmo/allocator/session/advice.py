@@ -44,10 +44,7 @@ def without_plan(reason: str, *, pages: bool) -> str:
 def while_replaying(
     plan: Plan, profile: Profile | None, last: IterationStatistics | None = None
 ) -> str:
-    """Return the advice of a session that replays a plan: its arena and largest blocks at the peak.
-
-    With the statistics of the last iteration, the advice also names reasons for misses.
-    """
+    """Return the advice of a session that replays a plan, with the largest blocks at the peak."""
     lines = [
         f"The plan needs {format_bytes(plan.arena)}, {plan.gap:.2%}".replace("%", " %")
         + f" above the max load of {format_bytes(plan.max_load)}."

@@ -62,12 +62,9 @@ class Installer:
     def widen(self, number: int, grown: list[tuple[int, int]]) -> None:
         """Replace a plan by one with slots for larger requests (Sekiyama et al. 2018, section 4).
 
-        The new plan has a slot of the largest size seen for each request. The old plan stays if the
-        new arena does not fit, or is at least as large as an arena that did not fit before.
-
-        Args:
-            number: number of the plan.
-            grown: number of each request that outgrew its slot, and its new size in bytes.
+        The new plan has a slot of the largest size seen for each request. `grown` has the number
+        and new bytes of each request that outgrew its slot. The old plan stays if the new arena
+        does not fit, or is at least as large as an arena that did not fit before.
         """
         planned = self.plans.all[number]
         profile = planned.profile or planned.plan.profile()
@@ -89,16 +86,16 @@ class Installer:
     def within_limit(
         self, plans: list[PlannedProfile], number: int
     ) -> tuple[list[PlannedProfile], int]:
-        """Return plan `number` and the most recently followed others, at most `MOST_PLANS`.
+        """Return plan `number` and the most recently followed other plans, up to `MOST_PLANS`.
 
-        The second result is the new number of plan `number`.
+        Also return the new number of plan `number`.
         """
         by_use = sorted(range(len(plans)), key=lambda at: (at != number, -plans[at].followed))
         keep = sorted(by_use[:MOST_PLANS])
         return [plans[at] for at in keep], keep.index(number)
 
     def save(self) -> None:
-        """Write plans and profiles to the `save` directory, if there is one. An error only warns."""
+        """Write plans and profiles to the `save` directory, if there is one. On errors, warn."""
         options = self._state.options
         if options.save_directory is None:
             return

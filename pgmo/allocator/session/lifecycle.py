@@ -11,8 +11,8 @@
     BYPASS: no more plans or recordings.      With a saved plan of iteration 1, REPLAY is first.
 
 In RECORD, earlier plans still serve, even if iterations have diverged from them. Pages or the
-framework's allocator serve all other requests, and all requests in BACKOFF and BYPASS. An iteration
-in BACKOFF or BYPASS takes almost no time of the session.
+framework's allocator serve all other requests, and all requests in BACKOFF and BYPASS. In BACKOFF
+and BYPASS, the session adds almost no time to an iteration.
 
     state       shared state of the parts       plan_finder    makes plans from a recording
     recorder    recording, tags                 installation   decides whether plans pay
@@ -74,10 +74,7 @@ class Lifecycle:
     # --- start and stop -------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Start in REPLAY with a saved plan of the first iteration, else in RECORD or BYPASS.
-
-        Raise `FileError` or `PlanError` if the directory of `save=` or the given plan is unusable.
-        """
+        """Start in REPLAY with a saved plan of the first iteration, else in RECORD or BYPASS."""
         self._engine.reset_peaks()
         self._engine.forget_levels()
         if self._options.save_directory is not None:
@@ -205,10 +202,7 @@ class Lifecycle:
     # --- RECORD ---------------------------------------------------------------------------------
 
     def record_anew(self) -> None:
-        """Drop all plans and begin a new recording.
-
-        Nothing changes in BACKOFF and BYPASS, and while a saved plan serves the first iteration.
-        """
+        """Drop all plans and record again, if in RECORD, or in REPLAY after the first iteration."""
         if self.state.phase in (Phase.RECORD, Phase.REPLAY) and not self._serves_first:
             self._plans.clear()  # `_rule` must not count this removal
             self._record()
@@ -267,11 +261,7 @@ class Lifecycle:
             self._follow(decision)
 
     def _try_given(self, last: bool) -> bool:
-        """Replay the given plans if the latest iteration follows them.
-
-        At the end of the recording, refuse plans that no iteration follows. Return whether the
-        plans were refused.
-        """
+        """Replay given plans that the latest iteration follows; return whether they are refused."""
         latest = split(self._engine.events())[-1]
         if self._given.fit(latest):
             self._installer.opening = self._given.opening
@@ -320,7 +310,6 @@ class Lifecycle:
         self._adapter.advise(advice.without_plan(reason, pages=self._adapter.pages))
 
     def _after_pause(self) -> None:
-        """Start a new recording if the pause is over."""
         self._backoff.count(1)
         if self._backoff.left:
             self._let_pause_pass()
@@ -370,10 +359,7 @@ class Lifecycle:
             self._let_pass(statistics, followed)
 
     def _judge(self, statistics: IterationStatistics, grown: list[tuple[int, int]]) -> bool:
-        """Return whether an iteration followed its plan.
-
-        If not, widen the plan or count a divergence. After enough divergences, record again.
-        """
+        """Return whether the plan was followed; if not, widen the plan or count a divergence."""
         is_known = statistics.known_rate >= heuristics.current.known_share
         if grown and is_known:
             self._grow(statistics.plan, grown)
@@ -396,10 +382,7 @@ class Lifecycle:
         return False
 
     def _grow(self, plan: int, grown: list[tuple[int, int]]) -> None:
-        """Widen a plan for larger requests, unless it must wait after an earlier widening.
-
-        The waits get longer while lengths keep rising.
-        """
+        """Widen a plan for larger requests; while sizes keep rising, at growing intervals."""
         self._growth.count(1)
         if not self._growth.left:
             self._growth.begin()

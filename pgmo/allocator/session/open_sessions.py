@@ -46,7 +46,7 @@ class OpenSession:
             ended one.
 
     Attributes:
-        sleeping: memory of the session that sleeps.
+        sleeping: the session's sleeping memory.
     """
 
     lifecycle: Lifecycle
@@ -84,10 +84,7 @@ class OpenSession:
         return self.device_turn if self.device_turn is not None and self.device_turn.held else None
 
     def take_turn(self) -> bool:
-        """Wait for the turns on device and card; return False if another session kept the device.
-
-        Raise `SessionError` if the calling thread holds another session's turn on the device.
-        """
+        """Wait for the turns on device and card; return False if the device's turn timed out."""
         taken = True
         if self.device_turn is not None and self.device_turn.shared and not self.device_turn.held:
             taken = self.device_turn.take()
@@ -96,10 +93,7 @@ class OpenSession:
         return taken
 
     def give_turn(self, *, whole: bool = True, keeps_device_turn: bool = False) -> None:
-        """End the calling thread's turns on card and device; `whole`: the iteration was complete.
-
-        With `keeps_device_turn`, end only the turn on the card.
-        """
+        """End the turns that the calling thread holds; `whole` if the iteration was complete."""
         if self.process_turns is not None:
             self.process_turns.give(self, whole=whole)
         if self.device_turn is not None and not keeps_device_turn:

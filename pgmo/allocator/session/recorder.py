@@ -23,8 +23,7 @@ _ALTERNATION = 2
 period, but cannot confirm it: the first iteration of each structure differs from later ones."""
 
 _tagging_threads: list[int] = []
-"""Id of the thread whose operators are tagged, once for each session that tags. At most one thread
-is tagged at a time."""
+"""Id of the one thread whose operators are tagged, once for each session that tags."""
 
 
 class Recorder:
@@ -49,7 +48,7 @@ class Recorder:
         Args:
             iteration: number of the session's next iteration.
             has_plans: whether plans serve during the recording.
-            length: maximum number of iterations; 0 for the length that `lengthen` changes.
+            length: maximum number of iterations; 0 for the default, which `lengthen` doubles.
             tags: whether an iteration may be tagged.
         """
         self._end_tags()
@@ -175,7 +174,7 @@ class Recorder:
         self._engine.expect_tags(0)
 
     def _start_tags(self) -> None:
-        """Tag the next iteration if it should have tags.
+        """Begin to tag the next iteration, if this recording still needs a tagged iteration.
 
         A tagged iteration takes about three times the CPU time, so a session tags only if
         `Options.names_blocks`. A session tags the first iteration of a recording, or a later

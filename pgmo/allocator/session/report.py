@@ -55,7 +55,6 @@ class SessionReport:
         return self._lifecycle.summary(with_verdict=with_verdict)
 
     def _repr_html_(self) -> str:
-        """Return the summary as HTML for notebooks."""
         state = str(self.phase) if self._lifecycle else "not opened"
         return f"<pre>{escape(f'pgmo session ({state})')}\n{escape(str(self.summary()))}</pre>"
 

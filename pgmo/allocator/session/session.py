@@ -1,8 +1,4 @@
-"""Session object, with which a program marks iterations and releases memory.
-
-`lifecycle.py` has the actions at the end of an iteration. `open_sessions.py` has the actions at the
-end of the session.
-"""
+"""Session object, with which a program marks iterations and releases memory."""
 
 import os
 import threading
@@ -43,8 +39,7 @@ class Session(SessionReport):
         adapter: function that returns the adapter. It is called when the session opens.
 
     Attributes:
-        shares_card: whether the session may take turns with other sessions on its device, and with
-            other processes on its card.
+        shares_card: whether the session may take turns with other sessions and processes.
         on_user_session: callback that closes a session that pgmo has opened by itself. It is called
             when the program opens a session on the device. None for the program's own sessions.
 
@@ -156,7 +151,7 @@ class Session(SessionReport):
         """Treat calls of a function or module as iterations. Requests between calls get no slots.
 
         Returns:
-            The turns. Call `enter()` at the beginning of each call, and its result at the end.
+            The turns. Call `enter()` when a call begins, and its result when the call ends.
         """
         with exclusive():
             state = self._known.lifecycle.state
@@ -199,8 +194,8 @@ class Session(SessionReport):
     def close(self) -> None:
         """End the session. Tensors stay valid, and later requests get no slots.
 
-        Any thread may call this, repeatedly. A signal handler that calls this during the end of an
-        iteration closes the session after that.
+        Any thread may call this, repeatedly. If a signal handler calls this while an iteration
+        ends, the session closes afterwards.
         """
         with exclusive(), uninterrupted():
             if not self._open:
@@ -340,7 +335,7 @@ class Session(SessionReport):
                 self._end_iteration(complete)
 
     def _separate_steps(self) -> None:
-        """End joined steps, because steps of another thread would join with this thread's steps."""
+        """Make each step an iteration, because joined steps would be of two threads."""
         if self._known.lifecycle.joins_steps and not self._busy:
             self._known.lifecycle.count_each_step()
             self._end_iteration(complete=False)

@@ -101,7 +101,7 @@ class IterationStatistics:
 
     @property
     def planned_bytes_rate(self) -> float:
-        """Share of the requested bytes except `bytes_unplanned` that slots served; 1 without any."""
+        """Share of the requested bytes minus `bytes_unplanned` that slots served; 1 without any."""
         planned = self.bytes_requested - self.bytes_unplanned
         return self.bytes_hit / planned if planned else 1.0
 

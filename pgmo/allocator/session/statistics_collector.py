@@ -86,9 +86,7 @@ class StatisticsCollector:
     def take_passed(self) -> tuple[int, int, dict[int, int]]:
         """Return figures on the iterations that the engine ended by itself since the last call.
 
-        Returns:
-            Number of iterations; number of moved pages that recur; and by plan, the number of the
-            last iteration that followed the plan.
+        The figures are: iterations, recurring page moves, and each plan's last iteration number.
         """
         with self._lock:
             self._take_passed()
@@ -220,7 +218,6 @@ def _median(counts: Iterable[int]) -> float:
 
 
 def _statistics(phase: Phase, plan: int, change: dict[str, int]) -> IterationStatistics:
-    """Return the statistics of an iteration from the changes of the counters."""
     return IterationStatistics(
         phase=phase,
         requests=change["requests"],

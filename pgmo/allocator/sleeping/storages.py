@@ -12,10 +12,7 @@ def listed(objects: object) -> list[Any]:
     """Return a flat list of the tensors, modules and optimizers in nested collections.
 
     An iterator such as `model.children()` yields its objects only once, but the list can be used
-    twice. Wrapped optimizers are unwrapped.
-
-    Raises:
-        OptionError: if there is another object.
+    twice. For other objects, raise `OptionError`.
     """
     import torch
 

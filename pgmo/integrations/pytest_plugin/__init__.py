@@ -1,6 +1,4 @@
-"""Pytest plugin for memory tests. If pgmo is installed, pytest loads this module.
-
-To load quickly, it imports only pytest.
+"""Pytest plugin for memory tests. Where pgmo is installed, pytest imports this module at its start.
 
 @pytest.mark.max_memory("300 MiB")       the test fails if its live bytes exceed this
 def test_step(): ...

@@ -21,7 +21,7 @@ _TOP = 5
 
 @dataclass(frozen=True)
 class Limit:
-    """Maximum live bytes (`size`) of a test. If `device` is None, it is that of `pgmo.optimize`."""
+    """Maximum live bytes (`size`) of a test; `device` None is the default of `pgmo.optimize`."""
 
     item: pytest.Item
     size: int
@@ -45,10 +45,7 @@ class Limit:
 
     @contextmanager
     def kept(self) -> Iterator[None]:
-        """Fail the test if it exceeds the limit or cannot be recorded.
-
-        Other failures of the test are unchanged.
-        """
+        """Fail the test if it exceeds the limit or cannot be recorded. Other failures stay."""
         of_test: BaseException | None = None
         try:
             with recorded(self.item, device=self.device) as made:

@@ -13,8 +13,7 @@ from pgmo.profiler.profile import Profile
 
 _ODD = re.compile(r"[^\w\[\]=+,-]")
 _LONGEST = 200
-"""Maximum length of a file name in bytes; longer names are cut. It leaves room for suffixes, within
-the 255 bytes that file systems allow."""
+"""Maximum bytes of a file name, below 255 because of suffixes. Longer names are cut."""
 
 
 class Recordings:

@@ -151,7 +151,6 @@ def _out_of_memory(text: str) -> Exception:
 
 
 def _is_graph_tree_capture() -> bool:
-    """Return whether a graph tree of `torch.compile` is capturing now."""
     frame = sys._getframe(1)
     for _ in range(_SEARCHED_FRAMES):
         if frame.f_globals.get("__name__") == _TREES:

@@ -37,7 +37,7 @@ def report_optimizer_state(library: AdapterLibrary) -> None:
 
 
 def stepped() -> list[Any]:
-    """Return the live optimizers that have stepped since the first `report_optimizer_state`."""
+    """Return the live optimizers that have stepped since `report_optimizer_state` was called."""
     return list(_stepped)
 
 

@@ -8,9 +8,7 @@ from pgmo.allocator import heuristics
 
 
 class Backoff:
-    """Exponential backoff, counted in iterations.
-
-    Pauses last 1, 2, 4, ... times the shortest pause, and at most as long as the longest.
+    """Exponential backoff: pauses of 1, 2, 4, ... times `shortest`, up to `longest` iterations.
 
     Attributes:
         left: iterations until the pause is over.
@@ -22,7 +20,7 @@ class Backoff:
         self.left = 0
 
     def begin(self) -> None:
-        """Begin a pause; it is twice as long as the previous one, up to the longest."""
+        """Begin a pause, twice as long as the previous pause, but at most `longest`."""
         self.left = self._length
         self._length = min(2 * self._length, self._longest)
 

@@ -65,8 +65,7 @@ class GivenPlans:
     def fit(self, latest: Iteration) -> bool:
         """Return whether the plans match the latest iteration; if so, they are no longer pending.
 
-        The session's plan is compared. If it has none, the best plan of the directory is compared,
-        and becomes the session's plan if it matches.
+        If the session has no plan yet, compare the directory's plans, and choose the best match.
         """
         plan = self._state.plan
         if plan is not None:

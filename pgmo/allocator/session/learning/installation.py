@@ -107,8 +107,8 @@ class InstallationRule:
     def _is_paid(self, most: float = math.inf) -> bool:
         """Return whether windows moved enough pages since plans were last removed.
 
-        The threshold is `price` (but not more than `most`) times the pages that are free between
-        two iterations. Each removal of plans doubles it.
+        The minimum is `price` times the free pages, or `most` times, if that is less. Each removal
+        of plans doubles the minimum.
         """
         now = self._engine.statistics()
         free = max(PAGE, now["peak_pages_held"] - now["pages_occupied"])
@@ -124,8 +124,7 @@ class InstallationRule:
     def _differed_since_pause(self, newest: PlannedProfile) -> bool:
         """Return whether iterations since the beginning of the last BACKOFF differ from a plan.
 
-        Sums of requested bytes are compared, because single requests of a BACKOFF are unknown. If
-        `pause` is None, return False.
+        Sums of requested bytes are compared, because single requests of a BACKOFF are unknown.
         """
         if self.pause is None:
             return False
@@ -140,7 +139,7 @@ class InstallationRule:
         return self._state.options.needs_found_plans or not self._state.adapter.pages
 
     def _missing_pages(self, plans: list[PlannedProfile]) -> int:
-        """Return the pages that the largest plan needs beyond the held peak; negative if fewer."""
+        """Return the number of pages by which the largest plan exceeds the peak of held pages."""
         now = self._engine.statistics()
         largest = max(plans, key=lambda one: one.plan.arena)
         pages = _pages_of(largest) - _freed_pages(largest.plan)
@@ -148,7 +147,6 @@ class InstallationRule:
         return int(-(-(with_plan - now["peak_pages_held"]) // PAGE))
 
     def _spare_pages(self) -> int:
-        """Return the number of pages that a plan may add."""
         held = self._engine.statistics()["peak_pages_held"]
         return -(-int(heuristics.current.spare_share * held) // PAGE)
 

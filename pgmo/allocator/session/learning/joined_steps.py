@@ -31,10 +31,7 @@ class JoinedSteps:
         engine.set_steps(1)
 
     def join(self, period: int) -> bool:
-        """Join the iterations of a period into one iteration; return whether steps were joined.
-
-        No steps are joined if an iteration would have more than `longest_period` steps.
-        """
+        """Join the iterations of a period into one; return False if it would be too long."""
         steps = self.steps * period
         if period <= 1 or steps > heuristics.current.longest_period:
             return False

@@ -40,7 +40,7 @@ class PlanDecision:
     Args:
         plans: plans to replay; empty if there is a reason, or if the session only records.
         number: number of the plan that the latest iteration follows.
-        reason: why there are no plans; else "".
+        reason: why there are no plans; "" if there are plans, or if the session only records.
         keeps: whether earlier plans may continue to serve.
         warning: warning for the user, once the plans serve; "" for none.
     """

@@ -1,4 +1,7 @@
-"""Plans from a recording. Each repeating structure gets one plan for all its sequence lengths."""
+"""Plans from a recording. Each repeating structure gets one plan for all its sequence lengths.
+
+A structure's *reference* is the recorded iteration with which other iterations were compared.
+"""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -27,10 +30,7 @@ def all_repeat(iterations: Sequence[Iteration], newest: Steady) -> bool:
 def all_found(
     iterations: Sequence[Iteration], found: Sequence[Steady], known: Sequence[PlannedProfile]
 ) -> bool:
-    """Return whether each iteration from the first reference on has a found structure or a plan.
-
-    A structure's *reference* is the recorded iteration with which the others are compared.
-    """
+    """Return whether each iteration from the first reference on has a found structure or a plan."""
     first = min(steady.reference for steady in found)
     return all(
         any(index in steady.rows for steady in found) or is_planned(known, iterations[index])
@@ -48,8 +48,8 @@ def plan_all(
 ) -> tuple[list[PlannedProfile], int]:
     """Plan the found structures. Return all plans with an arena, and the number of the newest.
 
-    If the newest plan has no arena, the number is 0. A new plan replaces a known plan if the new
-    plan serves all requests of the known plan at every length.
+    A new plan replaces a known plan if the new plan serves all its requests at every length. If the
+    newest plan has no arena, the number is 0.
 
     Args:
         iterations: the recorded iterations.
@@ -114,8 +114,8 @@ def shorter_of(
 ) -> NDArray[np.int64] | None:
     """Return the sizes in a structure's shortest iteration, for `Plan.shorter`.
 
-    The result has the shape (requests,), in bytes; 0 for requests that the iteration lacks. It is
-    None if no iteration is shorter than the profile.
+    The result is in bytes, shape (requests,), with 0 for missing requests. It is None if no
+    iteration is shorter than the profile.
     """
     shorter, least = None, int(profile.size.sum())
     for index in sorted(steady.rows):

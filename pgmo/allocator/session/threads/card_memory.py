@@ -1,4 +1,4 @@
-"""Memory that this process holds on a card, and that it frees after its turns."""
+"""Memory that this process holds on a card. Idle memory is freed between turns."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -51,7 +51,7 @@ class CudaMemory:
         return Sizes(held, max(0, held - lasting), torch.cuda.mem_get_info(index)[0])
 
     def give_back(self, *, between_turns: bool) -> None:
-        """Free idle memory; at the end of a turn, first wait for the device. Skip during capture."""
+        """Free idle memory, unless a graph is captured. After a turn, first wait for the device."""
         import torch
 
         if torch.cuda.is_current_stream_capturing():

@@ -139,7 +139,7 @@ class DeviceTurn:
         return self._queue.holder is self and self._queue.thread is threading.current_thread()
 
     def take(self) -> bool:
-        """Wait for the turn. If the deadline passes, warn and return False.
+        """Wait for the turn; after the deadline, warn and return False.
 
         Raise `SessionError` if the calling thread already holds a turn on the device.
         """

@@ -4,8 +4,8 @@
     session B                ( iteration )
     process     (        its turn        )     ( its turn  )      a broker decides when (pgmo/share)
 
-The process takes its turn for the first session that needs one, and gives it back after the last.
-If not all processes fit on the card at once, the process keeps no idle page between two turns.
+The turn begins when the first session takes it and ends when the last session gives it back. If not
+all processes fit on the card at once, the process keeps no idle page between two turns.
 """
 
 import os
@@ -50,9 +50,7 @@ class ProcessTurns:
         self._process = os.getpid()
 
     def take(self, session: object, *, opening: bool = False) -> None:
-        """Wait for the turn, unless the process has it. Return even if no broker answers.
-
-        If the wait was too long, notify the user.
+        """Wait for the turn, unless the process has it. After too long a wait, notify and return.
 
         Args:
             session: the session that needs the turn.

@@ -147,7 +147,7 @@ class Turns:
         return not (others or self._pauses or self._delegated)
 
     def whole(self) -> bool:
-        """Return whether the session saw all requests of the iteration that ends now; reset this."""
+        """Return whether the session saw all requests of this iteration; reset for the next one."""
         whole, self._whole = self._whole, True
         return whole
 

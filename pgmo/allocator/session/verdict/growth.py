@@ -18,8 +18,8 @@ FEWEST_SPANS = 8
 """Minimum number of spans to compare. Fewer spans may rise by chance or during warm-up."""
 
 MANY_RISES = 11
-"""Minimum number of changes between spans of which a quarter may be falls: Python's garbage
-collector sometimes frees cycles. Among fewer changes, one fall means that memory does not grow."""
+"""From this number of changes between spans on, a quarter of the changes may be falls, because
+Python's garbage collector sometimes frees cycles. Among fewer changes, no fall is allowed."""
 
 SKIPPED = 2
 """Minimum number of iterations skipped at the beginning, which allocate optimizer state and caches.
@@ -65,7 +65,7 @@ class LiveGrowth:
 def find_growth(
     width: int, levels: Sequence[tuple[int, int]], *, least_growth: int = LEAST_GROWTH
 ) -> LiveGrowth | None:
-    """Return the growth of live memory; None if it does not grow steadily, or too few spans show it.
+    """Return the growth of live memory; None without steady growth, or with too few spans.
 
     Args:
         width: iterations per span.

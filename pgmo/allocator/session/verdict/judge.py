@@ -20,13 +20,7 @@ that no iteration could be planned yet."""
 
 
 def judge(summary: Summary, baseline: Baseline | None = None, delegates: str = "") -> Verdict:
-    """Return the current verdict on a session.
-
-    Args:
-        summary: the session's totals.
-        baseline: figures of the device; None without a model of plain PyTorch.
-        delegates: reason why the session serves no slots; "" if it may serve slots.
-    """
+    """Return the current verdict on a session; `delegates` says why the session has no slots."""
     reason = delegates or _why_no_slots(summary)
     if baseline is not None:
         return judge_device(baseline, reason=reason, since=summary.since)

@@ -39,8 +39,7 @@ class Summary:
         pages: peak bytes of pages.
         driver_calls: driver calls for pages per iteration, by kind (medians).
         waited: iterations in `BACKOFF`, served without plan or recording.
-        waits: reason why no plan serves; "" while a plan serves, and before the first recording
-            has ended.
+        waits: reason why no plan serves; "" while a plan serves, or in the first recording.
         notes: notes and warnings.
         run_bytes: bytes requested in all iterations in `RECORD` and `REPLAY`.
         run_bytes_hit: the part of `run_bytes` that slots served.
@@ -130,7 +129,6 @@ class Summary:
         return self.arena / self.ordered_load - 1 if self.ordered_load else 0.0
 
     def _repr_html_(self) -> str:
-        """Return the summary as HTML for notebooks."""
         return f"<pre>{escape(str(self))}</pre>"
 
     def __str__(self) -> str:
@@ -224,7 +222,6 @@ class Summary:
         return ", ".join(parts)
 
     def _run_from_slots(self) -> list[str]:
-        """Return the line with the share of bytes that slots served; no line without bytes."""
         if not self.run_bytes:
             return []
         counted = self.iterations - self.uncounted - self.waited
