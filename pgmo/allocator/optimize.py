@@ -67,7 +67,7 @@ def optimize(
 ) -> Session | Optimized[P, R, Session]:
     """Make a session that records iterations of a loop, and serves later iterations from a plan.
 
-    The session is a context manager. As a decorator, it makes each call of a function an iteration.
+    A session is a context manager, and a decorator that makes each call of a function an iteration.
     The first session with each version of PyTorch may need a C++ compiler. CuPy needs no compiler.
 
     Args:

@@ -139,7 +139,7 @@ class _DevicePhases:
 
     def enter(self, sleeping: Sleeping, lists: PhaseLists) -> Released:
         """Put listed objects to sleep, free idle memory, and wake sleeping objects not listed."""
-        # `session.resume()` or the end of a session has woken some objects.
+        # `session.resume()` or the end of a session may have woken some objects.
         self.sleeps = [one for one in self.sleeps if one in one.owner.sleeps]
         before = sleeping.held
         named = {id(one) for group in lists.groups for one in group.objects}
@@ -182,10 +182,10 @@ class _DevicePhases:
         return host, awake
 
     def wake(self, name: str, sleeps: list[Sleep]) -> None:
-        """Wake objects in the reverse of the order in which they fell asleep.
+        """Wake the objects of these sleeps, the latest sleep first.
 
         Raises:
-            SessionError: if the card has too little memory. The remaining objects stay asleep.
+            SessionError: if the card has too little memory. All objects not yet woken stay asleep.
         """
         for one in reversed(sleeps):
             try:

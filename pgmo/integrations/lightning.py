@@ -213,7 +213,10 @@ class PgmoBatchSize(_Callback):
 
 
 def set_attribute(trainer: Any, module: Any, name: str, value: int) -> None:
-    """Set an attribute of module, data module and `hparams`, where it exists, or raise an error."""
+    """Set an attribute of the module, the data module and their `hparams`, where it exists.
+
+    Raise `OptionError` if the attribute exists nowhere.
+    """
     found = False
     for holder in (module, getattr(trainer, "datamodule", None)):
         if holder is None:

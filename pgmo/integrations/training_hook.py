@@ -111,7 +111,7 @@ class TrainingHook:
         sys.excepthook = self._uncaught
 
     def end_iteration(self) -> None:
-        """End an iteration."""
+        """End an iteration; if the session is paused, resume first."""
         if self.running and self.session is not None:
             self.resume()
             self.session.step()

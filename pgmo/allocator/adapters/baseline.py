@@ -35,7 +35,7 @@ class Baseline:
             memory.
         broken: 1 if the model has missed requests, so that its figures are wrong.
         errors: number of out-of-memory errors that the program got.
-        slept: whether pages of live blocks were unmapped (`Session.release`).
+        slept: whether pages of live blocks were ever unmapped, because state slept.
     """
 
     reserved: int
@@ -102,7 +102,7 @@ def observe(library: AdapterLibrary) -> None:
 
 
 def baseline_of(library: AdapterLibrary, device: int) -> Baseline | None:
-    """Return a device's figures; None if its settings or upstream allocator are not modelled."""
+    """Return a device's figures; None if its settings or allocator are not modelled."""
     figures = _Figures()
     if not library.ask("pgmo_baseline_of", device, ctypes.byref(figures)):
         return None

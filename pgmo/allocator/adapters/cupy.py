@@ -195,7 +195,8 @@ def cupy_allocator() -> _core.CupyAllocator:
     it installed. While no session is open, CuPy's previous allocator serves all requests.
 
     Returns:
-        A function that takes a size in bytes and returns a `cupy.cuda.MemoryPointer`.
+        A function that takes a size in bytes and returns a `cupy.cuda.MemoryPointer`; the current
+        allocator if it is pgmo's.
 
     Raises:
         AdapterError: if CuPy is missing.

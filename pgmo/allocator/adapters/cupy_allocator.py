@@ -49,7 +49,7 @@ def current_or_over_it(cuda: Any) -> _core.CupyAllocator:
 
 
 def free_idle_arena(route: _core.CupyRoute, error: BaseException) -> bool:
-    """Free idle arenas after an out-of-memory error; return whether there was one.
+    """Free idle arenas after an out-of-memory error; return whether an arena was freed.
 
     If no arena is idle, add a note to the error that states the memory of pgmo. For other errors,
     return False and add no note.

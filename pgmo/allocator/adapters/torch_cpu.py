@@ -64,8 +64,8 @@ class TorchCpu(Adapter):
         """Set whether glibc returns large blocks to the system as soon as they are freed.
 
         While no slots serve, glibc would keep freed blocks of up to 32 MiB in a fragmented heap.
-        The setting affects the whole process and costs page faults, so it is on only during
-        recordings. Switching it off sets the mmap threshold to its largest value, because glibc
+        The setting affects the whole process and costs page faults, so it is on only in recordings
+        without a plan. Switching it off sets the mmap threshold to its largest value, because glibc
         cannot resume its own adjustment. If the user has set malloc's limits, nothing changes.
         """
         if any(name in os.environ for name in _MALLOC_VARIABLES):

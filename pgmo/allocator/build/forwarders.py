@@ -1,12 +1,12 @@
-"""Generator of the methods by which the CUDA adapter forwards requests to the upstream allocator.
+"""Generator of the methods by which the CUDA adapter forwards requests to the allocator beneath.
 
 PyTorch's `CUDAAllocator` has about forty virtual methods, whose set and signatures change with
 almost every version. The adapter's source defines some of them. This module generates the other
 methods from the headers of the installed PyTorch, just before the adapter is compiled.
 
-A method that takes an address may get the address of a slot, which the upstream allocator does not
-know. Such methods are forwarded only if they are listed here after a review. If such a method is
-not listed, the adapter is not compiled.
+A method that takes an address may get the address of a slot, which the allocator beneath does not
+know. A method that takes an address is forwarded only if it was reviewed and is listed here. If it
+is not listed, the adapter is not compiled.
 
 PyTorch reports each event that a program records or waits for. The receiver must be of a class that
 represents a whole interpreter. The adapter's class (csrc/adapters/cuda/history/trace.hpp) only

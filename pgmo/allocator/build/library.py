@@ -66,7 +66,7 @@ class AdapterLibrary:
         return entry
 
     def pointer(self, function: str, *arguments: object) -> int:
-        """Call a function that cannot fail; return the address that it returns, 0 for null."""
+        """Call a function that cannot fail; return its result, an address, or 0 for null."""
         entry = self._library[function]
         entry.restype = ctypes.c_void_p
         return int(entry(*arguments) or 0)

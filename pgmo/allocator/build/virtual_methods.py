@@ -49,7 +49,7 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Method:
-    """Virtual method, without default arguments; its qualifiers are "const" and "noexcept"."""
+    """Virtual method, without default arguments; `qualifiers` may have "const" and "noexcept"."""
 
     returns: str
     name: str

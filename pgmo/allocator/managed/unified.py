@@ -1,7 +1,7 @@
 """Adapter of a session inside `managed`: all memory, including arenas, is unified memory.
 
 session ──▶ UnifiedAdapter ──▶ the framework's adapter ──▶ a pool of unified memory
-                └─ prefetches after each iteration the memory that the next one needs first
+                └─ after replayed iterations, prefetches the slots that are needed first
 """
 
 from pgmo.allocator.adapters.adapter import Adapter, Memory

@@ -29,7 +29,7 @@ class Layout:
 
     Attributes:
         ranges: ranges of device memory, by stream. If all slots of a stream are spilled, its range
-            has the size of the plan's alignment.
+            is as small as possible.
         spilled: ranges of unified memory for spilled slots, by stream, after `ranges`.
         resident: bytes of `ranges`.
         size: bytes of all ranges.

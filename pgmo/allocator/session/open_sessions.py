@@ -42,8 +42,8 @@ class OpenSession:
         device_turn: turns on the device; None if the session cannot share the device.
         process_turns: turns between processes on the card; None if the card is not shared.
         process: id of the process that opened the session.
-        pass_step: function that ends an iteration that needs no examination; returns whether it
-            ended one.
+        pass_step: function that ends an iteration if the session need not examine it; returns
+            whether an iteration was ended.
 
     Attributes:
         sleeping: the session's sleeping memory.
@@ -114,7 +114,7 @@ def _key(adapter: Adapter) -> Key:
 
 
 def find_open(adapter: Adapter) -> OpenSession | None:
-    """Return an open session on the adapter's device, preferably one with its index, or None."""
+    """Return an open session on an adapter's device, preferably of the adapter's index, or None."""
     there = (one for (*under, _), one in _open.items() if under == [adapter.name, adapter.device])
     return _open.get(_key(adapter)) or next(there, None)
 
@@ -247,7 +247,7 @@ def _uninstall(adapter: Adapter) -> str:
     try:
         adapter.uninstall()
     except AdapterError as error:
-        # Harmless, because the engine delegates everything now. Raising could hide an exception
+        # Harmless, because the engine now forwards all requests. Raising could hide an exception
         # of the program.
         return f"pgmo stays beneath the allocator: {error}"
     return ""
@@ -256,7 +256,7 @@ def _uninstall(adapter: Adapter) -> str:
 def close(device: object = None) -> None:
     """Close all open sessions, wherever they were opened.
 
-    Use it in notebooks, where an interrupted cell or a lost object can leave a session open.
+    Use this in notebooks, where an interrupted cell or a lost object can leave a session open.
     Tensors stay valid. Sessions that pgmo has opened by itself, as in `pgmo run` and `pgmo.wrap`,
     stay open. They close when the program opens its own session.
 

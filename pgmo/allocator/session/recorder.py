@@ -147,7 +147,7 @@ class Recorder:
         self._usual_length = max(self._usual_length, doubled)
 
     def forget_length(self) -> None:
-        """Reset the length of the next recordings to the usual one."""
+        """Reset the length of the next recordings to the usual length."""
         self._usual_length = heuristics.current.usual_recording
 
     def forget_tags(self) -> None:

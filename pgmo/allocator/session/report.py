@@ -36,9 +36,9 @@ class SessionReport:
     def summary(self) -> Summary:
         """Return the session's totals so far, with a verdict. `print` shows them as a table.
 
-        The verdict compares the device memory that the process took with the memory that plain
-        PyTorch would have reserved for the same requests, by a model of PyTorch's allocator.
-        `counted()` omits the verdict.
+        On CUDA devices, the verdict compares the device memory that the process took with the
+        memory that plain PyTorch would have reserved for the same requests, by a model of PyTorch's
+        allocator. `counted()` omits the verdict.
         """
         with exclusive():  # a boundary must not change the plans meanwhile
             return self._last or self._summary(with_verdict=True)
@@ -98,7 +98,7 @@ class SessionReport:
 
     @property
     def phase(self) -> Phase:
-        """Current phase of the session."""
+        """Current phase of the session; `CLOSED` while the session is not open."""
         return self._lifecycle.state.phase if self._open and self._lifecycle else Phase.CLOSED
 
     @property

@@ -234,8 +234,8 @@ class Session(SessionReport):
 
         Args:
             state: "host" copies the sleeping contents to the host, to pinned memory if available.
-                "drop" discards them; after `resume()` the contents are undefined. With None,
-                nothing sleeps unless `of` is given, which copies to the host.
+                "drop" discards them; after `resume()` the contents are undefined. Default: "host"
+                if `of` is given; otherwise nothing sleeps.
             of: tensors, modules (parameters, gradients, buffers) or optimizers to put to sleep.
                 Default: the optimizers that have stepped since pgmo first used pages.
 

@@ -107,7 +107,7 @@ class IterationStatistics:
 
     @property
     def known_rate(self) -> float:
-        """Share of requests that occur in the plan, even if their slots were occupied."""
+        """Share of requests that the plan has, served or not; 1 without requests."""
         unknown = self.misses.get("unknown", 0)
         return 1 - unknown / self.requests if self.requests else 1.0
 

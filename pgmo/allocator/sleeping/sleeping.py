@@ -113,7 +113,7 @@ class Sleeping:
         return sum(one.size for one in self.sleeps)
 
     def release(self, state: State | None, of: object) -> Released:
-        """Free idle memory and put state to sleep; see `Session.release`."""
+        """Free idle memory; with `state` or `of`, put state to sleep. See `Session.release`."""
         slept = Released()
         before = self.held
         if state is not None or of is not None:

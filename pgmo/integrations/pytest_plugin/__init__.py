@@ -63,11 +63,11 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
 
 @pytest.fixture
 def pgmo_profile(request: pytest.FixtureRequest) -> "Recordings":
-    """Return a function whose `with` block records the memory of a part of a test.
+    """Return a function for `with` blocks that record the memory of parts of a test.
 
-    Calls may name the part and the device: `pgmo_profile("backward", device="cpu")`. The block
-    yields an object. After the block, its `peak` is the peak of the live bytes, and its `profile`
-    is the `pgmo.Profile`, or None without requests.
+    A call may name a part and a device: `with pgmo_profile("step", device="cpu") as recorded:`.
+    After the block, `recorded.peak` is the peak of the live bytes, and `recorded.profile` is the
+    `pgmo.Profile`, or None without requests.
     """
     from pgmo.integrations.pytest_plugin.recording import Recordings
 

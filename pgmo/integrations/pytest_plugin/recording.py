@@ -89,8 +89,8 @@ def profile_name(item: pytest.Item, part: str = "") -> str:
 def join_names(file: str, *names: str) -> str:
     """Return a unique path for a test, from its file and the names inside it.
 
-    Characters that are not allowed in file names become `_`. A changed name, or one that was too
-    long, gets a digest of the original name.
+    Characters except letters, digits and `_[]=+,-` become `_`. A changed or cut name ends with a
+    digest of the original name.
 
     Example:
         >>> join_names("tests/test_net.py", "TestStep", "test_it[cpu-2]", "backward")

@@ -31,7 +31,7 @@ VARIABLE = "PGMO_GRAPHS"
 """Environment variable. If it is 1, graphs of different pools may share pages."""
 
 _TREES = "torch._inductor.cudagraph_trees"
-"""Module of PyTorch's graph trees, whose graphs share one pool and check its blocks themselves."""
+"""Module of PyTorch's graph trees. Graphs of a tree share a pool, whose blocks the tree checks."""
 
 _SEARCHED_FRAMES = 8
 """Number of stack frames that are searched for graph trees. Context managers of `torch.cuda.graph`

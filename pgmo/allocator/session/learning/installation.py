@@ -107,7 +107,7 @@ class InstallationRule:
     def _is_paid(self, most: float = math.inf) -> bool:
         """Return whether windows moved enough pages since plans were last removed.
 
-        The minimum is `price` times the free pages, or `most` times, if that is less. Each removal
+        The minimum is the free pages times `price`, or times `most` if `most` is less. Each removal
         of plans doubles the minimum.
         """
         now = self._engine.statistics()
@@ -139,7 +139,7 @@ class InstallationRule:
         return self._state.options.needs_found_plans or not self._state.adapter.pages
 
     def _missing_pages(self, plans: list[PlannedProfile]) -> int:
-        """Return the number of pages by which the largest plan exceeds the peak of held pages."""
+        """Return the pages needed with the largest plan beyond the peak of held pages, or less."""
         now = self._engine.statistics()
         largest = max(plans, key=lambda one: one.plan.arena)
         pages = _pages_of(largest) - _freed_pages(largest.plan)

@@ -48,8 +48,8 @@ def plan_all(
 ) -> tuple[list[PlannedProfile], int]:
     """Plan the found structures. Return all plans with an arena, and the number of the newest.
 
-    A new plan replaces a known plan if the new plan serves all its requests at every length. If the
-    newest plan has no arena, the number is 0.
+    A known plan is dropped if a new plan serves all requests of the known plan at every length. If
+    the newest plan has no arena, the number is 0.
 
     Args:
         iterations: the recorded iterations.

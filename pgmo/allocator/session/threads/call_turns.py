@@ -129,7 +129,7 @@ class CallTurns(Turns):
             self._pauses.pop(token, None)
 
     def close(self) -> None:
-        """Undo all delegations and pauses in the engine; running calls continue without pgmo."""
+        """Undo all bypasses and pauses in the engine; running calls continue without pgmo."""
         with self._lock:
             self._closed = True
             for native in filter(None, self._bypassing_natives.values()):

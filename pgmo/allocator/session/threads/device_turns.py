@@ -2,7 +2,7 @@
 
     session A   ( iteration )             ( iteration )
     session B                ( iteration )              ( iteration )
-    pages       ▓▓▓▓▓▓▓▓▓▓▓▓ ▓▓▓▓▓▓▓▓▓▓▓▓ ▓▓▓▓▓▓▓▓▓▓▓▓▓               one arena's worth
+    pages       ▓▓▓▓▓▓▓▓▓▓▓▓ ▓▓▓▓▓▓▓▓▓▓▓▓ ▓▓▓▓▓▓▓▓▓▓▓▓▓               memory of one arena
 
 Blocks in an arena live within an iteration, so sessions that take turns need the largest of their
 arenas, not the sum. A session's engine serves during its turn and is paused otherwise. Windows over
@@ -183,7 +183,7 @@ class DeviceTurn:
     def ran_without_turn(self) -> None:
         """Notify the other sessions that this session allocated before its first turn.
 
-        Opening a session takes no turn, because another thread may use it with `iteration()`.
+        Opening a session takes no turn, because another thread may run its iterations.
         """
         if self._had_turn:
             return
@@ -210,7 +210,7 @@ class DeviceTurn:
         self._paused, self._had_turn = False, True
 
     def end(self) -> None:
-        """Pause the session's engine, because it has no turn."""
+        """Pause the session's engine, because the session has no turn."""
         if self._paused:
             return
         began = bool(self._adapter.engine.threads())

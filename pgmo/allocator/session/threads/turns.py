@@ -178,7 +178,7 @@ class Turns:
         if me in self._bypassing:
             self._bypassing.discard(me)
             self._update(me)
-            self._whole = False  # the thread's earlier requests were delegated
+            self._whole = False  # the thread's earlier requests bypassed the session
         if others := {token for token in self._of_all if self._pauses[token] is not me}:
             self._pauses_one_thread = True
             self._serve_again(others)
@@ -203,8 +203,8 @@ class Turns:
         return me
 
     def _forget_ended(self) -> None:
-        # Do this before any other thread is delegated: the system may reuse the id of a thread that
-        # has ended.
+        # Do this before another thread bypasses the session: the system may reuse the id of a
+        # thread that has ended.
         if self._owner is not None and not self._owner.is_alive():
             self._owner = None
             self._pauses_one_thread = False
@@ -267,7 +267,7 @@ class Turns:
     # --- the end --------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Undo all delegations and pauses in the engine."""
+        """Undo all bypasses and pauses in the engine."""
         self._count_passed_steps()
         self._bypassing.clear()
         self._pauses.clear()

@@ -42,7 +42,7 @@ class Verdict:
 
     @property
     def saving(self) -> float:
-        """Share of plain PyTorch's bytes that pgmo saved; below 0 if it took more, 0 if unknown."""
+        """Share of PyTorch's bytes that pgmo saved; below 0 if pgmo took more, 0 if unknown."""
         return 1 - self.taken / self.plain if self.taken and self.plain else 0.0
 
 
