@@ -73,8 +73,8 @@ def optimize(
     Args:
         function: the decorated function, if `@pgmo.optimize` is used without parentheses.
         plan: a plan, or the path of a plan, to begin with instead of a recording. A plan that
-            includes the program's first iteration serves from the first request. Such a plan comes
-            from a session that recorded the first iteration, or from `pgmo.plan(profile,
+            includes the program's first iteration serves from the first request. These plans come
+            from sessions that recorded the first iteration, and from `pgmo.plan(profile,
             opening=...)`. Any other plan serves after one iteration has followed that plan. If no
             iteration follows the plan, the session makes a new plan. The path may also be a
             directory that `save` has written. The session then uses the plan that this rank saved,

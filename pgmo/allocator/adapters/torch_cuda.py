@@ -139,7 +139,7 @@ class TorchCuda(Adapter):
         self.library.ask("pgmo_take_turn", self.index, ctypes.c_void_p(self.engine.handle))
 
     def uninstall(self) -> None:
-        """End the session; uninstall the adapter once no session is open. Tensors stay valid."""
+        """End the session. Uninstall the adapter if nothing else needs it. Tensors stay valid."""
         self._is_open = False
         if self._has_open_session:
             return

@@ -139,10 +139,7 @@ def native_sources() -> Path:
 
 
 def find_compiler(what: str) -> list[str]:
-    """Return the command of the C++ compiler: `CXX`, else the first found of g++, c++, clang++.
-
-    Raise `AdapterError` if there is no compiler.
-    """
+    """Return the C++ compiler's command (`CXX`, g++, c++ or clang++), or raise `AdapterError`."""
     chosen = os.environ.get("CXX", "").strip()
     for candidate in (chosen,) if chosen else ("g++", "c++", "clang++"):
         program, *arguments = shlex.split(candidate)  # as in CXX="ccache g++"

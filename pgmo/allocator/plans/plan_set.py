@@ -105,7 +105,7 @@ class PlanSet:
         exchange = not self._engine.has_arena or not self._layout.covers(needed)
         self._engine.remove_plans()
         if exchange:
-            # Free the old arenas first, so that old and new ones are never held together.
+            # Free the old arenas first, so that old and new arenas are never held together.
             self._engine.detach_arena()
             self._adapter.empty_cache()
             self._attach([planned.plan for planned in plans])

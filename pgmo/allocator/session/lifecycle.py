@@ -146,7 +146,7 @@ class Lifecycle:
     # --- the end of an iteration ----------------------------------------------------------------
 
     def end_iteration(self, complete: bool) -> None:
-        """End an iteration; if it is incomplete, make no plan from it. A fork must not call this."""
+        """End an iteration; if incomplete, it gets no plan. A forked child must not call this."""
         try:
             self._end_iteration(complete)
         except PgmoError:

@@ -20,7 +20,7 @@ the next iteration is tagged, too. The limit is for programs that compile in eve
 
 _ALTERNATION = 2
 """Period of two alternating structures, in iterations. A recording of the usual length shows this
-period, but cannot confirm it: the first iteration of each structure differs from later ones."""
+period but cannot confirm it, because the first iteration of each structure is different."""
 
 _tagging_threads: list[int] = []
 """Id of the one thread whose operators are tagged, once for each session that tags."""

@@ -20,7 +20,7 @@ from pgmo.locks import new_reentrant_lock
 from pgmo.packing.plan import Plan
 
 _HISTORY = 10_000
-"""Number of iterations whose statistics are kept one by one. Older ones count only in totals."""
+"""Number of iterations with separate statistics. Older iterations count only in totals."""
 
 _LAST = 16
 """Number of latest iterations over which the summary takes medians."""
@@ -123,7 +123,6 @@ class StatisticsCollector:
             return statistics
 
     def _take_passed(self) -> None:
-        """Count the iterations that the engine ended by itself."""
         if self._closed:
             return
         runs, at_end = self._engine.take_passed()

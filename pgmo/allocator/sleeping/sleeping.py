@@ -32,7 +32,6 @@ NO_PAGES = (
     "freed"
 )
 
-
 CAPTURED = "memory cannot be released while a CUDA graph is captured"
 
 State = Literal["host", "drop"]

@@ -118,7 +118,6 @@ class PlanFinder:
     def _plan(
         self, iterations: list[Iteration], found: list[Steady], warning: str = ""
     ) -> PlanDecision:
-        """Plan the structures of a recording, if that pays."""
         # The newest structure comes last, because its plan becomes `state.plan`.
         profiles = [
             (build_profile(iterations, steady, self._recorder.tags, self._meta_of(steady)), steady)

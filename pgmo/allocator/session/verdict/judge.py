@@ -14,9 +14,9 @@ from pgmo.allocator.session.verdict.verdict import Verdict, compared
 from pgmo.units import format_bytes
 
 _FEW = 4
-"""Number of iterations that a plan may need: the first, two that agree, and one that shows late
-frees. After fewer iterations, the verdict states what a plan needs. From this number on, the
-verdict states that no iteration could be planned yet."""
+"""Number of iterations that a plan may need: a first iteration, two iterations that agree, and one
+iteration that shows late frees. After fewer iterations, the verdict states what a plan needs. From
+this number on, the verdict states that no iteration could be planned yet."""
 
 
 def judge(summary: Summary, baseline: Baseline | None = None, delegates: str = "") -> Verdict:

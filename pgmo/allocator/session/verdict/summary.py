@@ -25,7 +25,7 @@ class Summary:
         bytes_requested: total bytes of requests.
         bytes_hit: total bytes served from slots.
         misses: number of misses by reason.
-        blocks: number of slots in the latest plan.
+        blocks: number of blocks with a slot in the latest plan.
         arena: bytes that the plan needs; if arenas of several streams share pages, bytes of pages.
         max_load: the plan's largest sum of live bytes at any tick.
         solver: name of the plan's solver.
