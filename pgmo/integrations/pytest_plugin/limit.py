@@ -93,7 +93,7 @@ class Limit:
         load = find_growth("", before, profile, Tolerance()).figures[0]
         yield f"Before ({path}) it was {format_bytes(load.before or 0)}. Grown since then:"
         lines = list(grown_lines(load, _TOP))
-        yield from (f"  {line}" for line in lines or ["nothing: the limit was lowered"])
+        yield from (f"  {line}" for line in lines or ["nothing: the earlier peak exceeds the limit, too"])
 
 
 def _written(marker: pytest.Mark) -> str:
