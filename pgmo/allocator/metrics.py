@@ -81,7 +81,7 @@ def memory_stats(device: object = None, framework: str = "torch") -> dict[str, i
         framework: as for `pgmo.optimize`.
 
     Returns:
-        Numbers by name; empty if no session is open on the device. Sizes are in bytes. Among them:
+        Numbers by name, with sizes in bytes; empty if no session is open on the device. Examples:
         `arena_bytes`: bytes of all arenas. `live_slot_bytes`: bytes in use in slots.
         `live_fallback_bytes`: bytes in use outside the plan. `peak_slot_bytes` and
         `peak_fallback_bytes`: the peaks of these two numbers. `requests`, `hits`, and the misses by

@@ -42,7 +42,7 @@ def phase(
     Listed objects keep their addresses, and must not be used while they sleep. An object stays
     asleep until a phase begins that does not list it, so consecutive phases copy nothing twice. At
     the end of an inner phase, the lists of the outer phase apply again. If a phase fails, all
-    objects wake that fit on the card.
+    objects that fit on the card wake.
 
     With one open session, a phase without a marked iteration counts as an iteration, unless the
     session is paused or counts calls. Without a session, objects sleep only if `pgmo run` or
@@ -209,7 +209,7 @@ class _DevicePhases:
 
 
 def _stays(sleep: Sleep, named: set[int]) -> bool:
-    """Return whether objects of a sleep exist, and the `id` of each of them is in `named`."""
+    """Return whether objects of a sleep are left, all with an `id` in `named`."""
     living = sleep.living
     return bool(living) and all(id(one) in named for one in living)
 

@@ -5,8 +5,8 @@ almost every version. The adapter's source defines some of them. This module gen
 methods from the headers of the installed PyTorch, just before the adapter is compiled.
 
 A method that takes an address may get the address of a slot, which the allocator beneath does not
-know. A method that takes an address is forwarded only if it was reviewed and is listed here. If it
-is not listed, the adapter is not compiled.
+know. A method that takes an address is forwarded only if it was reviewed and is listed here. If the
+method is not listed, the adapter is not compiled.
 
 PyTorch reports each event that a program records or waits for. The receiver must be of a class that
 represents a whole interpreter. The adapter's class (csrc/adapters/cuda/history/trace.hpp) only

@@ -35,7 +35,7 @@ class SessionState:
         notes: notes for the summary.
         persistent_origin: module or operator that allocated most bytes of blocks that are never
             freed, in one line; "" if unknown.
-        waits: reason why no plan serves; "" while a plan serves, or in the first recording.
+        waits: reason why no plan serves; "" while a plan serves, and in the first recording.
         gave_up: reason why no slot serves for the rest of the session; "" if slots may serve.
         paused: pauses of the engine (`Pauses`).
         turns: object that decides which thread's iterations are counted.

@@ -21,7 +21,7 @@ _TOP = 5
 
 @dataclass(frozen=True)
 class Limit:
-    """Maximum live bytes (`size`) of a test; `device` None is the default of `pgmo.optimize`."""
+    """Maximum live bytes (`size`) of a test on a device. None stands for the default device."""
 
     item: pytest.Item
     size: int
@@ -93,7 +93,7 @@ class Limit:
         load = find_growth("", before, profile, Tolerance()).figures[0]
         yield f"Before ({path}) it was {format_bytes(load.before or 0)}. Grown since then:"
         lines = list(grown_lines(load, _TOP))
-        yield from (f"  {line}" for line in lines or ["nothing: the earlier peak exceeds the limit, too"])
+        yield from (f"  {line}" for line in lines or ["nothing: the limit was exceeded before"])
 
 
 def _written(marker: pytest.Mark) -> str:

@@ -50,7 +50,7 @@ class ProcessTurns:
         self._process = os.getpid()
 
     def take(self, session: object, *, opening: bool = False) -> None:
-        """Wait for the turn, unless the process has it. After too long a wait, notify and return.
+        """Wait for the turn, unless the process has it. If no turn comes in time, warn and return.
 
         Args:
             session: the session that needs the turn.

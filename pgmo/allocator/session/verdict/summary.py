@@ -39,7 +39,7 @@ class Summary:
         pages: peak bytes of pages.
         driver_calls: driver calls for pages per iteration, by kind (medians).
         waited: iterations in `BACKOFF`, served without plan or recording.
-        waits: reason why no plan serves; "" while a plan serves, or in the first recording.
+        waits: reason why no plan serves; "" while a plan serves, and in the first recording.
         notes: notes and warnings.
         run_bytes: bytes requested in all iterations in `RECORD` and `REPLAY`.
         run_bytes_hit: the part of `run_bytes` that slots served.
