@@ -40,6 +40,9 @@ def _file_of(command: list[str]) -> Path | None:
     if path == "-m":
         found = importlib.util.find_spec(command[1])
         path = found.origin if found is not None and found.origin else ""
+        if found is not None and found.submodule_search_locations:
+            # An import of the package's __main__ would run the package before the hooks exist.
+            path = str(Path(found.submodule_search_locations[0], "__main__.py"))
     return Path(path) if path.endswith(".py") else None
 
 
