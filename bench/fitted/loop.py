@@ -18,7 +18,7 @@ def arguments() -> argparse.Namespace:
 
 
 def language_loss(words: int, length: int) -> Callable[[nn.Module, int], Tensor]:
-    """Return a function of a model of transformers and a batch: the loss of random tokens."""
+    """Return a function that returns a transformers model's loss on a batch of random tokens."""
 
     def loss(model: nn.Module, batch: int) -> Tensor:
         tokens = torch.randint(words, (batch, length)).cuda()

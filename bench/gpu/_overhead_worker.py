@@ -91,7 +91,11 @@ def time_loops(loops: Loops, who: str, samples: dict[str, Samples]) -> None:
 
 
 def time_loops_in_replay(loops: Loops, samples: dict[str, Samples]) -> None:
-    """Measure pgmo: each repetition is an iteration of a session that replays."""
+    """Measure pgmo: each repetition is an iteration of a session that replays.
+
+    Raises:
+        RuntimeError: if slots do not serve an iteration.
+    """
     import pgmo
 
     for name, loop in loops.all().items():
@@ -107,7 +111,7 @@ def time_loops_in_replay(loops: Loops, samples: dict[str, Samples]) -> None:
 
 
 class Steps:
-    """Training of a model of many small kernels, whose step time is the time of launching them."""
+    """Training of a model with many small kernels: launching them takes all of the step time."""
 
     def __init__(self) -> None:
         torch.manual_seed(0)
@@ -128,7 +132,11 @@ class Steps:
 
 
 def time_steps(samples: dict[str, Samples], counts: Counts) -> None:
-    """Measure steps without a session, while recording, and in replay, in turns."""
+    """Measure steps without a session, while recording, and in replay, in turns.
+
+    Raises:
+        RuntimeError: if no session replays.
+    """
     import pgmo
 
     steps = Steps()

@@ -107,7 +107,12 @@ def rehearsed(name: str, folder: Path, card: Card, budget: Budget, **how: Any) -
 
 
 def with_the_plan(name: str, folder: Path, answer: Rehearsal, budget: Budget) -> list[Row]:
-    """Run a model on the card with a rehearsal's plan; return its iterations."""
+    """Run a model on the card with a rehearsal's plan; return its iterations.
+
+    Raises:
+        WorkerError: if there is no plan, or the run fails or takes too long.
+        OutOfTimeError: if the budget is over before the run ends.
+    """
     if answer.plan is None:
         raise WorkerError("the rehearsal made no plan")
     counted = folder / "run.json"

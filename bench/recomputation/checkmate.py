@@ -41,7 +41,10 @@ class Optimum:
 
 
 class Program:
-    """Checkmate's program of a step, in which operations of the forward pass may run again."""
+    """Checkmate's program of a step, in which operations of the forward pass may run again.
+
+    Its searches raise a ValueError if CP-SAT finds no solution in the given seconds.
+    """
 
     def __init__(self, graph: Graph) -> None:
         self._graph, self._model = graph, cp_model.CpModel()

@@ -100,5 +100,5 @@ def together(found: list[dict[str, Any]], log: Path) -> dict[str, Any]:
 
 
 def fits(stub: Stub, job: SharedJob, card: int) -> bool:
-    """Return whether the same processes run with expandable segments on a smaller card."""
+    """Return whether the same processes run with expandable segments on a card of `card` bytes."""
     return not ask(stub, replace(job, contender="expandable", card=card))["out_of_memory"]

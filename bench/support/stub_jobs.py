@@ -99,7 +99,7 @@ def print_earlier(
 
 
 def earlier_rows(path: Path) -> list[Row]:
-    """Return the rows of an earlier result; none if there is no file."""
+    """Return the rows of an earlier result; an empty list if there is no file."""
     found: list[Row] = json.loads(path.read_text("utf-8"))["rows"] if path.exists() else []
     return found
 
