@@ -77,10 +77,7 @@ QUICK_WAYS = ("SGD without momentum", "checkpointing of each block")
 def measure(
     name: str, batch: int, python: str, *, small: bool, ways: Collection[str] = ()
 ) -> list[dict[str, Any]]:
-    """Predict and measure each way of a script, or only `ways`; return the rows.
-
-    If a script fails, the program ends.
-    """
+    """Return a row per way of a script, or per way in `ways`; end the program if a run fails."""
     command = [str(FOLDER / f"{name}.py"), "--batch-size", str(batch)]
     if small:
         command.append("--small")

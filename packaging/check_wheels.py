@@ -5,12 +5,9 @@
 
 Each wheel and its dependencies are installed in a new environment of the wheel's Python version.
 PyTorch comes from the environments of `--torch` and `--cuda`, if they have the same Python version.
-The PATH has only programs of the new environment, and the cache is empty. So an adapter that does
-not come with the wheel cannot be compiled.
-
-With `--torch`, `pgmo doctor` runs, and `examples/resnet.py` trains without and with pgmo. Without
-PyTorch, the script plans a profile and writes a report. With `--cuda`, a loop trains on the stub
-runtime. A wheel without a `--python` of its version is not checked.
+The PATH has no compiler, and the cache is empty, so no adapter can be compiled. With `--torch`,
+`pgmo doctor` runs, and `examples/resnet.py` trains without and with pgmo. Otherwise the script
+plans a profile and writes a report. With `--cuda`, a loop trains on the stub runtime.
 """
 
 import argparse
@@ -105,11 +102,7 @@ class Place:
         return done.stdout
 
     def sees(self, torch: str | None) -> bool:
-        """Make the packages of another environment importable, after this environment's own.
-
-        Returns:
-            False if `torch` is None or has another Python version: then none is importable.
-        """
+        """Make the packages of the Python `torch` importable; False if None or another version."""
         (found,) = self.folder.glob("lib/python*/site-packages")
         link = found / "torch-of-another.pth"
         link.unlink(missing_ok=True)
@@ -156,11 +149,7 @@ def check(wheel: Path, place: Place, torch: str | None, cuda: str | None, stub: 
 
 
 def check_notices(wheel: Path) -> None:
-    """Check that the wheel contains `NOTICES`, and print its licences and adapters.
-
-    Raises:
-        WheelError: if a file of `NOTICES` is missing.
-    """
+    """Print licences and adapters of a wheel; raise a WheelError if one of `NOTICES` is missing."""
     names = zipfile.ZipFile(wheel).namelist()
     licences = [
         Path(name).name for name in names if ".dist-info/licenses/" in name and name[-1] != "/"

@@ -36,14 +36,7 @@ def sources() -> Iterator[AdapterSource]:
 
 
 def prebuild(source: AdapterSource, out: Path) -> Prebuilt:
-    """Compile one library.
-
-    Args:
-        source: the library's source.
-        out: folder to which the library is written.
-
-    Returns:
-        Row of the manifest that describes the library.
+    """Compile one library to the folder `out`, and return its row of the manifest.
 
     Raises:
         SystemExit: if the library would search for other libraries in folders of this machine.

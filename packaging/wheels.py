@@ -99,7 +99,7 @@ def leave_out_modules(folder: Path, soabi: str) -> None:
 
 
 def run(*command: str, more: Mapping[str, str] | None = None) -> None:
-    """Run a command with the additional environment variables `more`; raise an error if it fails."""
+    """Run a command with additional environment variables; raise an error if it fails."""
     print("$", *command, flush=True)
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     subprocess.run(command, check=True, env={**os.environ, "PATH": path, **(more or {})})

@@ -91,11 +91,7 @@ def time_loops(loops: Loops, who: str, samples: dict[str, Samples]) -> None:
 
 
 def time_loops_in_replay(loops: Loops, samples: dict[str, Samples]) -> None:
-    """Measure pgmo: each repetition is an iteration of a session that replays.
-
-    Raises:
-        RuntimeError: if slots do not serve an iteration.
-    """
+    """Measure pgmo in replay, an iteration per repetition; raise an error if slots do not serve."""
     import pgmo
 
     for name, loop in loops.all().items():
@@ -132,11 +128,7 @@ class Steps:
 
 
 def time_steps(samples: dict[str, Samples], counts: Counts) -> None:
-    """Measure steps without a session, while recording, and in replay, in turns.
-
-    Raises:
-        RuntimeError: if no session replays.
-    """
+    """Measure steps without a session, while recording, and in replay; raise without replay."""
     import pgmo
 
     steps = Steps()

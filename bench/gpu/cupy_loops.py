@@ -108,11 +108,7 @@ def digest_of(one: Any) -> str:
 
 @contextlib.contextmanager
 def steps(who: str, one: Any, after: Callable[[], None]) -> Iterator[Callable[[], None]]:
-    """Yield a contestant's step, which calls `after` at its end.
-
-    With pgmo, each step is an iteration of a session. If slots then serve less than 99 % of the
-    requests of the last iteration, the program ends.
-    """
+    """Yield a step that calls `after` at its end; with pgmo, it is an iteration of a session."""
     if who != "pgmo":
 
         def plain() -> None:

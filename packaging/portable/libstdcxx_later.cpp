@@ -1,9 +1,8 @@
 // Functions that headers of libstdc++ 11 and later call, and that older versions of libstdc++ lack.
 //
-// This file is linked into adapters, with hidden symbols. Its exception_ptr has no reference count,
-// so an exception that an adapter holds in one is never freed. An adapter must not pass a copy of an
-// exception_ptr to PyTorch, which would decrease the count. In adapters, only pybind11 uses
-// exception_ptr, and it never passes one to PyTorch.
+// Adapters are linked with this file, with hidden symbols. Its exception_ptr counts no references,
+// so an exception in it is never freed. An adapter must not pass a copy of an exception_ptr to
+// PyTorch, which would decrease the count. Only pybind11 uses exception_ptr, and passes none.
 
 #include <exception>
 #include <new>
