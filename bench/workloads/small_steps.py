@@ -1,7 +1,7 @@
 """Twenty training steps that are small enough to prove optimal recomputation.
 
-    module, inputs = create("gated")
-    module(*inputs).backward()
+module, inputs = create("gated")
+module(*inputs).backward()
 """
 
 import random
