@@ -105,7 +105,6 @@ def parse() -> argparse.Namespace:
 
 
 def main() -> None:
-    """Measure the programs, and write the result."""
     arguments = parse()
     if print_earlier("causes", arguments, lambda found: table(found["rows"])):
         return

@@ -210,7 +210,6 @@ def _cell(row: dict[str, Any] | None) -> str:
 
 
 def main() -> None:
-    """Look for the largest batch of each way on each card, and write the result."""
     parser = stub_parser(__doc__)
     parser.add_argument("--ways", nargs="+", choices=WAYS, default=list(WAYS))
     parser.add_argument("--cards", nargs="+", type=float, default=list(CARDS), help="GiB")

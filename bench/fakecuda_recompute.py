@@ -65,7 +65,6 @@ def table(result: dict[str, Any]) -> str:
 
 
 def main() -> None:
-    """Look for the largest batch of each way, and write the result."""
     parser = stub_parser(__doc__)
     parser.add_argument("--ways", nargs="+", choices=WAYS, default=list(WAYS))
     parser.add_argument("--samples", type=int, default=4, help="in the first batch (default: 4)")

@@ -77,7 +77,6 @@ def row_of(network: str, iterations: int, repetitions: int, *, varies: bool) -> 
 
 
 def table(result: dict[str, Any]) -> str:
-    """Return the table in Markdown."""
     lines = [["network", "lengths", "CPU time of an iteration", "planning", "of all", "from slots"]]
     for row in result["rows"]:
         lines.append(

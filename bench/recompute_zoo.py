@@ -187,7 +187,6 @@ def _add_without_cache(name: str, row: dict[str, Any], batch: Batch) -> None:
 
 
 def table(rows: list[dict[str, Any]]) -> str:
-    """Return the table in Markdown."""
     head = ["model", "library", "same bits", "default predicted", "plans predicted"]
     head += ["at 0.7", "at 0.5", "least", "least without cache", "checkpointing"]
     head += ["activation_memory_budget, least", "capture and plan, s", "new size, s"]
@@ -251,7 +250,6 @@ def _time(way: dict[str, Any]) -> list[str]:
 
 
 def main() -> None:
-    """Measure the models, and write the result."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--models", nargs="+", choices=NAMES)
     parser.add_argument("--repetitions", type=int, default=5, help="of timed steps; 0 times none")

@@ -26,7 +26,6 @@ WAYS = (
 
 
 def arguments(batch: int) -> argparse.Namespace:
-    """Parse the arguments of the command line."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--batch-size", type=int, default=batch)
     parser.add_argument("--steps", type=int, default=6)

@@ -9,7 +9,6 @@ from torch import Tensor, nn
 
 
 def arguments() -> argparse.Namespace:
-    """Parse the arguments of the command line."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--batch-size", type=int, default=2)
     parser.add_argument("--steps", type=int, default=20)

@@ -105,6 +105,6 @@ def earlier_rows(path: Path) -> list[Row]:
 
 
 def replaced(earlier: Iterable[Row], rows: Iterable[Row], *fields: str) -> list[Row]:
-    """Return the rows of an earlier result, in which new rows replace those with equal fields."""
+    """Return earlier and new rows. A new row replaces an earlier row with equal fields."""
     found = {json.dumps([row[name] for name in fields]): row for row in (*earlier, *rows)}
     return list(found.values())
