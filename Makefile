@@ -85,7 +85,7 @@ picture: $(READY)  ## draw docs/plan.svg of examples/resnet.py
 # `make bench BENCH_ARGUMENTS=--quick` runs each benchmark at a small size.
 CPU_BENCHES = cpu_training engine packing planning real_programs recompute
 
-bench: $(READY)  ## run all benchmarks that need only a CPU; results go to bench/results
+bench: $(READY)  ## run the benchmarks of the CPU; results go to bench/results
 	@for name in $(CPU_BENCHES); do \
 	  echo "== $$name"; $(RUN)/python bench/$$name.py $(BENCH_ARGUMENTS) || exit 1; done
 
