@@ -226,7 +226,7 @@ class Summary:
             return []
         counted = self.iterations - self.uncounted - self.waited
         of = f"all {counted}" if counted == self.iterations else f"the {counted} counted"
-        since = f", from iteration {self.since} on" if self.since else ""
+        since = f"; iteration {self.since} was the first with more than half" if self.since else ""
         return [
             f"  run        {percent(self.run_share)} of the {format_bytes(self.run_bytes)} that "
             f"{of} iterations requested came from slots{since}"
