@@ -206,10 +206,10 @@ int pgmo_install(char* message, size_t capacity) {
   });
 }
 
-// Uninstall the adapter: torch calls the allocator beneath directly again. If another allocator
-// wraps the adapter, change nothing and return 1. In three cases the adapter stays installed:
-// torch's own function (change_current_allocator) has installed it; blocks of pgmo without a
-// deleter are live; or pages and corrected failures must stay in torch's statistics.
+// Uninstall the adapter: torch calls the allocator beneath directly again. If another allocator was
+// installed over the adapter, change nothing and return 1. The adapter stays installed if torch's
+// own function (change_current_allocator) has installed it, if blocks of pgmo without a deleter are
+// live, or if `stays` returns true.
 int pgmo_uninstall(char* message, size_t capacity) {
   return guarded(message, capacity, [&] {
     for (adapter::Device& device : adapter::devices()) adapter::leave(device);
@@ -330,8 +330,8 @@ int pgmo_poll(int device) {
   return one->deferred.any_waiting();
 }
 
-// Set the address of the count of out-of-memory errors that still exist. `patience`: milliseconds
-// that a failing request waits for one of them to be dropped (held_errors.hpp).
+// Set the address of the count of out-of-memory errors that still exist. `patience`: maximum wait of
+// a failing request, in milliseconds, until one of the errors is dropped (held_errors.hpp).
 void pgmo_watch_errors(const int64_t* held, uint32_t patience) {
   adapter::error_patience_ms.store(patience);
   adapter::errors_held.store(held, std::memory_order_release);

@@ -5,9 +5,9 @@
 //     segments of that allocator, pages ─▶ took               bytes actually taken from the card
 //
 // The allocator beneath serves some private pools as it would without pgmo: pools of CUDA graphs,
-// and some of MemPool. The bytes of these pools count both as reserved and as taken. The model
-// serves all other private pools: MemPools that pages serve, and graphs' pools with expandable
-// segments of pgmo.
+// and some of MemPool. The bytes of these pools count on both sides: as reserved by plain PyTorch,
+// and as taken. The model serves all other private pools: MemPools that pages serve, and graphs'
+// pools with expandable segments of pgmo.
 //
 // Only device.hpp includes this file.
 

@@ -184,7 +184,7 @@ uint64_t lend_pages_of_graphs(const Device& device);
 // --- blocks of pages ----------------------------------------------------------------------------
 
 // Return the callbacks for a device's pages, which call them under the pages' lock. If emptying the
-// cache gathers stacks, the callbacks leave it to `block_for`.
+// cache gathers stacks, the callbacks do not empty the cache, but `block_for` does.
 Room room_of(Device& device) {
   return {.may_hold = [&device](uint64_t bytes) { return may_hold(device, upstreams[0], bytes); },
           .make =
