@@ -273,7 +273,8 @@ int pgmo_take_arena(int device, uint64_t stream, size_t bytes, pgmo_arena* out, 
   return guarded(message, capacity, [&] {
     adapter::require_own_device();
     adapter::Device& one = adapter::device_at(device);
-    TORCH_CHECK(one.streams.known(stream), "stream ", stream, " has not been used yet");
+    TORCH_CHECK(one.streams.known(stream), "no stream with pgmo's number ", stream,
+                " has requested memory yet");
     auto* upstream = adapter::current_adapter()->upstream();
     const OnDevice on(device);
     const adapter::PgmoCallScope own;
@@ -330,8 +331,8 @@ int pgmo_poll(int device) {
   return one->deferred.any_waiting();
 }
 
-// Set the address of the count of out-of-memory errors that still exist. `patience`: maximum wait of
-// a failing request, in milliseconds, until one of the errors is dropped (held_errors.hpp).
+// Set the address of the count of out-of-memory errors that still exist. A failing request waits at
+// most `patience` milliseconds until one of these errors is dropped (held_errors.hpp).
 void pgmo_watch_errors(const int64_t* held, uint32_t patience) {
   adapter::error_patience_ms.store(patience);
   adapter::errors_held.store(held, std::memory_order_release);

@@ -19,7 +19,7 @@ constexpr double kForever = 1e9;  // maximum time limit in seconds, to avoid ove
 Method method_of(std::string_view name) {
   if (name == "search") return improve;
   if (name == "branch-and-bound") return branch_and_bound;
-  throw std::invalid_argument("no method is called " + std::string(name));
+  throw std::invalid_argument("unknown method: " + std::string(name));
 }
 
 Clock::time_point after(Clock::time_point from, double seconds) {

@@ -238,8 +238,11 @@ class Space final : private Uncounted {
     std::array<std::array<std::unique_ptr<Addresses>, kKinds>, kMostStreams> windows;
   };
 
+  // Number of tries at the best fit outside of blocked addresses; further tries use new addresses.
   static constexpr int kMostTries = 4;
+  // Maximum number of gaps beyond the best fit that a request without device calls inspects.
   static constexpr std::size_t kMostPlaces = 32;
+  // Maximum bytes of a block or a range; larger requests fail. So sums of sizes do not overflow.
   static constexpr Bytes kMostBytes = Bytes{1} << 46;
 
   std::size_t spare_pages(std::size_t pages) const noexcept {

@@ -39,7 +39,7 @@ using Offloaded = std::vector<std::uint8_t>;  // for each forward operation
 
 class Replay {
  public:
-  // Throws std::invalid_argument if an index is out of range.
+  // Throws as `check` (step.hpp) does.
   explicit Replay(const Columns& columns);
 
   // Allow operations to be offloaded. Throws std::invalid_argument if an entry is invalid.

@@ -56,7 +56,7 @@ struct Columns {
   std::vector<std::uint8_t> pinned;  // of each value: never recomputed
 };
 
-// Throws std::invalid_argument if an index is out of range.
+// Throws std::invalid_argument if an index is out of range or columns differ in length.
 void check(const Columns& columns);
 
 struct Evaluation {
@@ -84,7 +84,7 @@ inline void sum_up(std::vector<Bytes>& change) {
 
 class Step {
  public:
-  // Throws std::invalid_argument if an index is out of range.
+  // Throws as `check` does.
   explicit Step(const Columns& columns);
 
   Index forward() const { return forward_; }

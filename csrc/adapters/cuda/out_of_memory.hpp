@@ -106,8 +106,8 @@ void count_pages_in(std::string& text, const Device& device, const pgmo_pages_st
       text += "arenas hold " + binary_units(now.arena_bytes) + ", of which " +
               binary_units(now.live_slot_bytes) + " are in use; ";
     }
-    text += "blocks of this session without a slot hold " + binary_units(now.live_fallback_bytes) +
-            ".";
+    text +=
+        "blocks of this session without a slot hold " + binary_units(now.live_fallback_bytes) + ".";
     const std::lock_guard guard(device.mutex);
     if (!device.advice.empty()) text += "\n" + device.advice;
   }

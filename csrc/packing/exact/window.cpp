@@ -26,9 +26,9 @@ struct Part {
 };
 
 // Add to `spared` the blocks that fit below the bound, wherever the blocks that overlap them in
-// time lie. Return the remaining blocks. If a block overlaps k others of `sum` bytes, there are at
-// most k + 1 gaps below the bound, of together bound - sum bytes. All offsets are multiples of the
-// unit, so a gap that is too small is smaller by at least a unit.
+// time lie. Return the remaining blocks. If a block overlaps k others with `sum` bytes in total,
+// there are at most k + 1 gaps below the bound, with at least bound - sum bytes in total. All
+// offsets are multiples of the unit, so a gap that is too small is smaller by at least a unit.
 Part spare(const Ring& ring, Bytes bound, Bytes unit, std::vector<BlockId>& spared) {
   std::vector<bool> gone(ring.size.size());
   const auto ranks = static_cast<std::size_t>(ring.ranks);
