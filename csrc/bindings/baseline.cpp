@@ -25,8 +25,7 @@ using baseline::BlockPool;
 
 using Divisions = std::array<Bytes, std::size(pgmo_baseline_settings{}.roundup_power2_divisions)>;
 
-// The model, with a number for each block, because Python has no pointers. Numbers ascend in the
-// order of requests.
+// The model, with a number for each block instead of a pointer. Numbers ascend by request.
 class ModelledAllocator {
  public:
   ModelledAllocator(bool expandable_segments, const Divisions& divisions, Bytes max_split_size,
@@ -62,8 +61,7 @@ class ModelledAllocator {
 
   baseline::CachingAllocator& model() { return model_; }
 
-  // Return size, address and stream of every free block, and whether it is in a pool of small
-  // blocks.
+  // Return size, address and stream of each free block, and whether its pool has small blocks.
   std::vector<std::tuple<Bytes, Bytes, std::uint64_t, bool>> free_blocks() const {
     std::vector<std::tuple<Bytes, Bytes, std::uint64_t, bool>> all;
     model_.for_each_pool([&](const BlockPool& pool) {

@@ -56,8 +56,7 @@ Outcome solve(std::string_view method, const Problem& problem, const Offsets& in
     found = task.get();
     if (!outcome.interrupted) outcome.interrupted = !listener(monitor.take_progress());
   }
-  // For equal arenas, prefer the method's own result: the monitor's result depends on which thread
-  // was faster.
+  // For equal arenas, prefer the method's own result: the monitor's depends on the threads' speed.
   outcome.offsets = found.arena <= monitor.arena() ? std::move(found.offsets) : monitor.offsets();
   outcome.bound = std::min(monitor.bound(), arena_of(ring, outcome.offsets));
   return outcome;

@@ -189,7 +189,7 @@ class Space final : private Uncounted {
   // appends the same addresses, without places whose blocks were freed since the first call.
   bool wake(Sleep sleep, std::vector<Extent>& runs);
 
-  // Lower the highest occupancy to the current one. Above it, idle pages are taken before new ones.
+  // Set the highest occupancy to the current one. Above it, idle pages are taken before new pages.
   void forget_peak() noexcept;
 
   // --- the device -------------------------------------------------------------------------------

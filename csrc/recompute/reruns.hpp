@@ -110,8 +110,7 @@ struct RerunSearchResult {
 //   shift    move one rerun, or all of one moment, earlier or later
 //   offload  start or stop offloading an operation
 //
-// `movable` marks the forward operations that may run again. Nothing is offloaded if the replay has
-// no transfers.
+// `movable` marks forward operations that may run again. Without transfers, nothing is offloaded.
 RerunSearchResult search_reruns(Replay& replay, const std::vector<std::uint8_t>& movable,
                                 const Reruns& start, const Offloaded& offloaded,
                                 const SearchLimits& limits, Bytes enough, double most);

@@ -67,8 +67,7 @@ struct Evaluation {
 
 using Choice = std::vector<std::uint8_t>;  // for each forward operation, whether it is dropped
 
-// Byte counts over the operations of a step are stored as differences between neighbours until
-// `sum_up`.
+// Until `sum_up`, byte counts per operation are stored as differences between neighbours.
 
 // Add `bytes` to the operations [first, last], if any; `change` has one more entry than operations.
 inline void live(std::vector<Bytes>& change, Index first, Index last, Bytes bytes) {

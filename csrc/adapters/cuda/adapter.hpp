@@ -44,8 +44,7 @@ namespace {
 
 class TorchCudaAdapter : public CUDAAllocator {
  public:
-// Generated: methods that only forward, and macros that name the other methods of this torch
-// version.
+// Generated: methods that only forward, and macros that name this torch version's other methods.
 #include "torch_cuda_forwarders.inc"
 
   TorchCudaAdapter(CUDAAllocator* upstream, int index)

@@ -56,9 +56,8 @@ class BaselineFeed {
   // native allocator, or if the card's memory cannot be queried.
   void begin(int device, const ActivePools& pools, CUDAAllocator* upstream);
 
-  // Record a block that pgmo has served. `freed` records the program's free; if other streams use
-  // the block, the model delays the free, like PyTorch. `pool`: number of the block's MemPool; 0:
-  // none.
+  // `allocated` records a block that pgmo has served, `freed` its free by the program. If other
+  // streams use the block, the model delays the free, like PyTorch. `pool`: see pgmo_baseline.h.
   void allocated(void* block, size_t bytes, cudaStream_t stream, uint64_t pool) {
     pgmo_baseline* const model = model_.load(std::memory_order_acquire);
     if (model == nullptr) return;

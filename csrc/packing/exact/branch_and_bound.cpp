@@ -82,8 +82,7 @@ class Racer {
     } else if (!at_bound_ && !best_.blocks.empty() && std::popcount(tries_) % 2 == 0) {
       order_ = similar_order(best_, seed_, first_ + tries_ * stride_);
     } else {
-      // Each try length has its own position in the sequence of orders. So every order gets short
-      // and long tries.
+      // Each try length has its own next order, so that each order gets short and long tries.
       const auto level = static_cast<std::size_t>(std::countr_zero(length));
       if (next_.size() <= level) next_.resize(level + 1, first_);
       order_ = search_order(window_, seed_, next_[level]);

@@ -117,8 +117,7 @@ Part by_sections(const Part& part) {
   return result;
 }
 
-// Cut a part between ranks that no block crosses. A circle with such a cut becomes one or more
-// lines.
+// Cut a part between ranks that no block crosses. A circle becomes a line for each cut.
 std::vector<Part> cut(const Part& part) {
   const Rank ranks = part.ranks;
   std::vector<Rank> crossing(ranks + 1);  // number of blocks that cross from the previous rank
@@ -187,8 +186,7 @@ class Heights {
   std::vector<Offset> raised_, within_;
 };
 
-// Move blocks that are alive in all sections of the part into its base. Return whether there were
-// such blocks.
+// Move blocks that are alive in all sections of a part into its base. Return whether any moved.
 bool sink(const Ring& ring, Part& part, Offsets& offsets) {
   Part rest;
   rest.ranks = part.ranks;

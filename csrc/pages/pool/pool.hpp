@@ -65,8 +65,7 @@ class Pool {
 
   // --- requires `state` -------------------------------------------------------------------------
 
-  // Add a block to all of these places. If this needs a device call, change nothing and return
-  // false.
+  // Add a block to these places. If this needs a device call, change nothing and return false.
   bool enter(Places places, Stream stream) noexcept;
 
   // Remove a block from these places. `marks`: the last uses of the block.
@@ -100,8 +99,8 @@ class Pool {
   // two places may hold each other's planned page, and one of them is always in use.
   bool take_strayed() noexcept { return std::exchange(strayed_, false); }
 
-  // Lower the highest occupancy, which limits page creation, to the current one. Does nothing while
-  // a range is held.
+  // Set the highest occupancy, up to which pages are created, to the current occupancy. Does
+  // nothing while a range is held.
   void forget_peak() noexcept;
 
   // Hold places of a planned range as a whole. Each place must have a page. Blocks are no longer

@@ -418,8 +418,7 @@ class Chains {
     count();
   }
 
-  // Delay the stream until the partners' last replays on other streams are done. Return false if
-  // the driver refuses.
+  // Make the stream wait for the partners' last replays on other streams. Return false on failure.
   bool wait_for_partners(Chain& chain, Stream stream) {
     for (Chain* partner : partners(chain)) {
       for (auto at = partner->last.begin(); at != partner->last.end();) {

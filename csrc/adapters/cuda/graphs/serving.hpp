@@ -33,9 +33,8 @@ namespace graphs = ::pgmo::graphs;
 // replays are not reported.
 thread_local uint64_t announced_graph = 0;
 
-// Driver functions of one device. Pages come from the driver without the callbacks of the page
-// space. The callbacks may call torch's allocator, which holds its lock while it requests a
-// segment.
+// Driver functions of one device. A page is created without the callbacks of the page space: they
+// may call torch's allocator, which holds its lock while it requests a segment.
 class GraphDevice final : public graphs::Driver {
  public:
   explicit GraphDevice(Device& device) : device_(device), calls_(device.page_device->table()) {}

@@ -113,8 +113,7 @@ uint64_t held_in_pages(const Device& device) {
   return now.held_bytes;
 }
 
-// Return the bytes that the fraction allows for pages and the allocator beneath; all ones: no
-// limit.
+// Return the bytes that the fraction allows pages and the allocator beneath; all ones: no limit.
 uint64_t allowed(const Device& device) {
   if (!device.fraction.limits() || device.card == 0) return ~uint64_t{0};
   return static_cast<uint64_t>(device.fraction.whole.load() * static_cast<double>(device.card));
