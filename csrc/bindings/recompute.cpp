@@ -288,7 +288,8 @@ void bind_recompute(py::module_& module) {
              py::arg("capacity"), py::arg("source"), py::arg("sink"),
              "Return the capacity of the minimum cut between `source` and `sink`, and for each\n"
              "node (nodes,) whether it is on the source's side. Edges have shape (m,). Raises\n"
-             "ValueError if a node is out of range or a capacity is negative.");
+             "ValueError if a node is out of range, a capacity is negative, or `source` equals\n"
+             "`sink`.");
   module.attr("UNCUTTABLE") = recompute::kUncuttable;
 }
 

@@ -124,7 +124,8 @@ void count_pages_in(std::string& text, const Device& device, const pgmo_pages_st
     TORCH_CHECK_WITH(OutOfMemoryError, false, "CUDA out of memory. Tried to allocate ",
                      binary_units(bytes), ". GPU ", device.index, " has a total capacity of ",
                      binary_units(total), " of which ", binary_units(available),
-                     " is free. No page is available, and the session may have at most ",
+                     " is free. pgmo's pages cannot serve this request; the session may have at "
+                     "most ",
                      binary_units(device.limit.load()), " in pages.");
   } catch (const c10::OutOfMemoryError& error) {
     ++device.failures.ooms;
