@@ -155,7 +155,7 @@ class TorchCpuAdapter final : public c10::Allocator {
 
 Adapters<TorchCpuAdapter, c10::Allocator, kMostUpstreams> adapters("CPU");
 
-// Set if an adapter could not be uninstalled, because another allocator wrapped it.
+// Set if an adapter could not be uninstalled, because another allocator was installed after it.
 bool left_beneath = false;
 
 }  // namespace
@@ -192,7 +192,7 @@ int pgmo_install(const pgmo_engine_api* table, pgmo_engine* handle, char* messag
   });
 }
 
-// Uninstall the adapter. If another allocator wraps it, change nothing and return 1.
+// Uninstall the adapter. If another allocator was installed after it, change nothing and return 1.
 int pgmo_uninstall(char* message, size_t capacity) {
   return guarded(message, capacity, [&] {
     const TorchCpuAdapter* const ours = adapters.find(c10::GetCPUAllocator());

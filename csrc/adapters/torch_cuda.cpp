@@ -313,7 +313,7 @@ int pgmo_copy(int device, void* to, const void* from, size_t bytes, char* messag
   });
 }
 
-// Return whether the number belongs to a stream that has been used.
+// Return whether the number belongs to a stream that has requested memory.
 int pgmo_knows_stream(int device, uint64_t stream) {
   const adapter::Device* const one = adapter::device_or_null(device);
   return one != nullptr && one->streams.known(stream);
@@ -395,7 +395,7 @@ void pgmo_graph_figures(int device, uint64_t out[5]) {
   out[4] = now.lent;
 }
 
-// Set the last line of the device's out-of-memory errors.
+// Set the text that ends the device's out-of-memory errors.
 void pgmo_set_advice(int device, const char* text) {
   adapter::Device* const one = adapter::device_or_null(device);
   if (one == nullptr) return;

@@ -9,7 +9,7 @@
 namespace pgmo::baseline {
 namespace {
 
-constexpr Bytes kUnboundedSpace = Bytes{1} << 46;  // bytes of a range if the card is unknown
+constexpr Bytes kUnboundedSpace = Bytes{1} << 46;  // bytes of a range on a card of unknown size
 
 }  // namespace
 

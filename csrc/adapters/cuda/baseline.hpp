@@ -201,10 +201,10 @@ class BaselineFeed {
   const ActivePools* pools_ = nullptr;  // pools of the device, not owned
 };
 
-// Return the device's feed; nullptr if pgmo does not support devices of this index. In device.hpp.
+// Return the device's feed; nullptr if its index is unsupported. Defined in device.hpp.
 BaselineFeed* feed_of(int device);
 
-// Return whether the entry is about a segment of graphs, whose pages call `took` themselves.
+// Return whether the entry is about a segment of graphs: GraphDevice calls `took` for its pages.
 bool is_of_graphs(const TraceEntry& entry);
 
 void BaselineFeed::traced(const TraceEntry& entry) {

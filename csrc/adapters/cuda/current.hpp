@@ -14,7 +14,7 @@ namespace {
 
 Adapters<TorchCudaAdapter, CUDAAllocator, kMostUpstreams> adapters("CUDA");
 bool stored = false;        // whether pgmo_install, rather than torch, installed the adapter
-bool left_beneath = false;  // an adapter could not be uninstalled: another allocator wrapped it
+bool left_beneath = false;  // an adapter could not be uninstalled: another allocator came after it
 
 // Return the installed adapter, or the adapter for torch's current allocator if none is installed.
 // Throws c10::Error if that allocator was installed after an adapter, and so may wrap it.

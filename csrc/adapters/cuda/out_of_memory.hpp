@@ -141,8 +141,8 @@ bool adds_to_error(const Device& device) {
 }
 
 // Call `ask` (a request to the allocator beneath). If it fails, give idle memory back and retry. If
-// it fails again, wait until another thread has dropped an earlier error, and retry once more. In
-// PyTorch's statistics, the request counts as at most one failure.
+// it fails again, wait a limited time for other threads to drop earlier errors; if they do, retry
+// once more. In PyTorch's statistics, the request counts as at most one failure.
 template <typename Ask>
 auto ask_again_if_relieved(Device& device, CUDAAllocator* upstream, Ask&& ask) {
   const auto retries = [&] {

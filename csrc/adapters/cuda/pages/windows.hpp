@@ -177,7 +177,7 @@ bool share_fraction(Device& device, CUDAAllocator* upstream) {
   return rest > before;
 }
 
-// Lend idle pages of graphs to the card, and return their bytes. In graphs/serving.hpp.
+// Lend idle pages of graphs to the card, and return their bytes. Defined in graphs/serving.hpp.
 uint64_t lend_pages_of_graphs(const Device& device);
 
 // --- blocks of pages ----------------------------------------------------------------------------
