@@ -119,13 +119,17 @@ void count_pages_in(std::string& text, const Device& device, const pgmo_pages_st
 [[noreturn]] void throw_beyond_limit(Device& device, size_t bytes) {
   size_t available = 0, total = 0;
   const OnDevice on(device.index);
-  if (cudaMemGetInfo(&available, &total) != cudaSuccess) (void)cudaGetLastError();
+  std::string capacity;  // empty if the driver does not know it
+  if (cudaMemGetInfo(&available, &total) == cudaSuccess) {
+    capacity = " GPU " + std::to_string(device.index) + " has a total capacity of " +
+               binary_units(total) + " of which " + binary_units(available) + " is free.";
+  } else {
+    (void)cudaGetLastError();
+  }
   try {
     TORCH_CHECK_WITH(OutOfMemoryError, false, "CUDA out of memory. Tried to allocate ",
-                     binary_units(bytes), ". GPU ", device.index, " has a total capacity of ",
-                     binary_units(total), " of which ", binary_units(available),
-                     " is free. pgmo's pages cannot serve this request; the session may have at "
-                     "most ",
+                     binary_units(bytes), ".", capacity,
+                     " pgmo's pages cannot serve this request; the session may have at most ",
                      binary_units(device.limit.load()), " in pages.");
   } catch (const c10::OutOfMemoryError& error) {
     ++device.failures.ooms;

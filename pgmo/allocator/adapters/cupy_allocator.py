@@ -61,8 +61,8 @@ def free_idle_arena(route: _core.CupyRoute, error: BaseException) -> bool:
     now = route.engine.statistics()
     error.add_note(
         f"pgmo: arenas hold {format_bytes(now['arena_bytes'])}, of which "
-        f"{format_bytes(now['live_slot_bytes'])} are in use; blocks of this session outside "
-        f"the plan hold {format_bytes(now['live_fallback_bytes'])}."
+        f"{format_bytes(now['live_slot_bytes'])} are in use; blocks of this session without "
+        f"a slot hold {format_bytes(now['live_fallback_bytes'])}."
         + (f"\n{route.advice}" if route.advice else "")
     )
     return False
